@@ -1,0 +1,2 @@
+//! The `chancery` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Golden corpus and end-to-end tests.
