@@ -1,1 +1,29 @@
-//! (room in building)
+//! Resolved intent: what a proxy shall do, after every reference, default, conflict and precedence has been decided.
+//!
+//! The translator writes these values and `envoy` turns each of them into exactly one Envoy resource (or a part of one).
+//! They are plain data: no type of the user's API and no type of Envoy's appears here, nothing can be unresolved, alternatives
+//! are enums and never two options that exclude each other. `Serialize` serves `chancery translate --to ir` and the golden
+//! files; nothing is ever read back.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`name`] | the names by which resources refer to each other |
+//! | [`listener`] | [`Listener`], its [`FilterChain`]s and TLS |
+//! | [`route`] | [`RouteConfiguration`], [`VirtualHost`], [`Route`] with match, action and filters |
+//! | [`cluster`] | [`Cluster`], [`Endpoints`] |
+//! | [`secret`] | [`Secret`]: certificates and trust bundles |
+//! | [`infra`] | [`Infra`]: the proxies themselves |
+
+pub mod cluster;
+pub mod infra;
+pub mod listener;
+pub mod name;
+pub mod route;
+pub mod secret;
+
+pub use cluster::{Address, Cluster, Endpoint, EndpointSource, Endpoints};
+pub use infra::Infra;
+pub use listener::{FilterChain, Listener};
+pub use name::{ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, VirtualHostName};
+pub use route::{Route, RouteConfiguration, RoutePiece, VirtualHost};
+pub use secret::Secret;

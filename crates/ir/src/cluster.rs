@@ -1,0 +1,179 @@
+//! Clusters: where a backend's endpoints come from and how one talks to them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::name::{ClusterName, EndpointSetName, SecretName};
+
+/// One backend as a fleet sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cluster {
+    /// Unique in the fleet.
+    pub name: ClusterName,
+    /// Where the endpoints come from.
+    pub endpoints: EndpointSource,
+    /// What the endpoints speak.
+    pub protocol: Protocol,
+    /// TLS to the endpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Box<UpstreamTls>>,
+    /// Limits; each `None` is our raised default.
+    #[serde(skip_serializing_if = "CircuitBreaker::is_default")]
+    pub circuit_breaker: CircuitBreaker,
+    /// `None` is our default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_timeout: Option<Duration>,
+}
+
+/// Where endpoints come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndpointSource {
+    /// Delivered apart, as [`Endpoints`] of this name.
+    Discovered(EndpointSetName),
+    /// Names that the proxy resolves; every address found is an endpoint.
+    Dns(Vec<DnsEndpoint>),
+}
+
+/// A name to resolve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DnsEndpoint {
+    /// A host name or an IP address.
+    pub host: Arc<str>,
+    /// 1 to 65535.
+    pub port: u16,
+    /// The zone it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Arc<str>>,
+}
+
+/// What an upstream connection speaks. TLS is apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Protocol {
+    /// HTTP/1.1, upgrades (WebSocket) included.
+    #[default]
+    Http1,
+    /// HTTP/2; in cleartext by prior knowledge.
+    Http2,
+}
+
+/// TLS towards a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UpstreamTls {
+    /// Server name sent, and verified unless `san` is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<Arc<str>>,
+    /// Which certificates are believed.
+    pub trust: Trust,
+    /// The client certificate to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<SecretName>,
+}
+
+/// Which server certificates are believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Trust {
+    /// Any: the user asked for no verification.
+    Anything,
+    /// The operating system's bundle.
+    System,
+    /// This bundle.
+    Bundle(SecretName),
+}
+
+/// Limits per cluster and proxy (`BackendTrafficPolicy.spec.circuitBreaker`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CircuitBreaker {
+    /// Upstream connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<u32>,
+    /// Requests that wait for a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_pending_requests: Option<u32>,
+    /// Requests in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel_requests: Option<u32>,
+    /// Retries in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel_retries: Option<u32>,
+    /// Requests on one connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_requests_per_connection: Option<u32>,
+}
+
+impl CircuitBreaker {
+    /// Nothing was asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A set of endpoints, the same for every fleet and cluster that reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Endpoints {
+    /// Unique.
+    pub name: EndpointSetName,
+    /// Sorted by priority, then zone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub localities: Vec<Locality>,
+}
+
+/// Endpoints in one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Locality {
+    /// The zone, where one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Arc<str>>,
+    /// 0 first; the next is used when too few of the former are healthy.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub priority: u32,
+    /// Sorted by address.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Endpoint {
+    /// Where.
+    pub address: Address,
+    /// Whether new requests may go there.
+    #[serde(skip_serializing_if = "Health::is_healthy")]
+    pub health: Health,
+}
+
+/// Where an endpoint listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Address {
+    /// An IP address and a port of 1 to 65535.
+    Ip(IpAddr, u16),
+    /// A Unix domain socket's path.
+    Unix(Arc<str>),
+}
+
+/// What is known of an endpoint's health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Health {
+    /// Takes requests.
+    #[default]
+    Healthy,
+    /// Ends soon: keeps what it has, takes new requests only where nothing else is left.
+    Draining,
+}
+
+impl Health {
+    fn is_healthy(&self) -> bool {
+        *self == Self::Healthy
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

@@ -1,0 +1,62 @@
+//! Infrastructure: which proxies there shall be, and how they are started.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::name::FleetName;
+
+/// The proxies of one fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Infra {
+    /// Whose.
+    pub fleet: FleetName,
+    /// The Gateway they serve.
+    pub gateway: ObjectName,
+    /// Where the Gateway's listeners bind; empty means every interface.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpAddr>,
+    /// Ports in use, sorted.
+    pub ports: Vec<u16>,
+    /// How each proxy runs.
+    #[serde(skip_serializing_if = "ProxyOptions::is_default")]
+    pub options: ProxyOptions,
+}
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ObjectName {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// How a proxy runs (`EnvoyProxy`); everything absent is our default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProxyOptions {
+    /// Worker threads (`spec.concurrency`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Envoy's log level (`spec.logging.level.default`): trace, debug, info, warn, error or critical.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<Arc<str>>,
+    /// Log levels by Envoy component (`spec.logging.level`), sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub component_log_levels: Vec<(Arc<str>, Arc<str>)>,
+    /// How long connections may end by themselves at shutdown (`spec.shutdown.drainTimeout`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_timeout: Option<Duration>,
+    /// Further arguments for Envoy (`spec.extraArgs`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extra_args: Vec<Arc<str>>,
+}
+
+impl ProxyOptions {
+    /// Nothing was asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,76 @@
+//! Names: cheap to clone, ordered, and of one kind each, so that a cluster's name is never taken for a listener's.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// Declares one newtype over a shared string per kind of name.
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Arc<str>);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(Arc::from(text))
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(Arc::from(text))
+            }
+        }
+
+        impl From<Arc<str>> for $name {
+            fn from(text: Arc<str>) -> Self {
+                Self(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// Whose configuration this is: `<namespace>/<gateway>` for a Gateway of its own.
+    FleetName;
+    /// A listener: `<namespace>/<gateway>/<port>`.
+    ListenerName;
+    /// A route configuration: the listener's name, then `/<server name>` for a TLS chain (`*` for the chain without one).
+    RouteConfigurationName;
+    /// A virtual host: `<route configuration>/<first domain>`; unique in a fleet, as Envoy's virtual host discovery wants.
+    VirtualHostName;
+    /// A backend's identity: `<namespace>/<service>/<port>`, the kind in front where it is not a Service, and `~<hash>` behind
+    /// where two users of one backend need different settings. Never a position.
+    ClusterName;
+    /// A set of endpoints: one port of one Service. Several clusters may read one set.
+    EndpointSetName;
+    /// A certificate or trust bundle: `<kind>/<namespace>/<object>`.
+    SecretName;
+}
+
+impl ClusterName {
+    /// The cluster of every backend that cannot be reached by rule: it never exists and nobody waits for it.
+    pub const INVALID: &'static str = "chancery.invalid";
+}
