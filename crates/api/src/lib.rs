@@ -1,1 +1,49 @@
-//! (room in building)
+//! What users write: the kinds that Chancery reads, from text to checked values.
+//!
+//! Whatever is wrong becomes a [`Problem`] with its place; nothing here fails as a whole because of one bad field.
+
+pub mod backend;
+pub mod backend_traffic_policy;
+mod base64;
+pub mod config_map;
+pub mod duration;
+pub mod endpoint_slice;
+pub mod envoy_gateway;
+pub mod envoy_proxy;
+pub mod gateway;
+pub mod gateway_class;
+pub mod http_route;
+pub mod key;
+pub mod kind;
+pub mod meta;
+pub mod namespace;
+mod open;
+pub mod problem;
+pub mod reference;
+pub mod reference_grant;
+pub mod resource;
+pub mod secret;
+pub mod selector;
+pub mod service;
+pub mod status;
+
+pub use backend::Backend;
+pub use backend_traffic_policy::BackendTrafficPolicy;
+pub use config_map::ConfigMap;
+pub use duration::DurationText;
+pub use endpoint_slice::EndpointSlice;
+pub use envoy_gateway::EnvoyGateway;
+pub use envoy_proxy::EnvoyProxy;
+pub use gateway::Gateway;
+pub use gateway_class::GatewayClass;
+pub use http_route::HttpRoute;
+pub use key::ObjectKey;
+pub use kind::{Kind, Object, Scope, group};
+pub use meta::{Labels, ObjectMeta, Timestamp};
+pub use namespace::Namespace;
+pub use problem::{Fault, FieldPath, Place, Problem, Severity};
+pub use reference_grant::ReferenceGrant;
+pub use resource::{Resource, Spec};
+pub use secret::Secret;
+pub use selector::LabelSelector;
+pub use service::Service;

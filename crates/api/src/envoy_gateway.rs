@@ -1,0 +1,182 @@
+//! `EnvoyGateway`: the static configuration. The fields that this version reads.
+
+use serde::Deserialize;
+
+use crate::envoy_proxy::EnvoyProxySpec;
+use crate::kind::Kind;
+use crate::meta::Labels;
+use crate::open::open_enum;
+use crate::resource::{Resource, Spec};
+
+/// The static configuration: a file of this kind, not a resource.
+pub type EnvoyGateway = Resource<EnvoyGatewaySpec>;
+
+/// The controller that we are, unless the configuration says otherwise: Envoy Gateway's, so that its users' classes
+/// work unchanged.
+pub const DEFAULT_CONTROLLER_NAME: &str = "gateway.envoyproxy.io/gatewayclass-controller";
+
+/// The fields of the static configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EnvoyGatewaySpec {
+    /// Which classes are ours.
+    pub gateway: GatewayConfig,
+    /// Where objects come from and where proxies run.
+    pub provider: Option<Box<ProviderConfig>>,
+    /// Our own log.
+    pub logging: LoggingConfig,
+    /// Our own admin server.
+    pub admin: Option<AdminConfig>,
+    /// What is switched on beyond Gateway API.
+    pub extension_apis: ExtensionApis,
+    /// Settings for every fleet, unless a class or Gateway has its own.
+    pub envoy_proxy: Option<Box<EnvoyProxySpec>>,
+}
+
+impl Spec for EnvoyGatewaySpec {
+    const KIND: Kind = Kind::EnvoyGateway;
+    const FIELD: &'static str = "";
+}
+
+/// `gateway`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GatewayConfig {
+    /// The controller that we are, default [`DEFAULT_CONTROLLER_NAME`].
+    pub controller_name: Box<str>,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self { controller_name: DEFAULT_CONTROLLER_NAME.into() }
+    }
+}
+
+/// `provider`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProviderConfig {
+    /// Kubernetes for both, or each apart.
+    #[serde(rename = "type")]
+    pub provider_type: ProviderType,
+    /// For `Custom`.
+    pub custom: Option<CustomProvider>,
+}
+
+open_enum! {
+    /// `provider.type`.
+    ProviderType {
+        /// Objects from the API server, proxies as Deployments.
+        Kubernetes = "Kubernetes",
+        /// As `custom` says.
+        Custom = "Custom",
+    }
+}
+
+/// `provider.custom`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CustomProvider {
+    /// Where objects come from.
+    pub resource: ResourceProvider,
+    /// Where proxies run.
+    pub infrastructure: Option<InfrastructureProvider>,
+}
+
+/// `provider.custom.resource`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceProvider {
+    /// Kind of source.
+    #[serde(rename = "type")]
+    pub resource_type: ResourceProviderType,
+    /// For `File`.
+    pub file: Option<FileProvider>,
+}
+
+open_enum! {
+    /// `provider.custom.resource.type`.
+    ResourceProviderType {
+        /// Files and directories.
+        File = "File",
+        /// The API server.
+        Kubernetes = "Kubernetes",
+    }
+}
+
+/// `provider.custom.resource.file`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FileProvider {
+    /// Files and directories.
+    pub paths: Box<[Box<str>]>,
+}
+
+/// `provider.custom.infrastructure`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InfrastructureProvider {
+    /// Where proxies run.
+    #[serde(rename = "type")]
+    pub infrastructure_type: InfrastructureProviderType,
+}
+
+open_enum! {
+    /// `provider.custom.infrastructure.type`.
+    InfrastructureProviderType {
+        /// As processes of this machine.
+        Host = "Host",
+    }
+}
+
+/// `logging`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoggingConfig {
+    /// Level by component; `default` is for all others.
+    pub level: Labels,
+    /// How a line looks.
+    pub encoder: LogEncoder,
+}
+
+open_enum! {
+    /// `logging.encoder`.
+    LogEncoder {
+        /// For people.
+        Text = "Text",
+        /// For machines.
+        Json = "JSON",
+    }
+}
+
+/// `admin`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AdminConfig {
+    /// Where it listens.
+    pub address: Option<AdminAddress>,
+}
+
+/// `admin.address`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AdminAddress {
+    /// Host, default `127.0.0.1`.
+    pub host: Box<str>,
+    /// Port, default 19000.
+    pub port: u16,
+}
+
+impl Default for AdminAddress {
+    fn default() -> Self {
+        Self { host: "127.0.0.1".into(), port: 19000 }
+    }
+}
+
+/// `extensionApis`. Absent is none: the binary decides by mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtensionApis {
+    /// Whether routes may name a `Backend`.
+    pub enable_backend: Option<bool>,
+}

@@ -1,0 +1,168 @@
+//! The one table of kinds that we read, and `Object`, the enum over them.
+
+use std::sync::Arc;
+
+use crate::key::ObjectKey;
+use crate::meta::ObjectMeta;
+use crate::resource::Spec;
+
+/// API groups.
+pub mod group {
+    /// The group of Service, Secret, ConfigMap and Namespace.
+    pub const CORE: &str = "";
+    /// The group of EndpointSlice.
+    pub const DISCOVERY: &str = "discovery.k8s.io";
+    /// The group of Gateway API.
+    pub const GATEWAY: &str = "gateway.networking.k8s.io";
+    /// Envoy Gateway's group, which we keep so that its users' objects work unchanged.
+    pub const ENVOY_GATEWAY: &str = "gateway.envoyproxy.io";
+}
+
+/// Whether the objects of a kind live in a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The key has no namespace.
+    Cluster,
+    /// The key has a namespace.
+    Namespaced,
+}
+
+/// One row of the table per kind: group, versions (the first is the one that we write), name, plural, scope.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $variant:ident, $group:expr, [$($version:literal),+], $name:literal, $plural:literal, $scope:ident;)+) => {
+        /// The kinds that we read.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$meta])* $variant,)+
+        }
+
+        impl Kind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// API group, empty for the core group.
+            #[must_use]
+            pub const fn group(self) -> &'static str {
+                match self { $(Self::$variant => $group,)+ }
+            }
+
+            /// The versions that we read; the first is the one that we write.
+            #[must_use]
+            pub const fn versions(self) -> &'static [&'static str] {
+                match self { $(Self::$variant => &[$($version),+],)+ }
+            }
+
+            /// Kind as written in YAML, for example `HTTPRoute`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// Plural as in URLs of the Kubernetes API, for example `httproutes`.
+            #[must_use]
+            pub const fn plural(self) -> &'static str {
+                match self { $(Self::$variant => $plural,)+ }
+            }
+
+            /// Cluster-scoped or namespaced.
+            #[must_use]
+            pub const fn scope(self) -> Scope {
+                match self { $(Self::$variant => Scope::$scope,)+ }
+            }
+        }
+
+        /// An object of any kind that we read.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Object {
+            $($(#[$meta])* $variant(Arc<crate::$variant>),)+
+        }
+
+        impl Object {
+            /// The metadata.
+            #[must_use]
+            pub fn meta(&self) -> &ObjectMeta {
+                match self { $(Self::$variant(object) => &object.meta,)+ }
+            }
+
+            /// The kind.
+            #[must_use]
+            pub const fn kind(&self) -> Kind {
+                match self { $(Self::$variant(_) => Kind::$variant,)+ }
+            }
+        }
+
+        $(impl From<crate::$variant> for Object {
+            fn from(object: crate::$variant) -> Self {
+                Self::$variant(Arc::new(object))
+            }
+        })+
+
+        // Each kind's spec names the row that it belongs to; a mistake does not compile.
+        $(const _: () = assert!(<<crate::$variant as crate::resource::HasSpec>::Spec as Spec>::KIND as u8 == Kind::$variant as u8);)+
+
+        /// Calls a macro with the variants of the table.
+        macro_rules! for_each_kind {
+            ($with:ident) => { $with! { $($variant),+ } };
+        }
+        pub(crate) use for_each_kind;
+    };
+}
+
+kinds! {
+    /// Gateway API: a class of Gateways and who controls it.
+    GatewayClass, group::GATEWAY, ["v1", "v1beta1"], "GatewayClass", "gatewayclasses", Cluster;
+    /// Gateway API: listeners.
+    Gateway, group::GATEWAY, ["v1", "v1beta1"], "Gateway", "gateways", Namespaced;
+    /// Gateway API: HTTP rules.
+    HttpRoute, group::GATEWAY, ["v1", "v1beta1"], "HTTPRoute", "httproutes", Namespaced;
+    /// Gateway API: leave to refer across namespaces.
+    ReferenceGrant, group::GATEWAY, ["v1", "v1beta1"], "ReferenceGrant", "referencegrants", Namespaced;
+    /// Core: a named set of ports and, through slices, endpoints.
+    Service, group::CORE, ["v1"], "Service", "services", Namespaced;
+    /// Core: endpoints of a Service.
+    EndpointSlice, group::DISCOVERY, ["v1"], "EndpointSlice", "endpointslices", Namespaced;
+    /// Core: certificates and keys.
+    Secret, group::CORE, ["v1"], "Secret", "secrets", Namespaced;
+    /// Core: CA certificates and other texts.
+    ConfigMap, group::CORE, ["v1"], "ConfigMap", "configmaps", Namespaced;
+    /// Core: labels that listeners select by.
+    Namespace, group::CORE, ["v1"], "Namespace", "namespaces", Cluster;
+    /// Envoy Gateway: a target that is no Service.
+    Backend, group::ENVOY_GATEWAY, ["v1alpha1"], "Backend", "backends", Namespaced;
+    /// Envoy Gateway: settings of a fleet of proxies.
+    EnvoyProxy, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyProxy", "envoyproxies", Namespaced;
+    /// Envoy Gateway: traffic settings of routes and Gateways.
+    BackendTrafficPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "BackendTrafficPolicy", "backendtrafficpolicies", Namespaced;
+    /// Envoy Gateway: the static configuration, a file and not a resource.
+    EnvoyGateway, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyGateway", "envoygateways", Cluster;
+}
+
+impl Kind {
+    /// The kind of a group and a kind's name as written, if we read it. The version does not matter here.
+    #[must_use]
+    pub fn find(group: &str, name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name && kind.group() == group)
+    }
+
+    /// `group/version` with the version that we write, or the version alone for the core group.
+    #[must_use]
+    pub fn api_version(self) -> String {
+        let version = self.versions().first().copied().unwrap_or_default();
+        if self.group().is_empty() { version.to_owned() } else { format!("{}/{version}", self.group()) }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Object {
+    /// Group, kind, namespace and name.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.meta().key
+    }
+}

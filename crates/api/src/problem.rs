@@ -1,0 +1,176 @@
+//! `Problem`: one thing that is wrong with what a user wrote, and where.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::key::ObjectKey;
+
+/// One thing wrong. Problems are output: they become conditions, lines of `chancery status` and diagnostics.
+///
+/// Problems sort by object, path, severity and text, so that lists of them are the same on every run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Problem {
+    /// The object that it is about; none where a text could not be read as an object.
+    pub object: Option<ObjectKey>,
+    /// The field inside the object, empty for the object as a whole.
+    pub path: FieldPath,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong and what would be right: lower case, no full stop at the end.
+    pub text: Box<str>,
+    /// Where it is written; none for objects that do not come from text.
+    pub place: Option<Place>,
+    /// The line of `place` as written; never of a Secret.
+    pub snippet: Option<Box<str>>,
+}
+
+impl Problem {
+    /// A problem of an object, without a place in a text.
+    #[must_use]
+    pub fn of(object: &ObjectKey, path: impl Into<FieldPath>, severity: Severity, text: impl Into<Box<str>>) -> Self {
+        let (object, place, snippet) = (Some(object.clone()), None, None);
+        Self { object, path: path.into(), severity, text: text.into(), place, snippet }
+    }
+}
+
+impl fmt::Display for Problem {
+    /// One line: `file:line:column: severity: object: path: text`, each part only if there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "{}: ", self.severity)?;
+        if let Some(object) = &self.object {
+            write!(f, "{object}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something that was written has no effect or a worse one than meant.
+    Error,
+    /// Something is ignored or suspicious; the rest works as written.
+    Warning,
+    /// Worth knowing, nothing is wrong.
+    Note,
+}
+
+impl Severity {
+    /// The word for people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A field inside an object, for example `spec.rules[0].matches[1].path`. Empty: the object itself.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
+pub struct FieldPath(Box<str>);
+
+impl FieldPath {
+    /// The path of a field below this one.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Self {
+        if self.0.is_empty() { name.into() } else { format!("{}.{name}", self.0).into() }
+    }
+
+    /// The path of an item of the list at this path, counted from 0.
+    #[must_use]
+    pub fn item(&self, index: usize) -> Self {
+        format!("{}[{index}]", self.0).into()
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for FieldPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for FieldPath {
+    fn from(path: &str) -> Self {
+        Self(path.into())
+    }
+}
+
+impl From<String> for FieldPath {
+    fn from(path: String) -> Self {
+        Self(path.into())
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A place in a text. Lines and columns count from 1, columns in characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Place {
+    /// The file as the user named it, or what stands for it (`<stdin>`).
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// Why a part of an object (a rule, a match, a listener) cannot be used although the object can.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fault {
+    /// The field at fault.
+    pub path: FieldPath,
+    /// What is wrong with it, as in the [`Problem`] of the same path.
+    pub text: Box<str>,
+}
+
+/// The faults that checking found inside units, for [`crate::resource::Spec::mark`].
+#[derive(Debug, Default)]
+pub struct UnitFaults(pub(crate) Vec<(Unit, Fault)>);
+
+/// A part of an object that can be unusable alone: a listener, a rule, a match of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unit {
+    /// Which listener or rule, from 0.
+    pub(crate) item: usize,
+    /// Which match of the rule, from 0.
+    pub(crate) inner: Option<usize>,
+}

@@ -1,0 +1,107 @@
+//! `Service`: what we read of it.
+
+use serde::Deserialize;
+
+use crate::kind::Kind;
+use crate::open::open_enum;
+use crate::resource::{Resource, Spec};
+
+/// A named set of ports; endpoints come from its slices.
+pub type Service = Resource<ServiceSpec>;
+
+/// `Service.spec`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceSpec {
+    /// Type.
+    #[serde(rename = "type")]
+    pub service_type: ServiceType,
+    /// `None` where the Service is headless.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: Option<Box<str>>,
+    /// For `ExternalName`: a DNS name.
+    pub external_name: Option<Box<str>>,
+    /// Ports.
+    pub ports: Box<[ServicePort]>,
+}
+
+impl Spec for ServiceSpec {
+    const KIND: Kind = Kind::Service;
+}
+
+open_enum! {
+    /// `Service.spec.type`.
+    ServiceType {
+        /// Inside the cluster.
+        ClusterIp = "ClusterIP",
+        /// On every node.
+        NodePort = "NodePort",
+        /// Through a load balancer.
+        LoadBalancer = "LoadBalancer",
+        /// A DNS name elsewhere.
+        ExternalName = "ExternalName",
+    }
+}
+
+/// `Service.spec.ports[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServicePort {
+    /// Name; may be absent where there is one port only.
+    pub name: Option<Box<str>>,
+    /// Transport.
+    pub protocol: TransportProtocol,
+    /// `kubernetes.io/h2c`, `kubernetes.io/ws`, `kubernetes.io/wss`, `https`, or anything else.
+    pub app_protocol: Option<Box<str>>,
+    /// Port, 1 to 65535.
+    pub port: u16,
+    /// Port of the endpoints; none is the same as `port`.
+    pub target_port: Option<IntOrString>,
+}
+
+open_enum! {
+    /// Transport of a port.
+    TransportProtocol {
+        /// TCP
+        Tcp = "TCP",
+        /// UDP
+        Udp = "UDP",
+        /// SCTP
+        Sctp = "SCTP",
+    }
+}
+
+/// A number or a name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IntOrString {
+    /// A number.
+    Int(i64),
+    /// A name.
+    String(Box<str>),
+}
+
+impl<'de> Deserialize<'de> for IntOrString {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl serde::de::Visitor<'_> for Either {
+            type Value = IntOrString;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number or a name")
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<IntOrString, E> {
+                Ok(IntOrString::Int(number))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<IntOrString, E> {
+                i64::try_from(number).map(IntOrString::Int).map_err(E::custom)
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<IntOrString, E> {
+                Ok(IntOrString::String(name.into()))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

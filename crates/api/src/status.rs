@@ -1,0 +1,180 @@
+//! Statuses in the shape that Kubernetes gives them.
+
+use serde::Serialize;
+
+use crate::gateway::AddressType;
+use crate::meta::Timestamp;
+use crate::reference::{ParentRef, RouteGroupKind};
+
+/// `metav1.Condition`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Type, for example `Accepted`.
+    #[serde(rename = "type")]
+    pub condition_type: Box<str>,
+    /// True, False or Unknown.
+    pub status: ConditionStatus,
+    /// Generation of the object that carries the condition.
+    pub observed_generation: i64,
+    /// When `status` changed last. None until the writer that knows the time fills it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+    /// One word for machines.
+    pub reason: Box<str>,
+    /// A sentence for people, at most 32,768 characters.
+    pub message: Box<str>,
+}
+
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// Nobody knows yet.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The word as written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl std::fmt::Display for ConditionStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `GatewayClass.status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayClassStatus {
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+    /// Features that the conformance suite may test, sorted, at most 64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub supported_features: Vec<SupportedFeature>,
+}
+
+/// `GatewayClass.status.supportedFeatures[]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SupportedFeature {
+    /// Name of the feature.
+    pub name: Box<str>,
+}
+
+/// `Gateway.status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayStatus {
+    /// Addresses that are really bound.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<GatewayStatusAddress>,
+    /// How many `ListenerSet`s are attached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached_listener_sets: Option<u32>,
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+    /// One entry per listener, in the order of the spec.
+    pub listeners: Vec<ListenerStatus>,
+}
+
+/// `Gateway.status.addresses[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayStatusAddress {
+    /// Kind of address.
+    #[serde(rename = "type")]
+    pub address_type: AddressType,
+    /// The address.
+    pub value: Box<str>,
+}
+
+/// `Gateway.status.listeners[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenerStatus {
+    /// Name of the listener.
+    pub name: Box<str>,
+    /// Kinds of routes that may attach.
+    pub supported_kinds: Vec<RouteGroupKind>,
+    /// How many routes are attached.
+    pub attached_routes: u32,
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+}
+
+/// `status` of every kind of route.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteStatus {
+    /// One entry per parent reference, in the order of the spec.
+    pub parents: Vec<RouteParentStatus>,
+}
+
+/// `status.parents[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteParentStatus {
+    /// The reference, namespace filled in.
+    pub parent_ref: ParentRef,
+    /// Who wrote the entry.
+    pub controller_name: Box<str>,
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+}
+
+/// `status` of policies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyStatus {
+    /// One entry per Gateway that the policy reaches, at most 16.
+    pub ancestors: Vec<PolicyAncestorStatus>,
+}
+
+/// `status.ancestors[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyAncestorStatus {
+    /// The Gateway or route.
+    pub ancestor_ref: ParentRef,
+    /// Who wrote the entry.
+    pub controller_name: Box<str>,
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+}
+
+/// `Backend.status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendStatus {
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+}
+
+/// The status of an object of any kind that has one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(untagged)]
+pub enum Status {
+    /// Of a `GatewayClass`.
+    GatewayClass(GatewayClassStatus),
+    /// Of a Gateway.
+    Gateway(GatewayStatus),
+    /// Of a route.
+    Route(RouteStatus),
+    /// Of a policy.
+    Policy(PolicyStatus),
+    /// Of a `Backend`.
+    Backend(BackendStatus),
+}
