@@ -1,0 +1,162 @@
+//! `cargo xtask tidy`: the walls of the design as a program. Allowed edges between rooms, file sizes, `//!` headers, orphan files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::{Chore, Outcome, say};
+
+/// The arrows that exist: a room and the rooms that it may name. Every other arrow between rooms is refused.
+const EDGES: &[(&str, &[&str])] = &[
+    ("engine", &[]),
+    ("api", &[]),
+    ("store", &["api", "engine"]),
+    ("ir", &[]),
+    ("translator", &["api", "engine", "ir", "store"]),
+    ("proto", &[]),
+    ("protojson", &["proto"]),
+    ("envoy", &["ir", "proto", "protojson"]),
+    ("xds", &["proto"]),
+    ("provider", &["api", "store", "xds"]),
+    ("infra", &["envoy", "ir"]),
+    (
+        "chancery",
+        &["api", "engine", "envoy", "infra", "ir", "proto", "protojson", "provider", "store", "translator", "xds"],
+    ),
+];
+
+/// Rooms that compute and never do: no runtime, network, file watching or logging may be among their dependencies.
+const PURE: &[&str] = &["engine", "api", "ir", "store", "translator", "envoy"];
+
+/// What a pure room may not depend on.
+const EFFECTS: &[&str] =
+    &["tokio", "tokio-stream", "hyper", "hyper-util", "tonic", "axum", "notify", "tracing", "tracing-subscriber", "nix"];
+
+/// Lines of a source file: aimed at 400, refused beyond this (generated files apart).
+const MAX_LINES: usize = 800;
+
+/// Checks everything and prints each breach with its place.
+pub(crate) fn run(chore: &Chore<'_>) -> anyhow::Result<Outcome> {
+    let mut breaches = edges(chore.root)?;
+    for file in sources(chore.root)? {
+        breaches.extend(file_breaches(chore.root, &file)?);
+    }
+    breaches.extend(orphans(chore.root)?);
+    for breach in &breaches {
+        say(breach);
+    }
+    Ok(if breaches.is_empty() { Outcome::Fine } else { Outcome::Wrong })
+}
+
+/// Arrows between rooms that the design does not have, and effects in pure rooms.
+fn edges(root: &Path) -> anyhow::Result<Vec<String>> {
+    let allowed: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
+    let mut breaches = Vec::new();
+    for (room, named) in dependencies(root)? {
+        let Some(targets) = allowed.get(room.as_str()) else { continue };
+        for name in &named {
+            if allowed.contains_key(name.as_str()) && !targets.contains(&name.as_str()) {
+                breaches.push(format!("crates/{room}/Cargo.toml: `{room}` may not depend on `{name}` (DESIGN: rooms and walls)"));
+            }
+            if PURE.contains(&room.as_str()) && EFFECTS.contains(&name.as_str()) {
+                breaches.push(format!("crates/{room}/Cargo.toml: `{room}` is pure and may not depend on `{name}`"));
+            }
+        }
+    }
+    Ok(breaches)
+}
+
+/// Every crate of `crates/` with the names under its `[dependencies]`; development and build dependencies are free.
+fn dependencies(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(root.join("crates"))? {
+        let folder = entry?.path();
+        let manifest = folder.join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).with_context(|| format!("reading {}", manifest.display()))?;
+        let mut inside = false;
+        let mut names = BTreeSet::new();
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                inside = line == "[dependencies]";
+            } else if inside && !line.is_empty() && !line.starts_with('#') {
+                let name: String = line.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+                names.insert(name);
+            }
+        }
+        found.insert(folder.file_name().unwrap_or_default().to_string_lossy().into_owned(), names);
+    }
+    Ok(found)
+}
+
+/// What is wrong with one file by itself.
+fn file_breaches(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
+    let mut breaches = Vec::new();
+    if !text.starts_with("//!") {
+        breaches.push(format!("{shown}:1: opens without a `//!` sentence on what the file holds"));
+    }
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        breaches.push(format!("{shown}: {lines} lines, at most {MAX_LINES}: split it"));
+    }
+    if file.file_name().is_some_and(|name| name == "mod.rs") {
+        breaches.push(format!("{shown}: `foo.rs` beside `foo/`, not `foo/mod.rs`"));
+    }
+    Ok(breaches)
+}
+
+/// Source files that no `mod` line names, so that nobody compiles them.
+fn orphans(root: &Path) -> anyhow::Result<Vec<String>> {
+    let files = sources(root)?;
+    let mut breaches = Vec::new();
+    for file in &files {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(folder) = file.parent() else { continue };
+        let inside_src = file.components().any(|part| part.as_os_str() == "src");
+        if !inside_src || stem == "lib" || stem == "main" || folder.ends_with("src/bin") {
+            continue;
+        }
+        if !parents(folder).iter().any(|parent| declares(parent, &stem)) {
+            breaches.push(format!("{}: no `mod {stem};` names this file", file.strip_prefix(root).unwrap_or(file).display()));
+        }
+    }
+    Ok(breaches)
+}
+
+/// The files that may declare the modules of a folder.
+fn parents(folder: &Path) -> Vec<PathBuf> {
+    if folder.ends_with("src") {
+        return vec![folder.join("lib.rs"), folder.join("main.rs")];
+    }
+    vec![folder.with_extension("rs")]
+}
+
+/// True if the file has a line that declares the module.
+fn declares(file: &Path, module: &str) -> bool {
+    let wanted = format!("mod {module};");
+    std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.trim_end().ends_with(&wanted)))
+}
+
+/// Every Rust source of ours, generated ones left out, in order of path.
+fn sources(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = ["crates", "tests", "xtask", "fuzz"].iter().map(|name| root.join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !["gen", "target", "node_modules"].contains(&name.as_str()) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
