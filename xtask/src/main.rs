@@ -1,6 +1,7 @@
 //! Repository chores: `cargo xtask <verb>`, one module per verb.
 
 mod proto;
+mod tidy;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,18 @@ struct Verb {
 }
 
 /// Every verb, in the order of the help text.
-const VERBS: &[Verb] = &[Verb {
-    name: "proto",
-    about: "write descriptors and Rust types of Envoy's API from the installed Envoy (--check: only compare)",
-    run: proto::run,
-}];
+const VERBS: &[Verb] = &[
+    Verb {
+        name: "proto",
+        about: "write descriptors and Rust types of Envoy's API from the installed Envoy (--check: only compare)",
+        run: proto::run,
+    },
+    Verb {
+        name: "tidy",
+        about: "check the walls of the design: edges between rooms, file sizes, headers, orphan files",
+        run: tidy::run,
+    },
+];
 
 /// What a verb gets: the root of the repository and the words after its name.
 struct Chore<'a> {

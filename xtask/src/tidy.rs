@@ -30,8 +30,18 @@ const EDGES: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &["engine", "api", "ir", "store", "translator", "envoy"];
 
 /// What a pure room may not depend on.
-const EFFECTS: &[&str] =
-    &["tokio", "tokio-stream", "hyper", "hyper-util", "tonic", "axum", "notify", "tracing", "tracing-subscriber", "nix"];
+const EFFECTS: &[&str] = &[
+    "tokio",
+    "tokio-stream",
+    "hyper",
+    "hyper-util",
+    "tonic",
+    "axum",
+    "notify",
+    "tracing",
+    "tracing-subscriber",
+    "nix",
+];
 
 /// Lines of a source file: aimed at 400, refused beyond this (generated files apart).
 const MAX_LINES: usize = 800;
@@ -57,7 +67,9 @@ fn edges(root: &Path) -> anyhow::Result<Vec<String>> {
         let Some(targets) = allowed.get(room.as_str()) else { continue };
         for name in &named {
             if allowed.contains_key(name.as_str()) && !targets.contains(&name.as_str()) {
-                breaches.push(format!("crates/{room}/Cargo.toml: `{room}` may not depend on `{name}` (DESIGN: rooms and walls)"));
+                breaches.push(format!(
+                    "crates/{room}/Cargo.toml: `{room}` may not depend on `{name}` (DESIGN: rooms and walls)"
+                ));
             }
             if PURE.contains(&room.as_str()) && EFFECTS.contains(&name.as_str()) {
                 breaches.push(format!("crates/{room}/Cargo.toml: `{room}` is pure and may not depend on `{name}`"));
@@ -80,7 +92,8 @@ fn dependencies(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>
             if line.starts_with('[') {
                 inside = line == "[dependencies]";
             } else if inside && !line.is_empty() && !line.starts_with('#') {
-                let name: String = line.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+                let name: String =
+                    line.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
                 names.insert(name);
             }
         }
@@ -119,7 +132,10 @@ fn orphans(root: &Path) -> anyhow::Result<Vec<String>> {
             continue;
         }
         if !parents(folder).iter().any(|parent| declares(parent, &stem)) {
-            breaches.push(format!("{}: no `mod {stem};` names this file", file.strip_prefix(root).unwrap_or(file).display()));
+            breaches.push(format!(
+                "{}: no `mod {stem};` names this file",
+                file.strip_prefix(root).unwrap_or(file).display()
+            ));
         }
     }
     Ok(breaches)

@@ -1,0 +1,86 @@
+//! Certificates and keys, made when a test runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+/// A certificate with its key, both PEM.
+#[derive(Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key.
+    pub key: String,
+}
+
+/// Makes a self-signed certificate for these names (DNS names, wildcards too), valid from 2020 to 2049, or expired since 2021.
+///
+/// # Errors
+/// If a name cannot stand in a certificate.
+pub fn self_signed(names: &[&str], expired: bool) -> anyhow::Result<Pair> {
+    let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(if expired { 2021 } else { 2049 }, 1, 1);
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// Replaces marks in a text by material made now: `@cert(NAME)` and `@key(NAME)` become the base64 of one pair per name,
+/// `@cert(NAME,expired)` one that has expired. The same name gives the same pair as long as `Marks` lives.
+#[derive(Default)]
+pub struct Marks(Mutex<BTreeMap<String, Pair>>);
+
+impl Marks {
+    /// The text with every mark replaced.
+    ///
+    /// # Errors
+    /// If a certificate cannot be made.
+    pub fn fill(&self, text: &str) -> anyhow::Result<String> {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("@cert(").into_iter().chain(rest.find("@key(")).min() {
+            let (before, mark) = rest.split_at(at);
+            filled.push_str(before);
+            let open = mark.find('(').unwrap_or_default();
+            let close = mark.find(')').ok_or_else(|| anyhow::anyhow!("a mark without its closing bracket"))?;
+            let (kind, name) = (mark.get(..open).unwrap_or_default(), mark.get(open + 1..close).unwrap_or_default());
+            let pair = self.pair(name)?;
+            filled.push_str(&base64(if kind == "@cert" { &pair.certificate } else { &pair.key }.as_bytes()));
+            rest = mark.get(close + 1..).unwrap_or_default();
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    fn pair(&self, mark: &str) -> anyhow::Result<Pair> {
+        let mut pairs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pair) = pairs.get(mark) {
+            return Ok(pair.clone());
+        }
+        let (name, expired) = match mark.split_once(',') {
+            Some((name, word)) => (name, word.trim() == "expired"),
+            None => (mark, false),
+        };
+        let pair = self_signed(&[name], expired)?;
+        pairs.insert(mark.to_owned(), pair.clone());
+        Ok(pair)
+    }
+}
+
+/// Standard base64 with padding (RFC 4648 section 4).
+pub fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |bits: u32| char::from(DIGITS.get((bits & 63) as usize).copied().unwrap_or(b'='));
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        text.push(digit(bits >> 18));
+        text.push(digit(bits >> 12));
+        text.push(if chunk.len() > 1 { digit(bits >> 6) } else { '=' });
+        text.push(if chunk.len() > 2 { digit(bits) } else { '=' });
+    }
+    text
+}

@@ -1,0 +1,21 @@
+//! Waiting for a fact with a deadline.
+
+use std::time::{Duration, Instant};
+
+/// How long a fact may take before its test fails. Far above what any fact needs, so that only a fact that never comes fails.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Asks again and again until the answer is `Some`, and gives it.
+///
+/// # Errors
+/// After [`DEADLINE`], with what was waited for.
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return Ok(answer);
+        }
+        anyhow::ensure!(began.elapsed() < DEADLINE, "waited {} s for {what}", DEADLINE.as_secs());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

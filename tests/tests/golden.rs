@@ -1,0 +1,140 @@
+//! The golden corpus: one input and every stage's output. `UPDATE=1` (`make golden`) rewrites the outputs.
+//!
+//! `cases/<area>/<case>/input.yaml` opens with a title comment; a second line `# golden: status` (or `status, ir`) names the outputs
+//! that the case records, all three otherwise. `cases/<area>/_base.yaml` is read before it. Whatever is recorded, Envoy's own
+//! `--mode validate` must accept what the case becomes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context as _;
+use tests::binary;
+use tests::certificate::Marks;
+
+const STAGES: [&str; 3] = ["status", "ir", "envoy"];
+
+#[test]
+fn every_case_becomes_what_is_recorded_and_envoy_accepts_it() {
+    let cases = cases().unwrap();
+    assert!(cases.len() >= 150, "only {} cases", cases.len());
+    let (marks, failures, next) = (Marks::default(), Mutex::new(Vec::new()), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = check(case, &marks) {
+                        failures.lock().unwrap().push(format!("{}: {error:#}", case.display()));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n\n"));
+}
+
+/// Every folder with an input, in order of path; `CASE=part-of-a-path` narrows.
+fn cases() -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for area in std::fs::read_dir(binary::root().join("tests/cases"))? {
+        for case in std::fs::read_dir(area?.path())? {
+            let folder = case?.path();
+            if folder.join("input.yaml").is_file() {
+                found.push(folder);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn check(case: &Path, marks: &Marks) -> anyhow::Result<()> {
+    let input = std::fs::read_to_string(case.join("input.yaml"))?;
+    let place = tempfile::tempdir()?;
+    let files = filled(case, &input, marks, place.path())?;
+    let recorded = recorded(&input)?;
+    for stage in STAGES {
+        let file = case.join(format!("{stage}.yaml"));
+        if !recorded.contains(&stage) {
+            anyhow::ensure!(!file.exists(), "{stage}.yaml is there but the title line does not name it");
+            continue;
+        }
+        compare(&file, &translate(&files, &["--to", stage, "--output", "yaml"])?)?;
+    }
+    validate(&translate(&files, &["--to", "envoy", "--output", "json", "--show-secrets"])?, place.path())
+}
+
+/// The outputs that a case records.
+fn recorded(input: &str) -> anyhow::Result<Vec<&str>> {
+    let mut lines = input.lines();
+    anyhow::ensure!(lines.next().is_some_and(|line| line.starts_with("# ")), "the first line is no title comment");
+    let Some(named) = lines.next().and_then(|line| line.strip_prefix("# golden:")) else { return Ok(STAGES.to_vec()) };
+    let named: Vec<&str> = named.split(',').map(str::trim).collect();
+    anyhow::ensure!(
+        named.iter().all(|stage| STAGES.contains(stage)),
+        "`# golden:` names something else than {STAGES:?}"
+    );
+    Ok(named)
+}
+
+/// Base and input with certificates put in, as files of a folder of their own.
+fn filled(case: &Path, input: &str, marks: &Marks, place: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let base = case.parent().context("a case without an area")?.join("_base.yaml");
+    if base.is_file() {
+        files.push(place.join("base.yaml"));
+        std::fs::write(place.join("base.yaml"), marks.fill(&std::fs::read_to_string(base)?)?)?;
+    }
+    files.push(place.join("input.yaml"));
+    std::fs::write(place.join("input.yaml"), marks.fill(input)?)?;
+    Ok(files)
+}
+
+fn translate(files: &[PathBuf], options: &[&str]) -> anyhow::Result<String> {
+    let mut args = vec!["translate".to_owned()];
+    for file in files {
+        args.extend(["-f".to_owned(), file.display().to_string()]);
+    }
+    args.extend(options.iter().map(|option| (*option).to_owned()));
+    let output = binary::run(&args, "")?;
+    let text = String::from_utf8(output.stdout)?;
+    anyhow::ensure!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(text)
+}
+
+fn compare(file: &Path, actual: &str) -> anyhow::Result<()> {
+    if std::env::var_os("UPDATE").is_some_and(|word| !word.is_empty()) {
+        return Ok(std::fs::write(file, actual)?);
+    }
+    let expected =
+        std::fs::read_to_string(file).with_context(|| format!("{} (make golden writes it)", file.display()))?;
+    if let Some((line, (old, new))) = differing(&expected, actual) {
+        anyhow::bail!("{}:{line}: recorded `{old}`, got `{new}`", file.display());
+    }
+    Ok(())
+}
+
+/// The first line that differs, counted from 1.
+fn differing<'a>(expected: &'a str, actual: &'a str) -> Option<(usize, (&'a str, &'a str))> {
+    let longest = expected.lines().count().max(actual.lines().count());
+    let lines = |text: &'a str| text.lines().chain(std::iter::repeat("<nothing>")).take(longest);
+    lines(expected)
+        .zip(lines(actual))
+        .enumerate()
+        .find(|(_, (old, new))| old != new)
+        .map(|(index, pair)| (index + 1, pair))
+}
+
+/// Envoy itself reads the configuration.
+fn validate(configuration: &str, place: &Path) -> anyhow::Result<()> {
+    let file = place.join("envoy.json");
+    std::fs::write(&file, configuration)?;
+    let output = Command::new(binary::envoy()?)
+        .args(["--mode", "validate", "--log-level", "error", "--base-id", "0", "--disable-hot-restart", "-c"])
+        .arg(&file)
+        .output()?;
+    anyhow::ensure!(output.status.success(), "envoy refuses it: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
