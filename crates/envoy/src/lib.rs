@@ -1,1 +1,44 @@
-//! (room in building)
+//! From [`ir`] to Envoy: each function takes one resolved value and gives the bytes of one Envoy resource, or of a part of one.
+//!
+//! Pure: equal input gives equal bytes on every machine, and nothing here reads a file, a clock or the environment. A
+//! resource is encoded once and shared by all proxies: composite ones (virtual hosts, route configurations, load assignments)
+//! are lists of the encodings of their parts.
+//!
+//! | Envoy concept | module | from |
+//! |---|---|---|
+//! | `Listener`, `FilterChain` | [`listener()`] | [`ir::Listener`] |
+//! | `HttpConnectionManager`, access log | `http_connection_manager`, [`AccessLog`] | constants and [`Options`] |
+//! | `Route` | [`route_piece`] | [`ir::RoutePiece`] |
+//! | `VirtualHost`, `RouteConfiguration` | [`virtual_host()`], [`route_configuration`] | [`ir::VirtualHost`], [`ir::RouteConfiguration`] |
+//! | `Cluster` | [`cluster()`] | [`ir::Cluster`] |
+//! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`] | [`ir::Endpoints`] |
+//! | `Secret` | [`secret()`] | [`ir::Secret`] |
+//! | `Bootstrap` | [`bootstrap()`], [`static_bootstrap`] | [`BootstrapOptions`]; everything at once |
+
+mod access_log;
+pub mod bootstrap;
+mod cluster;
+mod endpoints;
+mod http_connection_manager;
+mod listener;
+mod regex;
+mod resource;
+mod route;
+mod secret;
+mod tls;
+mod virtual_host;
+mod wire;
+
+pub use access_log::AccessLog;
+pub use bootstrap::{
+    BootstrapOptions, StaticOptions, StaticParts, bootstrap, static_bootstrap,
+};
+pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster, may_warm_late};
+pub use endpoints::{endpoint_set, load_assignment};
+pub use listener::{Options, listener};
+pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
+pub use resource::{Body, Encoded, EncodedPiece, EncodedSet, Need, type_url};
+pub use route::route_piece;
+pub use secret::{HIDDEN, secret};
+pub use tls::SYSTEM_TRUST_BUNDLE;
+pub use virtual_host::{route_configuration, virtual_host};

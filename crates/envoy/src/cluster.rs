@@ -1,0 +1,207 @@
+//! Clusters: where endpoints come from, how one talks to them, and how much of it at a time.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use ir::cluster::{CircuitBreaker, DnsEndpoint, Protocol};
+use ir::{Cluster, EndpointSource, Endpoints};
+use proto::envoy::config::cluster::v3 as cluster;
+use proto::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use proto::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType, CommonLbConfig, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy, RefreshRate,
+};
+use proto::envoy::config::core::v3::{
+    ConfigSource, HealthStatus, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, TcpKeepalive,
+};
+use proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
+use proto::envoy::extensions::upstreams::http::v3 as upstream;
+use proto::envoy::extensions::upstreams::http::v3::http_protocol_options::{
+    ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
+};
+use proto::envoy::r#type::v3::Percent;
+use proto::google::protobuf::Any;
+
+use crate::endpoints::{self, lb_endpoint, zone};
+use crate::listener::CONNECTION_BUFFER;
+use crate::resource::{Encoded, Need, sorted_needs, type_url};
+use crate::tls::{SecretSource, upstream as upstream_tls, upstream_needs};
+use crate::wire::{ads, duration, host_address, seconds};
+
+/// A connection must be made in this time unless the user says another.
+const CONNECT_SECONDS: u32 = 10;
+/// A new cluster whose endpoints do not come serves without any after this time. Only a net: endpoints are sent in the same
+/// write as the cluster.
+const ENDPOINTS_SECONDS: u32 = 5;
+/// How often a name is looked up again whose records have no lifetime, and the pause after a failure, first and last.
+const DNS_REFRESH_SECONDS: u32 = 5;
+const DNS_RETRY_SECONDS: (u32, u32) = (1, 10);
+
+/// Connections, waiting requests and requests in flight that a cluster may have: in effect no limit (Envoy's is 1,024 each,
+/// which a healthy backend reaches). What a proxy holds is bounded by its limit of client connections.
+pub const DEFAULT_LIMIT: u32 = 1 << 20;
+/// Retries in flight (Envoy's limit is 3): enough for a burst, too few for a storm.
+pub const DEFAULT_RETRY_LIMIT: u32 = 1024;
+
+/// A cluster. It needs its endpoints, which have its name, and its secrets.
+pub fn cluster(cluster: &Cluster) -> Encoded {
+    let mut needs: Vec<Need> = cluster.tls.iter().flat_map(|tls| upstream_needs(tls)).collect();
+    let discovery = match &cluster.endpoints {
+        EndpointSource::Discovered(_) => {
+            needs.push(Need { type_url: type_url::LOAD_ASSIGNMENT, name: cluster.name.0.clone() });
+            Discovery { kind: DiscoveryType::Eds, eds: Some(eds()), assignment: None }
+        }
+        EndpointSource::Dns(names) => dns(cluster, names),
+    };
+    let message = message(cluster, discovery, SecretSource::Ads);
+    Encoded::whole(type_url::CLUSTER, cluster.name.0.clone(), &message, sorted_needs(needs))
+}
+
+/// Whether a cluster may take long until it can serve, by nobody's fault but the world's: names to resolve, secrets to get.
+/// Such a cluster goes to a proxy alone and last, because one that warms holds back the acknowledgement of all others.
+pub fn may_warm_late(cluster: &Cluster) -> bool {
+    let by_name = matches!(cluster.endpoints, EndpointSource::Dns(_));
+    by_name || cluster.tls.iter().any(|tls| upstream_needs(tls).next().is_some())
+}
+
+/// A cluster with its endpoints and secrets in the same bootstrap.
+pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -> cluster::Cluster {
+    let discovery = match &cluster.endpoints {
+        EndpointSource::Discovered(_) => Discovery {
+            kind: DiscoveryType::Static,
+            eds: None,
+            assignment: Some(endpoints.map_or_else(
+                || ClusterLoadAssignment { cluster_name: cluster.name.as_str().to_owned(), ..Default::default() },
+                |set| endpoints::message(cluster.name.as_str(), set),
+            )),
+        },
+        EndpointSource::Dns(names) => dns(cluster, names),
+    };
+    message(cluster, discovery, SecretSource::Static)
+}
+
+/// Where the endpoints come from.
+struct Discovery {
+    kind: DiscoveryType,
+    eds: Option<EdsClusterConfig>,
+    assignment: Option<ClusterLoadAssignment>,
+}
+
+/// The name of the endpoints is that of the cluster: each cluster has its own, which is the witness that it is warm.
+fn eds() -> EdsClusterConfig {
+    let eds_config = ConfigSource { initial_fetch_timeout: Some(seconds(ENDPOINTS_SECONDS)), ..ads() };
+    EdsClusterConfig { eds_config: Some(eds_config), service_name: String::new() }
+}
+
+fn dns(cluster: &Cluster, names: &[DnsEndpoint]) -> Discovery {
+    let assignment = ClusterLoadAssignment {
+        cluster_name: cluster.name.as_str().to_owned(),
+        endpoints: names.iter().map(dns_endpoint).collect(),
+        ..ClusterLoadAssignment::default()
+    };
+    Discovery { kind: DiscoveryType::StrictDns, eds: None, assignment: Some(assignment) }
+}
+
+fn dns_endpoint(name: &DnsEndpoint) -> LocalityLbEndpoints {
+    let address = host_address(name.host.as_ref().to_owned(), name.port);
+    LocalityLbEndpoints {
+        locality: name.zone.as_deref().map(zone),
+        lb_endpoints: vec![lb_endpoint(address, HealthStatus::Unknown)],
+        ..LocalityLbEndpoints::default()
+    }
+}
+
+fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> cluster::Cluster {
+    let mut message = cluster::Cluster {
+        name: cluster.name.as_str().to_owned(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(discovery.kind as i32)),
+        eds_cluster_config: discovery.eds,
+        load_assignment: discovery.assignment,
+        connect_timeout: Some(
+            cluster.connect_timeout.filter(|time| !time.is_zero()).map_or_else(|| seconds(CONNECT_SECONDS), duration),
+        ),
+        per_connection_buffer_limit_bytes: Some(CONNECTION_BUFFER),
+        lb_policy: LbPolicy::LeastRequest as i32,
+        common_lb_config: Some(common_lb_config()),
+        circuit_breakers: Some(circuit_breakers(&cluster.circuit_breaker)),
+        typed_extension_protocol_options: BTreeMap::from([(PROTOCOL_OPTIONS.to_owned(), protocol(cluster))]),
+        transport_socket: cluster.tls.as_ref().map(|tls| upstream_tls(tls, cluster.protocol, source)),
+        upstream_connection_options: Some(cluster::UpstreamConnectionOptions {
+            tcp_keepalive: Some(KEEPALIVE),
+            ..cluster::UpstreamConnectionOptions::default()
+        }),
+        ..cluster::Cluster::default()
+    };
+    if discovery.kind == DiscoveryType::StrictDns {
+        resolve(&mut message);
+    }
+    message
+}
+
+/// A backend that vanished without a word is noticed after 60 + 3 × 10 s.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive { keepalive_probes: Some(3), keepalive_time: Some(60), keepalive_interval: Some(10) };
+
+/// A proxy does not wait for a name at its start. IPv4 before IPv6: a laptop has addresses of both kinds, and often a route
+/// for one only.
+fn resolve(message: &mut cluster::Cluster) {
+    let (first, last) = DNS_RETRY_SECONDS;
+    message.dns_lookup_family = DnsLookupFamily::V4Preferred as i32;
+    message.respect_dns_ttl = true;
+    message.dns_refresh_rate = Some(seconds(DNS_REFRESH_SECONDS));
+    message.dns_failure_refresh_rate =
+        Some(RefreshRate { base_interval: Some(seconds(first)), max_interval: Some(seconds(last)) });
+    message.wait_for_warm_on_init = Some(false);
+}
+
+/// A change of health counts at once (Envoy would gather such changes for a second), and draining endpoints get requests
+/// only when fewer than 1 in 100 are healthy.
+fn common_lb_config() -> CommonLbConfig {
+    CommonLbConfig {
+        healthy_panic_threshold: Some(Percent { value: 1.0 }),
+        update_merge_window: Some(seconds(0)),
+        ..CommonLbConfig::default()
+    }
+}
+
+fn circuit_breakers(limits: &CircuitBreaker) -> cluster::CircuitBreakers {
+    let thresholds = Thresholds {
+        max_connections: Some(limits.max_connections.unwrap_or(DEFAULT_LIMIT)),
+        max_pending_requests: Some(limits.max_pending_requests.unwrap_or(DEFAULT_LIMIT)),
+        max_requests: Some(limits.max_parallel_requests.unwrap_or(DEFAULT_LIMIT)),
+        max_retries: Some(limits.max_parallel_retries.unwrap_or(DEFAULT_RETRY_LIMIT)),
+        ..Thresholds::default()
+    };
+    cluster::CircuitBreakers { thresholds: vec![thresholds], ..cluster::CircuitBreakers::default() }
+}
+
+/// The key of a cluster's HTTP options.
+pub(crate) const PROTOCOL_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// Nearly every cluster has one of two values: those are encoded once.
+fn protocol(cluster: &Cluster) -> Any {
+    static HTTP1: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http1, None));
+    static HTTP2: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http2, None));
+    match (cluster.protocol, cluster.circuit_breaker.max_requests_per_connection) {
+        (Protocol::Http1, None) => HTTP1.clone(),
+        (Protocol::Http2, None) => HTTP2.clone(),
+        (protocol, limit) => protocol_options(protocol, limit),
+    }
+}
+
+/// Which HTTP is spoken to a cluster's endpoints.
+pub(crate) fn protocol_options(protocol: Protocol, max_requests_per_connection: Option<u32>) -> Any {
+    let protocol = match protocol {
+        Protocol::Http1 => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
+        Protocol::Http2 => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default()),
+    };
+    let explicit = ExplicitHttpConfig { protocol_config: Some(protocol) };
+    Any::pack(&upstream::HttpProtocolOptions {
+        common_http_protocol_options: max_requests_per_connection
+            .map(|limit| HttpProtocolOptions { max_requests_per_connection: Some(limit), ..Default::default() }),
+        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
+        ..upstream::HttpProtocolOptions::default()
+    })
+}

@@ -1,0 +1,85 @@
+//! HTTP on a connection: codec, time-outs, trust, and the chain of filters. Everything is a constant but the route
+//! configuration's name and the access log: what changes often must not be here (a change ends the listener's connections).
+
+use proto::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions};
+use proto::envoy::extensions::filters::http::cors::v3::Cors;
+use proto::envoy::extensions::filters::http::router::v3::Router;
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
+    CodecType, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
+    UpgradeConfig,
+};
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, HttpFilter, http_filter,
+};
+use proto::google::protobuf::Any;
+
+use crate::access_log::{AccessLog, loggers};
+use crate::wire::seconds;
+
+/// The HTTP filters in the order in which a request passes them; the router is last.
+const HTTP_FILTERS: &[(&str, fn() -> Any)] = &[
+    ("envoy.filters.http.cors", || Any::pack(&Cors {})),
+    ("envoy.filters.http.router", || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
+];
+
+/// A client that opens a connection and says nothing for an hour is gone.
+const IDLE_SECONDS: u32 = 3600;
+/// The head of a request must arrive in this time (against slow senders).
+const REQUEST_HEADERS_SECONDS: u32 = 10;
+/// Silence on a stream that no route has taken over; forwarding routes turn it off.
+const STREAM_IDLE_SECONDS: u32 = 300;
+/// Streams of one HTTP/2 connection and the bytes in flight on one stream and on all: Envoy's advice for an edge proxy.
+/// A connection can hold at most 1 MiB of ours.
+const HTTP2_STREAMS: u32 = 100;
+const HTTP2_STREAM_WINDOW: u32 = 64 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// The connection manager of one filter chain.
+///
+/// - Paths are compared and forwarded as sent: no normalisation, slashes neither merged nor unescaped (Gateway API compares
+///   the request's path, and backends may sign it).
+/// - No client is trusted: its address is that of its connection, `X-Forwarded-For` gets it appended, `x-envoy-*` headers
+///   that steer Envoy are removed from every request, and none are added.
+/// - WebSocket is allowed on every route (Gateway API `HTTPRouteBackendProtocolWebSocket`), over HTTP/2 too (RFC 8441).
+/// - A backend's `server` header passes; header names with underscores pass.
+pub(crate) fn connection_manager(
+    stat_prefix: String,
+    routes: RouteSpecifier,
+    access_log: &AccessLog,
+) -> HttpConnectionManager {
+    HttpConnectionManager {
+        codec_type: CodecType::Auto as i32,
+        stat_prefix,
+        route_specifier: Some(routes),
+        http_filters: HTTP_FILTERS.iter().map(|(name, config)| filter(name, config())).collect(),
+        access_log: loggers(access_log),
+        common_http_protocol_options: Some(HttpProtocolOptions {
+            idle_timeout: Some(seconds(IDLE_SECONDS)),
+            ..HttpProtocolOptions::default()
+        }),
+        http2_protocol_options: Some(Http2ProtocolOptions {
+            max_concurrent_streams: Some(HTTP2_STREAMS),
+            initial_stream_window_size: Some(HTTP2_STREAM_WINDOW),
+            initial_connection_window_size: Some(HTTP2_CONNECTION_WINDOW),
+            allow_connect: true,
+            ..Http2ProtocolOptions::default()
+        }),
+        request_headers_timeout: Some(seconds(REQUEST_HEADERS_SECONDS)),
+        stream_idle_timeout: Some(seconds(STREAM_IDLE_SECONDS)),
+        server_header_transformation: ServerHeaderTransformation::PassThrough as i32,
+        use_remote_address: Some(true),
+        internal_address_config: Some(InternalAddressConfig::default()),
+        upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".to_owned(), ..UpgradeConfig::default() }],
+        normalize_path: Some(false),
+        path_with_escaped_slashes_action: PathWithEscapedSlashesAction::KeepUnchanged as i32,
+        ..HttpConnectionManager::default()
+    }
+}
+
+pub(crate) fn filter(name: &str, config: Any) -> HttpFilter {
+    HttpFilter {
+        name: name.to_owned(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(config)),
+        ..HttpFilter::default()
+    }
+}

@@ -1,0 +1,160 @@
+//! Listeners: an address, and a filter chain for each server name.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use ir::listener::{Application, FilterChain};
+use ir::{Listener, RouteConfigurationName};
+use prost::{Message, Name};
+use proto::envoy::config::core::v3::TcpKeepalive;
+use proto::envoy::config::listener::v3 as listener;
+use proto::envoy::config::route::v3::RouteConfiguration;
+use proto::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
+use proto::envoy::extensions::filters::network::direct_response::v3::Config as DirectResponse;
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::Rds;
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use proto::google::protobuf::Any;
+
+use crate::access_log::AccessLog;
+use crate::http_connection_manager::connection_manager;
+use crate::resource::{Encoded, Need, sorted_needs, type_url};
+use crate::tls::{SecretSource, downstream, downstream_needs};
+use crate::wire::{ads, any_address, seconds, socket_address};
+
+/// What the operator decides for all listeners. A change of it replaces every listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The proxy's machine has IPv6: listeners on all interfaces bind `::`, which takes IPv4 as well. Otherwise `0.0.0.0`.
+    pub ipv6: bool,
+    /// Where requests are logged.
+    pub access_log: AccessLog,
+}
+
+/// IPv6, no access log.
+impl Default for Options {
+    fn default() -> Self {
+        Self { ipv6: true, access_log: AccessLog::Off }
+    }
+}
+
+/// How much a connection may buffer before its sender is slowed down, in bytes: Envoy's advice for an edge proxy.
+pub(crate) const CONNECTION_BUFFER: u32 = 32 * 1024;
+
+/// A TLS handshake must be done in this time.
+const HANDSHAKE_SECONDS: u32 = 10;
+
+/// A listener by whose chains connections are taken. It needs its route configurations and secrets.
+///
+/// Nothing that changes often is in it: its bytes depend on the listeners of the user, never on routes, backends or the
+/// content of certificates.
+pub fn listener(listener: &Listener, options: &Options) -> Encoded {
+    let mut needs = Vec::new();
+    for chain in &listener.chains {
+        needs.extend(chain.tls.iter().flat_map(downstream_needs));
+        if let Application::Http(routes) = &chain.application {
+            needs.push(Need { type_url: type_url::ROUTE_CONFIGURATION, name: routes.0.clone() });
+        }
+    }
+    let message = message(listener, options, Parts::Discovered);
+    Encoded::whole(type_url::LISTENER, listener.name.0.clone(), &message, sorted_needs(needs))
+}
+
+/// Where the parts that a listener names come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Parts<'a> {
+    /// Route and secret discovery.
+    Discovered,
+    /// Written in: these route configurations, and secrets of the same bootstrap.
+    Inline(&'a BTreeMap<RouteConfigurationName, RouteConfiguration>),
+}
+
+/// `enable_reuse_port` is off because two processes that claim one port would share it silently.
+pub(crate) fn message(listener: &Listener, options: &Options, parts: Parts<'_>) -> listener::Listener {
+    let mut addresses = listener.addresses.iter().map(|ip| socket_address(*ip, listener.port));
+    let address = addresses.next().unwrap_or_else(|| any_address(listener.port, options.ipv6));
+    let further = |address| listener::AdditionalAddress { address: Some(address), ..Default::default() };
+    let inspected = listener.chains.iter().any(|chain| chain.tls.is_some());
+    listener::Listener {
+        name: listener.name.as_str().to_owned(),
+        address: Some(address),
+        additional_addresses: addresses.map(further).collect(),
+        filter_chains: listener.chains.iter().map(|chain| filter_chain(listener, chain, options, parts)).collect(),
+        listener_filters: inspected.then(tls_inspector).into_iter().collect(),
+        per_connection_buffer_limit_bytes: Some(CONNECTION_BUFFER),
+        enable_reuse_port: Some(false),
+        tcp_keepalive: Some(KEEPALIVE),
+        ..listener::Listener::default()
+    }
+}
+
+/// A client that vanished without a word is noticed after 60 + 3 × 10 s, also while it waits for an answer.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive { keepalive_probes: Some(3), keepalive_time: Some(60), keepalive_interval: Some(10) };
+
+fn filter_chain(
+    listener: &Listener,
+    chain: &FilterChain,
+    options: &Options,
+    parts: Parts<'_>,
+) -> listener::FilterChain {
+    let source = match parts {
+        Parts::Discovered => SecretSource::Ads,
+        Parts::Inline(_) => SecretSource::Static,
+    };
+    let matches = listener::FilterChainMatch {
+        server_names: chain.server_names.iter().map(|name| name.as_ref().to_owned()).collect(),
+        ..listener::FilterChainMatch::default()
+    };
+    listener::FilterChain {
+        name: chain.name.as_ref().to_owned(),
+        filter_chain_match: (!chain.server_names.is_empty()).then_some(matches),
+        filters: vec![filter(listener.port, &chain.application, options, parts)],
+        transport_socket: chain.tls.as_ref().map(|tls| downstream(tls, source)),
+        transport_socket_connect_timeout: chain.tls.as_ref().map(|_| seconds(HANDSHAKE_SECONDS)),
+        ..listener::FilterChain::default()
+    }
+}
+
+/// Statistics are kept per port, not per server name: their number does not grow with certificates.
+fn filter(port: u16, application: &Application, options: &Options, parts: Parts<'_>) -> listener::Filter {
+    match application {
+        Application::Http(name) => {
+            let manager = connection_manager(format!("http-{port}"), routes(name, parts), &options.access_log);
+            network_filter("envoy.filters.network.http_connection_manager", &manager)
+        }
+        Application::Close => network_filter("envoy.filters.network.direct_response", &DirectResponse::default()),
+    }
+}
+
+fn routes(name: &RouteConfigurationName, parts: Parts<'_>) -> RouteSpecifier {
+    match parts {
+        Parts::Discovered => RouteSpecifier::Rds(Rds {
+            config_source: Some(ads()),
+            route_config_name: name.as_str().to_owned(),
+        }),
+        // Unknown: like one without hosts, every request is answered 404.
+        Parts::Inline(known) => RouteSpecifier::RouteConfig(known.get(name).cloned().unwrap_or_else(|| {
+            RouteConfiguration { name: name.as_str().to_owned(), ..RouteConfiguration::default() }
+        })),
+    }
+}
+
+/// A network filter with its configuration.
+pub(crate) fn network_filter<M: Message + Name>(name: &str, config: &M) -> listener::Filter {
+    listener::Filter {
+        name: name.to_owned(),
+        config_type: Some(listener::filter::ConfigType::TypedConfig(Any::pack(config))),
+    }
+}
+
+/// Reads the server name. It is there on every TLS listener, even if one chain takes all: to add it later would replace the
+/// listener.
+fn tls_inspector() -> listener::ListenerFilter {
+    listener::ListenerFilter {
+        name: "envoy.filters.listener.tls_inspector".to_owned(),
+        config_type: Some(listener::listener_filter::ConfigType::TypedConfig(Any::pack(&TlsInspector::default()))),
+        ..listener::ListenerFilter::default()
+    }
+}

@@ -1,0 +1,150 @@
+//! What this crate hands out: a resource as shared bytes with its version and the resources that it needs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ir::ClusterName;
+use prost::Message;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+/// The type URLs of what this crate encodes, as xDS names them.
+pub mod type_url {
+    /// `envoy.config.listener.v3.Listener`, LDS.
+    pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+    /// `envoy.config.route.v3.RouteConfiguration`, RDS.
+    pub const ROUTE_CONFIGURATION: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+    /// `envoy.config.route.v3.VirtualHost`, VHDS.
+    pub const VIRTUAL_HOST: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
+    /// `envoy.config.cluster.v3.Cluster`, CDS.
+    pub const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+    /// `envoy.config.endpoint.v3.ClusterLoadAssignment`, EDS.
+    pub const LOAD_ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+    /// `envoy.extensions.transport_sockets.tls.v3.Secret`, SDS.
+    pub const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+}
+
+/// A resource's message (not the `Any` around it) in pieces: their concatenation is the message. The pieces are shared with
+/// other resources and other clients and never copied.
+pub type Body = Vec<Bytes>;
+
+/// One Envoy resource.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// One of [`type_url`].
+    pub type_url: &'static str,
+    /// Unique in the fleet and type.
+    pub name: Arc<str>,
+    /// Hash of the content: equal content has an equal version on every replica and after every restart.
+    pub version: u128,
+    /// The message.
+    pub body: Body,
+    /// What must be there before this can serve; sorted, each once, without [`ClusterName::INVALID`].
+    pub needs: Vec<Need>,
+}
+
+/// Another resource of the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Need {
+    /// One of [`type_url`].
+    pub type_url: &'static str,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// Endpoints without the name of the cluster that they belong to: encoded once for all clusters of all fleets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EncodedSet {
+    /// Fields of `ClusterLoadAssignment` but for `cluster_name`.
+    pub bytes: Bytes,
+    /// Of `bytes`.
+    pub hash: u128,
+}
+
+/// Some consecutive routes of a virtual host.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EncodedPiece {
+    /// `routes` fields of `VirtualHost`.
+    pub bytes: Bytes,
+    /// Of `bytes`.
+    pub hash: u128,
+    /// The clusters that the routes name; sorted, each once, without [`ClusterName::INVALID`].
+    pub clusters: Arc<[ClusterName]>,
+}
+
+impl Encoded {
+    /// A resource that is one message.
+    pub(crate) fn whole(type_url: &'static str, name: Arc<str>, message: &impl Message, needs: Vec<Need>) -> Self {
+        let bytes = Bytes::from(message.encode_to_vec());
+        Self { type_url, name, version: xxh3_128(&bytes), body: vec![bytes], needs }
+    }
+
+    /// Length of the message in bytes.
+    pub fn size(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
+    }
+}
+
+/// Secrets have bodies too: only the size is shown.
+impl fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoded")
+            .field("type_url", &self.type_url)
+            .field("name", &self.name)
+            .field("version", &format_args!("{:032x}", self.version))
+            .field("size", &self.size())
+            .field("needs", &self.needs)
+            .finish()
+    }
+}
+
+impl fmt::Debug for EncodedSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EncodedSet({} bytes, {:032x})", self.bytes.len(), self.hash)
+    }
+}
+
+impl fmt::Debug for EncodedPiece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EncodedPiece({} bytes, {:032x}, {:?})", self.bytes.len(), self.hash, self.clusters)
+    }
+}
+
+/// Sorts and removes repetitions and what never exists.
+pub(crate) fn cluster_needs(mut clusters: Vec<ClusterName>) -> Vec<ClusterName> {
+    clusters.retain(|cluster| cluster.as_str() != ClusterName::INVALID);
+    clusters.sort_unstable();
+    clusters.dedup();
+    clusters
+}
+
+/// Sorts and removes repetitions.
+pub(crate) fn sorted_needs(mut needs: Vec<Need>) -> Vec<Need> {
+    needs.sort_unstable();
+    needs.dedup();
+    needs
+}
+
+/// The version of a composite body: the hash of the hashes of its parts, in order.
+#[derive(Default)]
+pub(crate) struct Versions(Xxh3);
+
+impl Versions {
+    /// A part of the body.
+    pub(crate) fn part(&mut self, hash: u128) {
+        self.0.update(&hash.to_le_bytes());
+    }
+
+    /// The version of the whole.
+    pub(crate) fn version(&self) -> u128 {
+        self.0.digest128()
+    }
+}
+
+/// Key of a length-delimited field and its length: what stands before a message inside a message.
+pub(crate) fn field_header(number: u32, length: usize) -> Bytes {
+    let mut header = Vec::with_capacity(12);
+    prost::encoding::encode_key(number, prost::encoding::WireType::LengthDelimited, &mut header);
+    prost::encoding::encode_varint(length as u64, &mut header);
+    Bytes::from(header)
+}

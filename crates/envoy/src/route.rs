@@ -1,0 +1,93 @@
+//! Routes: one `ir::Route` becomes one Envoy route, or several where its destinations differ in what Envoy can say only per
+//! route. This is the hot path: each route is built once and encoded once, as a field of its virtual host.
+
+mod cors;
+mod forward;
+mod headers;
+mod matches;
+mod mirror;
+mod path;
+mod redirect;
+mod retry;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ir::route::{Action, Filters, Respond};
+use ir::{ClusterName, RoutePiece};
+use prost_types::{Struct, Value, value::Kind};
+use proto::envoy::config::core::v3::Metadata;
+use proto::envoy::config::route::v3::{DirectResponseAction, Route, route};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::resource::{EncodedPiece, cluster_needs};
+
+/// The number of `routes` in `envoy.config.route.v3.VirtualHost`.
+const ROUTES_FIELD: u32 = 3;
+
+/// The key under which a route's metadata says why it answers by itself.
+const METADATA_NAMESPACE: &str = "chancery";
+
+/// Encodes a run of routes. Equal pieces have equal bytes, whatever virtual host they are in.
+pub fn route_piece(piece: &RoutePiece) -> EncodedPiece {
+    let mut bytes = Vec::with_capacity(piece.routes.len() * 192);
+    let mut clusters = Vec::with_capacity(piece.routes.len());
+    for route in &piece.routes {
+        each(route, &mut clusters, |route| prost::encoding::message::encode(ROUTES_FIELD, &route, &mut bytes));
+    }
+    let hash = xxh3_128(&bytes);
+    EncodedPiece { bytes: Bytes::from(bytes), hash, clusters: Arc::from(cluster_needs(clusters)) }
+}
+
+/// The same as messages, for configurations that are written whole.
+pub(crate) fn messages(piece: &RoutePiece) -> Vec<Route> {
+    let mut routes = Vec::with_capacity(piece.routes.len());
+    for route in &piece.routes {
+        each(route, &mut Vec::new(), |route| routes.push(route));
+    }
+    routes
+}
+
+/// Builds the Envoy routes of one route in order of precedence, and notes the clusters that they name.
+fn each(route: &ir::Route, clusters: &mut Vec<ClusterName>, mut emit: impl FnMut(Route)) {
+    match &route.action {
+        Action::Forward(forward) => forward::routes(route, forward, clusters, emit),
+        Action::Redirect(redirect) => {
+            emit(finish(base(route), &route.filters, route::Action::Redirect(redirect::action(redirect))));
+        }
+        Action::Respond(respond) => emit(respond_route(route, respond)),
+    }
+}
+
+/// Name and match: what every Envoy route of `route` has.
+fn base(route: &ir::Route) -> Route {
+    Route { name: route.name.as_ref().to_owned(), r#match: Some(matches::route_match(&route.matches)), ..Route::default() }
+}
+
+/// Adds the action and what the filters put on the route around it.
+fn finish(mut message: Route, filters: &Filters, action: route::Action) -> Route {
+    (message.request_headers_to_remove, message.request_headers_to_add) = headers::mutations(&filters.request_headers);
+    (message.response_headers_to_remove, message.response_headers_to_add) = headers::mutations(&filters.response_headers);
+    if let Some(cors) = &filters.cors {
+        message.typed_per_filter_config.insert(cors::FILTER.to_owned(), cors::policy(cors));
+    }
+    message.action = Some(action);
+    message
+}
+
+fn respond_route(route: &ir::Route, respond: &Respond) -> Route {
+    let mut message = base(route);
+    message.metadata = Some(reason(&respond.reason));
+    let response = DirectResponseAction { status: u32::from(respond.status), ..DirectResponseAction::default() };
+    finish(message, &route.filters, route::Action::DirectResponse(response))
+}
+
+/// Metadata for people who read the configuration; nothing of it reaches a client.
+fn reason(text: &str) -> Metadata {
+    let value = Value { kind: Some(Kind::StringValue(text.to_owned())) };
+    let fields = Struct { fields: BTreeMap::from([("reason".to_owned(), value)]) };
+    Metadata { filter_metadata: BTreeMap::from([(METADATA_NAMESPACE.to_owned(), fields)]), ..Metadata::default() }
+}

@@ -1,0 +1,199 @@
+//! Forwarding: one destination, several by weight in one Envoy route, or several Envoy routes by fraction.
+
+use std::borrow::Cow;
+
+use ir::ClusterName;
+use ir::route::{Backend, Destination, Filters, Forward, Respond, Rewrite};
+use proto::envoy::config::core::v3::RuntimeFractionalPercent;
+use proto::envoy::config::route::v3::route_action::{
+    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier,
+};
+use proto::envoy::config::route::v3::weighted_cluster::ClusterWeight;
+use proto::envoy::config::route::v3::{Route, RouteAction, WeightedCluster, route};
+
+use super::path::{PathPlan, substitute};
+use super::{base, finish, headers, mirror, reason, redirect, respond_route, retry};
+use crate::wire::{duration, millionths, seconds};
+
+/// Destinations of weight 0 get nothing and are left out.
+///
+/// Envoy's weighted clusters can change headers per destination, but neither path nor host nor copies nor CORS: then each
+/// destination gets an Envoy route of its own. Those take the request one after the other by a fraction of one random value,
+/// which Envoy draws once per request, so the thresholds add up and the last one takes the rest.
+pub(super) fn routes(
+    route: &ir::Route,
+    forward: &Forward,
+    clusters: &mut Vec<ClusterName>,
+    mut emit: impl FnMut(Route),
+) {
+    let live = || forward.destinations.iter().filter(|destination| destination.weight > 0);
+    note_clusters(route, forward, clusters);
+    let count = live().count();
+    if count == 0 {
+        return emit(respond_route(route, &Respond { status: 500, reason: "no destination has a weight".into() }));
+    }
+    if count > 1 && !live().any(|destination| needs_own_route(&destination.filters)) {
+        return emit(weighted(route, forward));
+    }
+    let total: u64 = live().map(|destination| u64::from(destination.weight)).sum();
+    let mut reached = 0;
+    for (position, destination) in live().enumerate() {
+        let mut message = single(route, forward, destination);
+        reached += u64::from(destination.weight);
+        if position + 1 < count
+            && let Some(matches) = &mut message.r#match
+        {
+            matches.runtime_fraction = Some(threshold(reached, total));
+        }
+        emit(message);
+    }
+}
+
+fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut Vec<ClusterName>) {
+    let mirrors = |filters: &Filters, clusters: &mut Vec<ClusterName>| {
+        clusters.extend(filters.mirrors.iter().filter(|mirror| mirror.share > 0).map(|mirror| mirror.cluster.clone()));
+    };
+    mirrors(&route.filters, clusters);
+    for destination in forward.destinations.iter().filter(|destination| destination.weight > 0) {
+        mirrors(&destination.filters, clusters);
+        if let (Backend::Cluster(cluster), None) = (&destination.backend, &destination.filters.redirect) {
+            clusters.push(cluster.clone());
+        }
+    }
+}
+
+/// What Envoy cannot say in a `ClusterWeight`. A host that header changes set is a rewrite.
+fn needs_own_route(filters: &Filters) -> bool {
+    filters.rewrite.is_some()
+        || !filters.mirrors.is_empty()
+        || filters.cors.is_some()
+        || filters.redirect.is_some()
+        || headers::host(&filters.request_headers).is_some()
+}
+
+/// `reached` of `total`, to the nearest millionth.
+fn threshold(reached: u64, total: u64) -> RuntimeFractionalPercent {
+    let numerator = (u128::from(reached) * 1_000_000 + u128::from(total) / 2) / u128::from(total.max(1));
+    let default_value = Some(millionths(u32::try_from(numerator).unwrap_or(1_000_000)));
+    RuntimeFractionalPercent { default_value, ..RuntimeFractionalPercent::default() }
+}
+
+/// One Envoy route for one destination: both levels of filters become one.
+fn single(route: &ir::Route, forward: &Forward, destination: &Destination) -> Route {
+    let filters = merged(&route.filters, &destination.filters);
+    let mut message = base(route);
+    if let Some(redirect) = &filters.redirect {
+        return finish(message, &filters, route::Action::Redirect(redirect::action(redirect)));
+    }
+    let mut action = action(forward, &filters);
+    action.cluster_specifier = Some(ClusterSpecifier::Cluster(cluster(&destination.backend).to_owned()));
+    note_broken([destination], &mut message, &mut action);
+    finish(message, &filters, route::Action::Route(action))
+}
+
+/// One Envoy route for several destinations. Where one of them changes headers, each gets the merged changes and the route
+/// none: the order in which Envoy goes through its levels does not matter then.
+fn weighted(route: &ir::Route, forward: &Forward) -> Route {
+    let live = || forward.destinations.iter().filter(|destination| destination.weight > 0);
+    let merge = live().any(|destination| !destination.filters.is_empty());
+    let mut filters = Cow::Borrowed(&route.filters);
+    let mut message = base(route);
+    let mut action = action(forward, &filters);
+    let clusters = live().map(|destination| cluster_weight(route, destination, merge)).collect();
+    action.cluster_specifier =
+        Some(ClusterSpecifier::WeightedClusters(WeightedCluster { clusters, ..WeightedCluster::default() }));
+    note_broken(live(), &mut message, &mut action);
+    if merge {
+        let plain = filters.to_mut();
+        plain.request_headers = Default::default();
+        plain.response_headers = Default::default();
+    }
+    finish(message, &filters, route::Action::Route(action))
+}
+
+fn cluster_weight(route: &ir::Route, destination: &Destination, merge: bool) -> ClusterWeight {
+    let mut weight = ClusterWeight {
+        name: cluster(&destination.backend).to_owned(),
+        weight: Some(destination.weight),
+        ..ClusterWeight::default()
+    };
+    if merge {
+        let request = headers::merge(&route.filters.request_headers, &destination.filters.request_headers);
+        let response = headers::merge(&route.filters.response_headers, &destination.filters.response_headers);
+        (weight.request_headers_to_remove, weight.request_headers_to_add) = headers::mutations(&request);
+        (weight.response_headers_to_remove, weight.response_headers_to_add) = headers::mutations(&response);
+    }
+    weight
+}
+
+/// What does not depend on where the request goes. Without a time-out Envoy's 15 s would hold; and no idle time-out cuts a
+/// stream, a WebSocket or a long poll that was given all the time it wants.
+fn action(forward: &Forward, filters: &Filters) -> RouteAction {
+    let rewrite = filters.rewrite.as_deref();
+    let host = rewrite.and_then(|rewrite| rewrite.host.as_ref()).or_else(|| headers::host(&filters.request_headers));
+    let mut action = RouteAction {
+        timeout: Some(forward.timeout.map_or_else(|| seconds(0), duration)),
+        idle_timeout: Some(seconds(0)),
+        retry_policy: retry::policy(forward),
+        request_mirror_policies: mirror::policies(&filters.mirrors),
+        host_rewrite_specifier: host.map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.as_ref().to_owned())),
+        ..RouteAction::default()
+    };
+    match PathPlan::new(rewrite.and_then(|rewrite| rewrite.path.as_ref())) {
+        PathPlan::Keep => {}
+        PathPlan::Full(path) => action.path_rewrite = headers::literal(&path),
+        PathPlan::Prefix(prefix) => action.prefix_rewrite = prefix,
+        PathPlan::Regex { pattern, substitution } => action.regex_rewrite = Some(substitute(pattern, substitution)),
+    }
+    action
+}
+
+fn cluster(backend: &Backend) -> &str {
+    match backend {
+        Backend::Cluster(cluster) => cluster.as_str(),
+        Backend::Broken(_) => ClusterName::INVALID,
+    }
+}
+
+/// The share of a broken destination goes to a cluster that never exists, and answers 500; the reasons are there to be read.
+fn note_broken<'a>(
+    destinations: impl IntoIterator<Item = &'a Destination>,
+    message: &mut Route,
+    action: &mut RouteAction,
+) {
+    let mut reasons = Vec::new();
+    for destination in destinations {
+        if let Backend::Broken(text) = &destination.backend {
+            reasons.push(text.as_ref());
+        }
+    }
+    if !reasons.is_empty() {
+        action.cluster_not_found_response_code = ClusterNotFoundResponseCode::InternalServerError as i32;
+        message.metadata = Some(reason(&reasons.join("; ")));
+    }
+}
+
+/// The destination's filters after the route's; where both set a thing, the destination's holds.
+fn merged<'a>(outer: &'a Filters, inner: &'a Filters) -> Cow<'a, Filters> {
+    if inner.is_empty() {
+        return Cow::Borrowed(outer);
+    }
+    let mirrors = outer.mirrors.iter().chain(&inner.mirrors).cloned().collect();
+    Cow::Owned(Filters {
+        request_headers: headers::merge(&outer.request_headers, &inner.request_headers),
+        response_headers: headers::merge(&outer.response_headers, &inner.response_headers),
+        rewrite: merged_rewrite(outer.rewrite.as_deref(), inner.rewrite.as_deref()).map(Box::new),
+        mirrors,
+        cors: inner.cors.clone().or_else(|| outer.cors.clone()),
+        redirect: inner.redirect.clone().or_else(|| outer.redirect.clone()),
+    })
+}
+
+fn merged_rewrite(outer: Option<&Rewrite>, inner: Option<&Rewrite>) -> Option<Rewrite> {
+    let field = |rewrite: Option<&Rewrite>| rewrite.cloned().unwrap_or(Rewrite { host: None, path: None });
+    let (outer_fields, inner_fields) = (field(outer), field(inner));
+    (outer.is_some() || inner.is_some()).then(|| Rewrite {
+        host: inner_fields.host.or(outer_fields.host),
+        path: inner_fields.path.or(outer_fields.path),
+    })
+}

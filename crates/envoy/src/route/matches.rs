@@ -1,0 +1,70 @@
+//! Which requests a route takes.
+
+use std::sync::Arc;
+
+use ir::route::{NamedMatch, PathMatch, RouteMatch, ValueMatch};
+use proto::envoy::config::route::v3 as route;
+use proto::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
+use proto::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
+use proto::envoy::config::route::v3::route_match::PathSpecifier;
+use proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
+
+/// The whole match. The method is the pseudo header `:method`; all parts must hold.
+pub(super) fn route_match(matches: &RouteMatch) -> route::RouteMatch {
+    let mut headers = Vec::with_capacity(matches.headers.len() + usize::from(matches.method.is_some()));
+    if let Some(method) = &matches.method {
+        headers.push(header(":method", string(MatchPattern::Exact(method.as_ref().to_owned()))));
+    }
+    headers.extend(matches.headers.iter().map(|named| header(&named.name, value(&named.value))));
+    route::RouteMatch {
+        path_specifier: Some(path(&matches.path)),
+        headers,
+        query_parameters: matches.query.iter().map(query_parameter).collect(),
+        ..route::RouteMatch::default()
+    }
+}
+
+/// Envoy's `path_separated_prefix` compares whole segments and refuses a slash at its end, so `/` is a plain prefix.
+fn path(path: &PathMatch) -> PathSpecifier {
+    match path {
+        PathMatch::Exact(path) => PathSpecifier::Path(path.as_ref().to_owned()),
+        PathMatch::Prefix(prefix) => match prefix.trim_end_matches('/') {
+            "" => PathSpecifier::Prefix("/".to_owned()),
+            prefix => PathSpecifier::PathSeparatedPrefix(prefix.to_owned()),
+        },
+        PathMatch::Regex(regex) => PathSpecifier::SafeRegex(self::regex(regex)),
+    }
+}
+
+fn header(name: &str, matcher: StringMatcher) -> route::HeaderMatcher {
+    route::HeaderMatcher {
+        name: name.to_owned(),
+        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(matcher)),
+        ..route::HeaderMatcher::default()
+    }
+}
+
+fn query_parameter(named: &NamedMatch) -> route::QueryParameterMatcher {
+    route::QueryParameterMatcher {
+        name: named.name.as_ref().to_owned(),
+        query_parameter_match_specifier: Some(QueryParameterMatchSpecifier::StringMatch(value(&named.value))),
+    }
+}
+
+fn value(value: &ValueMatch) -> StringMatcher {
+    string(match value {
+        ValueMatch::Exact(text) => MatchPattern::Exact(text.as_ref().to_owned()),
+        ValueMatch::Regex(expression) => MatchPattern::SafeRegex(regex(expression)),
+    })
+}
+
+pub(super) fn string(pattern: MatchPattern) -> StringMatcher {
+    StringMatcher { match_pattern: Some(pattern), ..StringMatcher::default() }
+}
+
+/// Envoy compares the whole text. An empty expression is not allowed by `RegexMatcher`; `()` says the same.
+fn regex(expression: &Arc<str>) -> RegexMatcher {
+    let regex = if expression.is_empty() { "()" } else { expression.as_ref() };
+    RegexMatcher { regex: regex.to_owned(), ..RegexMatcher::default() }
+}

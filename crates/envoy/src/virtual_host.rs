@@ -1,0 +1,107 @@
+//! Virtual hosts and route configurations: composed of encoded parts, nothing is encoded or copied twice.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ir::route::Hosts;
+use ir::{ClusterName, RouteConfiguration, VirtualHost};
+use prost::Message;
+use proto::envoy::config::route::v3 as route;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::resource::{Encoded, EncodedPiece, Need, Versions, cluster_needs, field_header, sorted_needs, type_url};
+use crate::route::messages;
+use crate::wire::ads;
+
+/// The number of `virtual_hosts` in `envoy.config.route.v3.RouteConfiguration`.
+const HOSTS_FIELD: u32 = 2;
+
+/// A virtual host of the encodings of its pieces, in order. It needs the clusters that its routes name.
+pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
+    let head = Bytes::from(head(host).encode_to_vec());
+    let mut versions = Versions::default();
+    versions.part(xxh3_128(&head));
+    let mut body = Vec::with_capacity(1 + pieces.len());
+    body.push(head);
+    for piece in pieces {
+        versions.part(piece.hash);
+        body.push(piece.bytes.clone());
+    }
+    let clusters = pieces.iter().flat_map(|piece| piece.clusters.iter().cloned()).collect();
+    let needs = cluster_needs(clusters).into_iter().map(cluster_need).collect();
+    Encoded { type_url: type_url::VIRTUAL_HOST, name: host.name.0.clone(), version: versions.version(), body, needs }
+}
+
+/// A route configuration with the encodings of its hosts in order, or, for [`Hosts::Separate`], without any (`hosts` is not
+/// looked at): then each host is a resource of its own. It needs what its hosts need.
+pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&Encoded]) -> Encoded {
+    let separate = configuration.hosts == Hosts::Separate;
+    let hosts = if separate { &[] } else { hosts };
+    let (head, tail) = frame(configuration, separate);
+    let mut versions = Versions::default();
+    let mut body = Vec::with_capacity(2 + hosts.iter().map(|host| 1 + host.body.len()).sum::<usize>());
+    versions.part(xxh3_128(&head));
+    body.push(head);
+    for host in hosts {
+        versions.part(host.version);
+        body.push(field_header(HOSTS_FIELD, host.size()));
+        body.extend(host.body.iter().cloned());
+    }
+    versions.part(xxh3_128(&tail));
+    body.push(tail);
+    let needs = sorted_needs(hosts.iter().flat_map(|host| host.needs.iter().cloned()).collect());
+    let name = configuration.name.0.clone();
+    Encoded { type_url: type_url::ROUTE_CONFIGURATION, name, version: versions.version(), body, needs }
+}
+
+/// The whole as one message, for configurations that are written whole. `hosts` are used whatever `configuration.hosts` says.
+pub(crate) fn message<'a>(
+    configuration: &RouteConfiguration,
+    hosts: impl IntoIterator<Item = &'a VirtualHost>,
+) -> route::RouteConfiguration {
+    route::RouteConfiguration {
+        virtual_hosts: hosts.into_iter().map(host_message).collect(),
+        ..skeleton(configuration, false)
+    }
+}
+
+fn host_message(host: &VirtualHost) -> route::VirtualHost {
+    route::VirtualHost { routes: host.pieces.iter().flat_map(|piece| messages(piece)).collect(), ..head(host) }
+}
+
+/// Everything of a virtual host that stands before its routes, by field number.
+fn head(host: &VirtualHost) -> route::VirtualHost {
+    route::VirtualHost {
+        name: host.name.as_str().to_owned(),
+        domains: host.domains.iter().map(|domain| domain.as_ref().to_owned()).collect(),
+        ..route::VirtualHost::default()
+    }
+}
+
+/// What stands before and behind the hosts, by field number.
+fn frame(configuration: &RouteConfiguration, separate: bool) -> (Bytes, Bytes) {
+    let mut tail = skeleton(configuration, separate);
+    let head = route::RouteConfiguration { name: std::mem::take(&mut tail.name), ..route::RouteConfiguration::default() };
+    (Bytes::from(head.encode_to_vec()), Bytes::from(tail.encode_to_vec()))
+}
+
+/// The port in a request's host is not looked at, and stays. Clusters are not checked: broken destinations name one that does
+/// not exist. Header changes at a narrower level win, should a later layer add any at a wider one.
+fn skeleton(configuration: &RouteConfiguration, separate: bool) -> route::RouteConfiguration {
+    route::RouteConfiguration {
+        name: configuration.name.as_str().to_owned(),
+        vhds: separate.then(|| route::Vhds { config_source: Some(ads()) }),
+        validate_clusters: Some(false),
+        most_specific_header_mutations_wins: true,
+        ignore_port_in_host_matching: true,
+        ..route::RouteConfiguration::default()
+    }
+}
+
+fn cluster_need(cluster: ClusterName) -> Need {
+    let ClusterName(name): ClusterName = cluster;
+    Need { type_url: type_url::CLUSTER, name: Arc::clone(&name) }
+}
