@@ -1,6 +1,7 @@
 //! Repository chores: `cargo xtask <verb>`, one module per verb.
 
 mod proto;
+mod schemas;
 mod tidy;
 
 use std::io::Write as _;
@@ -20,6 +21,11 @@ const VERBS: &[Verb] = &[
         name: "proto",
         about: "write descriptors and Rust types of Envoy's API from the installed Envoy (--check: only compare)",
         run: proto::run,
+    },
+    Verb {
+        name: "schemas",
+        about: "write the schemas of Gateway API from its pinned Go module (--check: only compare)",
+        run: schemas::run,
     },
     Verb {
         name: "tidy",

@@ -16,8 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use prost::Message as _;
-use prost_types::FileDescriptorSet;
+
+use scan::Found;
 
 use crate::{Chore, Outcome, say};
 
@@ -33,26 +33,21 @@ pub(crate) fn run(chore: &Chore<'_>) -> anyhow::Result<Outcome> {
     let check_only = chore.check_only()?;
     let binary = chore.root.join(ENVOY);
     let bytes = fs::read(&binary).with_context(|| format!("cannot read {ENVOY} (run tools/install-envoy first)"))?;
-    let api = select::api(scan::file_descriptors(&bytes));
-    let written = outputs(&api)?;
+    let written = outputs(&scan::file_descriptors(&bytes))?;
     let existing = existing(chore.root)?;
     if check_only {
         return Ok(compare(&written, &existing));
     }
     write(chore.root, &written, &existing)?;
-    let messages: usize = api.file.iter().map(|file| file.message_type.len()).sum();
-    say(&format!(
-        "proto: {} API files, {messages} top-level messages, {} files written",
-        api.file.len(),
-        written.len()
-    ));
+    say(&format!("proto: {} files written", written.len()));
     Ok(Outcome::Fine)
 }
 
 /// Every file that this verb owns, by path from the root of the repository.
-fn outputs(api: &FileDescriptorSet) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let mut written = BTreeMap::from([(PathBuf::from(DESCRIPTORS), api.encode_to_vec())]);
-    let subset = select::closure(api, roots::ROOTS)?;
+fn outputs(found: &BTreeMap<String, Found>) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let descriptors = select::descriptor_set(&select::api(found));
+    let mut written = BTreeMap::from([(PathBuf::from(DESCRIPTORS), descriptors)]);
+    let subset = select::closure(found, roots::ROOTS)?;
     for (name, text) in generate::rust(subset)? {
         written.insert(Path::new(TYPES).join(name), text.into_bytes());
     }

@@ -36,4 +36,4 @@ pub fn full_name(type_url: &str) -> &str {
 mod generated {
     include!("gen/tree.rs");
 }
-pub use generated::{cel, envoy, opentelemetry, udpa, xds};
+pub use generated::{cel, envoy, opentelemetry, udpa, validate, xds};

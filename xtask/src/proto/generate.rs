@@ -34,7 +34,7 @@ const EXTERN: &[(&str, &str)] = &[
 
 /// Packages of which only descriptor options come: they have no place in a message that we build.
 const OPTIONS_ONLY: &[&str] =
-    &["google.protobuf", "google.api", "validate", "envoy.annotations", "udpa.annotations", "xds.annotations.v3"];
+    &["google.protobuf", "google.api", "envoy.annotations", "udpa.annotations", "xds.annotations.v3"];
 
 /// File name → text. Services are left out: the xds crate speaks gRPC with a body of its own.
 pub(super) fn rust(set: FileDescriptorSet) -> anyhow::Result<BTreeMap<String, String>> {

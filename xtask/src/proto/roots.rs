@@ -124,6 +124,7 @@ pub(super) const ROOTS: &[&str] = &[
     "envoy/service/ratelimit/v3/rls.proto",
     "envoy/service/runtime/v3/rtds.proto",
     "udpa/type/v1/typed_struct.proto",
+    "validate/validate.proto",
     "xds/data/orca/v3/orca_load_report.proto",
     "xds/type/matcher/v3/cel.proto",
     "xds/type/matcher/v3/domain.proto",

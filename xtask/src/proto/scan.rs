@@ -15,8 +15,23 @@ const NAME_TAG: u8 = 0x0A;
 /// Names are shorter than this in every API seen; one length byte is enough up to here.
 const LONGEST_NAME: usize = 127;
 
-/// All descriptors found, by file name; where a name occurs more than once the longest one that decodes counts.
-pub(super) fn file_descriptors(binary: &[u8]) -> BTreeMap<String, FileDescriptorProto> {
+/// One descriptor that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found {
+    /// What it says.
+    pub(super) file: FileDescriptorProto,
+    /// Its bytes as they stood there. Options such as `validate.rules` are only in these: prost drops extensions.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Found {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self { file: FileDescriptorProto::decode(bytes).ok()?, bytes: bytes.to_vec() })
+    }
+}
+
+/// All descriptors found, by file name; where a name occurs more than once the longest one counts.
+pub(super) fn file_descriptors(binary: &[u8]) -> BTreeMap<String, Found> {
     let mut longest: BTreeMap<String, &[u8]> = BTreeMap::new();
     let mut rest = binary;
     while let Some(at) = rest.iter().position(|byte| *byte == NAME_TAG) {
@@ -30,7 +45,7 @@ pub(super) fn file_descriptors(binary: &[u8]) -> BTreeMap<String, FileDescriptor
         }
         rest = rest.get(1..).unwrap_or_default();
     }
-    longest.into_iter().filter_map(|(name, bytes)| Some((name, FileDescriptorProto::decode(bytes).ok()?))).collect()
+    longest.into_iter().filter_map(|(name, bytes)| Some((name, Found::decode(bytes)?))).collect()
 }
 
 /// The file name, if a descriptor may begin here.

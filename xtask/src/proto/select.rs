@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
-use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use prost_types::FileDescriptorSet;
+
+use super::scan::Found;
 
 /// Files under these folders are API, and so is whatever they import. The rest of what Envoy links (hot restart,
 /// tracers' wire formats, gRPC's own) can never stand in a configuration.
@@ -11,56 +13,55 @@ const API_FOLDERS: &[&str] = &["envoy/", "xds/", "udpa/", "validate/", "google/r
 /// Descriptor bookkeeping that nothing in the API imports.
 const NOT_API: &[&str] = &["google/protobuf/cpp_features.proto"];
 
-/// The API: its files in an order in which each one comes after its imports, free of what differs between two builds of
-/// the same API.
-pub(super) fn api(mut found: BTreeMap<String, FileDescriptorProto>) -> FileDescriptorSet {
-    for file in found.values_mut() {
-        file.source_code_info = None;
-    }
-    let roots = found.keys().filter(|name| is_api(name)).cloned().collect::<Vec<_>>();
-    ordered(&found, roots.iter().map(String::as_str))
+/// The API: its files in an order in which each one comes after its imports.
+pub(super) fn api(found: &BTreeMap<String, Found>) -> Vec<&Found> {
+    ordered(found, found.keys().map(String::as_str).filter(|name| is_api(name)))
 }
 
 /// The files named by `roots` with everything that they import. A root that Envoy does not have is an error.
-pub(super) fn closure(api: &FileDescriptorSet, roots: &[&str]) -> anyhow::Result<FileDescriptorSet> {
-    let files: BTreeMap<String, FileDescriptorProto> =
-        api.file.iter().map(|file| (file.name().to_owned(), file.clone())).collect();
+pub(super) fn closure(found: &BTreeMap<String, Found>, roots: &[&str]) -> anyhow::Result<FileDescriptorSet> {
     for root in roots {
-        files.get(*root).with_context(|| format!("this Envoy has no {root}"))?;
+        found.get(*root).with_context(|| format!("this Envoy has no {root}"))?;
     }
-    Ok(ordered(&files, roots.iter().copied()))
+    let files = ordered(found, roots.iter().copied());
+    Ok(FileDescriptorSet { file: files.into_iter().map(|found| found.file.clone()).collect() })
+}
+
+/// A `FileDescriptorSet` of the bytes as they were found.
+pub(super) fn descriptor_set(files: &[&Found]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for found in files {
+        prost::encoding::bytes::encode(1, &found.bytes, &mut out);
+    }
+    out
 }
 
 fn is_api(name: &str) -> bool {
     API_FOLDERS.iter().any(|folder| name.starts_with(folder)) && !NOT_API.contains(&name)
 }
 
-/// Depth first, imports before importers. Imports that are not there (a linker may drop pure annotations) are left out
-/// of the importer too, so that the set is complete in itself.
-fn ordered<'a>(
-    files: &'a BTreeMap<String, FileDescriptorProto>,
-    roots: impl Iterator<Item = &'a str>,
-) -> FileDescriptorSet {
+/// Depth first, imports before importers.
+fn ordered<'a>(found: &'a BTreeMap<String, Found>, roots: impl Iterator<Item = &'a str>) -> Vec<&'a Found> {
     let mut seen = BTreeSet::new();
-    let mut set = FileDescriptorSet::default();
+    let mut out = Vec::new();
     for root in roots {
-        visit(files, root, &mut seen, &mut set.file);
+        visit(found, root, &mut seen, &mut out);
     }
-    set
+    out
 }
 
 fn visit<'a>(
-    files: &'a BTreeMap<String, FileDescriptorProto>,
+    found: &'a BTreeMap<String, Found>,
     name: &'a str,
     seen: &mut BTreeSet<&'a str>,
-    out: &mut Vec<FileDescriptorProto>,
+    out: &mut Vec<&'a Found>,
 ) {
-    let Some(file) = files.get(name) else { return };
+    let Some(this) = found.get(name) else { return };
     if !seen.insert(name) {
         return;
     }
-    for import in &file.dependency {
-        visit(files, import, seen, out);
+    for import in &this.file.dependency {
+        visit(found, import, seen, out);
     }
-    out.push(file.clone());
+    out.push(this);
 }

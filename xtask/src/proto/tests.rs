@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorProto};
 
+use super::scan::Found;
 use super::{scan, select};
 
 fn file(name: &str, imports: &[&str]) -> FileDescriptorProto {
@@ -26,7 +27,7 @@ fn descriptors_are_found_between_other_bytes_and_back_to_back() {
     binary.extend(b.encode_to_vec());
     binary.extend([0; 16]);
     let found = scan::file_descriptors(&binary);
-    assert_eq!(found, BTreeMap::from([("envoy/a.proto".to_owned(), a), ("envoy/b.proto".to_owned(), b)]));
+    assert_eq!(found, found_as([a, b]));
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn a_name_without_its_descriptor_loses_against_the_descriptor() {
     let whole = file("envoy/a.proto", &[]);
     let mut binary = whole.encode_to_vec();
     binary.extend(b"\xFF\x0A\x0Denvoy/a.proto\xFF");
-    assert_eq!(scan::file_descriptors(&binary).get("envoy/a.proto"), Some(&whole));
+    assert_eq!(scan::file_descriptors(&binary), found_as([whole]));
 }
 
 #[test]
@@ -47,19 +48,33 @@ fn cut_short_bytes_are_not_an_error() {
 
 #[test]
 fn only_the_api_stays_with_imports_before_importers() {
-    let found = [
+    let found = found_as([
         file("envoy/a.proto", &["lib/z.proto"]),
         file("lib/z.proto", &[]),
         file("source/server/hot_restart.proto", &[]),
-    ];
-    let set = select::api(found.into_iter().map(|file| (file.name().to_owned(), file)).collect());
-    let names: Vec<&str> = set.file.iter().map(|file| file.name()).collect();
+    ]);
+    let names: Vec<&str> = select::api(&found).into_iter().map(|found| found.file.name()).collect();
     assert_eq!(names, ["lib/z.proto", "envoy/a.proto"]);
 }
 
 #[test]
+fn options_that_prost_does_not_know_stay_in_the_descriptor_set() {
+    // FieldOptions with the extension field 1071 (validate.rules) in it.
+    let mut bytes = file("envoy/a.proto", &[]).encode_to_vec();
+    bytes.truncate(bytes.len() - "proto3".len() - 2);
+    let unknown = [0x42, 0x05, 0xFA, 0x42, 0x02, 0x08, 0x01];
+    bytes.extend(unknown);
+    let found = scan::file_descriptors(&bytes);
+    let set = select::descriptor_set(&select::api(&found));
+    assert!(set.windows(unknown.len()).any(|window| window == unknown));
+}
+
+#[test]
 fn a_root_that_envoy_does_not_have_is_named() {
-    let set = select::api(BTreeMap::new());
-    let error = select::closure(&set, &["envoy/nowhere.proto"]).unwrap_err();
+    let error = select::closure(&BTreeMap::new(), &["envoy/nowhere.proto"]).unwrap_err();
     assert_eq!(error.to_string(), "this Envoy has no envoy/nowhere.proto");
+}
+
+fn found_as<const N: usize>(files: [FileDescriptorProto; N]) -> BTreeMap<String, Found> {
+    files.into_iter().map(|file| (file.name().to_owned(), Found { bytes: file.encode_to_vec(), file })).collect()
 }

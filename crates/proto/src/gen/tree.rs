@@ -764,6 +764,9 @@ pub mod udpa {
         }
     }
 }
+pub mod validate {
+    include!("validate.rs");
+}
 pub mod xds {
     pub mod core {
         pub mod v3 {
