@@ -1,0 +1,103 @@
+//! [`Tables`]: the handles of every input of the graph.
+
+use std::sync::Arc;
+
+use api::{Kind, Object, ObjectKey};
+use engine::{Graph, Table};
+
+use crate::fact::{ClusterState, FactKey, ListenerState, ProxyFacts};
+
+/// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
+macro_rules! object_tables {
+    ($($(#[$meta:meta])* $field:ident: $Kind:ident,)+) => {
+        /// Handles of the engine's input tables. Facts are written through these handles directly.
+        #[derive(Debug, Clone, Copy)]
+        pub struct Tables {
+            $($(#[$meta])* pub $field: Table<ObjectKey, Arc<api::$Kind>>,)+
+            /// The static configuration: at most one row.
+            pub settings: Table<(), Arc<api::EnvoyGateway>>,
+            /// Fleets that have a proxy with its complete first configuration.
+            pub fleet_live: Table<Arc<str>, ()>,
+            /// (fleet, cluster) that a proxy has answered about.
+            pub cluster_state: Table<FactKey, ClusterState>,
+            /// (fleet, listener) that a proxy has answered about.
+            pub listener_state: Table<FactKey, ListenerState>,
+            /// (fleet, secret) that a proxy refused, with its words.
+            pub secret_refusals: Table<FactKey, Arc<str>>,
+            /// (fleet, form of a route) that a proxy refused, with its words.
+            pub route_refusals: Table<FactKey, Arc<str>>,
+            /// Fleet: what is known of its proxies.
+            pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
+        }
+
+        impl Tables {
+            /// Declares every input.
+            pub(crate) fn declare(graph: &mut Graph) -> Self {
+                Self {
+                    $($field: graph.input(stringify!($field)),)+
+                    settings: graph.input("settings"),
+                    fleet_live: graph.input("fleet_live"),
+                    cluster_state: graph.input("cluster_state"),
+                    listener_state: graph.input("listener_state"),
+                    secret_refusals: graph.input("secret_refusals"),
+                    route_refusals: graph.input("route_refusals"),
+                    proxies: graph.input("proxies"),
+                }
+            }
+
+            /// Writes an object to the table of its kind.
+            pub(crate) fn set(&self, graph: &mut Graph, key: ObjectKey, object: Object) {
+                match object {
+                    $(Object::$Kind(object) => graph.set(self.$field, key, object),)+
+                    Object::EnvoyGateway(object) => graph.set(self.settings, (), object),
+                }
+            }
+
+            /// Takes an object out of the table of its kind.
+            pub(crate) fn remove(&self, graph: &mut Graph, key: &ObjectKey) -> Option<Object> {
+                let object = self.get(graph, key)?;
+                match key.kind()? {
+                    $(Kind::$Kind => graph.remove(self.$field, key),)+
+                    Kind::EnvoyGateway => graph.remove(self.settings, &()),
+                };
+                Some(object)
+            }
+
+            /// The object that is in force.
+            #[must_use]
+            pub fn get(&self, graph: &Graph, key: &ObjectKey) -> Option<Object> {
+                match key.kind()? {
+                    $(Kind::$Kind => graph.get(self.$field, key).cloned().map(Object::$Kind),)+
+                    Kind::EnvoyGateway => graph.get(self.settings, &()).cloned().map(Object::EnvoyGateway),
+                }
+            }
+        }
+    };
+}
+
+object_tables! {
+    /// GatewayClass.
+    gateway_classes: GatewayClass,
+    /// Gateway.
+    gateways: Gateway,
+    /// HTTPRoute.
+    http_routes: HttpRoute,
+    /// ReferenceGrant.
+    reference_grants: ReferenceGrant,
+    /// Backend of `gateway.envoyproxy.io`.
+    backends: Backend,
+    /// EnvoyProxy of `gateway.envoyproxy.io`.
+    envoy_proxies: EnvoyProxy,
+    /// BackendTrafficPolicy of `gateway.envoyproxy.io`.
+    backend_traffic_policies: BackendTrafficPolicy,
+    /// Service.
+    services: Service,
+    /// EndpointSlice.
+    endpoint_slices: EndpointSlice,
+    /// Secret.
+    secrets: Secret,
+    /// ConfigMap.
+    config_maps: ConfigMap,
+    /// Namespace.
+    namespaces: Namespace,
+}
