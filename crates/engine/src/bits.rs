@@ -1,0 +1,65 @@
+//! A growing set of small numbers, one bit each.
+#![expect(clippy::indexing_slicing, reason = "a word is made before it is indexed, in the same function")]
+
+#[derive(Default)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+}
+
+impl Bits {
+    /// Returns whether the number was new.
+    pub(crate) fn insert(&mut self, number: u32) -> bool {
+        let (word, bit) = place(number);
+        if word >= self.words.len() {
+            self.words.resize(word + 1 + word / 4, 0);
+        }
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        new
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        let (word, bit) = place(number);
+        if let Some(word) = self.words.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        let (word, bit) = place(number);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+}
+
+fn place(number: u32) -> (usize, u64) {
+    ((number / 64) as usize, 1 << (number % 64))
+}
+
+/// Units that have to run: a list, and a set that keeps each of them in it once.
+#[derive(Default)]
+pub(crate) struct Dirty {
+    list: Vec<u32>,
+    set: Bits,
+}
+
+impl Dirty {
+    pub(crate) fn insert(&mut self, unit: u32) {
+        if self.set.insert(unit) {
+            self.list.push(unit);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Moves the units into `into`, in rising order: neighbours in memory run one after the other.
+    pub(crate) fn take(&mut self, into: &mut Vec<u32>) {
+        into.clear();
+        std::mem::swap(&mut self.list, into);
+        into.sort_unstable();
+        for unit in into.iter() {
+            self.set.remove(*unit);
+        }
+    }
+}
