@@ -4,8 +4,16 @@
 //! |---|---|
 //! | [`binary`] | where the binary under test and the pinned Envoy are, and how they are run |
 //! | [`certificate`] | certificates and keys, made when a test runs and never committed |
+//! | [`backend`] | small HTTP servers that answer with their name |
+//! | [`client`] | requests, in cleartext and over TLS |
+//! | [`objects`] | Gateway API objects as YAML text |
+//! | [`running`] | a Chancery with its Envoys, started on a folder and ended with the test |
 //! | [`wait`] | waiting for a fact with a deadline |
 
+pub mod backend;
 pub mod binary;
 pub mod certificate;
+pub mod client;
+pub mod objects;
+pub mod running;
 pub mod wait;

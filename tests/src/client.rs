@@ -1,0 +1,67 @@
+//! Requests over fresh connections, in cleartext and over TLS.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+/// A status and a body.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body, as text.
+    pub body: String,
+}
+
+/// How long one request may take before it counts as failed.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A GET over a fresh connection to a loopback port.
+///
+/// # Errors
+/// If there is no complete answer.
+pub fn get(port: u16, host: &str, path: &str) -> anyhow::Result<Answer> {
+    exchange(connect(port)?, host, path)
+}
+
+/// A GET over TLS: the server name is sent, and the certificate must be this one (PEM).
+///
+/// # Errors
+/// If the handshake fails or there is no complete answer.
+pub fn get_tls(port: u16, host: &str, path: &str, certificate: &str) -> anyhow::Result<Answer> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(certificate.as_bytes())?)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection = ClientConnection::new(Arc::new(config), ServerName::try_from(host.to_owned())?)?;
+    exchange(StreamOwned::new(connection, connect(port)?), host, path)
+}
+
+fn connect(port: u16) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
+fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> anyhow::Result<Answer> {
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof || bytes.is_empty() => return Err(error.into()),
+        _ => {}
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").context("an answer without an end of its head")?;
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).context("an answer without a status")?;
+    Ok(Answer { status, body: body.to_owned() })
+}

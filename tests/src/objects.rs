@@ -1,0 +1,53 @@
+//! Objects as YAML text, as short as a test wants them.
+
+/// A Gateway `edge` with one HTTP listener.
+pub fn gateway(port: u16) -> String {
+    listeners(&format!("  - name: http\n    protocol: HTTP\n    port: {port}\n"))
+}
+
+/// A Gateway `edge` with these listeners (indented by two).
+pub fn listeners(listeners: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata:\n  name: edge\nspec:\n  gatewayClassName: chancery\n  \
+         listeners:\n{listeners}"
+    )
+}
+
+/// A Service on port 80 with one endpoint on loopback.
+pub fn service(name: &str, port: u16) -> String {
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\nspec:\n  ports:\n  - name: http\n    port: 80\n---\n\
+         apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: {name}-1\n  labels:\n    \
+         kubernetes.io/service-name: {name}\naddressType: IPv4\nports:\n- name: http\n  port: {port}\nendpoints:\n\
+         - addresses: [\"127.0.0.1\"]\n"
+    )
+}
+
+/// An HTTPRoute on the Gateway `edge` with these rules (prefix, service), in order.
+pub fn route(name: &str, rules: &[(&str, &str)]) -> String {
+    let rules: String = rules
+        .iter()
+        .map(|(prefix, service)| {
+            format!("  - matches:\n    - path:\n        value: {prefix}\n    backendRefs:\n    - name: {service}\n      port: 80\n")
+        })
+        .collect();
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: {name}\nspec:\n  parentRefs:\n  - name: edge\n  \
+         rules:\n{rules}"
+    )
+}
+
+/// A TLS Secret of base64 text.
+pub fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
+    let (certificate, key) =
+        (crate::certificate::base64(certificate.as_bytes()), crate::certificate::base64(key.as_bytes()));
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {name}\ntype: kubernetes.io/tls\ndata:\n  tls.crt: {certificate}\n  \
+         tls.key: {key}\n"
+    )
+}
+
+/// Several documents in one text.
+pub fn documents<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    parts.into_iter().collect::<Vec<_>>().join("---\n")
+}

@@ -1,0 +1,193 @@
+//! A Chancery with its Envoys on a folder of the test's own; everything ends with the test.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::{binary, wait};
+
+/// The process under test.
+pub struct Running {
+    place: TempDir,
+    child: Option<Child>,
+    starts: u32,
+}
+
+impl Running {
+    /// Makes the folders; nothing runs yet.
+    ///
+    /// # Errors
+    /// If there is no room for a temporary folder.
+    pub fn prepare() -> anyhow::Result<Self> {
+        let place = tempfile::Builder::new().prefix("chancery-test-").tempdir()?;
+        std::fs::create_dir(place.path().join("conf"))?;
+        Ok(Self { place, child: None, starts: 0 })
+    }
+
+    /// Writes a file of the folder as editors do: a new file renamed over the old one.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let beside = self.conf().join(format!(".{name}.new"));
+        std::fs::write(&beside, text)?;
+        Ok(std::fs::rename(beside, self.conf().join(name))?)
+    }
+
+    /// Removes a file of the folder.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn remove(&self, name: &str) -> anyhow::Result<()> {
+        Ok(std::fs::remove_file(self.conf().join(name))?)
+    }
+
+    /// Starts `chancery run` on the folder and waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// If it ends, or is not ready in time: its log is in the error.
+    pub fn start(&mut self) -> anyhow::Result<()> {
+        self.starts += 1;
+        let ready = self.place.path().join(format!("ready-{}", self.starts));
+        let log = File::options().create(true).append(true).open(self.log_file())?;
+        let mut child = Command::new(binary::chancery()?)
+            .args(["run", "--drain-time", "0s", "--dir"])
+            .arg(self.conf())
+            .arg("--state-dir")
+            .arg(self.state())
+            .arg("--ready-file")
+            .arg(&ready)
+            .arg("--envoy")
+            .arg(binary::envoy()?)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        let outcome = wait::until("chancery to be ready", || {
+            if ready.exists() { Some(Ok(())) } else { child.try_wait().ok().flatten().map(Err) }
+        });
+        self.child = Some(child);
+        match outcome {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(status)) => anyhow::bail!("chancery ended with {status}:\n{}", self.log()),
+            Err(error) => Err(error.context(self.log())),
+        }
+    }
+
+    /// The folder of the objects.
+    pub fn conf(&self) -> PathBuf {
+        self.place.path().join("conf")
+    }
+
+    /// The state folder.
+    pub fn state(&self) -> PathBuf {
+        self.place.path().join("state")
+    }
+
+    /// Everything that was logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// The process id of Chancery.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn pid(&self) -> anyhow::Result<Pid> {
+        let child = self.child.as_ref().context("chancery does not run")?;
+        Ok(Pid::from_raw(i32::try_from(child.id())?))
+    }
+
+    /// Ends Chancery with -9; its Envoys go on.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn kill_chancery(&mut self) -> anyhow::Result<()> {
+        let mut child = self.child.take().context("chancery does not run")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// The process ids of the Envoys that were started for this state folder and live.
+    pub fn envoys(&self) -> Vec<Pid> {
+        envoys(&self.state())
+    }
+
+    /// `chancery status` with these words.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    pub fn status(&self, words: &[&str]) -> anyhow::Result<String> {
+        let state = self.state().display().to_string();
+        let output =
+            binary::run(["status"].into_iter().chain(words.iter().copied()).chain(["--state-dir", &state]), "")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.place.path().join("log")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            if let Ok(id) = i32::try_from(child.id()) {
+                let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+            }
+            let ended = wait::until("chancery to end", || child.try_wait().ok().flatten());
+            if ended.is_err() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        for envoy in self.envoys() {
+            let _ = kill(envoy, Signal::SIGKILL);
+        }
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<&str> = log.lines().rev().take(60).collect();
+            let shown: String = tail.into_iter().rev().map(|line| format!("  {line}\n")).collect();
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("the end of chancery's log:\n{shown}").as_bytes(),
+            );
+        }
+    }
+}
+
+/// Processes whose command line names a file below the state folder and whose program is Envoy.
+fn envoys(state: &Path) -> Vec<Pid> {
+    let wanted = state.display().to_string();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let ids = processes.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse::<i32>().ok());
+    ids.filter(|id| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.split('\0').next().is_some_and(|program| program.ends_with("envoy")) && line.contains(&wanted)
+    })
+    .map(Pid::from_raw)
+    .collect()
+}
+
+/// Ports of loopback that are free at this moment.
+///
+/// # Errors
+/// If there are none.
+pub fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+    let mut ports = [0; N];
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

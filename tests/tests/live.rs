@@ -1,0 +1,252 @@
+//! The main job end to end: a folder of YAML, a real Envoy, real requests, edits while they run.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nix::sys::signal::{Signal, kill};
+use tests::backend::Backend;
+use tests::certificate::self_signed;
+use tests::client::{Answer, get, get_tls};
+use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
+use tests::running::{Running, free_ports};
+use tests::{binary, wait};
+
+fn answer(body: &str) -> Answer {
+    Answer { status: 200, body: body.to_owned() }
+}
+
+/// Two backends and a running Chancery with a Gateway, their services and a route of two rules.
+fn started() -> (Running, u16, Backend, Backend) {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+    running.write("gateway.yaml", &gateway(port)).unwrap();
+    running.write("services.yaml", &documents([&*service("one", one.port), &service("two", two.port)])).unwrap();
+    running.write("routes.yaml", &route("shop", &[("/a", "one"), ("/b", "two")])).unwrap();
+    running.start().unwrap();
+    until_answers(port, "/a", &answer("one"));
+    (running, port, one, two)
+}
+
+fn until_answers(port: u16, path: &str, wanted: &Answer) {
+    wait::until(&format!("{wanted:?} at {path}"), || {
+        get(port, "x.example", path).ok().filter(|answer| answer == wanted)
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_folder_is_served_and_an_edit_is_live() {
+    let (running, port, _one, _two) = started();
+    assert_eq!(get(port, "x.example", "/b/c").unwrap(), answer("two"));
+    assert_eq!(get(port, "x.example", "/c").unwrap().status, 404);
+    running.write("routes.yaml", &route("shop", &[("/c", "one")])).unwrap();
+    until_answers(port, "/c", &answer("one"));
+    assert_eq!(get(port, "x.example", "/a").unwrap().status, 404);
+    let status = running.status(&[]).unwrap();
+    assert!(status.contains("default/shop") && status.contains("Programmed"), "{status}");
+}
+
+#[test]
+fn a_broken_file_is_named_with_its_line_while_traffic_goes_on() {
+    let (running, port, _one, _two) = started();
+    let good = route("shop", &[("/a", "one"), ("/b", "two")]);
+    running.write("routes.yaml", &format!("{good}  hostnames: [\n")).unwrap();
+    let told =
+        wait::until("the problem", || running.status(&["problems"]).ok().filter(|text| text.contains("routes.yaml:")))
+            .unwrap();
+    assert!(told.contains('^'), "no caret: {told}");
+    assert_eq!(get(port, "x.example", "/a").unwrap(), answer("one"));
+    running.write("routes.yaml", &good).unwrap();
+    wait::until("the problem to go", || {
+        running.status(&["problems"]).ok().filter(|text| !text.contains("routes.yaml:"))
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_killed_envoy_comes_back_by_itself() {
+    let (running, port, _one, _two) = started();
+    let before = running.envoys();
+    assert_eq!(before.len(), 1);
+    kill(before[0], Signal::SIGKILL).unwrap();
+    wait::until("another Envoy", || running.envoys().into_iter().find(|pid| *pid != before[0])).unwrap();
+    until_answers(port, "/a", &answer("one"));
+}
+
+#[test]
+fn envoy_serves_on_without_chancery_and_is_taken_over_by_the_next() {
+    let (mut running, port, _one, _two) = started();
+    let before = running.envoys();
+    running.kill_chancery().unwrap();
+    assert_eq!(get(port, "x.example", "/a").unwrap(), answer("one"));
+    running.write("routes.yaml", &route("shop", &[("/a", "two")])).unwrap();
+    running.start().unwrap();
+    until_answers(port, "/a", &answer("two"));
+    assert_eq!(running.envoys(), before, "the Envoy was not taken over");
+}
+
+#[test]
+fn a_second_process_on_one_state_folder_says_so_and_ends() {
+    let (running, _port, _one, _two) = started();
+    let (conf, state) = (running.conf().display().to_string(), running.state().display().to_string());
+    let second = binary::run(["run", "--dir", &conf, "--state-dir", &state], "").unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(words.contains(&running.pid().unwrap().to_string()), "{words}");
+}
+
+#[test]
+fn a_port_that_somebody_else_holds_costs_that_listener_only() {
+    let mut running = Running::prepare().unwrap();
+    let taken = TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let [port] = free_ports().unwrap();
+    let held = taken.local_addr().unwrap().port();
+    let one = Backend::start("one").unwrap();
+    let both = format!(
+        "  - name: good\n    protocol: HTTP\n    port: {port}\n  - name: held\n    protocol: HTTP\n    port: {held}\n"
+    );
+    running
+        .write("all.yaml", &documents([&*listeners(&both), &service("one", one.port), &route("shop", &[("/", "one")])]))
+        .unwrap();
+    running.start().unwrap();
+    until_answers(port, "/", &answer("one"));
+    let shown = wait::until("the condition", || {
+        running
+            .status(&["gateway", "-o", "yaml"])
+            .ok()
+            .filter(|text| text.contains("in use") || text.contains("PortUnavailable"))
+    });
+    assert!(shown.is_ok(), "{}", running.status(&["-o", "yaml"]).unwrap());
+    drop(taken);
+}
+
+#[test]
+fn a_rotated_certificate_is_served_without_a_failed_handshake() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let one = Backend::start("one").unwrap();
+    let pairs = [self_signed(&["x.example"], false).unwrap(), self_signed(&["x.example"], false).unwrap()];
+    let https = format!(
+        "  - name: https\n    protocol: HTTPS\n    port: {port}\n    tls:\n      certificateRefs:\n      - name: cert\n"
+    );
+    running
+        .write(
+            "all.yaml",
+            &documents([&*listeners(&https), &service("one", one.port), &route("shop", &[("/", "one")])]),
+        )
+        .unwrap();
+    running.write("cert.yaml", &tls_secret("cert", &pairs[0].certificate, &pairs[0].key)).unwrap();
+    running.start().unwrap();
+    let served = |index: usize| get_tls(port, "x.example", "/", &pairs[index].certificate).ok();
+    wait::until("the first certificate", || served(0)).unwrap();
+    for turn in 1..20 {
+        let new = turn % 2;
+        running.write("cert.yaml", &tls_secret("cert", &pairs[new].certificate, &pairs[new].key)).unwrap();
+        wait::until("the other certificate", || {
+            let answers = (served(new), served(1 - new));
+            assert!(answers.0.is_some() || answers.1.is_some(), "neither certificate was served");
+            answers.0
+        })
+        .unwrap();
+    }
+}
+
+/// Requests without pause to paths with the answers that are right for each at any moment.
+struct Prober {
+    wrong: Mutex<BTreeMap<String, u64>>,
+    asked: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Prober {
+    /// Asks every path in turn until it is over; an answer that its path does not allow is noted.
+    fn run(&self, port: u16, allowed: &[(&str, &[&str])]) {
+        while !self.over.load(Ordering::Acquire) {
+            for (path, bodies) in allowed {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                let right = match get(port, "x.example", path) {
+                    Ok(Answer { status: 200, body }) if bodies.contains(&&*body) => None,
+                    Ok(Answer { status: 404, .. }) if bodies.contains(&"404") => None,
+                    Ok(other) => Some(format!("{path}: {} {}", other.status, other.body)),
+                    Err(error) => Some(format!("{path}: {error:#}")),
+                };
+                if let Some(wrong) = right {
+                    *self.wrong.lock().unwrap().entry(wrong).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+/// How many edits the test makes; by hand `EDITS=1000`.
+fn edits() -> usize {
+    std::env::var_os("EDITS").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(120)
+}
+
+#[test]
+fn no_answer_is_wrong_while_routes_rules_and_backends_are_added_changed_reordered_and_removed() {
+    let (running, port, one, two) = started();
+    let more: Vec<Backend> = (0..4).map(|index| Backend::start(&format!("more{index}")).unwrap()).collect();
+    let prober = Prober { wrong: Mutex::default(), asked: AtomicU64::new(0), over: AtomicBool::new(false) };
+    let allowed: &[(&str, &[&str])] = &[
+        ("/steady", &["one"]),
+        ("/flip", &["one", "two"]),
+        ("/a", &["one"]),
+        ("/b", &["two"]),
+        ("/come", &["404", "more0", "more1", "more2", "more3"]),
+    ];
+    running.write("steady.yaml", &route("steady", &[("/steady", "one"), ("/flip", "one")])).unwrap();
+    until_answers(port, "/flip", &answer("one"));
+    until_answers(port, "/steady", &answer("one"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| prober.run(port, allowed));
+        for edit in 0..edits() {
+            one_edit(&running, port, edit, &more);
+        }
+        prober.over.store(true, Ordering::Release);
+    });
+    let wrong = prober.wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} requests, wrong: {wrong:#?}", prober.asked.into_inner());
+    assert!(prober.asked.into_inner() > 100);
+    drop((one, two));
+}
+
+/// Edit number `edit`; returns when it is in effect.
+fn one_edit(running: &Running, port: u16, edit: usize, more: &[Backend]) {
+    let backend = &more[edit / 6 % more.len()];
+    match edit % 6 {
+        0 => {
+            running.write("routes.yaml", &route("shop", &[("/b", "two"), ("/a", "one")])).unwrap();
+            running.write("steady.yaml", &route("steady", &[("/flip", "two"), ("/steady", "one")])).unwrap();
+            until_answers(port, "/flip", &answer("two"));
+        }
+        1 => {
+            // A new service and a route to it: the first answer that is not 404 is a 200.
+            running.write("more.yaml", &service(&backend.name, backend.port)).unwrap();
+            running.write("come.yaml", &route("come", &[("/come", &backend.name)])).unwrap();
+        }
+        2 => {
+            running.write("steady.yaml", &route("steady", &[("/steady", "one"), ("/flip", "one")])).unwrap();
+            until_answers(port, "/flip", &answer("one"));
+        }
+        3 => {
+            running
+                .write("routes.yaml", &route("shop", &[("/a", "one"), ("/b", "two"), (&format!("/x{edit}"), "one")]))
+                .unwrap();
+            until_answers(port, &format!("/x{edit}"), &answer("one"));
+        }
+        4 => {
+            running.remove("come.yaml").unwrap();
+            wait::until("/come to be gone", || {
+                get(port, "x.example", "/come").ok().filter(|answer| answer.status == 404)
+            })
+            .unwrap();
+        }
+        _ => running.remove("more.yaml").unwrap(),
+    }
+}
