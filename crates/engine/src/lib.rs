@@ -105,6 +105,8 @@ mod indexing;
 mod lists;
 mod members;
 mod node;
+#[cfg(test)]
+mod proof;
 mod report;
 mod rows;
 mod slab;
