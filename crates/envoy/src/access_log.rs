@@ -10,7 +10,6 @@ use proto::envoy::extensions::access_loggers::file::v3::{FileAccessLog, file_acc
 use proto::envoy::extensions::access_loggers::stream::v3::{StdoutAccessLog, stdout_access_log};
 use proto::google::protobuf::Any;
 
-
 /// Where a proxy writes a line for each request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AccessLog {

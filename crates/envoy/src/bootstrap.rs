@@ -24,7 +24,7 @@ use crate::endpoints::zone;
 use crate::regex::REGEX_PROGRAM_SIZE_LIMIT;
 use crate::wire::{ads, pipe, socket_address};
 
-pub use parts::{StaticOptions, StaticParts, static_bootstrap};
+pub use parts::{StaticOptions, StaticParts, static_bootstrap, static_bootstrap_json};
 
 /// The cluster by which a proxy reaches the control plane.
 pub const XDS_CLUSTER: &str = "chancery.xds";
@@ -94,6 +94,14 @@ pub fn bootstrap(options: &BootstrapOptions) -> Bootstrap {
     }
 }
 
+/// The same as JSON, in the form that Envoy reads with `--config-path`.
+///
+/// # Errors
+/// None for what [`bootstrap`] builds; a message that the descriptors do not know would be one.
+pub fn bootstrap_json(options: &BootstrapOptions) -> Result<serde_json::Value, protojson::Error> {
+    protojson::message_to_json(&bootstrap(options))
+}
+
 /// What does not depend on anything.
 fn common() -> Bootstrap {
     Bootstrap {
@@ -106,10 +114,7 @@ fn common() -> Bootstrap {
 fn runtime() -> RuntimeLayer {
     let limit = Value { kind: Some(Kind::NumberValue(f64::from(REGEX_PROGRAM_SIZE_LIMIT))) };
     let fields = [("re2.max_program_size.error_level".to_owned(), limit)].into();
-    RuntimeLayer {
-        name: "chancery".to_owned(),
-        layer_specifier: Some(LayerSpecifier::StaticLayer(Struct { fields })),
-    }
+    RuntimeLayer { name: "chancery".to_owned(), layer_specifier: Some(LayerSpecifier::StaticLayer(Struct { fields })) }
 }
 
 fn node(options: &BootstrapOptions) -> Node {

@@ -11,12 +11,15 @@ use ir::{Cluster, EndpointSource, Endpoints};
 use proto::envoy::config::cluster::v3 as cluster;
 use proto::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use proto::envoy::config::cluster::v3::cluster::{
-    ClusterDiscoveryType, CommonLbConfig, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy, RefreshRate,
+    ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, EdsClusterConfig, LbPolicy,
 };
 use proto::envoy::config::core::v3::{
     ConfigSource, HealthStatus, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, TcpKeepalive,
 };
 use proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
+use proto::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
+use proto::envoy::extensions::clusters::dns::v3::DnsCluster;
+use proto::envoy::extensions::clusters::dns::v3::dns_cluster::RefreshRate;
 use proto::envoy::extensions::upstreams::http::v3 as upstream;
 use proto::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
@@ -51,7 +54,8 @@ pub fn cluster(cluster: &Cluster) -> Encoded {
     let discovery = match &cluster.endpoints {
         EndpointSource::Discovered(_) => {
             needs.push(Need { type_url: type_url::LOAD_ASSIGNMENT, name: cluster.name.0.clone() });
-            Discovery { kind: DiscoveryType::Eds, eds: Some(eds()), assignment: None }
+            let kind = ClusterDiscoveryType::Type(DiscoveryType::Eds as i32);
+            Discovery { kind, eds: Some(eds()), assignment: None, start_without: false }
         }
         EndpointSource::Dns(names) => dns(cluster, names),
     };
@@ -70,8 +74,9 @@ pub fn may_warm_late(cluster: &Cluster) -> bool {
 pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -> cluster::Cluster {
     let discovery = match &cluster.endpoints {
         EndpointSource::Discovered(_) => Discovery {
-            kind: DiscoveryType::Static,
+            kind: ClusterDiscoveryType::Type(DiscoveryType::Static as i32),
             eds: None,
+            start_without: false,
             assignment: Some(endpoints.map_or_else(
                 || ClusterLoadAssignment { cluster_name: cluster.name.as_str().to_owned(), ..Default::default() },
                 |set| endpoints::message(cluster.name.as_str(), set),
@@ -84,9 +89,11 @@ pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -
 
 /// Where the endpoints come from.
 struct Discovery {
-    kind: DiscoveryType,
+    kind: ClusterDiscoveryType,
     eds: Option<EdsClusterConfig>,
     assignment: Option<ClusterLoadAssignment>,
+    /// A proxy starts without them.
+    start_without: bool,
 }
 
 /// The name of the endpoints is that of the cluster: each cluster has its own, which is the witness that it is warm.
@@ -101,7 +108,7 @@ fn dns(cluster: &Cluster, names: &[DnsEndpoint]) -> Discovery {
         endpoints: names.iter().map(dns_endpoint).collect(),
         ..ClusterLoadAssignment::default()
     };
-    Discovery { kind: DiscoveryType::StrictDns, eds: None, assignment: Some(assignment) }
+    Discovery { kind: dns_cluster(), eds: None, assignment: Some(assignment), start_without: true }
 }
 
 fn dns_endpoint(name: &DnsEndpoint) -> LocalityLbEndpoints {
@@ -114,9 +121,9 @@ fn dns_endpoint(name: &DnsEndpoint) -> LocalityLbEndpoints {
 }
 
 fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> cluster::Cluster {
-    let mut message = cluster::Cluster {
+    cluster::Cluster {
         name: cluster.name.as_str().to_owned(),
-        cluster_discovery_type: Some(ClusterDiscoveryType::Type(discovery.kind as i32)),
+        cluster_discovery_type: Some(discovery.kind),
         eds_cluster_config: discovery.eds,
         load_assignment: discovery.assignment,
         connect_timeout: Some(
@@ -132,28 +139,33 @@ fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> clu
             tcp_keepalive: Some(KEEPALIVE),
             ..cluster::UpstreamConnectionOptions::default()
         }),
+        wait_for_warm_on_init: discovery.start_without.then_some(false),
         ..cluster::Cluster::default()
-    };
-    if discovery.kind == DiscoveryType::StrictDns {
-        resolve(&mut message);
     }
-    message
 }
 
 /// A backend that vanished without a word is noticed after 60 + 3 × 10 s.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive { keepalive_probes: Some(3), keepalive_time: Some(60), keepalive_interval: Some(10) };
 
-/// A proxy does not wait for a name at its start. IPv4 before IPv6: a laptop has addresses of both kinds, and often a route
-/// for one only.
-fn resolve(message: &mut cluster::Cluster) {
+/// Every address of a name is an endpoint. IPv4 before IPv6: a laptop has addresses of both kinds, and often a route for one
+/// only.
+fn dns_cluster() -> ClusterDiscoveryType {
     let (first, last) = DNS_RETRY_SECONDS;
-    message.dns_lookup_family = DnsLookupFamily::V4Preferred as i32;
-    message.respect_dns_ttl = true;
-    message.dns_refresh_rate = Some(seconds(DNS_REFRESH_SECONDS));
-    message.dns_failure_refresh_rate =
-        Some(RefreshRate { base_interval: Some(seconds(first)), max_interval: Some(seconds(last)) });
-    message.wait_for_warm_on_init = Some(false);
+    let config = DnsCluster {
+        dns_refresh_rate: Some(seconds(DNS_REFRESH_SECONDS)),
+        dns_failure_refresh_rate: Some(RefreshRate {
+            base_interval: Some(seconds(first)),
+            max_interval: Some(seconds(last)),
+        }),
+        respect_dns_ttl: true,
+        dns_lookup_family: DnsLookupFamily::V4Preferred as i32,
+        ..DnsCluster::default()
+    };
+    ClusterDiscoveryType::ClusterType(CustomClusterType {
+        name: "envoy.cluster.dns".to_owned(),
+        typed_config: Some(Any::pack(&config)),
+    })
 }
 
 /// A change of health counts at once (Envoy would gather such changes for a second), and draining endpoints get requests

@@ -16,8 +16,11 @@ use proto::google::protobuf::Any;
 use crate::access_log::{AccessLog, loggers};
 use crate::wire::seconds;
 
+/// A filter's name and its configuration.
+type Declared = (&'static str, fn() -> Any);
+
 /// The HTTP filters in the order in which a request passes them; the router is last.
-const HTTP_FILTERS: &[(&str, fn() -> Any)] = &[
+const HTTP_FILTERS: &[Declared] = &[
     ("envoy.filters.http.cors", || Any::pack(&Cors {})),
     ("envoy.filters.http.router", || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
 ];

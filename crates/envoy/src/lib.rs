@@ -25,13 +25,15 @@ mod regex;
 mod resource;
 mod route;
 mod secret;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod virtual_host;
 mod wire;
 
 pub use access_log::AccessLog;
 pub use bootstrap::{
-    BootstrapOptions, StaticOptions, StaticParts, bootstrap, static_bootstrap,
+    BootstrapOptions, StaticOptions, StaticParts, bootstrap, bootstrap_json, static_bootstrap, static_bootstrap_json,
 };
 pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster, may_warm_late};
 pub use endpoints::{endpoint_set, load_assignment};

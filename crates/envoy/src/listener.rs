@@ -130,14 +130,16 @@ fn filter(port: u16, application: &Application, options: &Options, parts: Parts<
 
 fn routes(name: &RouteConfigurationName, parts: Parts<'_>) -> RouteSpecifier {
     match parts {
-        Parts::Discovered => RouteSpecifier::Rds(Rds {
-            config_source: Some(ads()),
-            route_config_name: name.as_str().to_owned(),
-        }),
+        Parts::Discovered => {
+            RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name.as_str().to_owned() })
+        }
         // Unknown: like one without hosts, every request is answered 404.
-        Parts::Inline(known) => RouteSpecifier::RouteConfig(known.get(name).cloned().unwrap_or_else(|| {
-            RouteConfiguration { name: name.as_str().to_owned(), ..RouteConfiguration::default() }
-        })),
+        Parts::Inline(known) => {
+            RouteSpecifier::RouteConfig(known.get(name).cloned().unwrap_or_else(|| RouteConfiguration {
+                name: name.as_str().to_owned(),
+                ..RouteConfiguration::default()
+            }))
+        }
     }
 }
 

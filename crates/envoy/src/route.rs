@@ -64,13 +64,18 @@ fn each(route: &ir::Route, clusters: &mut Vec<ClusterName>, mut emit: impl FnMut
 
 /// Name and match: what every Envoy route of `route` has.
 fn base(route: &ir::Route) -> Route {
-    Route { name: route.name.as_ref().to_owned(), r#match: Some(matches::route_match(&route.matches)), ..Route::default() }
+    Route {
+        name: route.name.as_ref().to_owned(),
+        r#match: Some(matches::route_match(&route.matches)),
+        ..Route::default()
+    }
 }
 
 /// Adds the action and what the filters put on the route around it.
 fn finish(mut message: Route, filters: &Filters, action: route::Action) -> Route {
     (message.request_headers_to_remove, message.request_headers_to_add) = headers::mutations(&filters.request_headers);
-    (message.response_headers_to_remove, message.response_headers_to_add) = headers::mutations(&filters.response_headers);
+    (message.response_headers_to_remove, message.response_headers_to_add) =
+        headers::mutations(&filters.response_headers);
     if let Some(cors) = &filters.cors {
         message.typed_per_filter_config.insert(cors::FILTER.to_owned(), cors::policy(cors));
     }

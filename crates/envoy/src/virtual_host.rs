@@ -84,7 +84,8 @@ fn head(host: &VirtualHost) -> route::VirtualHost {
 /// What stands before and behind the hosts, by field number.
 fn frame(configuration: &RouteConfiguration, separate: bool) -> (Bytes, Bytes) {
     let mut tail = skeleton(configuration, separate);
-    let head = route::RouteConfiguration { name: std::mem::take(&mut tail.name), ..route::RouteConfiguration::default() };
+    let head =
+        route::RouteConfiguration { name: std::mem::take(&mut tail.name), ..route::RouteConfiguration::default() };
     (Bytes::from(head.encode_to_vec()), Bytes::from(tail.encode_to_vec()))
 }
 

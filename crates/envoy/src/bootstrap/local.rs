@@ -4,9 +4,7 @@ use std::net::SocketAddr;
 
 use ir::cluster::Protocol;
 use proto::envoy::config::cluster::v3::{Cluster, cluster};
-use proto::envoy::config::core::v3::{
-    HealthStatus, Http2ProtocolOptions, KeepaliveSettings, TcpKeepalive,
-};
+use proto::envoy::config::core::v3::{HealthStatus, Http2ProtocolOptions, KeepaliveSettings, TcpKeepalive};
 use proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
 use proto::envoy::config::listener::v3::{FilterChain, Listener};
 use proto::envoy::config::route::v3::route_action::ClusterSpecifier;
@@ -16,10 +14,10 @@ use proto::envoy::config::route::v3::{
 use proto::envoy::extensions::filters::http::router::v3::Router;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use proto::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use proto::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
 };
-use proto::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use proto::google::protobuf::Any;
 
 use super::{ADMIN_CLUSTER, Endpoint, LOCAL_LISTENER, XDS_CLUSTER};
@@ -35,11 +33,8 @@ const OFFERED: &[&str] = &["/ready", "/stats/prometheus"];
 /// The way to the control plane: HTTP/2 with a keep-alive, so that a stream whose other end vanished is given up after
 /// 15 + 5 s.
 pub(super) fn control_plane(endpoint: &Endpoint) -> Cluster {
-    let keepalive = KeepaliveSettings {
-        interval: Some(seconds(15)),
-        timeout: Some(seconds(5)),
-        ..KeepaliveSettings::default()
-    };
+    let keepalive =
+        KeepaliveSettings { interval: Some(seconds(15)), timeout: Some(seconds(5)), ..KeepaliveSettings::default() };
     let http2 = Http2ProtocolOptions { connection_keepalive: Some(keepalive), ..Http2ProtocolOptions::default() };
     let explicit = ExplicitHttpConfig { protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(http2)) };
     let options = Any::pack(&HttpProtocolOptions {
@@ -59,8 +54,7 @@ fn static_cluster(name: &str, endpoint: &Endpoint, options: Any) -> Cluster {
         Endpoint::Unix(path) => pipe(path, 0),
         Endpoint::Tcp(ip, port) => socket_address(*ip, *port),
     };
-    let keepalive =
-        TcpKeepalive { keepalive_probes: Some(3), keepalive_time: Some(10), keepalive_interval: Some(5) };
+    let keepalive = TcpKeepalive { keepalive_probes: Some(3), keepalive_time: Some(10), keepalive_interval: Some(5) };
     let over_tcp = matches!(endpoint, Endpoint::Tcp(..));
     Cluster {
         name: name.to_owned(),

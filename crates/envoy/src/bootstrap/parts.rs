@@ -60,6 +60,17 @@ pub fn static_bootstrap(parts: &StaticParts<'_>, options: &StaticOptions) -> Boo
     }
 }
 
+/// The same as JSON.
+///
+/// # Errors
+/// None for what [`static_bootstrap`] builds; a message that the descriptors do not know would be one.
+pub fn static_bootstrap_json(
+    parts: &StaticParts<'_>,
+    options: &StaticOptions,
+) -> Result<serde_json::Value, protojson::Error> {
+    protojson::message_to_json(&static_bootstrap(parts, options))
+}
+
 fn endpoints_of<'a>(cluster: &Cluster, sets: &BTreeMap<&EndpointSetName, &'a Endpoints>) -> Option<&'a Endpoints> {
     match &cluster.endpoints {
         EndpointSource::Discovered(name) => sets.get(name).copied(),

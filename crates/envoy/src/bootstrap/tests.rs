@@ -1,1 +1,155 @@
-//! Tests.
+//! Bootstraps.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use ir::listener::{Application, FilterChain};
+use ir::route::Hosts;
+use ir::secret::{Hidden, SecretContent};
+use ir::{Cluster, EndpointSource, Listener, RouteConfiguration, Secret, VirtualHost};
+use serde_json::Value;
+
+use super::{BootstrapOptions, Endpoint, StaticOptions, StaticParts, bootstrap_json, static_bootstrap_json};
+use crate::testing::expect;
+
+fn options() -> BootstrapOptions {
+    BootstrapOptions {
+        node_id: "id".into(),
+        node_cluster: "ns/gw".into(),
+        zone: None,
+        control_plane: Endpoint::Unix("/run/xds.sock".into()),
+        admin: Endpoint::Unix("/run/admin.sock".into()),
+        local_listener: None,
+        max_connections: 100,
+    }
+}
+
+#[test]
+fn a_proxy_knows_itself_the_control_plane_and_its_limits() {
+    expect(
+        &bootstrap_json(&options()).unwrap(),
+        "
+node: {id: id, cluster: ns/gw}
+staticResources:
+  clusters:
+  - name: chancery.xds
+    type: STATIC
+    connectTimeout: 1s
+    loadAssignment:
+      clusterName: chancery.xds
+      endpoints: [{lbEndpoints: [{endpoint: {address: {pipe: {path: /run/xds.sock}}}}]}]
+    typedExtensionProtocolOptions:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        '@type': type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicitHttpConfig: {http2ProtocolOptions: {connectionKeepalive: {interval: 15s, timeout: 5s}}}
+dynamicResources:
+  ldsConfig: {ads: {}, resourceApiVersion: V3}
+  cdsConfig: {ads: {}, resourceApiVersion: V3}
+  adsConfig:
+    apiType: DELTA_GRPC
+    transportApiVersion: V3
+    grpcServices:
+    - envoyGrpc: {clusterName: chancery.xds, retryPolicy: {retryBackOff: {baseInterval: 0.100s, maxInterval: 1s}}}
+    setNodeOnFirstMessageOnly: true
+admin: {address: {pipe: {path: /run/admin.sock, mode: 384}}}
+overloadManager:
+  resourceMonitors:
+  - name: envoy.resource_monitors.global_downstream_max_connections
+    typedConfig:
+      '@type': type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
+      maxActiveDownstreamConnections: '100'
+layeredRuntime:
+  layers: [{name: chancery, staticLayer: {re2.max_program_size.error_level: 4096.0}}]
+deferredStatOptions: {enableDeferredCreationStats: true}
+",
+    );
+}
+
+#[test]
+fn zone_and_local_listener_come_with_their_options() {
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 19001));
+    let json = bootstrap_json(&BootstrapOptions {
+        zone: Some("z".into()),
+        local_listener: Some(local),
+        control_plane: Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000),
+        ..options()
+    })
+    .unwrap();
+    assert_eq!(json["node"]["locality"]["zone"], "z");
+    let clusters = json["staticResources"]["clusters"].as_array().unwrap();
+    let names: Vec<&Value> = clusters.iter().map(|cluster| &cluster["name"]).collect();
+    assert_eq!(names, ["chancery.xds", "chancery.admin"]);
+    let listener = &json["staticResources"]["listeners"][0];
+    expect(&listener["address"], "{socketAddress: {address: 127.0.0.1, portValue: 19001}}");
+    let routes = &listener["filterChains"][0]["filters"][0]["typedConfig"]["routeConfig"]["virtualHosts"][0]["routes"];
+    expect(&routes[0]["match"], "{path: /ready}");
+    expect(&routes[1]["match"], "{path: /stats/prometheus}");
+}
+
+fn show(show_secrets: bool) -> Value {
+    let listener = |port: u16, routes: &str| Listener {
+        name: format!("l{port}").into(),
+        addresses: Vec::new(),
+        port,
+        chains: vec![FilterChain {
+            name: "*".into(),
+            server_names: Vec::new(),
+            tls: None,
+            application: Application::Http(routes.into()),
+        }],
+    };
+    let (one, two) = (listener(80, "r"), listener(81, "r/x"));
+    let configuration = |name: &str| RouteConfiguration { name: name.into(), hosts: Hosts::Separate };
+    let configurations = [configuration("r"), configuration("r/x")];
+    let host = |name: &str| VirtualHost { name: name.into(), domains: vec!["*".into()], pieces: Vec::new() };
+    let hosts = [host("r/*"), host("r/x/*")];
+    let cluster = Cluster {
+        name: "c".into(),
+        endpoints: EndpointSource::Discovered("missing".into()),
+        protocol: Default::default(),
+        tls: None,
+        circuit_breaker: Default::default(),
+        connect_timeout: None,
+    };
+    let secret = Secret { name: "s".into(), content: SecretContent::Bundle(Hidden(Arc::from(&b"pem"[..]))) };
+    let parts = StaticParts {
+        listeners: vec![&one, &two],
+        route_configurations: configurations.iter().collect(),
+        separate_hosts: hosts.iter().collect(),
+        clusters: vec![&cluster],
+        endpoints: Vec::new(),
+        secrets: vec![&secret],
+    };
+    static_bootstrap_json(&parts, &StaticOptions { show_secrets, ..StaticOptions::default() }).unwrap()
+}
+
+#[test]
+fn a_static_configuration_has_every_host_in_its_own_listener() {
+    let json = show(true);
+    for (position, name, host) in [(0, "r", "r/*"), (1, "r/x", "r/x/*")] {
+        let listener = &json["staticResources"]["listeners"][position];
+        let routes = &listener["filterChains"][0]["filters"][0]["typedConfig"]["routeConfig"];
+        assert_eq!(routes["name"], name);
+        expect(&routes["virtualHosts"], &format!("[{{name: {host}, domains: ['*']}}]"));
+    }
+    assert_eq!(json["dynamicResources"], Value::Null);
+}
+
+#[test]
+fn a_static_cluster_without_known_endpoints_is_empty() {
+    let cluster = &show(true)["staticResources"]["clusters"][0];
+    assert_eq!(cluster["loadAssignment"]["clusterName"], "c");
+    assert_eq!(cluster["edsClusterConfig"], Value::Null);
+}
+
+#[test]
+fn secrets_are_shown_only_on_request() {
+    expect(
+        &show(true)["staticResources"]["secrets"],
+        "[{name: s, validationContext: {trustedCa: {inlineBytes: cGVt}}}]",
+    );
+    expect(
+        &show(false)["staticResources"]["secrets"],
+        "[{name: s, validationContext: {trustedCa: {inlineString: <hidden>}}}]",
+    );
+}

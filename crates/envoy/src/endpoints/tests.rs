@@ -1,1 +1,73 @@
-//! Tests.
+//! Endpoints.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ir::cluster::{Health, Locality};
+use ir::{Address, Endpoint, Endpoints};
+
+use super::{endpoint_set, load_assignment, message};
+use crate::testing::{expect, joined, json};
+
+fn ip(last: u8) -> Endpoint {
+    Endpoint { address: Address::Ip(Ipv4Addr::new(10, 0, 0, last).into(), 8080), health: Health::Healthy }
+}
+
+fn set(localities: Vec<Locality>) -> Endpoints {
+    Endpoints { name: "ns/a/80".into(), localities }
+}
+
+fn check(localities: Vec<Locality>, wanted: &str) {
+    expect(&json(&load_assignment(&"ns/a/80".into(), &endpoint_set(&set(localities)))), wanted);
+}
+
+fn in_zone(zone: Option<&str>, priority: u32, endpoints: Vec<Endpoint>) -> Locality {
+    Locality { zone: zone.map(Into::into), priority, endpoints }
+}
+
+#[test]
+fn a_set_without_endpoints_has_only_a_name() {
+    check(Vec::new(), "clusterName: ns/a/80");
+}
+
+#[test]
+fn addresses_of_every_kind_with_zone_priority_and_health() {
+    let draining = Endpoint { health: Health::Draining, ..ip(2) };
+    let six = Endpoint { address: Address::Ip(Ipv6Addr::LOCALHOST.into(), 1), health: Health::Healthy };
+    let unix = Endpoint { address: Address::Unix("/run/a.sock".into()), health: Health::Healthy };
+    check(
+        vec![in_zone(None, 0, vec![ip(1), draining]), in_zone(Some("z"), 1, vec![six, unix])],
+        "
+clusterName: ns/a/80
+endpoints:
+- lbEndpoints:
+  - endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 8080}}}
+  - endpoint: {address: {socketAddress: {address: 10.0.0.2, portValue: 8080}}}
+    healthStatus: DRAINING
+- locality: {zone: z}
+  lbEndpoints:
+  - endpoint: {address: {socketAddress: {address: '::1', portValue: 1}}}
+  - endpoint: {address: {pipe: {path: /run/a.sock}}}
+  priority: 1
+",
+    );
+}
+
+#[test]
+fn two_clusters_share_the_bytes_of_one_set_and_have_versions_of_their_own() {
+    let set = set(vec![in_zone(None, 0, vec![ip(1)])]);
+    let encoded = endpoint_set(&set);
+    let (one, two) = (load_assignment(&"one".into(), &encoded), load_assignment(&"two".into(), &encoded));
+    assert_eq!(one.body[1].as_ptr(), two.body[1].as_ptr());
+    assert_ne!(one.version, two.version);
+    assert_eq!(one, load_assignment(&"one".into(), &endpoint_set(&set)));
+    assert_eq!(joined(&one.body), prost::Message::encode_to_vec(&message("one", &set)));
+}
+
+#[test]
+fn a_moved_endpoint_changes_the_version() {
+    let version = |last| {
+        let set = endpoint_set(&set(vec![in_zone(None, 0, vec![ip(last)])]));
+        load_assignment(&"a".into(), &set).version
+    };
+    assert_ne!(version(1), version(2));
+}

@@ -1,1 +1,154 @@
-//! Tests.
+//! Listeners.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ir::Listener;
+use ir::listener::{Application, DownstreamTls, FilterChain};
+use serde_json::Value;
+
+use super::{Options, listener};
+use crate::access_log::AccessLog;
+use crate::testing::{expect, json};
+
+fn chain(name: &str, server_names: &[&str], tls: Option<DownstreamTls>, application: Application) -> FilterChain {
+    let server_names = server_names.iter().map(|name| (*name).into()).collect();
+    FilterChain { name: name.into(), server_names, tls, application }
+}
+
+fn on(addresses: Vec<IpAddr>, chains: Vec<FilterChain>) -> Listener {
+    Listener { name: "ns/gw/80".into(), addresses, port: 80, chains }
+}
+
+fn http() -> Listener {
+    on(Vec::new(), vec![chain("*", &[], None, Application::Http("ns/gw/80".into()))])
+}
+
+fn tls() -> Option<DownstreamTls> {
+    Some(DownstreamTls { certificates: vec!["secret/ns/a".into()], client_validation: None })
+}
+
+/// The listener with its connection managers cut out: they are the same everywhere.
+fn frame(part: &Listener, options: &Options) -> Value {
+    let mut json = json(&listener(part, options));
+    for chain in json["filterChains"].as_array_mut().unwrap() {
+        let filter = &mut chain["filters"][0];
+        *filter = filter["name"].take();
+        chain.as_object_mut().unwrap().remove("transportSocket");
+    }
+    json
+}
+
+fn manager(options: &Options) -> Value {
+    json(&listener(&http(), options))["filterChains"][0]["filters"][0]["typedConfig"].take()
+}
+
+#[test]
+fn a_cleartext_listener_binds_every_interface_of_both_families() {
+    expect(
+        &frame(&http(), &Options::default()),
+        "
+name: ns/gw/80
+address: {socketAddress: {address: '::', portValue: 80, ipv4Compat: true}}
+filterChains: [{name: '*', filters: [envoy.filters.network.http_connection_manager]}]
+perConnectionBufferLimitBytes: 32768
+enableReusePort: false
+tcpKeepalive: {keepaliveProbes: 3, keepaliveTime: 60, keepaliveInterval: 10}
+",
+    );
+}
+
+#[test]
+fn a_machine_without_ipv6_binds_ipv4_only() {
+    let found = frame(&http(), &Options { ipv6: false, ..Options::default() });
+    expect(&found["address"], "{socketAddress: {address: 0.0.0.0, portValue: 80}}");
+}
+
+#[test]
+fn given_addresses_are_bound_and_no_others() {
+    let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let found = frame(&Listener { addresses, ..http() }, &Options::default());
+    expect(&found["address"], "{socketAddress: {address: 127.0.0.1, portValue: 80}}");
+    expect(&found["additionalAddresses"], "[{address: {socketAddress: {address: '::1', portValue: 80}}}]");
+}
+
+#[test]
+fn a_tls_listener_reads_the_server_name_and_has_a_chain_for_each() {
+    let chains = vec![
+        chain("a.example", &["a.example"], tls(), Application::Http("ns/gw/80/a.example".into())),
+        chain("*", &[], tls(), Application::Close),
+    ];
+    let found = frame(&on(Vec::new(), chains), &Options::default());
+    expect(
+        &found["filterChains"],
+        "
+- name: a.example
+  filterChainMatch: {serverNames: [a.example]}
+  filters: [envoy.filters.network.http_connection_manager]
+  transportSocketConnectTimeout: 10s
+- name: '*'
+  filters: [envoy.filters.network.direct_response]
+  transportSocketConnectTimeout: 10s
+",
+    );
+    expect(
+        &found["listenerFilters"],
+        "
+- name: envoy.filters.listener.tls_inspector
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector}
+",
+    );
+}
+
+#[test]
+fn the_connection_manager_in_full() {
+    expect(
+        &manager(&Options::default()),
+        "
+'@type': type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+statPrefix: http-80
+rds: {configSource: {ads: {}, resourceApiVersion: V3}, routeConfigName: ns/gw/80}
+httpFilters:
+- name: envoy.filters.http.cors
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors}
+- name: envoy.filters.http.router
+  typedConfig:
+    '@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+    suppressEnvoyHeaders: true
+http2ProtocolOptions:
+  maxConcurrentStreams: 100
+  initialStreamWindowSize: 65536
+  initialConnectionWindowSize: 1048576
+  allowConnect: true
+useRemoteAddress: true
+upgradeConfigs: [{upgradeType: websocket}]
+streamIdleTimeout: 300s
+internalAddressConfig: {}
+normalizePath: false
+serverHeaderTransformation: PASS_THROUGH
+commonHttpProtocolOptions: {idleTimeout: 3600s}
+requestHeadersTimeout: 10s
+pathWithEscapedSlashesAction: KEEP_UNCHANGED
+",
+    );
+}
+
+#[test]
+fn requests_are_logged_where_the_operator_says() {
+    let log = |access_log| manager(&Options { access_log, ..Options::default() })["accessLog"].take();
+    assert_eq!(log(AccessLog::Off), Value::Null);
+    let logged = log(AccessLog::Stdout);
+    assert_eq!(logged[0]["name"], "envoy.access_loggers.stdout");
+    assert_eq!(logged[0]["typedConfig"]["logFormat"]["jsonFormat"]["method"], "%REQ(:METHOD)%");
+    assert_eq!(log(AccessLog::File("/log".into()))[0]["typedConfig"]["path"], "/log");
+}
+
+#[test]
+fn a_listener_needs_its_route_configurations_and_secrets_once() {
+    let chains = vec![
+        chain("a", &["a"], tls(), Application::Http("r".into())),
+        chain("b", &["b"], tls(), Application::Http("r".into())),
+    ];
+    let needs = listener(&on(Vec::new(), chains), &Options::default()).needs;
+    let names: Vec<&str> = needs.iter().map(|need| need.name.as_ref()).collect();
+    assert_eq!(names, ["r", "secret/ns/a"]);
+}

@@ -1,1 +1,108 @@
-//! Tests.
+//! Virtual hosts and route configurations.
+
+use std::sync::Arc;
+
+use ir::route::{Action, Filters, Hosts, PathMatch, Respond, RouteMatch};
+use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
+use prost::Message;
+
+use super::{message, route_configuration, virtual_host};
+use crate::resource::{Encoded, EncodedPiece};
+use crate::route::route_piece;
+use crate::testing::{expect, joined, json};
+
+fn piece(paths: &[&str]) -> Arc<RoutePiece> {
+    let route = |path: &&str| {
+        let matches = RouteMatch {
+            path: PathMatch::Exact(Arc::from(*path)),
+            method: None,
+            headers: Vec::new(),
+            query: Vec::new(),
+        };
+        let action = Action::Respond(Respond { status: 404, reason: "r".into() });
+        Arc::new(Route { name: "r".into(), matches, action, filters: Filters::default() })
+    };
+    Arc::new(RoutePiece { routes: paths.iter().map(route).collect() })
+}
+
+fn host(name: &str, pieces: Vec<Arc<RoutePiece>>) -> VirtualHost {
+    VirtualHost { name: name.into(), domains: vec![name.into()], pieces }
+}
+
+fn encode(host: &VirtualHost) -> Encoded {
+    let pieces: Vec<EncodedPiece> = host.pieces.iter().map(|piece| route_piece(piece)).collect();
+    virtual_host(host, &pieces.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn a_host_without_routes_is_a_name_with_domains() {
+    expect(&json(&encode(&host("a.example", Vec::new()))), "{name: a.example, domains: [a.example]}");
+}
+
+#[test]
+fn an_inline_configuration_holds_its_hosts_and_forgets_ports() {
+    let one = encode(&host("a.example", Vec::new()));
+    let two = encode(&host("b.example", vec![piece(&["/a"]), piece(&["/b"])]));
+    let configuration = RouteConfiguration { name: "ns/gw/80".into(), hosts: Hosts::Inline(Vec::new()) };
+    let route = |path| {
+        format!(
+            "{{name: r, match: {{path: {path}}}, directResponse: {{status: 404}}, metadata: {{filterMetadata: {{chancery: {{reason: r}}}}}}}}"
+        )
+    };
+    expect(
+        &json(&route_configuration(&configuration, &[&one, &two])),
+        &format!(
+            "
+name: ns/gw/80
+virtualHosts:
+- {{name: a.example, domains: [a.example]}}
+- {{name: b.example, domains: [b.example], routes: [{}, {}]}}
+mostSpecificHeaderMutationsWins: true
+validateClusters: false
+ignorePortInHostMatching: true
+",
+            route("/a"),
+            route("/b")
+        ),
+    );
+}
+
+#[test]
+fn a_configuration_with_separate_hosts_asks_for_them() {
+    let configuration = RouteConfiguration { name: "ns/gw/80".into(), hosts: Hosts::Separate };
+    let ignored = encode(&host("a.example", Vec::new()));
+    expect(
+        &json(&route_configuration(&configuration, &[&ignored])),
+        "
+name: ns/gw/80
+vhds: {configSource: {ads: {}, resourceApiVersion: V3}}
+mostSpecificHeaderMutationsWins: true
+validateClusters: false
+ignorePortInHostMatching: true
+",
+    );
+}
+
+#[test]
+fn composed_bytes_are_those_of_the_whole_message_and_pieces_are_shared() {
+    let host = Arc::new(host("a.example", vec![piece(&["/a", "/b"]), piece(&["/c"])]));
+    let encoded_piece = route_piece(&host.pieces[0]);
+    let last = route_piece(&host.pieces[1]);
+    let encoded = virtual_host(&host, &[&encoded_piece, &last]);
+    let configuration = RouteConfiguration {
+        name: "ns/gw/80".into(),
+        hosts: Hosts::Inline(vec![Arc::clone(&host), Arc::clone(&host)]),
+    };
+    let whole = route_configuration(&configuration, &[&encoded, &encoded]);
+    assert!(whole.body.iter().filter(|part| part.as_ptr() == encoded_piece.bytes.as_ptr()).count() == 2);
+    assert_eq!(joined(&whole.body), message(&configuration, [&*host, &*host]).encode_to_vec());
+}
+
+#[test]
+fn versions_follow_the_content_and_the_order_of_pieces() {
+    let version = |pieces| encode(&host("a.example", pieces)).version;
+    let (one, two) = (piece(&["/a"]), piece(&["/b"]));
+    assert_eq!(version(vec![one.clone(), two.clone()]), version(vec![piece(&["/a"]), piece(&["/b"])]));
+    assert_ne!(version(vec![one.clone(), two.clone()]), version(vec![two.clone(), one.clone()]));
+    assert_ne!(version(vec![one.clone()]), version(vec![one, two]));
+}

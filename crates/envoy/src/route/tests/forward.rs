@@ -1,0 +1,192 @@
+//! Forwarding, weights, broken destinations, time-outs and retries.
+
+use std::time::Duration;
+
+use ir::route::{Action, Filters, Forward, HeaderChanges, Mirror, Redirect, Retry, Rewrite};
+
+use super::{broken, check, check_one, forward, forwarding, route, sets, to, with};
+use crate::route::route_piece;
+
+#[test]
+fn one_destination_is_a_cluster_without_any_time_limit() {
+    check(
+        forwarding(vec![to("a", 7)], Filters::default()),
+        "[{name: r, match: {prefix: /}, route: {cluster: a, timeout: 0s, idleTimeout: 0s}}]",
+    );
+}
+
+#[test]
+fn a_destination_without_weight_is_left_out() {
+    check_one(forwarding(vec![to("a", 1), to("b", 0)], Filters::default()), "route: {cluster: a}");
+}
+
+#[test]
+fn several_destinations_share_by_weight() {
+    check_one(
+        forwarding(vec![to("a", 1), to("b", 9)], Filters::default()),
+        "route: {weightedClusters: {clusters: [{name: a, weight: 1}, {name: b, weight: 9}]}}",
+    );
+}
+
+#[test]
+fn header_changes_of_a_destination_are_merged_into_its_weight() {
+    let own = Filters { request_headers: sets("x", "own"), ..Filters::default() };
+    let rule = Filters {
+        request_headers: HeaderChanges { add: vec![("x".into(), "rule".into())], ..sets("y", "rule") },
+        ..Filters::default()
+    };
+    check_one(
+        forwarding(vec![to("a", 1), with(own, to("b", 1))], rule),
+        "
+route:
+  weightedClusters:
+    clusters:
+    - name: a
+      weight: 1
+      requestHeadersToAdd:
+      - {header: {key: y, value: rule}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
+      - {header: {key: x, value: rule}}
+    - name: b
+      weight: 1
+      requestHeadersToAdd:
+      - {header: {key: y, value: rule}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
+      - {header: {key: x, value: own}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
+",
+    );
+}
+
+#[test]
+fn a_broken_share_answers_500_and_says_why() {
+    check_one(
+        forwarding(vec![to("a", 1), broken("no Service b"), broken("no Service c")], Filters::default()),
+        "
+metadata: {filterMetadata: {chancery: {reason: no Service b; no Service c}}}
+route:
+  clusterNotFoundResponseCode: INTERNAL_SERVER_ERROR
+  weightedClusters:
+    clusters: [{name: a, weight: 1}, {name: chancery.invalid, weight: 1}, {name: chancery.invalid, weight: 1}]
+",
+    );
+    check_one(
+        forwarding(vec![broken("b")], Filters::default()),
+        "
+metadata: {filterMetadata: {chancery: {reason: b}}}
+route: {clusterNotFoundResponseCode: INTERNAL_SERVER_ERROR, cluster: chancery.invalid}
+",
+    );
+}
+
+#[test]
+fn no_weight_at_all_answers_500_instead_of_falling_through() {
+    check_one(
+        forwarding(vec![to("a", 0)], Filters::default()),
+        "
+metadata: {filterMetadata: {chancery: {reason: no destination has a weight}}}
+directResponse: {status: 500}
+",
+    );
+}
+
+#[test]
+fn destinations_with_rewrites_get_routes_with_thresholds_that_add_up() {
+    let host = |host: &str| {
+        let rewrite = Rewrite { host: Some(host.into()), path: None };
+        Filters { rewrite: Some(Box::new(rewrite)), ..Filters::default() }
+    };
+    let redirect = Redirect { status: 301, scheme: None, host: Some("d".into()), port: None, path: None };
+    let redirected = Filters { redirect: Some(Box::new(redirect)), ..Filters::default() };
+    let threshold = |numerator: u32| {
+        format!("{{prefix: /, runtimeFraction: {{defaultValue: {{numerator: {numerator}, denominator: MILLION}}}}}}")
+    };
+    let destinations = vec![with(host("x"), to("a", 1)), to("b", 1), with(redirected, to("c", 0)), to("d", 1)];
+    check(
+        forwarding(destinations, host("rule")),
+        &format!(
+            "
+- {{name: r, match: {}, route: {{cluster: a, hostRewriteLiteral: x, timeout: 0s, idleTimeout: 0s}}}}
+- {{name: r, match: {}, route: {{cluster: b, hostRewriteLiteral: rule, timeout: 0s, idleTimeout: 0s}}}}
+- {{name: r, match: {{prefix: /}}, route: {{cluster: d, hostRewriteLiteral: rule, timeout: 0s, idleTimeout: 0s}}}}
+",
+            threshold(333_333),
+            threshold(666_667)
+        ),
+    );
+}
+
+#[test]
+fn a_destination_that_redirects_forwards_nothing() {
+    let redirect = Redirect { status: 301, scheme: None, host: Some("d".into()), port: None, path: None };
+    let redirected = Filters { redirect: Some(Box::new(redirect)), ..Filters::default() };
+    let found = forwarding(vec![with(redirected, to("a", 1))], Filters::default());
+    check_one(found, "redirect: {hostRedirect: d}");
+}
+
+#[test]
+fn a_piece_names_the_clusters_that_its_routes_reach() {
+    let mirror = |cluster: &str, share| Mirror { cluster: cluster.into(), share };
+    let filters = Filters { mirrors: vec![mirror("m", 1), mirror("off", 0)], ..Filters::default() };
+    let found = forwarding(vec![to("b", 1), to("a", 1), to("a", 2), to("zero", 0), broken("x")], filters);
+    let piece = route_piece(&ir::RoutePiece { routes: vec![found.into()] });
+    let names: Vec<&str> = piece.clusters.iter().map(ir::ClusterName::as_str).collect();
+    assert_eq!(names, ["a", "b", "m"]);
+}
+
+fn check_forward(edit: impl FnOnce(&mut Forward), wanted: &str) {
+    let mut found = forward(vec![to("a", 1)]);
+    edit(&mut found);
+    check_one(route(Action::Forward(Box::new(found)), Filters::default()), wanted);
+}
+
+#[test]
+fn time_outs_are_the_users() {
+    check_forward(
+        |forward| forward.timeout = Some(Duration::from_millis(1500)),
+        "route: {cluster: a, timeout: 1.500s}",
+    );
+    check_forward(
+        |forward| forward.try_timeout = Some(Duration::from_secs(2)),
+        "route: {cluster: a, retryPolicy: {numRetries: 0, perTryTimeout: 2s}}",
+    );
+}
+
+#[test]
+fn retries_cover_refusals_always_and_codes_and_resets_where_asked() {
+    let predicate = "
+    retryHostPredicate:
+    - name: envoy.retry_host_predicates.previous_hosts
+      typedConfig:
+        '@type': type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate
+    hostSelectionRetryMaxAttempts: '5'";
+    let retry = |attempts, codes: &[u16], backoff| Some(Retry { attempts, codes: codes.to_vec(), backoff });
+    check_forward(
+        |forward| forward.retry = retry(1, &[], None),
+        &format!(
+            "
+route:
+  cluster: a
+  retryPolicy:
+    retryOn: connect-failure,refused-stream
+    numRetries: 1{predicate}
+"
+        ),
+    );
+    check_forward(
+        |forward| {
+            forward.retry = retry(3, &[500, 503], Some(Duration::from_millis(100)));
+            forward.try_timeout = Some(Duration::from_secs(1));
+        },
+        &format!(
+            "
+route:
+  cluster: a
+  retryPolicy:
+    retryOn: connect-failure,refused-stream,retriable-status-codes,reset
+    numRetries: 3
+    perTryTimeout: 1s{predicate}
+    retriableStatusCodes: [500, 503]
+    retryBackOff: {{baseInterval: 0.100s, maxInterval: 1s}}
+"
+        ),
+    );
+    check_forward(|forward| forward.retry = retry(0, &[500], None), "route: {cluster: a}");
+}

@@ -1,0 +1,195 @@
+//! Any route encodes to what Envoy's API allows, the same each time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ir::route::*;
+use ir::{Route, RoutePiece, VirtualHost};
+use proptest::prelude::*;
+use prost::Message as _;
+use proto::envoy::config::route::v3 as envoy;
+
+use crate::resource::type_url;
+use crate::route::{messages, route_piece};
+use crate::testing::joined;
+use crate::virtual_host::virtual_host;
+
+fn text(pattern: &'static str) -> impl Strategy<Value = Arc<str>> {
+    pattern.prop_map(Arc::from)
+}
+
+fn name() -> impl Strategy<Value = Arc<str>> {
+    text("[a-z][a-z0-9-]{0,12}")
+}
+
+fn path() -> impl Strategy<Value = Arc<str>> {
+    text("(/[a-zA-Z0-9._~!$&'()*+,;=:@%-]{1,8}){1,4}")
+}
+
+fn path_match() -> impl Strategy<Value = PathMatch> {
+    prop_oneof![
+        path().prop_map(PathMatch::Exact),
+        path().prop_map(PathMatch::Prefix),
+        Just(PathMatch::Prefix("/".into())),
+        text("(/[a-z]+)?").prop_map(PathMatch::Regex),
+    ]
+}
+
+fn named() -> impl Strategy<Value = NamedMatch> {
+    let value =
+        prop_oneof![text("[ -~]{0,16}").prop_map(ValueMatch::Exact), text("[a-z]*").prop_map(ValueMatch::Regex)];
+    (name(), value).prop_map(|(name, value)| NamedMatch { name, value })
+}
+
+fn matches() -> impl Strategy<Value = RouteMatch> {
+    let list = || prop::collection::vec(named(), 0..3);
+    (path_match(), prop::option::of(text("GET|POST|PUT")), list(), list())
+        .prop_map(|(path, method, headers, query)| RouteMatch { path, method, headers, query })
+}
+
+fn changes() -> impl Strategy<Value = HeaderChanges> {
+    let header = || prop_oneof![name(), Just("host".into()), Just("x".into())];
+    let pairs = || prop::collection::vec((header(), text("[ -~]{0,16}")), 0..3);
+    (prop::collection::vec(header(), 0..3), pairs(), pairs()).prop_map(|(remove, set, add)| HeaderChanges {
+        remove,
+        set,
+        add,
+    })
+}
+
+fn path_change() -> impl Strategy<Value = PathChange> {
+    let replacement = || prop_oneof![path(), Just("".into()), Just("/".into())];
+    prop_oneof![
+        replacement().prop_map(PathChange::Full),
+        (replacement(), replacement()).prop_map(|(matched, replacement)| PathChange::Prefix { matched, replacement }),
+    ]
+}
+
+fn redirect() -> impl Strategy<Value = Redirect> {
+    let status = prop::sample::select(vec![301u16, 302, 303, 307, 308]);
+    let scheme = prop::option::of(text("https?"));
+    (status, scheme, prop::option::of(name()), prop::option::of(1u16..), prop::option::of(path_change()))
+        .prop_map(|(status, scheme, host, port, path)| Redirect { status, scheme, host, port, path })
+}
+
+fn cors() -> impl Strategy<Value = Cors> {
+    let origin = text(r"\*|https?://(\*\.)?[a-z]{1,5}\.example(:[0-9]{1,4})?");
+    let list = || prop::collection::vec(prop_oneof![name(), Just("*".into())], 0..3);
+    (prop::collection::vec(origin, 0..3), list(), list(), list(), 0u32..86400, any::<bool>()).prop_map(
+        |(allow_origins, allow_methods, allow_headers, expose_headers, max_age, allow_credentials)| Cors {
+            allow_origins,
+            allow_methods,
+            allow_headers,
+            expose_headers,
+            max_age,
+            allow_credentials,
+        },
+    )
+}
+
+fn filters(redirects: bool) -> impl Strategy<Value = Filters> {
+    let rewrite = (prop::option::of(name()), prop::option::of(path_change()))
+        .prop_map(|(host, path)| Box::new(Rewrite { host, path }));
+    let mirror = (name(), 0u32..=1_000_000).prop_map(|(cluster, share)| Mirror { cluster: cluster.into(), share });
+    let redirect = prop::option::of(redirect().prop_map(Box::new)).prop_map(move |found| found.filter(|_| redirects));
+    (
+        changes(),
+        changes(),
+        prop::option::weighted(0.3, rewrite),
+        prop::collection::vec(mirror, 0..2),
+        prop::option::weighted(0.3, cors().prop_map(Arc::new)),
+        redirect,
+    )
+        .prop_map(|(request_headers, response_headers, rewrite, mirrors, cors, redirect)| Filters {
+            request_headers,
+            response_headers,
+            rewrite,
+            mirrors,
+            cors,
+            redirect,
+        })
+}
+
+fn destination() -> impl Strategy<Value = Destination> {
+    let backend = prop_oneof![
+        4 => name().prop_map(|name| Backend::Cluster(name.into())),
+        1 => text("[ -~]{1,20}").prop_map(Backend::Broken),
+    ];
+    let own = prop_oneof![3 => Just(Filters::default()), 1 => filters(true)];
+    (backend, 0u32..=1_000_000, own).prop_map(|(backend, weight, filters)| Destination { backend, weight, filters })
+}
+
+fn forward() -> impl Strategy<Value = Forward> {
+    let time = || prop::option::of((1u64..1_000_000_000).prop_map(Duration::from_micros));
+    let retry = (0u32..5, prop::collection::vec(400u16..=599, 0..3), time())
+        .prop_map(|(attempts, codes, backoff)| Retry { attempts, codes, backoff });
+    (prop::collection::vec(destination(), 1..5), time(), time(), prop::option::of(retry))
+        .prop_map(|(destinations, timeout, try_timeout, retry)| Forward { destinations, timeout, try_timeout, retry })
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    let action = prop_oneof![
+        4 => forward().prop_map(|forward| Action::Forward(Box::new(forward))),
+        1 => redirect().prop_map(Action::Redirect),
+        1 => (200u16..=599, text("[ -~]*")).prop_map(|(status, reason)| Action::Respond(Respond { status, reason })),
+    ];
+    (name(), matches(), action, filters(false)).prop_map(|(name, matches, action, filters)| Route {
+        name,
+        matches,
+        action,
+        filters,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_route_keeps_the_rules_of_envoys_api_and_encodes_the_same_each_time(routes in prop::collection::vec(route(), 1..4)) {
+        let piece = Arc::new(RoutePiece { routes: routes.into_iter().map(Arc::new).collect() });
+        let encoded = route_piece(&piece);
+        prop_assert_eq!(&encoded, &route_piece(&piece.as_ref().clone()));
+        let host = VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![Arc::clone(&piece)] };
+        let bytes = joined(&virtual_host(&host, &[&encoded]).body);
+        let decoded = envoy::VirtualHost::decode(bytes.clone()).unwrap();
+        prop_assert_eq!(&decoded.routes, &messages(&piece));
+        prop_assert!(decoded.routes.len() >= piece.routes.len());
+        let violations = protojson::check(type_url::VIRTUAL_HOST, &bytes);
+        prop_assert!(violations.is_empty(), "{:?}", violations);
+        prop_assert!(encoded.clusters.is_sorted());
+        prop_assert!(encoded.clusters.iter().all(|cluster| cluster.as_str() != ir::ClusterName::INVALID));
+        let named: std::collections::BTreeSet<String> = decoded.routes.iter().flat_map(clusters).collect();
+        let noted: std::collections::BTreeSet<String> = encoded.clusters.iter().map(ToString::to_string).collect();
+        prop_assert_eq!(named, noted);
+    }
+
+    #[test]
+    fn thresholds_of_one_route_rise_and_end_without_one(route in route()) {
+        let piece = RoutePiece { routes: vec![Arc::new(route)] };
+        let limits: Vec<Option<u32>> = messages(&piece).iter().map(limit).collect();
+        prop_assert_eq!(limits.last(), Some(&None));
+        let given: Vec<u32> = limits.iter().flatten().copied().collect();
+        prop_assert!(given.len() + 1 == limits.len() && given.is_sorted() && given.iter().all(|limit| *limit <= 1_000_000));
+    }
+}
+
+/// The threshold of an Envoy route, in millionths.
+fn limit(route: &envoy::Route) -> Option<u32> {
+    let fraction = route.r#match.as_ref()?.runtime_fraction.as_ref()?;
+    Some(fraction.default_value.as_ref()?.numerator)
+}
+
+/// The clusters that an Envoy route names, but for the one that never exists.
+fn clusters(route: &envoy::Route) -> Vec<String> {
+    let Some(envoy::route::Action::Route(action)) = &route.action else { return Vec::new() };
+    let mut names: Vec<String> = action.request_mirror_policies.iter().map(|mirror| mirror.cluster.clone()).collect();
+    match &action.cluster_specifier {
+        Some(envoy::route_action::ClusterSpecifier::Cluster(name)) => names.push(name.clone()),
+        Some(envoy::route_action::ClusterSpecifier::WeightedClusters(weighted)) => {
+            names.extend(weighted.clusters.iter().map(|cluster| cluster.name.clone()));
+        }
+        _ => {}
+    }
+    names.retain(|name| name != ir::ClusterName::INVALID);
+    names
+}
