@@ -63,3 +63,6 @@ impl Dirty {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use crate::node::{AnyNode, Failures, Step, TOO_MANY_ROWS};
 use crate::rows::Rows;
 use crate::slab::{NIL, fill_to};
 use crate::stable::{Stable, stable_hash};
-use crate::store::{AnyTable, table, table_mut};
+use crate::table::{AnyTable, table, table_mut};
 
 mod cut;
 
@@ -237,3 +237,6 @@ impl<G: Key, K: Key + Stable, V: Value> AnyNode for Chunking<G, K, V> {
 fn whole(pieces: &[Piece]) -> Vec<Range<usize>> {
     std::iter::once(0..pieces.len()).collect()
 }
+
+#[cfg(test)]
+mod tests;

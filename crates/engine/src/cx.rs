@@ -7,7 +7,7 @@ use crate::groups::Groups;
 use crate::handle::{Index, Key, Table, Value};
 use crate::members::Members;
 use crate::rows::Rows;
-use crate::store::{Tables, table};
+use crate::table::{Tables, table};
 
 /// The reads of one run of one unit. What it returns borrows from the graph, not from `Cx`, so reads nest freely.
 ///

@@ -211,3 +211,6 @@ impl Edges {
         self.free.push(at);
     }
 }
+
+#[cfg(test)]
+mod tests;

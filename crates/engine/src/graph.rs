@@ -16,7 +16,7 @@ use crate::node::{AnyNode, TOO_MANY_ROWS};
 use crate::report::{NodeKind, Refusals};
 use crate::rows::Rows;
 use crate::stable::Stable;
-use crate::store::{AnyTable, table_mut};
+use crate::table::{AnyTable, table_mut};
 use crate::units::{Eval, Units};
 
 mod read;

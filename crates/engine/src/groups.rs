@@ -6,7 +6,7 @@ use crate::edges::{Facet, Target};
 use crate::fault::{self, Fault};
 use crate::handle::Key;
 use crate::slab::Slab;
-use crate::store::{Absent, AnyTable, Wake};
+use crate::table::{Absent, AnyTable, Wake};
 
 pub(crate) struct Groups<G> {
     pub(crate) id: u16,

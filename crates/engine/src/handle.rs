@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 /// A key: cheap to clone (an `Arc`, numbers, or a struct of these), totally ordered.
 ///
 /// The order of a group is the order of its keys, so whatever has to come sorted has its sort order in the key.
+/// `Ord`, `Hash` and `Eq` (and `PartialEq` of values) must agree with each other and not panic: only transforms are
+/// guarded.
 pub trait Key: Clone + Ord + Hash + Debug + Send + Sync + 'static {}
 
 impl<T: Clone + Ord + Hash + Debug + Send + Sync + 'static> Key for T {}

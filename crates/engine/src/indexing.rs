@@ -6,7 +6,7 @@ use crate::handle::{Key, Value};
 use crate::lists::Lists;
 use crate::node::{AnyNode, Failures, Step, TOO_MANY_ROWS};
 use crate::rows::Rows;
-use crate::store::{AnyTable, table, table_mut};
+use crate::table::{AnyTable, table, table_mut};
 
 /// Adds the groups of one row to the list.
 pub(crate) type GroupsOf<G, K, V> = Box<dyn Fn(&K, &V, &mut Vec<G>) + Send + Sync>;

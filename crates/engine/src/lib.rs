@@ -91,7 +91,7 @@
 //! # Map
 //!
 //! `graph` declares, `graph/tick` commits, `graph/read` reads from outside; `units`, `indexing` and `chunks` are the
-//! nodes; `rows` and `groups` the tables; `slab`, `edges`, `lists` and `bits` own the numbers.
+//! nodes; `rows` and `groups` the tables behind `table`; `slab`, `edges`, `lists` and `bits` own the numbers.
 
 mod bits;
 mod chunks;
@@ -111,7 +111,7 @@ mod report;
 mod rows;
 mod slab;
 mod stable;
-mod store;
+mod table;
 mod units;
 
 pub use chunks::Chunk;

@@ -61,3 +61,6 @@ impl Lists {
         (self.many.len() - 1) as u32
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::cx::Reads;
 use crate::edges::Edges;
-use crate::store::{AnyTable, Tables};
+use crate::table::{AnyTable, Tables};
 
 pub(crate) trait AnyNode: Send + Sync {
     /// Runs the units of the step and writes the table; returns how many runs that took.

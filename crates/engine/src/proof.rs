@@ -43,7 +43,7 @@ enum Op {
 /// What is done before one tick.
 type Batch = Vec<Op>;
 
-const CASES: u32 = 200;
+const CASES: u32 = 400;
 
 #[test]
 fn any_history_gives_what_a_naive_computation_gives() {

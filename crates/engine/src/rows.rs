@@ -7,7 +7,7 @@ use crate::edges::{Facet, Target};
 use crate::fault::{self, Fault};
 use crate::handle::{Key, Value};
 use crate::slab::Slab;
-use crate::store::{Absent, AnyTable, Wake};
+use crate::table::{Absent, AnyTable, Wake};
 
 pub(crate) struct Rows<K, V> {
     pub(crate) id: u16,

@@ -74,6 +74,14 @@ impl<K: Key, S: Default> Slab<K, S> {
         Some(row)
     }
 
+    /// Makes room for this many keys in an empty slab: growing step by step would hash each key several times.
+    pub(crate) fn expect(&mut self, keys: usize) {
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(keys);
+            self.find.reserve(keys, |_| 0);
+        }
+    }
+
     /// Forgets the key of a row, so that its number can be issued again. The body must be empty by then.
     pub(crate) fn release(&mut self, row: u32) {
         let slots = &self.slots;
@@ -135,3 +143,6 @@ pub(crate) fn fill_to<T: Clone>(to: &mut Vec<T>, at: usize, item: T) {
         to.resize(at + 1, item);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::lists::Lists;
 use crate::node::{AnyNode, Failures, Step, TOO_MANY_READS, TOO_MANY_ROWS};
 use crate::rows::Rows;
 use crate::slab::{NIL, fill_to};
-use crate::store::{AnyTable, table_mut};
+use crate::table::{AnyTable, table_mut};
 
 /// Runs the transform of one unit; emits nothing when the unit is gone.
 pub(crate) type Eval<K, V> = Box<dyn Fn(&mut Cx<'_>, u32, &mut Vec<(K, V)>) + Send + Sync>;
@@ -97,6 +97,7 @@ impl<K: Key, V: Value> AnyNode for Units<K, V> {
     fn run(&mut self, step: &mut Step<'_>, table: &mut dyn AnyTable) -> u64 {
         let Some(table) = table_mut::<Rows<K, V>>(table) else { return 0 };
         let units = step.units;
+        table.slab.expect(units.len());
         for unit in units {
             self.run_unit(step, table, *unit);
         }

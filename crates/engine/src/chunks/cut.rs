@@ -5,8 +5,9 @@ use std::ops::Range;
 /// The largest piece size that can be asked for.
 pub(super) const MAX_SIZE: usize = 1 << 20;
 
-/// No piece is longer than this many times the size asked for. With random hashes one segment in 55 is (e^-4): the
-/// cap costs little, and whoever chooses names without borders on purpose gains nothing.
+/// No piece is longer than this many times the size asked for. With random hashes one segment in 55 is (e^-4), so the
+/// cap costs little. Whoever chooses names without any border on purpose gets pieces by counting, and changes that cost
+/// the whole group: what they would cost without pieces.
 const CAP: usize = 4;
 
 /// One piece of a list.

@@ -6,7 +6,7 @@ use crate::handle::{Index, Key, Table, Value};
 use crate::members::Members;
 use crate::report::{Change, Conflict, GraphSize, NodeStats, Panic, Refusal};
 use crate::rows::Rows;
-use crate::store::table;
+use crate::table::table;
 
 impl Graph {
     /// The value of a key. Of an input that is what was set last, of any other table what the last tick computed.

@@ -367,3 +367,32 @@ fn one_change_runs_the_same_at_any_size() {
     });
     assert_eq!(runs, [3, 3]);
 }
+
+fn limit(g: &mut Graph, table: Table<u32, u32>, rows: u32) {
+    crate::table::table_mut::<crate::rows::Rows<u32, u32>>(&mut *g.tables[table.id as usize])
+        .unwrap()
+        .slab
+        .set_limit(rows);
+}
+
+#[test]
+fn rows_beyond_the_bound_are_refused_and_the_rest_goes_on() {
+    let mut g = Graph::new();
+    let input: Table<u32, u32> = g.input("input");
+    let out = g.derive("out", input, |_, key, value| vec![(*key, *value), (*key + 100, *value)]);
+    limit(&mut g, input, 3);
+    limit(&mut g, out, 5);
+    (1..=4).for_each(|key| g.set(input, key, key));
+    assert_eq!(g.refusals().len(), 1);
+    g.tick();
+    assert_eq!(g.len(input), 3);
+    assert_eq!(sorted(&g, out), [(1, 1), (2, 2), (3, 3), (101, 1), (102, 2)]);
+    assert_eq!(g.panics().iter().map(|panic| panic.key).collect::<Vec<_>>(), ["3"]);
+    g.remove(input, &1);
+    g.tick();
+    g.settle();
+    g.set(input, 3, 5);
+    g.tick();
+    assert_eq!(sorted(&g, out), [(2, 2), (3, 5), (102, 2), (103, 5)]);
+    assert!(g.panics().is_empty());
+}

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::graph::Graph;
 use crate::node::Step;
 use crate::report::TickStats;
-use crate::store::Wake;
+use crate::table::Wake;
 
 /// Scratch space kept from node to node and tick to tick: 1,024 numbers. What a wide tick needs beyond is given back.
 const SCRATCH: usize = 1_024;

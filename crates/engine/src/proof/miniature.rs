@@ -16,11 +16,14 @@ pub(super) struct Miniature {
 /// Table, key, old value, new value.
 pub(super) type Change = (&'static str, String, Option<String>, Option<String>);
 
+/// Looks at one table of a graph.
+type Look<T> = Box<dyn Fn(&Graph) -> Vec<T>>;
+
 struct Watched {
     name: &'static str,
-    rows: Box<dyn Fn(&Graph) -> Vec<(String, String)>>,
-    changes: Box<dyn Fn(&Graph, &'static str) -> Vec<Change>>,
-    conflicts: Box<dyn Fn(&Graph) -> Vec<String>>,
+    rows: Look<(String, String)>,
+    changes: Look<Change>,
+    conflicts: Look<String>,
 }
 
 impl Miniature {
@@ -122,7 +125,7 @@ impl Miniature {
         self.watched.push(Watched {
             name,
             rows: Box::new(move |g| g.iter(table).map(|(key, value)| (show(key), show(value))).collect()),
-            changes: Box::new(move |g, name| {
+            changes: Box::new(move |g| {
                 g.changes(table).map(|c| (name, show(c.key), c.old.map(show), c.new.map(show))).collect()
             }),
             conflicts: Box::new(move |g| {
@@ -161,7 +164,7 @@ impl Miniature {
     }
 
     pub(super) fn changes(&self) -> Vec<Change> {
-        self.watched.iter().flat_map(|watched| (watched.changes)(&self.g, watched.name)).collect()
+        self.watched.iter().flat_map(|watched| (watched.changes)(&self.g)).collect()
     }
 
     pub(super) fn conflicts(&self) -> Conflicts {

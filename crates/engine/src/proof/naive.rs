@@ -13,6 +13,7 @@ pub(super) struct Expected {
 }
 
 type Row = (u8, (u8, u8));
+type Piece<G> = (Chunk<G, u8>, Vec<Row>);
 
 pub(super) fn state(inputs: &Inputs) -> Expected {
     let mut expected = Expected { state: State::new(), conflicts: Conflicts::new(), panics: Vec::new() };
@@ -82,9 +83,9 @@ impl Expected {
 
     fn pieces(&mut self, inputs: &Inputs, groups: &BTreeMap<u8, Vec<Row>>) {
         let cut_groups = groups.iter().map(|(name, members)| (*name, cut(*name, members, 2)));
-        let cut_groups: BTreeMap<u8, Vec<(Chunk<u8, u8>, Vec<Row>)>> = cut_groups.collect();
+        let cut_groups: BTreeMap<u8, Vec<Piece<u8>>> = cut_groups.collect();
         self.rows("pieces", cut_groups.values().flatten().map(|(chunk, piece)| (chunk, piece)));
-        let list = |pieces: &Vec<(Chunk<u8, u8>, Vec<Row>)>| {
+        let list = |pieces: &Vec<Piece<u8>>| {
             pieces.iter().map(|(chunk, piece)| (chunk.start, piece.len())).collect::<Vec<_>>()
         };
         self.rows("lists", cut_groups.iter().map(|(name, pieces)| (name, list(pieces))));
@@ -123,7 +124,7 @@ fn conflict<K: Debug>(key: &K, claimants: &[u8]) -> Option<String> {
 
 /// The pieces of a group: cut before every key whose hash ends in as many zeros as the size asks for, and where that
 /// leaves more than four times the size, at one zero less, down to one; then by counting.
-fn cut<G: Clone>(group: G, members: &[Row], size: usize) -> Vec<(Chunk<G, u8>, Vec<Row>)> {
+fn cut<G: Clone>(group: G, members: &[Row], size: usize) -> Vec<Piece<G>> {
     let zeros = size.next_power_of_two().trailing_zeros();
     let mut pieces = Vec::new();
     for segment in at_zeros(members, zeros) {
