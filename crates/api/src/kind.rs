@@ -101,11 +101,17 @@ macro_rules! kinds {
         // Each kind's spec names the row that it belongs to; a mistake does not compile.
         $(const _: () = assert!(<<crate::$variant as crate::resource::HasSpec>::Spec as Spec>::KIND as u8 == Kind::$variant as u8);)+
 
-        /// Calls a macro with the variants of the table.
-        macro_rules! for_each_kind {
-            ($with:ident) => { $with! { $($variant),+ } };
+        /// The object of a kind from its metadata and the tree of the whole.
+        pub(crate) fn build(
+            kind: Kind,
+            meta: ObjectMeta,
+            root: crate::tree::Cursor<'_, '_>,
+            marks: crate::decode::Marks,
+        ) -> Result<Object, crate::tree::DecodeError> {
+            match kind {
+                $(Kind::$variant => crate::decode::resource(meta, root, marks).map(|object: crate::$variant| object.into()),)+
+            }
         }
-        pub(crate) use for_each_kind;
     };
 }
 

@@ -1,11 +1,16 @@
 //! What users write: the kinds that Chancery reads, from text to checked values.
 //!
-//! Whatever is wrong becomes a [`Problem`] with its place; nothing here fails as a whole because of one bad field.
+//! The way of one document: [`yaml::documents`] splits a file, [`yaml::parse`] makes a [`tree::Tree`] that knows the
+//! place of every value, [`decode()`] checks it against the schema of its kind (structure and CEL rules) and makes an
+//! [`Object`]; [`read`] is all of it for one document. Whatever is wrong becomes a [`Problem`] with its place; nothing
+//! here fails as a whole because of one bad field.
 
 pub mod backend;
 pub mod backend_traffic_policy;
 mod base64;
+mod cel;
 pub mod config_map;
+pub mod decode;
 pub mod duration;
 pub mod endpoint_slice;
 pub mod envoy_gateway;
@@ -22,14 +27,18 @@ pub mod problem;
 pub mod reference;
 pub mod reference_grant;
 pub mod resource;
+mod schema;
 pub mod secret;
 pub mod selector;
 pub mod service;
 pub mod status;
+pub mod tree;
+pub mod yaml;
 
 pub use backend::Backend;
 pub use backend_traffic_policy::BackendTrafficPolicy;
 pub use config_map::ConfigMap;
+pub use decode::{Decoded, Origin, decode, read};
 pub use duration::DurationText;
 pub use endpoint_slice::EndpointSlice;
 pub use envoy_gateway::EnvoyGateway;

@@ -1,0 +1,131 @@
+//! Values of CEL, borrowed from trees wherever possible.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use super::CelError;
+use crate::schema::Schema;
+use crate::tree::{Cursor, Value};
+
+/// A value of a tree and the schema that it obeys; the schema knows the defaults of fields that are not written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) cursor: Cursor<'a, 'a>,
+    pub(crate) schema: &'a Schema,
+}
+
+/// A value while a rule runs.
+#[derive(Debug, Clone)]
+pub(super) enum Val<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    String(Cow<'a, str>),
+    /// A list or map of a tree.
+    Part(Scope<'a>),
+    /// A list that the rule made.
+    List(Rc<[Val<'a>]>),
+    /// Nanoseconds.
+    Duration(u128),
+    /// A named format.
+    Format(super::call::Format),
+    /// What `format.validate` says: whether there is something to object.
+    Objection(bool),
+}
+
+impl<'a> Scope<'a> {
+    /// As a value.
+    pub(super) fn val(self) -> Result<Val<'a>, CelError> {
+        Ok(match self.cursor.value() {
+            Value::Null => Val::Null,
+            Value::Bool(value) => Val::Bool(*value),
+            Value::Int(value) => Val::Int(*value),
+            Value::Number(text) => return Err(CelError(format!("{text} is no integer"))),
+            Value::String(text) => Val::String(Cow::Borrowed(text)),
+            Value::List(_) | Value::Map(_) => Val::Part(self),
+        })
+    }
+
+    /// A field as written, or its default.
+    pub(super) fn field(self, name: &str) -> Option<Self> {
+        let property = self.schema.property(name);
+        if let Some(cursor) = self.cursor.get(name) {
+            let schema = property.map(|property| &property.schema).or(self.schema.values()).unwrap_or(Schema::any());
+            return Some(Self { cursor, schema });
+        }
+        let schema = &property?.schema;
+        schema.default_value().map(|tree| Self { cursor: tree.root(), schema })
+    }
+
+    /// The items of a list.
+    pub(super) fn items(self) -> impl Iterator<Item = Self> {
+        let schema = self.schema.items().unwrap_or(Schema::any());
+        self.cursor.items().map(move |cursor| Self { cursor, schema })
+    }
+
+    pub(super) fn is_list(self) -> bool {
+        matches!(self.cursor.value(), Value::List(_))
+    }
+}
+
+/// The variables of a running rule.
+pub(super) struct Slots<'a> {
+    this: Scope<'a>,
+    values: Vec<Val<'a>>,
+}
+
+impl<'a> Slots<'a> {
+    pub(super) fn new(this: Scope<'a>) -> Self {
+        Self { this, values: Vec::new() }
+    }
+
+    pub(super) fn get(&self, number: usize) -> Result<Val<'a>, CelError> {
+        match number.checked_sub(1) {
+            None => self.this.val(),
+            Some(at) => self.values.get(at).cloned().ok_or_else(|| CelError("a variable has no value".to_owned())),
+        }
+    }
+
+    pub(super) fn push(&mut self, value: Val<'a>) {
+        self.values.push(value);
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.values.pop();
+    }
+}
+
+impl Val<'_> {
+    /// Whether two values are equal; values of different types are not.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Val::Null, Val::Null) => true,
+            (Val::Bool(one), Val::Bool(two)) => one == two,
+            (Val::Int(one), Val::Int(two)) => one == two,
+            (Val::String(one), Val::String(two)) => one == two,
+            (Val::Duration(one), Val::Duration(two)) => one == two,
+            (Val::List(one), Val::List(two)) => {
+                one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.equals(two))
+            }
+            (Val::Part(one), Val::Part(two)) => same(one.cursor, two.cursor),
+            _ => false,
+        }
+    }
+}
+
+/// Whether two parts of trees hold the same values; maps compare without regard to order.
+fn same(one: Cursor<'_, '_>, two: Cursor<'_, '_>) -> bool {
+    match (one.value(), two.value()) {
+        (Value::List(_), Value::List(_)) => {
+            one.len() == two.len() && one.items().zip(two.items()).all(|(one, two)| same(one, two))
+        }
+        (Value::Map(_), Value::Map(_)) => {
+            one.len() == two.len()
+                && one.entries().all(|(name, value)| {
+                    let name = name.as_str().unwrap_or_default();
+                    two.get(name).map_or(value.is_null(), |other| same(value, other))
+                })
+        }
+        (one, two) => one == two,
+    }
+}

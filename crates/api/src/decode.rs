@@ -1,0 +1,295 @@
+//! From a tree to an object and its problems.
+
+use std::sync::Arc;
+
+use crate::kind::{Kind, Object, Scope, build};
+use crate::meta::{Labels, ObjectMeta, ServerMeta, Timestamp};
+use crate::problem::{Fault, Place, Problem, Severity, UnitFaults};
+use crate::resource::{Resource, Spec};
+use crate::schema::{self, Schema, nearest};
+use crate::tree::{Cursor, DecodeError, Pruned, Tree, Value, deserialize};
+use crate::yaml::{self, Document, SyntaxError};
+use crate::{FieldPath, ObjectKey};
+
+/// The annotation in which `kubectl apply` keeps a copy of the whole object; it is not kept.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The longest part of a line that a problem shows, in bytes.
+const MAX_SNIPPET: usize = 400;
+
+/// What a document holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// The objects, usually one; a `kind: List` has any number. Objects with a fatal problem are left out.
+    pub objects: Vec<Object>,
+    /// Everything that is wrong or worth knowing, in the order of the text.
+    pub problems: Vec<Problem>,
+}
+
+impl Decoded {
+    /// The object of a document that holds one.
+    #[must_use]
+    pub fn object(&self) -> Option<&Object> {
+        self.objects.first()
+    }
+}
+
+/// Where a tree comes from, to name places.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'o> {
+    /// The file as the user named it; none for objects that do not come from text: their problems have no place.
+    pub file: Option<&'o Arc<str>>,
+    /// The text of the document that the tree was parsed from.
+    pub text: &'o str,
+    /// Line of the file on which that text starts, from 1.
+    pub line: u32,
+}
+
+/// Reads one document of a file: parses it and decodes what it holds.
+#[must_use]
+pub fn read(document: &Document<'_>, file: &Arc<str>) -> Decoded {
+    let origin = Origin { file: Some(file), text: document.text, line: document.line };
+    match yaml::parse(document.text) {
+        Ok(tree) => decode(&tree, origin),
+        Err(error) => Decoded { objects: Vec::new(), problems: vec![origin.syntax_problem(&error)] },
+    }
+}
+
+/// Decodes a tree: checks it against the schema of its kind and applies the API's defaults.
+///
+/// An object is left out only if something is wrong that belongs to no smaller part of it. A namespaced object that
+/// names no namespace is in `default`.
+#[must_use]
+pub fn decode(tree: &Tree<'_>, origin: Origin<'_>) -> Decoded {
+    let mut decoder = Decoder { origin, out: Decoded::default() };
+    let root = tree.root();
+    if !root.is_null() {
+        decoder.document(root);
+    }
+    decoder.out
+}
+
+/// What a check found that the typed object has to know.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    pruned: Pruned,
+    faults: UnitFaults,
+}
+
+/// The resource of a kind; `root` has passed the kind's schema.
+pub(crate) fn resource<S: Spec>(
+    meta: ObjectMeta,
+    root: Cursor<'_, '_>,
+    marks: Marks,
+) -> Result<Resource<S>, DecodeError> {
+    let body = if S::FIELD.is_empty() { Some(root) } else { root.get(S::FIELD) };
+    let mut spec: S = match body {
+        Some(body) => deserialize(body, &marks.pruned)?,
+        None => deserialize(NOTHING.root(), &marks.pruned)?,
+    };
+    spec.mark(marks.faults);
+    Ok(Resource { meta, spec })
+}
+
+/// An empty map, for kinds whose `spec` may be left out.
+static NOTHING: std::sync::LazyLock<Tree<'static>> = std::sync::LazyLock::new(|| {
+    let mut builder = crate::tree::Builder::default();
+    builder.leaf(0, Value::Map(0));
+    Tree { nodes: builder.nodes }
+});
+
+/// One thing wrong, before its place is worked out.
+struct Found {
+    start: u32,
+    severity: Severity,
+    path: FieldPath,
+    text: String,
+}
+
+struct Decoder<'o> {
+    origin: Origin<'o>,
+    out: Decoded,
+}
+
+impl Decoder<'_> {
+    /// An object, or a list of them.
+    fn document(&mut self, root: Cursor<'_, '_>) {
+        let Value::Map(_) = root.value() else {
+            let text = format!("an object is a map with apiVersion and kind, this is {}", root.value().type_name());
+            return self.add(None, root, Severity::Error, "", text);
+        };
+        let text = |name: &str| root.get(name).and_then(Cursor::as_str);
+        let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+            let missing = if text("kind").is_some() { "apiVersion" } else { "kind" };
+            return self.add(None, root, Severity::Error, missing, format!("{missing} is missing, or is no string"));
+        };
+        if version == "v1" && kind == "List" {
+            let items = root.get("items");
+            return items
+                .into_iter()
+                .flat_map(Cursor::items)
+                .filter(|item| !item.is_null())
+                .for_each(|item| self.document(item));
+        }
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        match Kind::find(group, kind) {
+            Some(known) if known.versions().contains(&version) => self.object(known, root),
+            Some(known) => {
+                let text = format!("version {version} of {kind} is not read; write {}", known.api_version());
+                self.add(None, root.get("apiVersion").unwrap_or(root), Severity::Error, "apiVersion", text);
+            }
+            None => self.unknown_kind(root, group, kind),
+        }
+    }
+
+    /// A kind that we do not read: a note, unless it looks like one that we do.
+    fn unknown_kind(&mut self, root: Cursor<'_, '_>, group: &str, kind: &str) {
+        let ours = || Kind::ALL.iter().copied();
+        let at = root.get("kind").unwrap_or(root);
+        let close = nearest(kind, ours().filter(|known| known.group() == group).map(Kind::name));
+        let elsewhere = ours().find(|known| known.name() == kind).filter(|_| group.is_empty() || !group.contains('.'));
+        let key = self.key(None, root, group, kind);
+        match (close, elsewhere) {
+            (Some(close), _) => {
+                let text = format!("there is no kind {kind} in {}; did you mean {close}?", group_name(group));
+                self.add(key.as_ref(), at, Severity::Error, "kind", text);
+            }
+            (None, Some(known)) => {
+                let text = format!(
+                    "there is no kind {kind} in {}; write apiVersion {}",
+                    group_name(group),
+                    known.api_version()
+                );
+                self.add(key.as_ref(), at, Severity::Error, "kind", text);
+            }
+            (None, None) => {
+                let text = format!("the kind {kind} of {} is not read", group_name(group));
+                self.add(key.as_ref(), at, Severity::Note, "", text);
+            }
+        }
+    }
+
+    fn object(&mut self, kind: Kind, root: Cursor<'_, '_>) {
+        let checked = schema::check(root, Schema::of(kind), kind == Kind::Secret);
+        let key = self.key(Some(kind), root, kind.group(), kind.name());
+        let mut faults = Vec::new();
+        for violation in checked.violations {
+            let schema::Violation { path, severity, text, start, unit } = violation;
+            if let Some(unit) = unit {
+                faults.push((unit, Fault { path: path.clone(), text: text.as_str().into() }));
+            }
+            let found = Found { start, severity, path, text };
+            self.out.problems.push(self.origin.problem(key.as_ref(), found, kind == Kind::Secret));
+        }
+        let (Some(key), false) = (key, checked.fatal) else { return };
+        let meta = meta(key.clone(), root.get("metadata"), &checked.pruned);
+        let marks = Marks { pruned: Pruned::new(checked.pruned), faults: UnitFaults(faults) };
+        match build(kind, meta, root, marks) {
+            Ok(object) => self.out.objects.push(object),
+            Err(error) => {
+                self.add(Some(&key), root, Severity::Error, "", format!("this object cannot be read: {error}"))
+            }
+        }
+    }
+
+    /// The key of an object, if it has a name.
+    fn key(&self, kind: Option<Kind>, root: Cursor<'_, '_>, group: &str, kind_name: &str) -> Option<ObjectKey> {
+        let metadata = root.get("metadata");
+        let text = |name: &str| metadata.and_then(|metadata| metadata.get(name)).and_then(Cursor::as_str);
+        let namespace = match kind.map(Kind::scope) {
+            Some(Scope::Cluster) => "",
+            Some(Scope::Namespaced) => text("namespace").filter(|namespace| !namespace.is_empty()).unwrap_or("default"),
+            None => text("namespace").unwrap_or_default(),
+        };
+        match (kind, text("name")) {
+            (Some(kind), Some(name)) => Some(ObjectKey::of(kind, namespace, name)),
+            (Some(Kind::EnvoyGateway), None) => Some(ObjectKey::of(Kind::EnvoyGateway, "", "")),
+            (None, Some(name)) => Some(ObjectKey::new(group, kind_name, namespace, name)),
+            (_, None) => None,
+        }
+    }
+
+    fn add(&mut self, key: Option<&ObjectKey>, at: Cursor<'_, '_>, severity: Severity, path: &str, text: String) {
+        let found = Found { start: at.start(), severity, path: path.into(), text };
+        let problem = self.origin.problem(key, found, false);
+        self.out.problems.push(problem);
+    }
+}
+
+impl Origin<'_> {
+    fn problem(&self, object: Option<&ObjectKey>, found: Found, quiet: bool) -> Problem {
+        let Found { start, severity, path, text } = found;
+        let place = self.place(start);
+        let snippet = place.as_ref().filter(|_| !quiet).map(|_| self.snippet(start));
+        Problem { object: object.cloned(), path, severity, text: text.into(), place, snippet }
+    }
+
+    /// The problem of a text that does not parse. Nothing is shown of a text that may hold a Secret.
+    #[must_use]
+    pub fn syntax_problem(&self, error: &SyntaxError) -> Problem {
+        let (path, text) = (FieldPath::default(), error.message.clone());
+        self.problem(None, Found { start: error.at, severity: Severity::Error, path, text }, may_hold_secret(self.text))
+    }
+
+    /// The place of a byte of the document's text.
+    #[must_use]
+    pub fn place(&self, start: u32) -> Option<Place> {
+        let before = self.text.get(..start as usize).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+        let columns = before.get(line_start..).unwrap_or_default().chars().count();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (line, column) = (self.line.saturating_add(number(lines)), number(columns).saturating_add(1));
+        Some(Place { file: self.file?.clone(), line, column })
+    }
+
+    /// The line of a byte of the document's text.
+    fn snippet(&self, start: u32) -> Box<str> {
+        let start = (start as usize).min(self.text.len());
+        let begin = self.text.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+        let line = self.text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let end = (0..=line.len().min(MAX_SNIPPET)).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+        line.get(..end).unwrap_or_default().into()
+    }
+}
+
+/// Whether a text that does not parse might be, or contain, a Secret.
+fn may_hold_secret(text: &str) -> bool {
+    if text.trim_start().starts_with('{') {
+        return text.contains("\"Secret\"");
+    }
+    let lists = text.lines().any(|line| line.trim_end() == "kind: List");
+    text.lines().any(|line| {
+        let inner = if lists { line.trim_start_matches([' ', '-']) } else { line };
+        inner.strip_prefix("kind").is_some_and(|rest| rest.contains("Secret"))
+    })
+}
+
+fn meta(key: ObjectKey, metadata: Option<Cursor<'_, '_>>, pruned: &[u32]) -> ObjectMeta {
+    let mut meta = ObjectMeta::new(key);
+    let Some(metadata) = metadata else { return meta };
+    let text = |name: &str| metadata.get(name).and_then(Cursor::as_str);
+    if let Some(Value::Int(generation)) = metadata.get("generation").map(Cursor::value) {
+        meta.generation = *generation;
+    }
+    meta.creation_timestamp = text("creationTimestamp").and_then(Timestamp::parse);
+    let strings = |name: &str| -> Labels {
+        let entries = metadata.get(name).into_iter().flat_map(Cursor::entries);
+        let kept =
+            entries.filter(|(name, value)| !pruned.contains(&value.index) && name.as_str() != Some(LAST_APPLIED));
+        kept.filter_map(|(name, value)| Some((name.as_str()?, value.as_str()?))).collect()
+    };
+    (meta.labels, meta.annotations) = (strings("labels"), strings("annotations"));
+    let (uid, version) = (text("uid").unwrap_or_default(), text("resourceVersion").unwrap_or_default());
+    if !(uid.is_empty() && version.is_empty()) {
+        meta.server = Some(Box::new(ServerMeta { uid: uid.into(), resource_version: version.into() }));
+    }
+    meta
+}
+
+fn group_name(group: &str) -> &str {
+    if group.is_empty() { "the core group" } else { group }
+}
+
+#[cfg(test)]
+mod tests;

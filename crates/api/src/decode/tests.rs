@@ -1,0 +1,180 @@
+//! Tests of decoding.
+
+mod routes;
+
+use std::sync::Arc;
+
+use super::{Decoded, read};
+use crate::kind::Object;
+use crate::problem::Severity;
+use crate::yaml::documents;
+
+/// Everything in a text.
+fn all(text: &str) -> Decoded {
+    let file: Arc<str> = "a.yaml".into();
+    let mut out = Decoded::default();
+    for document in documents(text) {
+        let decoded = read(&document, &file);
+        out.objects.extend(decoded.objects);
+        out.problems.extend(decoded.problems);
+    }
+    out
+}
+
+/// The problems as lines.
+fn lines(decoded: &Decoded) -> Vec<String> {
+    decoded.problems.iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn fine(text: &str) -> Object {
+    let decoded = all(text);
+    assert_eq!(lines(&decoded), [""; 0], "{text}");
+    decoded.objects.first().cloned().expect("one object")
+}
+
+#[test]
+fn every_object_has_its_key_and_metadata() {
+    let object = fine(
+        "apiVersion: v1\nkind: Service\nmetadata:\n  name: cart\n  generation: 7\n  creationTimestamp: 2026-11-21T10:04:00Z\n  uid: u\n  labels: {b: '2', a: '1'}\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: '{}'\nspec:\n  ports:\n  - port: 80\n    targetPort: http\n",
+    );
+    let meta = object.meta();
+    assert_eq!(meta.key.to_string(), "Service default/cart");
+    assert_eq!((meta.generation, meta.uid(), meta.labels.get("a")), (7, Some("u"), Some("1")));
+    assert!(meta.annotations.is_empty() && meta.creation_timestamp.is_some());
+    let class = fine(
+        "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: GatewayClass\nmetadata: {name: c, namespace: ignored}\nspec: {controllerName: a.b/c}\n",
+    );
+    assert_eq!(class.key().to_string(), "GatewayClass c");
+}
+
+#[test]
+fn a_list_is_unfolded() {
+    let decoded = all(
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- apiVersion: v1\n  kind: Namespace\n  metadata:\n    name: b\n    labels: {c: 1}\n",
+    );
+    let keys: Vec<_> = decoded.objects.iter().map(|object| object.key().to_string()).collect();
+    assert_eq!(keys, ["Namespace a"]);
+    assert_eq!(lines(&decoded), ["a.yaml:9:17: error: Namespace b: metadata.labels.c: expected a string, found 1"]);
+}
+
+#[test]
+fn unknown_fields_are_warnings_with_their_place_and_the_nearest_name() {
+    let decoded = all("# top\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: a\nspec:\n  prots: []\n");
+    assert_eq!(
+        lines(&decoded),
+        [
+            "a.yaml:8:3: warning: Service default/a: spec.prots: prots is not a field here and is ignored; did you mean ports?"
+        ]
+    );
+    assert_eq!(decoded.problems[0].snippet.as_deref(), Some("  prots: []"));
+    assert_eq!(decoded.objects.len(), 1);
+}
+
+#[test]
+fn fields_that_are_not_built_yet_are_named() {
+    let decoded = all(
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\nmetadata: {name: p}\nspec:\n  mergeGateways: true\n  concurrency: 2\n",
+    );
+    assert_eq!(decoded.objects.len(), 1);
+    assert_eq!(
+        lines(&decoded),
+        [
+            "a.yaml:5:3: warning: EnvoyProxy default/p: spec.mergeGateways: mergeGateways is not supported by this version and is ignored"
+        ]
+    );
+}
+
+#[test]
+fn kinds_that_are_not_read_are_notes_and_mistyped_ones_are_errors() {
+    let decoded = all(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HttpRoute\nmetadata: {name: r}\n---\napiVersion: v1\nkind: HTTPRoute\n---\napiVersion: gateway.networking.k8s.io/v1alpha2\nkind: HTTPRoute\n---\nkind: Service\n---\n- 1\n",
+    );
+    assert_eq!(decoded.objects, []);
+    assert_eq!(
+        lines(&decoded),
+        [
+            "a.yaml:2:7: note: Deployment d: the kind Deployment of apps is not read",
+            "a.yaml:6:7: error: HttpRoute r: kind: there is no kind HttpRoute in gateway.networking.k8s.io; did you mean HTTPRoute?",
+            "a.yaml:10:7: error: kind: there is no kind HTTPRoute in the core group; write apiVersion gateway.networking.k8s.io/v1",
+            "a.yaml:12:13: error: apiVersion: version v1alpha2 of HTTPRoute is not read; write gateway.networking.k8s.io/v1",
+            "a.yaml:15:1: error: apiVersion: apiVersion is missing, or is no string",
+            "a.yaml:17:1: error: an object is a map with apiVersion and kind, this is a list",
+        ]
+    );
+}
+
+#[test]
+fn a_syntax_error_has_its_place_and_its_line() {
+    let decoded = all("a: 1\n---\nb: 1\nb: 2\n");
+    assert_eq!(
+        lines(&decoded),
+        [
+            "a.yaml:1:1: error: kind: kind is missing, or is no string",
+            "a.yaml:4:1: error: \"b\" occurs twice in this map"
+        ]
+    );
+    assert_eq!(decoded.problems[1].snippet.as_deref(), Some("b: 2"));
+}
+
+#[test]
+fn no_problem_shows_anything_of_a_secret() {
+    for text in [
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata:\n  tls.key: \"very private\"\n",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  tls.key: 12345private\n  tls.crt: [private]\n",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata:\n  a: private\n  a: private\n",
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Secret\n  data: {a: private, a: private}\n",
+        "{\"kind\": \"Secret\", \"data\": {\"a\": \"private\", \"a\": \"private\"}}",
+    ] {
+        let decoded = all(text);
+        assert!(!decoded.problems.is_empty(), "{text}");
+        assert!(!format!("{decoded:?}").contains("private"), "{decoded:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_decoded_and_plain_text_wins() {
+    let Object::Secret(secret) = fine(
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ntype: kubernetes.io/tls\ndata: {tls.crt: Zm9v, tls.key: Zm9v}\nstringData: {tls.key: bar}\n",
+    ) else {
+        panic!("a Secret");
+    };
+    assert_eq!((secret.spec.get("tls.crt"), secret.spec.get("tls.key")), (Some(&b"foo"[..]), Some(&b"bar"[..])));
+    assert_eq!(secret.spec.secret_type.as_deref(), Some("kubernetes.io/tls"));
+}
+
+#[test]
+fn a_bad_item_of_a_list_costs_that_item() {
+    let decoded = all(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, labels: {kubernetes.io/service-name: x}}\naddressType: IPv4\nports:\n- {name: a, port: 80}\n- {name: b, port: 70000}\nendpoints:\n- addresses: [10.0.0.1]\n- addresses: []\n- {}\n- addresses: [10.0.0.2]\n  conditions: {ready: maybe}\n",
+    );
+    let Some(Object::EndpointSlice(slice)) = decoded.object() else { panic!("a slice: {decoded:?}") };
+    assert_eq!(slice.spec.endpoints.len(), 1);
+    assert_eq!(slice.spec.ports.len(), 1);
+    assert_eq!(slice.service_name(), Some("x"));
+    assert_eq!(decoded.problems.len(), 4, "{:?}", lines(&decoded));
+}
+
+#[test]
+fn the_static_configuration_needs_no_name_and_keeps_defaults() {
+    let Object::EnvoyGateway(config) = fine(
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider:\n  type: Custom\n  custom:\n    resource: {type: File, file: {paths: [/tmp]}}\nadmin: {address: {port: 9}}\nenvoyProxy: {concurrency: 3}\n",
+    ) else {
+        panic!("a configuration");
+    };
+    assert_eq!(&*config.spec.gateway.controller_name, crate::envoy_gateway::DEFAULT_CONTROLLER_NAME);
+    assert_eq!(config.spec.envoy_proxy.as_ref().and_then(|proxy| proxy.concurrency), Some(3));
+    assert_eq!(
+        config.spec.admin.as_ref().and_then(|admin| admin.address.as_ref()).map(|address| &*address.host),
+        Some("127.0.0.1")
+    );
+}
+
+#[test]
+fn many_problems_are_bounded() {
+    let fields: String = (0..10_000).map(|number| format!("  field{number}: 1\n")).collect();
+    let decoded = all(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: n}}\nspec:\n{fields}"));
+    assert_eq!(decoded.problems.len(), 101);
+    assert!(decoded.problems[100].text.ends_with("(and there are more problems)"));
+    assert!(decoded.problems.iter().all(|problem| problem.severity == Severity::Warning));
+}

@@ -1,0 +1,180 @@
+//! Tests of decoding routes and Gateways: defaults, faults, rules.
+
+use std::sync::Arc;
+
+use super::{all, fine, lines};
+use crate::gateway::Protocol;
+use crate::http_route::{HttpRouteFilter, PathMatchType, PathModifier};
+use crate::kind::Object;
+use crate::{Gateway, HttpRoute};
+
+fn route(rules: &str) -> (Option<Arc<HttpRoute>>, Vec<String>) {
+    let head = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: [{name: g}]\n  rules:\n";
+    let decoded = all(&format!("{head}{rules}"));
+    let route = match decoded.object() {
+        Some(Object::HttpRoute(route)) => Some(route.clone()),
+        _ => None,
+    };
+    (route, lines(&decoded))
+}
+
+fn gateway(listeners: &str) -> (Option<Arc<Gateway>>, Vec<String>) {
+    let head = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: g}\nspec:\n  gatewayClassName: c\n  listeners:\n";
+    let decoded = all(&format!("{head}{listeners}"));
+    let gateway = match decoded.object() {
+        Some(Object::Gateway(gateway)) => Some(gateway.clone()),
+        _ => None,
+    };
+    (gateway, lines(&decoded))
+}
+
+#[test]
+fn the_defaults_of_the_api_are_filled_in() {
+    let (route, problems) = route(
+        "  - backendRefs: [{name: s, port: 80}]\n    filters:\n    - type: RequestRedirect\n      requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /x}}\n",
+    );
+    // The rule is good but for the redirect beside a backend.
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let route = route.expect("a route");
+    let rule = &route.spec.rules[0];
+    assert_eq!((&rule.matches[0].path.match_type, &*rule.matches[0].path.value), (&PathMatchType::PathPrefix, "/"));
+    assert_eq!((&*rule.backend_refs[0].target.kind, rule.backend_refs[0].weight), ("Service", 1));
+    assert_eq!(
+        (&*route.spec.parent_refs[0].kind, &*route.spec.parent_refs[0].group),
+        ("Gateway", "gateway.networking.k8s.io")
+    );
+    let HttpRouteFilter::RequestRedirect(redirect) = &rule.filters[0] else { panic!("a redirect") };
+    assert_eq!((redirect.status_code, redirect.path.clone()), (302, Some(PathModifier::ReplaceFullPath("/x".into()))));
+    assert!(rule.fault.is_some());
+}
+
+#[test]
+fn a_route_without_rules_has_one_that_matches_everything() {
+    let Object::HttpRoute(route) =
+        fine("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {}\n")
+    else {
+        panic!("a route")
+    };
+    assert_eq!(route.spec.rules.len(), 1);
+    assert_eq!(route.spec.rules[0].matches.len(), 1);
+}
+
+#[test]
+fn an_unknown_filter_costs_its_rule_only() {
+    let (route, problems) = route(
+        "  - filters: [{type: Sparkle}]\n    backendRefs: [{name: s, port: 80}]\n  - backendRefs: [{name: s, port: 80}]\n",
+    );
+    let route = route.expect("the route is kept");
+    assert!(route.spec.rules[0].fault.is_some());
+    assert_eq!(route.spec.rules[0].filters[0], HttpRouteFilter::Unknown("Sparkle".into()));
+    assert!(route.spec.rules[1].fault.is_none());
+    assert!(problems[0].starts_with("a.yaml:7:22: error: HTTPRoute default/r: spec.rules[0].filters[0].type: \"Sparkle\" is not one of RequestHeaderModifier"), "{problems:?}");
+}
+
+#[test]
+fn an_unknown_match_costs_that_match_only() {
+    let (route, problems) = route(
+        "  - matches:\n    - path: {type: Fuzzy, value: /a}\n    - path: {type: Exact, value: b}\n    - path: {value: /c}\n    backendRefs: [{name: s, port: 80}]\n",
+    );
+    let route = route.expect("the route is kept");
+    let rule = &route.spec.rules[0];
+    assert!(rule.fault.is_none(), "{:?}", rule.fault);
+    let faults: Vec<_> = rule.matches.iter().map(|matched| matched.fault.is_some()).collect();
+    assert_eq!(faults, [true, true, false]);
+    assert_eq!(problems.len(), 2, "{problems:?}");
+}
+
+#[test]
+fn a_wrong_type_costs_its_rule_and_the_rest_is_read() {
+    let (route, problems) = route(
+        "  - name: 5\n    matches: [{method: GET}]\n    backendRefs: [{name: s, port: \"80\"}]\n  - backendRefs: 7\n",
+    );
+    let route = route.expect("the route is kept");
+    assert_eq!(route.spec.rules[0].name, None);
+    assert!(route.spec.rules[0].fault.is_some() && route.spec.rules[0].matches[0].method.is_some());
+    assert!(route.spec.rules[1].fault.is_some());
+    assert_eq!(problems[0], "a.yaml:7:11: error: HTTPRoute default/r: spec.rules[0].name: expected a string, found 5");
+    assert_eq!(
+        problems[1],
+        "a.yaml:9:35: error: HTTPRoute default/r: spec.rules[0].backendRefs[0].port: expected an integer, found \"80\""
+    );
+}
+
+#[test]
+fn a_fault_outside_of_any_rule_costs_the_route() {
+    let decoded = all(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {hostnames: ['bad_host', 'UPPER.example.com']}\n",
+    );
+    assert_eq!(decoded.objects, []);
+    assert_eq!(decoded.problems.len(), 2);
+    assert_eq!(decoded.problems[0].path.as_str(), "spec.hostnames[0]");
+}
+
+#[test]
+fn rules_of_the_api_hold_for_routes() {
+    for (rules, words) in [
+        (
+            "  - timeouts: {request: 1s, backendRequest: 2s}\n",
+            "backendRequest timeout cannot be longer than request timeout",
+        ),
+        ("  - timeouts: {request: 1.5s}\n", "does not match"),
+        (
+            "  - filters:\n    - {type: URLRewrite, urlRewrite: {hostname: a}}\n    - {type: URLRewrite, urlRewrite: {hostname: b}}\n",
+            "URLRewrite filter cannot be repeated",
+        ),
+        ("  - filters: [{type: URLRewrite}]\n", "filter.urlRewrite must be specified for URLRewrite filter.type"),
+        (
+            "  - matches: [{path: {type: Exact, value: /a}}]\n    filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]\n",
+            "exactly one PathPrefix match",
+        ),
+        ("  - backendRefs: [{name: s}]\n", "must have port for Service reference"),
+        ("  - matches: [{headers: [{name: a, value: b}, {name: a, value: c}]}]\n", "an earlier item has the same name"),
+        ("  - {name: a}\n  - {name: a}\n", "rule name must be unique"),
+        ("  - matches: [{path: {value: /a//b}}]\n", "must not contain '//'"),
+        ("  - retry: {codes: [200]}\n", "200 is not in the range 400 to 599"),
+    ] {
+        let (route, problems) = route(rules);
+        assert!(
+            problems.iter().any(|line| line.to_lowercase().contains(&words.to_lowercase())),
+            "{rules}: {problems:?}"
+        );
+        let spec = &route.expect("the route is kept").spec;
+        let faults = spec
+            .rules
+            .iter()
+            .any(|rule| rule.fault.is_some() || rule.matches.iter().any(|matched| matched.fault.is_some()));
+        assert!(faults, "{rules}");
+    }
+}
+
+#[test]
+fn listeners_fail_alone() {
+    let (gateway, problems) = gateway(
+        "  - {name: a, port: 80, protocol: HTTP, tls: {certificateRefs: [{name: c}]}}\n  - {name: b, port: 81, protocol: HTTP}\n  - {name: b, port: 82, protocol: HTTP}\n  - {name: c, port: 0, protocol: HTTP}\n  - {name: d, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: c}]}}\n  - {name: e, port: 85, protocol: example.com/quic}\n",
+    );
+    let gateway = gateway.expect("the Gateway is kept");
+    let faults: Vec<_> = gateway.spec.listeners.iter().map(|listener| listener.fault.is_some()).collect();
+    // Rules about the whole list do not run while its structure is broken; the first listener's fault shows when that is mended.
+    assert_eq!(faults, [false, false, true, true, false, false], "{problems:?}");
+    assert_eq!(gateway.spec.listeners[5].protocol, Protocol::Unknown("example.com/quic".into()));
+}
+
+#[test]
+fn a_rule_about_the_list_costs_the_listeners_at_fault() {
+    let (gateway, problems) = gateway(
+        "  - {name: a, port: 80, protocol: HTTP, tls: {certificateRefs: [{name: c}]}}\n  - {name: b, port: 81, protocol: HTTP}\n  - {name: c, port: 82, protocol: HTTP, hostname: x.y}\n  - {name: d, port: 82, protocol: HTTP, hostname: x.y}\n",
+    );
+    let gateway = gateway.expect("the Gateway is kept");
+    let faults: Vec<_> = gateway.spec.listeners.iter().map(|listener| listener.fault.is_some()).collect();
+    assert_eq!(faults, [true, false, true, true], "{problems:?}");
+}
+
+#[test]
+fn a_bad_parent_costs_that_parent() {
+    let decoded = all(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: [{name: a}, {kind: Gateway}, {name: b, port: 99999}]\n",
+    );
+    let Some(Object::HttpRoute(route)) = decoded.object() else { panic!("{decoded:?}") };
+    let names: Vec<_> = route.spec.parent_refs.iter().map(|parent| &*parent.name).collect();
+    assert_eq!(names, ["a"]);
+}

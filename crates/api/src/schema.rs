@@ -1,0 +1,198 @@
+//! Schemas of the kinds that we read: structure, limits, defaults and rules, loaded once per kind when first needed.
+//!
+//! Those of Gateway API are generated (`cargo xtask schemas`); those of core and Envoy Gateway's kinds are our own
+//! writing in `schemas/own`, in a short form of the same language that [`load`] describes.
+
+mod check;
+mod load;
+mod near;
+mod pattern;
+
+use std::sync::OnceLock;
+
+pub(crate) use self::check::{Violation, check};
+pub(crate) use self::near::nearest;
+pub(crate) use self::pattern::{Pattern, is_dns_label, is_dns_subdomain};
+use crate::cel::Program;
+use crate::kind::Kind;
+use crate::tree::Tree;
+
+/// What a value must be like.
+#[derive(Debug, Default)]
+pub(crate) struct Schema {
+    value_type: Type,
+    /// Fields by name, sorted.
+    properties: Box<[Property]>,
+    /// What every field that is not in `properties` must be like; none: there may be no others.
+    values: Option<Box<Schema>>,
+    items: Option<Box<Schema>>,
+    list: ListType,
+    limits: Limits,
+    pattern: Option<Pattern>,
+    format: Option<Format>,
+    /// The only strings or numbers allowed, if not empty.
+    words: Box<[Word]>,
+    default: Option<Tree<'static>>,
+    rules: Box<[Rule]>,
+    /// Exactly one of these must hold as well, if not empty.
+    one_of: Box<[Schema]>,
+    /// At least one of these must hold as well, if not empty.
+    any_of: Box<[Schema]>,
+    /// This must not hold.
+    not: Option<Box<Schema>>,
+    /// What a fault in it costs.
+    unit: Option<UnitKind>,
+    /// A field of the kind that this version does not act on.
+    later: bool,
+}
+
+/// Types of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Type {
+    /// Anything, unchecked.
+    #[default]
+    Any,
+    Object,
+    List,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    IntOrString,
+}
+
+#[derive(Debug)]
+pub(crate) struct Property {
+    name: Box<str>,
+    required: bool,
+    pub(crate) schema: Schema,
+}
+
+/// How the items of a list relate.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum ListType {
+    #[default]
+    Atomic,
+    /// No two are equal.
+    Set,
+    /// No two have the same values in these fields.
+    Map(Box<[Box<str>]>),
+}
+
+/// Bounds, each inclusive: of numbers, characters of strings, items of lists, entries of maps.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    minimum: i64,
+    maximum: i64,
+    least: u32,
+    most: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { minimum: i64::MIN, maximum: i64::MAX, least: 0, most: u32::MAX }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Ipv4,
+    Ipv6,
+    Base64,
+    Timestamp,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    String(Box<str>),
+    Int(i64),
+}
+
+/// A CEL rule.
+#[derive(Debug)]
+struct Rule {
+    program: Program,
+    message: Box<str>,
+}
+
+/// What a fault inside a list's item costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnitKind {
+    /// The item, which stays and knows its fault: a rule, a listener.
+    Item,
+    /// The item of a list inside such an item: a match.
+    Inner,
+    /// The item, which is left out: a parent reference, an endpoint.
+    Dropped,
+}
+
+/// Which lists have items that fail alone: kind, path of the list.
+const UNITS: &[(Kind, &[&str], UnitKind)] = &[
+    (Kind::Gateway, &["spec", "listeners"], UnitKind::Item),
+    (Kind::HttpRoute, &["spec", "rules"], UnitKind::Item),
+    (Kind::HttpRoute, &["spec", "rules", "matches"], UnitKind::Inner),
+    (Kind::HttpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
+    (Kind::ReferenceGrant, &["spec", "from"], UnitKind::Dropped),
+    (Kind::ReferenceGrant, &["spec", "to"], UnitKind::Dropped),
+    (Kind::Service, &["spec", "ports"], UnitKind::Dropped),
+    (Kind::EndpointSlice, &["endpoints"], UnitKind::Dropped),
+    (Kind::EndpointSlice, &["ports"], UnitKind::Dropped),
+    (Kind::Backend, &["spec", "endpoints"], UnitKind::Dropped),
+    (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
+];
+
+impl Schema {
+    /// The schema of a kind.
+    pub(crate) fn of(kind: Kind) -> &'static Self {
+        static SCHEMAS: [OnceLock<Schema>; Kind::ALL.len()] = [const { OnceLock::new() }; Kind::ALL.len()];
+        match SCHEMAS.get(kind as usize) {
+            Some(schema) => schema.get_or_init(|| load::load(kind)),
+            None => Self::any(),
+        }
+    }
+
+    /// The schema that everything obeys.
+    pub(crate) fn any() -> &'static Self {
+        static ANY: OnceLock<Schema> = OnceLock::new();
+        ANY.get_or_init(Self::default)
+    }
+
+    /// The field of a name.
+    pub(crate) fn property(&self, name: &str) -> Option<&Property> {
+        let at = self.properties.binary_search_by(|property| (*property.name).cmp(name)).ok()?;
+        self.properties.get(at)
+    }
+
+    /// The schema of fields that are not listed.
+    pub(crate) fn values(&self) -> Option<&Self> {
+        self.values.as_deref()
+    }
+
+    /// The schema of items.
+    pub(crate) fn items(&self) -> Option<&Self> {
+        self.items.as_deref()
+    }
+
+    /// What counts where nothing is written.
+    pub(crate) fn default_value(&self) -> Option<&Tree<'static>> {
+        self.default.as_ref()
+    }
+
+    /// Marks the items of the list at a path: of a field, or of a field of a list's items.
+    fn mark_units(&mut self, path: &[&str], unit: UnitKind) -> Option<()> {
+        let mut at = self;
+        for name in path {
+            at = match at.value_type {
+                Type::List => at.items.as_deref_mut()?,
+                _ => at,
+            };
+            let index = at.properties.binary_search_by(|property| (*property.name).cmp(name)).ok()?;
+            at = &mut at.properties.get_mut(index)?.schema;
+        }
+        at.items.as_deref_mut()?.unit = Some(unit);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

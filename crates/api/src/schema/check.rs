@@ -1,0 +1,414 @@
+//! Checks a tree against a schema.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::{Format, ListType, Schema, Type, UnitKind, Word, nearest};
+use crate::cel::Scope;
+use crate::problem::{FieldPath, Severity, Unit};
+use crate::tree::{Cursor, Value};
+
+/// A document gives at most so many violations; one more says that there are others. Each costs a search for its line.
+const MAX_VIOLATIONS: usize = 100;
+
+/// Everything that is wrong with a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    pub(crate) violations: Vec<Violation>,
+    /// Nodes that must be read as if they were not there.
+    pub(crate) pruned: Vec<u32>,
+    /// Whether something is wrong with the object as a whole.
+    pub(crate) fatal: bool,
+}
+
+/// One thing that is wrong.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub(crate) path: FieldPath,
+    pub(crate) severity: Severity,
+    pub(crate) text: String,
+    /// Byte in the text.
+    pub(crate) start: u32,
+    /// The part of the object that cannot be used because of it; none: the whole, or a part that is left out.
+    pub(crate) unit: Option<Unit>,
+}
+
+/// Checks a whole object. With `quiet` no value is repeated in a text (for Secrets).
+pub(crate) fn check<'a>(root: Cursor<'a, 'a>, schema: &'a Schema, quiet: bool) -> Checked {
+    let mut checker = Checker {
+        out: Checked::default(),
+        path: Vec::new(),
+        unit: None,
+        dropped: None,
+        quiet,
+        silent: false,
+        failed: false,
+    };
+    checker.value(root, schema);
+    checker.out
+}
+
+struct Checker<'a> {
+    out: Checked,
+    path: Vec<Step<'a>>,
+    unit: Option<Unit>,
+    /// The item that is left out if anything in it is wrong.
+    dropped: Option<u32>,
+    quiet: bool,
+    /// Only `failed` counts: trying the alternatives of `oneOf`.
+    silent: bool,
+    failed: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    Item(usize),
+}
+
+impl<'a> Checker<'a> {
+    /// Checks a value and all below it; whether it is without errors.
+    fn value(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        if !fits(at.value(), schema.value_type) {
+            let text = format!("expected {}, found {}", expected(schema.value_type), self.found(at));
+            self.out.pruned.push(at.index);
+            return self.error(at, text);
+        }
+        let mut fine = match at.value() {
+            Value::Map(_) => self.map(at, schema),
+            Value::List(_) => self.list(at, schema),
+            Value::String(text) => self.string(at, text, schema),
+            Value::Int(number) => self.integer(at, *number, schema),
+            _ => true,
+        };
+        fine &= self.words(at, schema);
+        fine &= self.alternatives(at, schema);
+        // Rules may rely on structure: they run where it holds.
+        fine && self.rules(at, schema)
+    }
+
+    fn map(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let mut fine = self.size(at, at.len(), schema, "entries");
+        if schema.value_type == Type::Any && schema.properties.is_empty() {
+            return fine;
+        }
+        for (name, value) in at.entries() {
+            let word = name.as_str().unwrap_or_default();
+            self.path.push(Step::Field(word));
+            match (schema.property(word), schema.values()) {
+                (Some(property), _) if property.schema.later => self.later(name, word),
+                (Some(_) | None, _) if value.is_null() => {}
+                (Some(property), _) => fine &= self.value(value, &property.schema),
+                (None, Some(values)) => fine &= self.value(value, values),
+                (None, None) if schema.value_type == Type::Any => {}
+                (None, None) => self.unknown(name, word, schema),
+            }
+            self.path.pop();
+        }
+        for property in schema.properties.iter().filter(|property| property.required) {
+            if at.get(&property.name).is_none() {
+                fine = self.error(at, format!("{} is missing", property.name));
+            }
+        }
+        fine
+    }
+
+    fn list(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let mut fine = self.size(at, at.len(), schema, "items");
+        let Some(items) = schema.items() else { return fine };
+        let around = (self.unit, self.dropped);
+        for (index, item) in at.items().enumerate() {
+            self.path.push(Step::Item(index));
+            self.enter(items, index, item);
+            fine &= self.value(item, items);
+            (self.unit, self.dropped) = around;
+            self.path.pop();
+        }
+        self.unique(at, schema) && fine
+    }
+
+    /// Goes into an item that may fail alone.
+    fn enter(&mut self, items: &Schema, index: usize, item: Cursor<'_, '_>) {
+        match items.unit {
+            Some(UnitKind::Item) => self.unit = Some(Unit { item: index, inner: None }),
+            Some(UnitKind::Inner) => self.unit = self.unit.map(|unit| Unit { inner: Some(index), ..unit }),
+            Some(UnitKind::Dropped) => self.dropped = Some(item.index),
+            None => {}
+        }
+    }
+
+    /// No two items of a set, and no two items of a list with keys, may be the same; the later one is at fault.
+    fn unique(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let (Some(items), false) = (schema.items(), schema.list == ListType::Atomic || at.len() < 2) else {
+            return true;
+        };
+        let mut seen = BTreeSet::new();
+        let mut fine = true;
+        let around = (self.unit, self.dropped);
+        for (index, item) in at.items().enumerate() {
+            let key = match &schema.list {
+                ListType::Map(names) => names.iter().map(|name| label(item.get(name))).collect(),
+                _ => vec![label(Some(item))],
+            };
+            if seen.insert(key) {
+                continue;
+            }
+            let what = match &schema.list {
+                ListType::Map(names) => format!("an earlier item has the same {}", names.join(" and ")),
+                _ => "the same item occurs twice".to_owned(),
+            };
+            self.path.push(Step::Item(index));
+            self.enter(items, index, item);
+            fine = self.error(item, what);
+            (self.unit, self.dropped) = around;
+            self.path.pop();
+        }
+        fine
+    }
+
+    fn string(&mut self, at: Cursor<'a, 'a>, text: &str, schema: &Schema) -> bool {
+        let limits = &schema.limits;
+        let mut fine = true;
+        // A string has at least a quarter as many characters as bytes.
+        if text.len() < limits.least as usize || text.len() > limits.most as usize {
+            fine = self.size(at, u32::try_from(text.chars().count()).unwrap_or(u32::MAX), schema, "characters");
+        }
+        if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| fine && !pattern.matches(text)) {
+            let text = format!("{} does not match {}", self.found(at), pattern.text());
+            fine = self.error(at, text);
+        }
+        let (holds, wanted) = match schema.format {
+            None => return fine,
+            Some(Format::Ipv4) => (text.parse::<Ipv4Addr>().is_ok(), "an IPv4 address"),
+            Some(Format::Ipv6) => (text.parse::<Ipv6Addr>().is_ok(), "an IPv6 address"),
+            Some(Format::Base64) => (crate::base64::decode(text).is_some(), "base64"),
+            Some(Format::Timestamp) => (crate::meta::Timestamp::parse(text).is_some(), "a time as in RFC 3339"),
+        };
+        holds && fine || {
+            let text = format!("expected {wanted}, found {}", self.found(at));
+            self.error(at, text)
+        }
+    }
+
+    fn integer(&mut self, at: Cursor<'a, 'a>, number: i64, schema: &Schema) -> bool {
+        let (least, most) = (schema.limits.minimum, schema.limits.maximum);
+        if schema.value_type == Type::Any || (least..=most).contains(&number) {
+            return true;
+        }
+        self.out.pruned.push(at.index);
+        let bounds = match (least, most) {
+            (least, i64::MAX) => format!("{least} or more"),
+            (i64::MIN, most) => format!("{most} or less"),
+            (least, most) => format!("{least} to {most}"),
+        };
+        self.error(at, format!("{number} is not in the range {bounds}"))
+    }
+
+    /// Bounds on characters, items or entries.
+    fn size(&mut self, at: Cursor<'a, 'a>, size: u32, schema: &Schema, what: &str) -> bool {
+        let (least, most) = (schema.limits.least, schema.limits.most);
+        if size < least {
+            return self.error(at, format!("has {size} {what}, at least {least} must be there"));
+        }
+        if size > most {
+            return self.error(at, format!("has {size} {what}, at most {most} are allowed"));
+        }
+        true
+    }
+
+    fn words(&mut self, at: Cursor<'a, 'a>, schema: &Schema) -> bool {
+        let allowed = |word: &Word| match (word, at.value()) {
+            (Word::String(one), Value::String(two)) => **one == **two,
+            (Word::Int(one), Value::Int(two)) => one == two,
+            _ => false,
+        };
+        if schema.words.is_empty() || schema.words.iter().any(allowed) {
+            return true;
+        }
+        let all: Vec<Cow<'_, str>> = schema
+            .words
+            .iter()
+            .map(|word| match word {
+                Word::String(text) => Cow::Borrowed(&**text),
+                Word::Int(number) => Cow::Owned(number.to_string()),
+            })
+            .collect();
+        let mut text = format!("{} is not one of {}", self.found(at), all.join(", "));
+        if let Some(near) = at.as_str().and_then(|word| nearest(word, all.iter().map(|word| &**word))) {
+            let _ = write!(text, "; did you mean {near}?");
+        }
+        self.error(at, text)
+    }
+
+    fn alternatives(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let holding = |checker: &mut Self, alternatives: &'a [Schema]| {
+            alternatives.iter().filter(|alternative| checker.would_hold(at, alternative)).count()
+        };
+        let mut fine = true;
+        if !schema.one_of.is_empty() && holding(self, &schema.one_of) != 1 {
+            fine = self.error(at, "this combination of fields is not valid".to_owned());
+        }
+        if !schema.any_of.is_empty() && holding(self, &schema.any_of) == 0 {
+            fine = self.error(at, "this combination of fields is not valid".to_owned());
+        }
+        if schema.not.as_deref().is_some_and(|not| self.would_hold(at, not)) {
+            fine = self.error(at, "this combination of fields is not valid".to_owned());
+        }
+        fine
+    }
+
+    /// Whether a value obeys a schema, without telling anybody.
+    fn would_hold(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let (silent, failed) = (self.silent, self.failed);
+        let pruned = self.out.pruned.len();
+        (self.silent, self.failed) = (true, false);
+        self.value(at, schema);
+        let held = !self.failed;
+        (self.silent, self.failed) = (silent, failed);
+        self.out.pruned.truncate(pruned);
+        held
+    }
+
+    fn rules(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let mut fine = true;
+        let units = schema.items().filter(|items| items.unit.is_some());
+        for rule in &schema.rules {
+            let scope = Scope { cursor: at, schema };
+            if let Some(items) = units
+                && let Some(failing) = rule.program.failing_items(scope)
+            {
+                for index in failing {
+                    let Some(item) = at.items().nth(index) else { continue };
+                    let around = (self.unit, self.dropped);
+                    self.path.push(Step::Item(index));
+                    self.enter(items, index, item);
+                    fine = self.error(item, sentence(&rule.message));
+                    (self.unit, self.dropped) = around;
+                    self.path.pop();
+                }
+                continue;
+            }
+            match rule.program.holds(scope) {
+                Ok(true) => {}
+                Ok(false) => fine = self.error(at, sentence(&rule.message)),
+                Err(error) => fine = self.error(at, format!("{} ({error})", sentence(&rule.message))),
+            }
+        }
+        fine
+    }
+
+    fn unknown(&mut self, name: Cursor<'a, 'a>, word: &str, schema: &Schema) {
+        let mut text = format!("{word} is not a field here and is ignored");
+        let known = schema.properties.iter().map(|property| &*property.name);
+        if let Some(near) = nearest(word, known) {
+            let _ = write!(text, "; did you mean {near}?");
+        }
+        self.add(name, Severity::Warning, text);
+    }
+
+    fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {
+        self.add(name, Severity::Warning, format!("{word} is not supported by this version and is ignored"));
+    }
+
+    /// Notes an error; always false.
+    fn error(&mut self, at: Cursor<'a, 'a>, text: String) -> bool {
+        self.failed = true;
+        if !self.silent {
+            match (self.unit, self.dropped) {
+                (_, Some(item)) => self.out.pruned.push(item),
+                (None, None) => self.out.fatal = true,
+                (Some(_), None) => {}
+            }
+        }
+        self.add(at, Severity::Error, text);
+        false
+    }
+
+    fn add(&mut self, at: Cursor<'a, 'a>, severity: Severity, text: String) {
+        let count = self.out.violations.len();
+        // Faults of units are kept whatever their number.
+        if self.silent || (count > MAX_VIOLATIONS && (severity != Severity::Error || self.unit.is_none())) {
+            return;
+        }
+        let text = if count == MAX_VIOLATIONS { format!("{text} (and there are more problems)") } else { text };
+        let unit = self.unit.filter(|_| self.dropped.is_none() && severity == Severity::Error);
+        self.out.violations.push(Violation { path: self.field_path(), severity, text, start: at.start(), unit });
+    }
+
+    fn field_path(&self) -> FieldPath {
+        let mut path = String::new();
+        for step in &self.path {
+            let _ = match step {
+                Step::Field(name) if path.is_empty() => write!(path, "{name}"),
+                Step::Field(name) => write!(path, ".{name}"),
+                Step::Item(index) => write!(path, "[{index}]"),
+            };
+        }
+        path.into()
+    }
+
+    /// A value for people: short, and nothing of a Secret.
+    fn found(&self, at: Cursor<'_, '_>) -> String {
+        let value = at.value();
+        match value {
+            Value::String(text) if !self.quiet => {
+                let short: String = text.chars().take(60).collect();
+                if short.len() < text.len() { format!("{short:?}...") } else { format!("{short:?}") }
+            }
+            Value::Int(number) if !self.quiet => number.to_string(),
+            Value::Number(text) if !self.quiet && text.len() <= 60 => text.to_string(),
+            Value::Bool(truth) if !self.quiet => truth.to_string(),
+            other => other.type_name().to_owned(),
+        }
+    }
+}
+
+/// A message of a rule as we word problems: no capital in front, no full stop behind.
+fn sentence(message: &str) -> String {
+    let message = message.trim().trim_end_matches('.');
+    let mut letters = message.chars();
+    let first = letters.next();
+    let acronym = letters.clone().next().is_some_and(|second| second.is_uppercase());
+    match first {
+        Some(first) if !acronym => first.to_lowercase().chain(letters).collect(),
+        _ => message.to_owned(),
+    }
+}
+
+/// A value as a word that tells it from others.
+fn label(at: Option<Cursor<'_, '_>>) -> String {
+    match at.map(Cursor::value) {
+        None => String::new(),
+        Some(Value::String(text)) => format!("s{text}"),
+        Some(Value::Int(number)) => format!("i{number}"),
+        Some(other) => format!("{other:?}"),
+    }
+}
+
+fn fits(value: &Value<'_>, wanted: Type) -> bool {
+    match wanted {
+        Type::Any => true,
+        Type::Object => matches!(value, Value::Map(_)),
+        Type::List => matches!(value, Value::List(_)),
+        Type::String => matches!(value, Value::String(_)),
+        Type::Integer => matches!(value, Value::Int(_)),
+        Type::Number => matches!(value, Value::Int(_) | Value::Number(_)),
+        Type::Boolean => matches!(value, Value::Bool(_)),
+        Type::IntOrString => matches!(value, Value::Int(_) | Value::String(_)),
+    }
+}
+
+fn expected(wanted: Type) -> &'static str {
+    match wanted {
+        Type::Any => "a value",
+        Type::Object => "a map",
+        Type::List => "a list",
+        Type::String => "a string",
+        Type::Integer => "an integer",
+        Type::Number => "a number",
+        Type::Boolean => "true or false",
+        Type::IntOrString => "an integer or a string",
+    }
+}

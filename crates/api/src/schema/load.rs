@@ -1,0 +1,230 @@
+//! Loads a schema from its text.
+//!
+//! The language is OpenAPI v3 as CRDs use it. Our own files may write a type as one word (`string`, `integer`,
+//! `boolean`, `number`, `int-or-string`, `any`, `timestamp`), with `!` behind it where the field is required; `[x]` for a
+//! list of `x`; `{fields: {..}}` for an object; and `later` for a field of the kind that this version does not act on.
+
+use super::{Format, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word};
+use crate::cel::Program;
+use crate::kind::Kind;
+use crate::tree::{Cursor, Node, Tree, Value};
+
+/// The text of a kind's schema.
+fn text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::GatewayClass => include_str!("../../schemas/gateway-api/GatewayClass.json"),
+        Kind::Gateway => include_str!("../../schemas/gateway-api/Gateway.json"),
+        Kind::HttpRoute => include_str!("../../schemas/gateway-api/HTTPRoute.json"),
+        Kind::ReferenceGrant => include_str!("../../schemas/gateway-api/ReferenceGrant.json"),
+        Kind::Service => include_str!("../../schemas/own/Service.yaml"),
+        Kind::EndpointSlice => include_str!("../../schemas/own/EndpointSlice.yaml"),
+        Kind::Secret => include_str!("../../schemas/own/Secret.yaml"),
+        Kind::ConfigMap => include_str!("../../schemas/own/ConfigMap.yaml"),
+        Kind::Namespace => include_str!("../../schemas/own/Namespace.yaml"),
+        Kind::Backend => include_str!("../../schemas/own/Backend.yaml"),
+        Kind::EnvoyProxy => include_str!("../../schemas/own/EnvoyProxy.yaml"),
+        Kind::BackendTrafficPolicy => include_str!("../../schemas/own/BackendTrafficPolicy.yaml"),
+        Kind::EnvoyGateway => include_str!("../../schemas/own/EnvoyGateway.yaml"),
+    }
+}
+
+/// What every kind has beside its own fields. Statuses are not checked: they are copies of output.
+const FRAME: &str = include_str!("../../schemas/own/frame.yaml");
+
+/// The schema of a kind. A text that cannot be loaded gives a schema that checks nothing; tests hold that all load.
+pub(super) fn load(kind: Kind) -> Schema {
+    let mut schema = try_load(kind).unwrap_or_default();
+    for (of, path, unit) in UNITS {
+        if *of == kind {
+            schema.mark_units(path, *unit);
+        }
+    }
+    schema
+}
+
+/// As [`load`], with what is wrong with the text.
+pub(super) fn try_load(kind: Kind) -> Result<Schema, String> {
+    let read = |text: &'static str| -> Result<Schema, String> {
+        let tree = crate::yaml::parse(text).map_err(|error| error.to_string())?;
+        schema(tree.root())
+    };
+    let mut whole = read(text(kind))?;
+    let frame = read(FRAME)?;
+    let mut properties: Vec<_> = whole.properties.into_iter().chain(frame.properties).collect();
+    sort(&mut properties);
+    // The static configuration is a file and need not have a name.
+    if kind == Kind::EnvoyGateway {
+        properties
+            .iter_mut()
+            .filter(|property| *property.name == *"metadata")
+            .for_each(|metadata| metadata.required = false);
+    }
+    whole.properties = properties.into();
+    Ok(whole)
+}
+
+fn schema(at: Cursor<'_, 'static>) -> Result<Schema, String> {
+    match at.value() {
+        Value::String(word) => return short(word),
+        Value::List(_) => {
+            let item = at.items().next().ok_or("a list names the schema of its items")?;
+            return Ok(Schema { value_type: Type::List, items: Some(Box::new(schema(item)?)), ..Schema::default() });
+        }
+        _ => {}
+    }
+    let mut out = Schema { value_type: value_type(at)?, ..Schema::default() };
+    let required: Vec<_> =
+        at.get("required").into_iter().flat_map(|names| names.items()).filter_map(Cursor::as_str).collect();
+    let mut properties = Vec::new();
+    for (name, field) in ["properties", "fields"].iter().filter_map(|word| at.get(word)).flat_map(Cursor::entries) {
+        let name = name.as_str().unwrap_or_default();
+        let inner = schema(field).map_err(|error| format!("{name}: {error}"))?;
+        let marked = field.as_str().is_some_and(|word| word.ends_with('!'));
+        properties.push(Property { name: name.into(), required: marked || required.contains(&name), schema: inner });
+    }
+    sort(&mut properties);
+    out.properties = properties.into();
+    out.values = at
+        .get("additionalProperties")
+        .filter(|inner| !matches!(inner.value(), Value::Bool(_)))
+        .map(schema)
+        .transpose()?
+        .map(Box::new);
+    if let Some(Value::Bool(true)) = at.get("x-kubernetes-preserve-unknown-fields").map(Cursor::value) {
+        out.values = Some(Box::default());
+    }
+    out.items = at.get("items").map(schema).transpose()?.map(Box::new);
+    out.not = at.get("not").map(schema).transpose()?.map(Box::new);
+    out.one_of = several(at, "oneOf")?;
+    out.any_of = several(at, "anyOf")?;
+    limits(at, &mut out)?;
+    out.rules = rules(at)?;
+    Ok(out)
+}
+
+/// A type in one word.
+fn short(word: &str) -> Result<Schema, String> {
+    let word = word.trim_end_matches('!');
+    let mut schema = Schema::default();
+    match word {
+        "any" => schema.value_type = Type::Any,
+        "later" => schema.later = true,
+        "timestamp" => (schema.value_type, schema.format) = (Type::String, Some(Format::Timestamp)),
+        "int-or-string" => schema.value_type = Type::IntOrString,
+        "port" => {
+            schema.value_type = Type::Integer;
+            (schema.limits.minimum, schema.limits.maximum) = (1, 65_535);
+        }
+        // Strings by name.
+        "strings" => {
+            schema.value_type = Type::Object;
+            schema.values = Some(Box::new(short("string")?));
+        }
+        // What `EnvoyProxy.spec` is.
+        "proxy-spec" => {
+            let proxy = try_load(Kind::EnvoyProxy)?;
+            let spec = proxy.properties.into_iter().find(|property| *property.name == *"spec");
+            return spec.map(|spec| spec.schema).ok_or_else(|| "EnvoyProxy has no spec".to_owned());
+        }
+        word => schema.value_type = named_type(word)?,
+    }
+    Ok(schema)
+}
+
+fn value_type(at: Cursor<'_, 'static>) -> Result<Type, String> {
+    let flag = |name: &str| matches!(at.get(name).map(Cursor::value), Some(Value::Bool(true)));
+    if flag("x-kubernetes-int-or-string") {
+        return Ok(Type::IntOrString);
+    }
+    match at.get("type").and_then(Cursor::as_str) {
+        Some(word) => named_type(word),
+        None if at.get("fields").is_some() => Ok(Type::Object),
+        // Schemas below `oneOf` and its kin have no type of their own; their properties still count.
+        None => Ok(Type::Any),
+    }
+}
+
+fn named_type(word: &str) -> Result<Type, String> {
+    Ok(match word {
+        "object" => Type::Object,
+        "array" => Type::List,
+        "string" => Type::String,
+        "integer" => Type::Integer,
+        "number" => Type::Number,
+        "boolean" => Type::Boolean,
+        other => return Err(format!("the type {other} is not known")),
+    })
+}
+
+fn limits(at: Cursor<'_, 'static>, out: &mut Schema) -> Result<(), String> {
+    let int = |name: &str| match at.get(name).map(Cursor::value) {
+        Some(Value::Int(value)) => Some(*value),
+        _ => None,
+    };
+    let size = |names: [&str; 3]| names.into_iter().find_map(int).and_then(|value| u32::try_from(value).ok());
+    let format = at.get("format").and_then(Cursor::as_str);
+    let (lowest, highest) =
+        if format == Some("int32") { (i32::MIN.into(), i32::MAX.into()) } else { (i64::MIN, i64::MAX) };
+    out.limits = Limits {
+        minimum: int("minimum").unwrap_or(lowest),
+        maximum: int("maximum").unwrap_or(highest),
+        least: size(["minLength", "minItems", "minProperties"]).unwrap_or(0),
+        most: size(["maxLength", "maxItems", "maxProperties"]).unwrap_or(u32::MAX),
+    };
+    out.format = match format {
+        None | Some("int32" | "int64") => None,
+        Some("ipv4") => Some(Format::Ipv4),
+        Some("ipv6") => Some(Format::Ipv6),
+        Some("byte") => Some(Format::Base64),
+        Some("date-time") => Some(Format::Timestamp),
+        Some(other) => return Err(format!("the format {other} is not known")),
+    };
+    out.pattern = at.get("pattern").and_then(Cursor::as_str).map(Pattern::new);
+    out.words = at.get("enum").into_iter().flat_map(Cursor::items).filter_map(word).collect();
+    out.default = at.get("default").map(subtree);
+    let names = at.get("x-kubernetes-list-map-keys").into_iter().flat_map(Cursor::items);
+    out.list = match at.get("x-kubernetes-list-type").and_then(Cursor::as_str) {
+        Some("set") => ListType::Set,
+        Some("map") => ListType::Map(names.filter_map(Cursor::as_str).map(Into::into).collect()),
+        _ => ListType::Atomic,
+    };
+    Ok(())
+}
+
+fn word(at: Cursor<'_, 'static>) -> Option<Word> {
+    match at.value() {
+        Value::String(text) => Some(Word::String((**text).into())),
+        Value::Int(value) => Some(Word::Int(*value)),
+        _ => None,
+    }
+}
+
+fn rules(at: Cursor<'_, 'static>) -> Result<Box<[Rule]>, String> {
+    let mut out = Vec::new();
+    for rule in ["x-kubernetes-validations", "rules"].iter().filter_map(|word| at.get(word)).flat_map(Cursor::items) {
+        let text = rule.get("rule").and_then(Cursor::as_str).ok_or("a rule has a text")?;
+        // Rules about changes compare with the stored object; here is none.
+        if text.contains("oldSelf") {
+            continue;
+        }
+        let program = Program::compile(text).map_err(|error| format!("{text}: {error}"))?;
+        let message = rule.get("message").and_then(Cursor::as_str).unwrap_or(text);
+        out.push(Rule { program, message: message.into() });
+    }
+    Ok(out.into())
+}
+
+fn several(at: Cursor<'_, 'static>, name: &str) -> Result<Box<[Schema]>, String> {
+    at.get(name).into_iter().flat_map(Cursor::items).map(schema).collect()
+}
+
+/// A value as a tree of its own.
+fn subtree(at: Cursor<'_, 'static>) -> Tree<'static> {
+    let end = at.tree.node(at.index).map_or(at.index, |node| node.end);
+    let nodes = at.tree.nodes.get(at.index as usize..end as usize).unwrap_or_default();
+    Tree { nodes: nodes.iter().map(|node| Node { end: node.end - at.index, ..node.clone() }).collect() }
+}
+
+fn sort(properties: &mut [Property]) {
+    properties.sort_by(|one, two| one.name.cmp(&two.name));
+}

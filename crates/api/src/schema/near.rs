@@ -1,0 +1,45 @@
+//! The nearest valid word to a mistyped one.
+
+/// The word of `known` that was probably meant: equal but for case, its beginning, or at most a
+/// third of the letters away (and three).
+pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let limit = (word.chars().count() / 3).clamp(1, 3);
+    let lower = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| {
+            let known = candidate.to_lowercase();
+            // The beginning of a word is as good as one mistake: `match` for `matches`.
+            let beginning = lower.len() >= 3 && known.starts_with(&lower) && known.len() - lower.len() <= 3;
+            (if beginning { 1 } else { distance(&lower, &known) }, candidate)
+        })
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Letters to insert, remove, replace, or swap with their neighbour. Long words are not compared (a bound on the cost).
+fn distance(one: &str, two: &str) -> usize {
+    let (one, two): (Vec<char>, Vec<char>) = (one.chars().take(65).collect(), two.chars().take(65).collect());
+    if one.len().abs_diff(two.len()) > 3 || one.len() > 64 || two.len() > 64 {
+        return usize::MAX;
+    }
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=two.len()).collect();
+    for (row, from) in one.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, to) in two.iter().enumerate() {
+            let cell = |line: &[usize], at: usize| line.get(at).copied().unwrap_or(usize::MAX - 1);
+            let swapped = row > 0 && column > 0 && one.get(row - 1) == Some(to) && two.get(column - 1) == Some(from);
+            let mut best = (cell(&previous, column) + usize::from(from != to))
+                .min(cell(&previous, column + 1) + 1)
+                .min(cell(&current, column) + 1);
+            if swapped {
+                best = best.min(cell(&before, column - 1) + 1);
+            }
+            current.push(best);
+        }
+        before = std::mem::replace(&mut previous, current);
+    }
+    previous.last().copied().unwrap_or(0)
+}

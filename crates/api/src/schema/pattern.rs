@@ -1,0 +1,91 @@
+//! Patterns of strings: regular expressions, compiled when first used, and quick ways for the usual ones.
+
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+/// A regular expression of a schema (the syntax of RE2, which Kubernetes and the `regex` crate share).
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    text: Box<str>,
+    quick: Option<Quick>,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+type Quick = fn(&str) -> bool;
+
+/// Patterns that nearly every object meets, and functions that accept the same strings. A property test compares.
+pub(super) const QUICK: &[(&str, Quick)] = &[
+    ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", is_label),
+    (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", is_name),
+    (r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", |text| {
+        is_name(text.strip_prefix("*.").unwrap_or(text))
+    }),
+    (r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", |text| text.is_empty() || is_name(text)),
+    ("^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$", |text| {
+        text.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !text.ends_with('-')
+    }),
+    (r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$", |text| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    }),
+    (r"^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$", is_path),
+];
+
+impl Pattern {
+    pub(crate) fn new(text: &str) -> Self {
+        let quick = QUICK.iter().find(|(known, _)| *known == text).map(|(_, quick)| *quick);
+        Self { text: text.into(), quick, compiled: OnceLock::new() }
+    }
+
+    /// Whether the pattern occurs in a text. A pattern that does not compile occurs nowhere.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        match self.quick {
+            Some(quick) => quick(text),
+            None => self.regex().is_some_and(|regex| regex.is_match(text)),
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn regex(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| Regex::new(&self.text).ok()).as_ref()
+    }
+}
+
+/// RFC 1123 label: at most 63 characters.
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_label(text)
+}
+
+/// RFC 1123 subdomain: labels with dots between them, at most 253 characters.
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && is_name(text)
+}
+
+/// Small letters, digits and dashes, no dash at the ends, of any length.
+fn is_label(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(inside) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Labels with dots between them.
+fn is_name(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+/// Characters of a path (RFC 3986, `pchar` and slash), percent signs only before two hexadecimal digits.
+fn is_path(text: &str) -> bool {
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => tail,
+            (byte, tail) if byte.is_ascii_alphanumeric() || b"-/._~!$&'()*+,;=:@".contains(byte) => tail,
+            _ => return false,
+        };
+    }
+    !text.is_empty()
+}

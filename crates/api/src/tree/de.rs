@@ -1,0 +1,142 @@
+//! Typed values out of a tree, through serde.
+//!
+//! A tree that passed its schema always fits its type; an error here means that schema and type disagree.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
+
+use super::{Cursor, Entries, Items, Tree, Value};
+
+/// Nodes that are to be read as if they were not there, sorted by index.
+#[derive(Debug, Default)]
+pub(crate) struct Pruned(Vec<u32>);
+
+impl Pruned {
+    pub(crate) fn new(mut nodes: Vec<u32>) -> Self {
+        nodes.sort_unstable();
+        Self(nodes)
+    }
+
+    fn has(&self, index: u32) -> bool {
+        !self.0.is_empty() && self.0.binary_search(&index).is_ok()
+    }
+}
+
+/// Why a tree does not fit a type.
+#[derive(Debug)]
+pub(crate) struct DecodeError(pub(crate) String);
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl de::Error for DecodeError {
+    fn custom<T: fmt::Display>(text: T) -> Self {
+        Self(text.to_string())
+    }
+}
+
+/// Reads the value at `cursor` as a `T`.
+pub(crate) fn deserialize<T: de::DeserializeOwned>(cursor: Cursor<'_, '_>, pruned: &Pruned) -> Result<T, DecodeError> {
+    T::deserialize(Reader { tree: cursor.tree, index: cursor.index, pruned })
+}
+
+#[derive(Clone, Copy)]
+struct Reader<'a, 't> {
+    tree: &'a Tree<'t>,
+    index: u32,
+    pruned: &'a Pruned,
+}
+
+impl<'a, 't> Reader<'a, 't> {
+    fn cursor(self) -> Cursor<'a, 't> {
+        Cursor { tree: self.tree, index: self.index }
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'_, '_> {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let cursor = self.cursor();
+        match cursor.value() {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Int(value) => visitor.visit_i64(*value),
+            Value::Number(text) | Value::String(text) => visitor.visit_str(text),
+            Value::List(_) => visitor.visit_seq(ItemReader { items: cursor.items(), pruned: self.pruned }),
+            Value::Map(_) => {
+                visitor.visit_map(EntryReader { entries: cursor.entries(), value: None, pruned: self.pruned })
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.cursor().is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_unit()
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct enum identifier
+    }
+}
+
+struct ItemReader<'a, 't> {
+    items: Items<'a, 't>,
+    pruned: &'a Pruned,
+}
+
+impl<'de> de::SeqAccess<'de> for ItemReader<'_, '_> {
+    type Error = DecodeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
+        let item = self.items.find(|item| !item.is_null() && !self.pruned.has(item.index));
+        item.map(|item| seed.deserialize(Reader { tree: item.tree, index: item.index, pruned: self.pruned }))
+            .transpose()
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.items.size_hint().1
+    }
+}
+
+struct EntryReader<'a, 't> {
+    entries: Entries<'a, 't>,
+    value: Option<Cursor<'a, 't>>,
+    pruned: &'a Pruned,
+}
+
+impl<'de> de::MapAccess<'de> for EntryReader<'_, '_> {
+    type Error = DecodeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+        let entry = self.entries.find(|(_, value)| !value.is_null() && !self.pruned.has(value.index));
+        let Some((name, value)) = entry else { return Ok(None) };
+        self.value = Some(value);
+        seed.deserialize(Reader { tree: name.tree, index: name.index, pruned: self.pruned }).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+        match self.value.take() {
+            Some(value) => seed.deserialize(Reader { tree: value.tree, index: value.index, pruned: self.pruned }),
+            None => Err(DecodeError("a value was asked for before its name".to_owned())),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.entries.size_hint().1
+    }
+}
