@@ -1,0 +1,159 @@
+//! JSON value → message, by descriptor.
+
+mod scalar;
+mod well_known;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::error::{Error, Path, Reason, Step};
+use crate::well_known::WellKnown;
+use crate::{MAX_DEPTH, Pool, nearest};
+
+/// Reads a message.
+pub(crate) fn message(pool: &Pool, descriptor: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Error> {
+    Reader { pool, path: Path::default() }.message(descriptor, json)
+}
+
+/// Walks a JSON value and remembers where it is.
+struct Reader<'p> {
+    pool: &'p Pool,
+    path: Path,
+}
+
+impl Reader<'_> {
+    fn message(&mut self, descriptor: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Error> {
+        match WellKnown::of(descriptor) {
+            Some(kind) => self.well_known(kind, descriptor, json),
+            None => {
+                let fields = self.object(json)?;
+                self.fields(descriptor, fields.iter())
+            }
+        }
+    }
+
+    /// A message from the members of its object.
+    fn fields<'j>(
+        &mut self,
+        descriptor: &MessageDescriptor,
+        members: impl Iterator<Item = (&'j String, &'j Json)>,
+    ) -> Result<DynamicMessage, Error> {
+        let mut message = DynamicMessage::new(descriptor.clone());
+        let mut seen = BTreeSet::new();
+        for (name, json) in members {
+            self.within(Step::Key(name.clone()), |this| {
+                let field = field(descriptor, name).map_err(|reason| this.wrong(reason))?;
+                if json.is_null() && !takes_null(&field) {
+                    return Ok(());
+                }
+                if !seen.insert(field.number()) {
+                    return Err(this.wrong(Reason::Twice));
+                }
+                this.alone(&message, &field)?;
+                let value = this.field(&field, json)?;
+                message.try_set_field(&field, value).map_err(|error| this.wrong(Reason::Bytes(error.to_string())))
+            })?;
+        }
+        Ok(message)
+    }
+
+    /// Refuses a second field of one `oneof`.
+    fn alone(&self, message: &DynamicMessage, field: &FieldDescriptor) -> Result<(), Error> {
+        let Some(oneof) = field.containing_oneof() else { return Ok(()) };
+        let Some(other) = oneof.fields().find(|other| message.has_field(other)) else { return Ok(()) };
+        Err(self.wrong(Reason::Excludes { other: other.json_name().to_owned(), oneof: oneof.name().to_owned() }))
+    }
+
+    fn field(&mut self, field: &FieldDescriptor, json: &Json) -> Result<Value, Error> {
+        match field.kind() {
+            Kind::Message(entry) if field.is_map() => self.map(&entry, json),
+            kind if field.is_list() => self.list(&kind, json),
+            kind => self.single(&kind, json),
+        }
+    }
+
+    fn list(&mut self, kind: &Kind, json: &Json) -> Result<Value, Error> {
+        let items = json.as_array().ok_or_else(|| self.expected("a list", json))?;
+        let mut list = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            list.push(self.within(Step::Index(index), |this| this.single(kind, item))?);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn map(&mut self, entry: &MessageDescriptor, json: &Json) -> Result<Value, Error> {
+        let (key_kind, value_kind) = (entry.map_entry_key_field().kind(), entry.map_entry_value_field().kind());
+        let mut map = BTreeMap::new();
+        for (name, json) in self.object(json)? {
+            self.within(Step::Key(name.clone()), |this| {
+                let key = scalar::key(&key_kind, name).map_err(|reason| this.wrong(reason))?;
+                let value = this.single(&value_kind, json)?;
+                match map.insert(key, value) {
+                    None => Ok(()),
+                    Some(_) => Err(this.wrong(Reason::Twice)),
+                }
+            })?;
+        }
+        Ok(Value::Map(map.into_iter().collect()))
+    }
+
+    fn single(&mut self, kind: &Kind, json: &Json) -> Result<Value, Error> {
+        match kind {
+            Kind::Message(descriptor) => Ok(Value::Message(self.message(descriptor, json)?)),
+            scalar => scalar::value(scalar, json).map_err(|reason| self.wrong(reason)),
+        }
+    }
+
+    fn object<'j>(&self, json: &'j Json) -> Result<&'j Map<String, Json>, Error> {
+        json.as_object().ok_or_else(|| self.expected("an object", json))
+    }
+
+    /// Does something one step further in.
+    fn within<T>(&mut self, step: Step, inner: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        self.path.0.push(step);
+        if self.path.0.len() > MAX_DEPTH {
+            return Err(self.wrong(Reason::TooDeep));
+        }
+        let result = inner(self);
+        self.path.0.pop();
+        result
+    }
+
+    fn wrong(&self, reason: Reason) -> Error {
+        reason.at(&self.path)
+    }
+
+    fn expected(&self, expected: &str, json: &Json) -> Error {
+        self.wrong(scalar::expected(expected, json))
+    }
+}
+
+/// The field of a name, which may be camelCase or as in the proto file.
+fn field(descriptor: &MessageDescriptor, name: &str) -> Result<FieldDescriptor, Reason> {
+    let found = descriptor.get_field_by_json_name(name).or_else(|| descriptor.get_field_by_name(name));
+    found.ok_or_else(|| {
+        let fields: Vec<FieldDescriptor> = descriptor.fields().collect();
+        // The hint is in the spelling that the author uses.
+        let spelled = |field: &'_ FieldDescriptor| -> String {
+            if name.contains('_') { field.name().to_owned() } else { field.json_name().to_owned() }
+        };
+        let names: Vec<String> = fields.iter().map(spelled).collect();
+        Reason::UnknownField {
+            message: descriptor.full_name().to_owned(),
+            field: name.to_owned(),
+            nearest: nearest::of(name, names.iter().map(String::as_str)),
+        }
+    })
+}
+
+/// `null` leaves a field unset, unless null is one of its values.
+fn takes_null(field: &FieldDescriptor) -> bool {
+    match field.kind() {
+        _ if field.is_list() || field.is_map() => false,
+        Kind::Message(message) => message.full_name() == "google.protobuf.Value",
+        Kind::Enum(enumeration) => enumeration.full_name() == "google.protobuf.NullValue",
+        _ => false,
+    }
+}
