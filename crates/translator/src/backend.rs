@@ -1,0 +1,66 @@
+//! Backends: what stands behind a reference, how it is spoken to, and the cluster that comes of it in a fleet.
+
+pub(crate) mod cluster;
+pub(crate) mod object;
+pub(crate) mod service;
+pub(crate) mod slice;
+
+use std::sync::Arc;
+
+use api::{ObjectKey, Problem};
+use ir::EndpointSource;
+use ir::cluster::{Protocol, UpstreamTls};
+
+use crate::reference::RefFault;
+
+/// Why a backend cannot be used; the share of the requests that goes there is answered with 500.
+pub(crate) type BackendFault = RefFault;
+
+/// A backend that can be sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BackendView {
+    pub(crate) endpoints: EndpointSource,
+    /// Name of the Service's port, by which its slices name theirs; empty where it has none.
+    pub(crate) port_name: Arc<str>,
+    pub(crate) protocol: Protocol,
+    pub(crate) tls: Option<Box<UpstreamTls>>,
+    /// Secrets that `tls` names.
+    pub(crate) secrets: Vec<SecretUse>,
+}
+
+/// A Secret or `ConfigMap` that a proxy gets, and as what.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SecretUse {
+    /// Which object.
+    pub(crate) object: ObjectKey,
+    /// As a certificate with its key, or as a bundle of certificates to believe.
+    pub(crate) part: SecretPart,
+}
+
+/// What of an object is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum SecretPart {
+    /// `tls.crt` and `tls.key`.
+    Certificate,
+    /// `ca.crt`.
+    Bundle,
+}
+
+/// What reading a Service or `Backend` gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// Usable, or why not.
+    pub(crate) view: Result<Arc<BackendView>, BackendFault>,
+    /// Worth saying although it works.
+    pub(crate) problems: Vec<Arc<Problem>>,
+}
+
+impl Reading {
+    pub(crate) fn good(view: BackendView) -> Self {
+        Self { view: Ok(Arc::new(view)), problems: Vec::new() }
+    }
+
+    pub(crate) fn bad(fault: BackendFault) -> Self {
+        Self { view: Err(fault), problems: Vec::new() }
+    }
+}

@@ -1,0 +1,29 @@
+//! Clusters: a backend as one fleet uses it.
+
+use ir::cluster::{CircuitBreaker, Protocol};
+use ir::{Cluster, EndpointSource};
+
+use super::BackendView;
+use crate::key::ClusterTarget;
+
+/// The cluster of a backend. One whose backend is gone stands empty until nothing names it: its requests answer 503.
+pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, circuit_breaker: CircuitBreaker) -> Cluster {
+    let Some(view) = view else {
+        return Cluster {
+            name: target.name(),
+            endpoints: EndpointSource::Discovered(target.backend.endpoint_set()),
+            protocol: Protocol::default(),
+            tls: None,
+            circuit_breaker,
+            connect_timeout: None,
+        };
+    };
+    Cluster {
+        name: target.name(),
+        endpoints: view.endpoints.clone(),
+        protocol: view.protocol,
+        tls: view.tls.clone(),
+        circuit_breaker,
+        connect_timeout: None,
+    }
+}

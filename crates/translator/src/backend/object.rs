@@ -1,0 +1,216 @@
+//! `Backend` of `gateway.envoyproxy.io`: endpoints that are listed by the user.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
+use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
+use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
+use ir::{Address, Endpoint, EndpointSource, Endpoints};
+
+use super::{BackendView, Reading, SecretPart, SecretUse};
+use crate::hostname::Hostname;
+use crate::key::BackendKey;
+use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
+use crate::secret::{bundle_name, certificate_name};
+
+/// What a `Backend` asks of the tables.
+pub(crate) trait Lookup: Grants {
+    /// Whether a certificate or bundle is there and good; none if it is not there.
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+}
+
+/// What is allowed where we run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    /// `Backend` objects may be used at all (`extensionApis.enableBackend`; on in file mode).
+    pub(crate) backends: bool,
+    /// Endpoints may be loopback addresses and Unix sockets of the proxy's machine.
+    pub(crate) loopback: bool,
+}
+
+/// A `Backend` as something to send to.
+pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &Backend, allowed: Allowed) -> Reading {
+    let object = &key.object;
+    match view(lookup, key, backend, allowed) {
+        Ok(view) => Reading { problems: warnings(object, backend), ..Reading::good(view) },
+        Err(fault) => {
+            let problem = Problem::of(object, "spec", Severity::Error, &*fault.text);
+            Reading { problems: vec![Arc::new(problem)], ..Reading::bad(fault) }
+        }
+    }
+}
+
+fn view(
+    lookup: &mut impl Lookup,
+    key: &BackendKey,
+    backend: &Backend,
+    allowed: Allowed,
+) -> Result<BackendView, RefFault> {
+    let fault = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
+    let object = &key.object;
+    if !allowed.backends {
+        let text = format!("{object} cannot be used, set extensionApis.enableBackend in the configuration").into();
+        return Err(RefFault { reason: RefReason::NotPermitted, text });
+    }
+    if backend.spec.backend_type != BackendType::Endpoints {
+        return Err(fault(format!("type {} of {object} is not supported", backend.spec.backend_type)));
+    }
+    let endpoints = &backend.spec.endpoints;
+    let names = endpoints.iter().filter(|endpoint| endpoint.fqdn.is_some()).count();
+    if names != 0 && names != endpoints.len() {
+        return Err(fault(format!("{object} mixes names with addresses")));
+    }
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        check_endpoint(endpoint, allowed).map_err(|text| fault(format!("{object}: spec.endpoints[{index}]: {text}")))?;
+    }
+    let mut secrets = Vec::new();
+    let tls = backend.spec.tls.as_deref();
+    let tls = tls.map(|tls| upstream(lookup, object, tls, &mut secrets).map(Box::new)).transpose()?;
+    let (protocol, wants_tls) = speaks(backend);
+    let tls = tls.or_else(|| {
+        let any = UpstreamTls { server_name: None, trust: Trust::Anything, certificate: None };
+        wants_tls.then(|| Box::new(any))
+    });
+    let source = if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
+    Ok(BackendView { endpoints: source, port_name: Arc::from(""), protocol, tls, secrets })
+}
+
+/// The endpoints of a `Backend` with addresses.
+pub(crate) fn endpoints(key: &BackendKey, backend: &Backend) -> Endpoints {
+    let mut zones: BTreeMap<Option<&str>, Vec<Endpoint>> = BTreeMap::new();
+    for endpoint in &backend.spec.endpoints {
+        if let Some(address) = address(endpoint) {
+            let endpoint_zone = zones.entry(endpoint.zone.as_deref()).or_default();
+            endpoint_zone.push(Endpoint { address, health: Health::Healthy });
+        }
+    }
+    let localities = zones.into_iter().map(|(zone, mut endpoints)| {
+        endpoints.sort_unstable();
+        endpoints.dedup();
+        Locality { zone: zone.map(Arc::from), priority: 0, endpoints }
+    });
+    Endpoints { name: key.endpoint_set(), localities: localities.collect() }
+}
+
+/// Secrets that a `Backend` may use: only these are parsed.
+pub(crate) fn secret_uses(backend: &Backend) -> Vec<ObjectKey> {
+    let Some(tls) = backend.spec.tls.as_deref() else { return Vec::new() };
+    let namespace = backend.meta.namespace();
+    let bundles = tls.ca_certificate_refs.iter().map(|to| ObjectKey::new(&to.group, &to.kind, namespace, &to.name));
+    let certificate = tls.client_certificate_ref.iter().map(|to| {
+        ObjectKey::new(&to.group, &to.kind, to.namespace.as_deref().unwrap_or(namespace), &to.name)
+    });
+    bundles.chain(certificate).collect()
+}
+
+fn dns(endpoints: &[BackendEndpoint]) -> Vec<DnsEndpoint> {
+    let one = |endpoint: &BackendEndpoint| {
+        let name = endpoint.fqdn.as_ref()?;
+        let zone = endpoint.zone.as_deref().map(Arc::from);
+        Some(DnsEndpoint { host: name.hostname.trim_end_matches('.').into(), port: name.port, zone })
+    };
+    endpoints.iter().filter_map(one).collect()
+}
+
+fn address(endpoint: &BackendEndpoint) -> Option<Address> {
+    if let Some(unix) = &endpoint.unix {
+        return Some(Address::Unix((&*unix.path).into()));
+    }
+    let ip = endpoint.ip.as_ref()?;
+    Some(Address::Ip(ip.address.parse().ok()?, ip.port))
+}
+
+fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed) -> Result<(), String> {
+    match (&endpoint.fqdn, &endpoint.ip, &endpoint.unix) {
+        (Some(name), None, None) => {
+            let host = name.hostname.trim_end_matches('.');
+            let good = Hostname::parse(host).is_some() && !host.starts_with('*') && name.port > 0;
+            if good { Ok(()) } else { Err(format!("{:?} port {} is not a host to resolve", name.hostname, name.port)) }
+        }
+        (None, Some(ip), None) => match ip.address.parse::<IpAddr>() {
+            _ if ip.port == 0 => Err("port 0 is not a port".into()),
+            Ok(address) if address.is_loopback() && !allowed.loopback => Err(format!("{address} is a loopback address")),
+            Ok(address) if address.is_unspecified() || address.is_multicast() => {
+                Err(format!("{address} cannot be connected to"))
+            }
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("{:?} is not an IP address", ip.address)),
+        },
+        (None, None, Some(_)) if !allowed.loopback => Err("Unix sockets are not allowed here".into()),
+        // 107 bytes and the zero behind them are what a socket address holds.
+        (None, None, Some(unix)) if unix.path.is_empty() || unix.path.len() > 107 || unix.path.contains('\0') => {
+            Err(format!("{:?} is not a path of a socket, it may have 107 bytes", unix.path))
+        }
+        (None, None, Some(_)) => Ok(()),
+        _ => Err("exactly one of fqdn, ip and unix is needed".into()),
+    }
+}
+
+fn speaks(backend: &Backend) -> (Protocol, bool) {
+    let has = |wanted: BackendAppProtocol| backend.spec.app_protocols.contains(&wanted);
+    let protocol = if has(BackendAppProtocol::H2c) { Protocol::Http2 } else { Protocol::Http1 };
+    (protocol, has(BackendAppProtocol::Wss))
+}
+
+fn upstream(
+    lookup: &mut impl Lookup,
+    object: &ObjectKey,
+    tls: &BackendTls,
+    secrets: &mut Vec<SecretUse>,
+) -> Result<UpstreamTls, RefFault> {
+    let fault = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
+    let trust = match (tls.insecure_skip_verify, &*tls.ca_certificate_refs, tls.well_known_ca_certificates.as_deref()) {
+        (true, ..) => Trust::Anything,
+        (false, [bundle], None) => {
+            let permit = permit(lookup, object, Reference::from(bundle))?;
+            if !matches!(permit.target().kind(), Some(Kind::ConfigMap | Kind::Secret)) {
+                let text = format!("{object}: {} cannot hold CA certificates", bundle.kind);
+                return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
+            }
+            usable(lookup, object, &permit, SecretPart::Bundle)?;
+            secrets.push(SecretUse { object: permit.target().clone(), part: SecretPart::Bundle });
+            Trust::Bundle(bundle_name(permit.target()))
+        }
+        (false, [], Some("System") | None) => Trust::System,
+        (false, [], Some(word)) => return Err(fault(format!("{object}: wellKnownCACertificates {word:?} is not supported"))),
+        (false, [_, _, ..], None) => return Err(fault(format!("{object}: several CA references are not supported"))),
+        (false, [..], Some(_)) => {
+            return Err(fault(format!("{object}: caCertificateRefs and wellKnownCACertificates exclude each other")));
+        }
+    };
+    let mut certificate = None;
+    if let Some(reference) = &tls.client_certificate_ref {
+        let permit = permit(lookup, object, Reference::from(reference))?;
+        usable(lookup, object, &permit, SecretPart::Certificate)?;
+        secrets.push(SecretUse { object: permit.target().clone(), part: SecretPart::Certificate });
+        certificate = Some(certificate_name(permit.target()));
+    }
+    Ok(UpstreamTls { server_name: tls.sni.as_deref().map(Arc::from), trust, certificate })
+}
+
+fn usable(lookup: &mut impl Lookup, object: &ObjectKey, permit: &Permit, part: SecretPart) -> Result<(), RefFault> {
+    let text = match lookup.secret(permit, part) {
+        Some(Ok(())) => return Ok(()),
+        Some(Err(text)) => format!("{object}: {}: {text}", permit.target()),
+        None => format!("{object}: {} does not exist", permit.target()),
+    };
+    Err(RefFault { reason: RefReason::NotFound, text: text.into() })
+}
+
+/// What is written and has no effect yet.
+fn warnings(object: &ObjectKey, backend: &Backend) -> Vec<Arc<Problem>> {
+    let spec = &backend.spec;
+    let tls = spec.tls.as_deref();
+    let unknown = spec.app_protocols.iter().find(|word| matches!(word, BackendAppProtocol::Unknown(_)));
+    let found = [
+        (spec.fallback == Some(true), "spec.fallback", "fallback is not supported, the target takes its share of the requests"),
+        (unknown.is_some(), "spec.appProtocols", "an application protocol is not known and ignored"),
+        (tls.is_some_and(|tls| !tls.alpn_protocols.is_empty()), "spec.tls.alpnProtocols", "not supported, ignored"),
+        (tls.is_some_and(|tls| tls.min_version.is_some()), "spec.tls.minVersion", "not supported, ignored"),
+        (tls.is_some_and(|tls| tls.max_version.is_some()), "spec.tls.maxVersion", "not supported, ignored"),
+    ];
+    let written = found.into_iter().filter(|(there, ..)| *there);
+    written.map(|(_, path, text)| Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text))).collect()
+}

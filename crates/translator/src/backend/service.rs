@@ -1,0 +1,80 @@
+//! Service: its ports as backends.
+
+use std::sync::Arc;
+
+use api::service::{ServicePort, ServiceType, TransportProtocol};
+use api::{FieldPath, ObjectKey, Problem, Service, Severity};
+use ir::EndpointSource;
+use ir::cluster::{DnsEndpoint, Protocol, Trust, UpstreamTls};
+
+use super::{BackendView, Reading};
+use crate::hostname::Hostname;
+use crate::key::BackendKey;
+use crate::reference::{RefFault, RefReason};
+
+/// One row per port number. Where a number is given for several transports, TCP is the one that HTTP can use.
+pub(crate) fn read(key: &ObjectKey, service: &Service, external_names: bool) -> Vec<(BackendKey, Reading)> {
+    let mut ports: Vec<(usize, &ServicePort)> = service.spec.ports.iter().enumerate().collect();
+    ports.sort_by_key(|(index, port)| (port.port, port.protocol != TransportProtocol::Tcp, *index));
+    ports.dedup_by_key(|(_, port)| port.port);
+    ports
+        .into_iter()
+        .map(|(index, port)| {
+            let backend = BackendKey { object: key.clone(), port: port.port };
+            let reading = read_port(&backend, service, (index, port), external_names);
+            (backend, reading)
+        })
+        .collect()
+}
+
+fn read_port(
+    backend: &BackendKey,
+    service: &Service,
+    (index, port): (usize, &ServicePort),
+    external_names: bool,
+) -> Reading {
+    let not_found = |text: String| Reading::bad(RefFault { reason: RefReason::NotFound, text: text.into() });
+    if port.protocol != TransportProtocol::Tcp {
+        return not_found(format!("port {} of {} is for {}, not TCP", port.port, backend.object, port.protocol));
+    }
+    let endpoints = if service.spec.service_type == ServiceType::ExternalName {
+        let host = service.spec.external_name.as_deref().unwrap_or_default().trim_end_matches('.');
+        if !external_names {
+            let text = format!("{} is of type ExternalName, which is not allowed here", backend.object);
+            return Reading::bad(RefFault { reason: RefReason::NotPermitted, text: text.into() });
+        }
+        if Hostname::parse(host).is_none() || host.starts_with('*') {
+            return not_found(format!("externalName {host:?} of {} is not a host name", backend.object));
+        }
+        EndpointSource::Dns(vec![DnsEndpoint { host: host.into(), port: port.port, zone: None }])
+    } else {
+        EndpointSource::Discovered(backend.endpoint_set())
+    };
+    let (protocol, tls) = speaks(port.app_protocol.as_deref());
+    let mut reading = Reading::good(BackendView {
+        endpoints,
+        port_name: port.name.as_deref().unwrap_or_default().into(),
+        protocol,
+        tls,
+        secrets: Vec::new(),
+    });
+    if reading.view.as_ref().is_ok_and(|view| view.tls.is_some()) {
+        let text = "TLS to the endpoints of this port is not verified: nothing says which certificate to believe";
+        let path = FieldPath::from(format!("spec.ports[{index}].appProtocol"));
+        reading.problems.push(Arc::new(Problem::of(&backend.object, path, Severity::Warning, text)));
+    }
+    reading
+}
+
+/// `appProtocol` (Kubernetes KEP-3726). Other words say nothing that we need, `https` included: TLS towards a Service is a matter
+/// of policies.
+fn speaks(app_protocol: Option<&str>) -> (Protocol, Option<Box<UpstreamTls>>) {
+    match app_protocol {
+        Some("kubernetes.io/h2c") => (Protocol::Http2, None),
+        Some("kubernetes.io/wss") => {
+            let tls = UpstreamTls { server_name: None, trust: Trust::Anything, certificate: None };
+            (Protocol::Http1, Some(Box::new(tls)))
+        }
+        _ => (Protocol::Http1, None),
+    }
+}

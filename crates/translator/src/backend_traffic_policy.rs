@@ -1,0 +1,69 @@
+//! `BackendTrafficPolicy` of `gateway.envoyproxy.io`: which policy holds for what, and its circuit breaker.
+
+use std::sync::Arc;
+
+use api::backend_traffic_policy::BackendTrafficPolicy;
+use api::reference::PolicyTargetRef;
+use api::{Kind, ObjectKey};
+use ir::cluster::CircuitBreaker;
+
+use crate::key::{Age, Seniority};
+
+/// What a policy is about: a Gateway, a route, or a rule of a route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PolicyTarget {
+    pub(crate) object: ObjectKey,
+    pub(crate) section: Option<Arc<str>>,
+}
+
+/// The claim of a policy on a target. Of several the oldest holds, then the first by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Claim {
+    pub(crate) target: PolicyTarget,
+    pub(crate) seniority: Seniority,
+}
+
+/// A target as written, and what we make of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Something that a policy can hold for.
+    Known(PolicyTarget),
+    /// Something that it cannot, and why.
+    Refused(ObjectKey, &'static str),
+}
+
+/// The targets of a policy, all in its own namespace.
+pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<(PolicyTargetRef, Target)> {
+    let namespace = policy.meta.namespace();
+    let read = |reference: &PolicyTargetRef| {
+        let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
+        let section: Option<Arc<str>> = reference.section_name.as_deref().map(Arc::from);
+        match (object.kind(), &section) {
+            (Some(Kind::Gateway), Some(_)) => Target::Refused(object, "a single listener cannot be a target yet"),
+            (Some(Kind::Gateway | Kind::HttpRoute), _) => Target::Known(PolicyTarget { object, section }),
+            _ => Target::Refused(object, "this kind cannot be a target"),
+        }
+    };
+    policy.spec.targets().map(|reference| (reference.clone(), read(reference))).collect()
+}
+
+/// What a policy claims.
+pub(crate) fn claims(key: &ObjectKey, policy: &BackendTrafficPolicy) -> Vec<(Claim, ())> {
+    let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp), object: key.clone() };
+    let known = targets(policy).into_iter().filter_map(|(_, target)| match target {
+        Target::Known(target) => Some((Claim { target, seniority: seniority.clone() }, ())),
+        Target::Refused(..) => None,
+    });
+    known.collect()
+}
+
+/// The limits of a policy; none leaves ours.
+pub(crate) fn circuit_breaker(policy: &BackendTrafficPolicy) -> CircuitBreaker {
+    policy.spec.circuit_breaker.as_deref().map_or_else(CircuitBreaker::default, |limits| CircuitBreaker {
+        max_connections: Some(limits.max_connections),
+        max_pending_requests: Some(limits.max_pending_requests),
+        max_parallel_requests: Some(limits.max_parallel_requests),
+        max_parallel_retries: Some(limits.max_parallel_retries),
+        max_requests_per_connection: limits.max_requests_per_connection,
+    })
+}

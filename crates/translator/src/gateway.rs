@@ -1,0 +1,254 @@
+//! `Gateway`: whether it is ours, its addresses, parameters and listeners; what of it reaches routes and proxies.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::gateway::{AddressType, Protocol};
+use api::{Gateway, Kind, ObjectKey};
+use ir::FleetName;
+
+use crate::backend::{SecretPart, SecretUse};
+use crate::gateway_class::ClassView;
+use crate::http_route::ListenerPort;
+use crate::listener::{self, ListenerPlan, Refusal, RouteScope, ScopeListener};
+use crate::reference::{Grants, Permit, Reference, permit};
+
+/// What a Gateway asks of the tables.
+pub(crate) trait Lookup: Grants {
+    /// Whose class it is.
+    fn class(&mut self, name: &str) -> ClassOf;
+    /// Whether a certificate or bundle is there and good; none if it is not there.
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+    /// Whether an `EnvoyProxy` is there.
+    fn has_envoy_proxy(&mut self, permit: &Permit) -> bool;
+    /// An older Gateway that has a port of one of these addresses (empty: all) on the same machine.
+    fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey>;
+    /// Who we are.
+    fn controller(&mut self) -> Arc<str>;
+}
+
+/// Whose a class is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClassOf {
+    /// Ours.
+    Ours(Arc<ClassView>),
+    /// It is not there, and we take Gateways without a class (file mode).
+    Missing,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// A Gateway of ours, judged from objects alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GatewayPlan {
+    pub(crate) fleet: FleetName,
+    pub(crate) generation: i64,
+    pub(crate) controller: Arc<str>,
+    /// The class that is not there, where we took the Gateway all the same.
+    pub(crate) missing_class: Option<Arc<str>>,
+    /// The `EnvoyProxy` that holds: of the Gateway, else of its class; else that of the configuration.
+    pub(crate) parameters: Option<ObjectKey>,
+    /// `Accepted` for the Gateway as a whole: none if only the listeners decide.
+    pub(crate) refused: Option<Refusal>,
+    /// Addresses to bind; empty is all.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// A requested address that cannot be had.
+    pub(crate) unusable_address: Option<Arc<str>>,
+    /// `ResolvedRefs` for references of the Gateway itself.
+    pub(crate) unresolved: Option<Refusal>,
+    /// Some port lets clients through whose certificate cannot be verified.
+    pub(crate) insecure_clients: bool,
+    pub(crate) listeners: Vec<ListenerPlan>,
+    /// Written and without effect: field and words.
+    pub(crate) warnings: Vec<(String, String)>,
+}
+
+/// Judges a Gateway; none if it is not ours.
+pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway) -> Option<GatewayPlan> {
+    let class_name = &*gateway.spec.gateway_class_name;
+    let (class, missing_class) = match lookup.class(class_name) {
+        ClassOf::Ours(class) => (Some(class), None),
+        ClassOf::Missing => (None, Some(Arc::from(class_name))),
+        ClassOf::Foreign => return None,
+    };
+    let (addresses, unsupported, unusable_address) = addresses(gateway);
+    let parameters = parameters(lookup, key, gateway, class.as_deref());
+    let refused = match (&unsupported, &parameters) {
+        (Some(text), _) => Some(Refusal::new("UnsupportedAddress", &**text)),
+        (None, Err(text)) => Some(Refusal::new("InvalidParameters", text.clone())),
+        (None, Ok(_)) => None,
+    };
+    let mut listeners: Vec<_> =
+        gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
+    listener::judge_together(lookup, key, gateway, &addresses, &mut listeners);
+    Some(GatewayPlan {
+        fleet: fleet(key),
+        generation: gateway.meta.generation,
+        controller: lookup.controller(),
+        missing_class,
+        parameters: parameters.ok().flatten(),
+        refused,
+        addresses,
+        unusable_address,
+        unresolved: backend_certificate(gateway),
+        insecure_clients: listener::is_insecure(gateway),
+        listeners,
+        warnings: warnings(gateway),
+    })
+}
+
+impl GatewayPlan {
+    /// Listeners that reach proxies; none while the Gateway as a whole is refused.
+    pub(crate) fn live_listeners(&self) -> &[ListenerPlan] {
+        if self.refused.is_some() { &[] } else { &self.listeners }
+    }
+
+    /// What routes may know.
+    pub(crate) fn scope(&self) -> RouteScope {
+        let listeners = self.listeners.iter().map(|listener| ScopeListener {
+            name: listener.name.clone(),
+            hostname: listener.hostname.clone(),
+            admits_http: !listener.kinds.is_empty(),
+            namespaces: listener.namespaces.clone(),
+        });
+        RouteScope { fleet: self.fleet.clone(), controller: self.controller.clone(), listeners: listeners.collect() }
+    }
+
+    /// Ports and protocols, in the order of the scope.
+    pub(crate) fn ports(&self) -> Arc<[ListenerPort]> {
+        self.listeners.iter().map(|listener| ListenerPort { port: listener.port, tls: listener.is_tls() }).collect()
+    }
+
+    /// Ports that are bound, sorted.
+    pub(crate) fn bound_ports(&self) -> Vec<u16> {
+        let bound = self.live_listeners().iter().filter(|listener| listener.refused.is_none());
+        let mut ports: Vec<u16> = bound.map(|listener| listener.port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// What proxies get for the listeners, sorted.
+    pub(crate) fn secrets(&self) -> Vec<SecretUse> {
+        let serving = self.live_listeners().iter().filter(|listener| listener.serves());
+        let mut wanted: Vec<SecretUse> = serving
+            .flat_map(|listener| {
+                listener.certificates.iter().chain(listener.client.as_ref().map(|client| &client.bundle)).cloned()
+            })
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+}
+
+/// The fleet of a Gateway: `<namespace>/<name>`.
+pub(crate) fn fleet(gateway: &ObjectKey) -> FleetName {
+    format!("{}/{}", gateway.namespace(), gateway.name()).into()
+}
+
+/// Secrets and bundles that a Gateway may use: only these are parsed.
+pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
+    let namespace = gateway.meta.namespace();
+    let key = |reference: Reference<'_>| {
+        ObjectKey::new(reference.group, reference.kind, reference.namespace.unwrap_or(namespace), reference.name)
+    };
+    let listeners = gateway.spec.listeners.iter().filter_map(|listener| listener.tls.as_deref());
+    let certificates = listeners.flat_map(|tls| tls.certificate_refs.iter()).map(Reference::from);
+    let frontend = gateway.spec.tls.iter().filter_map(|tls| tls.frontend.as_ref());
+    let configs = frontend.flat_map(|frontend| {
+        std::iter::once(&frontend.default_tls).chain(frontend.per_port.iter().map(|entry| &entry.tls))
+    });
+    let validations = configs.filter_map(|config| config.validation.as_ref());
+    let bundles = validations.flat_map(|validation| validation.ca_certificate_refs.iter()).map(Reference::from);
+    certificates.chain(bundles).map(key).collect()
+}
+
+/// Addresses to bind; a type that is not supported; an address that cannot be had.
+fn addresses(gateway: &Gateway) -> (Vec<IpAddr>, Option<String>, Option<Arc<str>>) {
+    let (mut bind, mut unsupported, mut unusable) = (Vec::new(), None, None);
+    let mut any = false;
+    for address in &gateway.spec.addresses {
+        if address.address_type != AddressType::IpAddress {
+            unsupported.get_or_insert(format!("addresses of type {} are not supported", address.address_type));
+            continue;
+        }
+        match address.value.as_deref().filter(|value| !value.is_empty()) {
+            None => any = true,
+            Some(value) => match value.parse::<IpAddr>() {
+                Ok(address) if address.is_unspecified() => any = true,
+                Ok(address) => bind.push(address),
+                Err(_) => drop(unusable.get_or_insert_with(|| Arc::from(format!("{value:?} is not an IP address")))),
+            },
+        }
+    }
+    if any {
+        bind.clear();
+    }
+    bind.sort_unstable();
+    bind.dedup();
+    (bind, unsupported, unusable)
+}
+
+/// Addresses to bind; empty is all.
+pub(crate) fn bind_addresses(gateway: &Gateway) -> Vec<IpAddr> {
+    addresses(gateway).0
+}
+
+/// A protocol that we bind a port for.
+pub(crate) fn is_served(protocol: &Protocol) -> bool {
+    matches!(protocol, Protocol::Http | Protocol::Https)
+}
+
+fn parameters(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    gateway: &Gateway,
+    class: Option<&ClassView>,
+) -> Result<Option<ObjectKey>, Arc<str>> {
+    let infrastructure = gateway.spec.infrastructure.as_deref();
+    let Some(reference) = infrastructure.and_then(|infrastructure| infrastructure.parameters_ref.as_ref()) else {
+        return class.map_or(Ok(None), |class| class.parameters.clone());
+    };
+    let permit = permit(lookup, key, Reference::from(reference)).map_err(|fault| fault.text)?;
+    let target = permit.target();
+    if target.kind() != Some(Kind::EnvoyProxy) {
+        let (group, kind) = (&reference.group, &reference.kind);
+        return Err(format!("parametersRef names {kind} of group {group:?}, only EnvoyProxy can be used").into());
+    }
+    if lookup.has_envoy_proxy(&permit) { Ok(Some(target.clone())) } else { Err(format!("{target} does not exist").into()) }
+}
+
+/// A certificate towards backends is not built yet: it says so, and none is presented.
+fn backend_certificate(gateway: &Gateway) -> Option<Refusal> {
+    let backend = gateway.spec.tls.as_deref()?.backend.as_ref()?;
+    backend.client_certificate_ref.as_ref()?;
+    Some(Refusal::new("InvalidClientCertificateRef", "tls.backend.clientCertificateRef is not supported yet, none is presented"))
+}
+
+fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
+    let spec = &gateway.spec;
+    let mut found = Vec::new();
+    let mut add = |there: bool, path: String, text: &str| {
+        if there {
+            found.push((path, text.to_owned()));
+        }
+    };
+    let listeners = spec.allowed_listeners.as_deref().map(|allowed| &allowed.namespaces.from);
+    let some = listeners.is_some_and(|from| *from != api::gateway::ListenerNamespacesFrom::None);
+    add(some, "spec.allowedListeners".into(), "ListenerSets are not supported yet");
+    let default = spec.default_scope.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None);
+    add(default, "spec.defaultScope".into(), "default Gateways are not supported");
+    for (index, address) in spec.addresses.iter().enumerate() {
+        let path = format!("spec.addresses[{index}].routability");
+        add(address.routability.is_some(), path, "routability is not supported");
+    }
+    for (index, listener) in spec.listeners.iter().enumerate() {
+        let options = listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty());
+        add(options, format!("spec.listeners[{index}].tls.options"), "no option is known, they are ignored");
+    }
+    let backend = spec.tls.as_deref().and_then(|tls| tls.backend.as_ref());
+    let certificate = backend.is_some_and(|backend| backend.client_certificate_ref.is_some());
+    add(certificate, "spec.tls.backend.clientCertificateRef".into(), "not supported yet, no certificate is presented");
+    found
+}

@@ -1,0 +1,172 @@
+//! Which form of a route a fleet serves: the desired one once its clusters are warm, the one that was served until then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::ObjectKey;
+use ir::route::{Action, Backend, Filters};
+use ir::{ClusterName, Route};
+use store::ClusterState;
+
+use crate::http_route::{AttachedListener, AttachedRoute, Entry, fail};
+use crate::key::{ClusterTarget, short_hash};
+
+/// What gating asks of the tables.
+pub(crate) trait Lookup {
+    /// The fleet has a proxy with its complete first configuration; before that everything is delivered in Envoy's own order.
+    fn is_live(&mut self) -> bool;
+    /// What the fleet's proxies made of a cluster; none while it warms.
+    fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState>;
+    /// The form that was published last.
+    fn served(&mut self) -> Option<Arc<AttachedRoute>>;
+    /// The words with which a proxy refused this form.
+    fn refused(&mut self, form: &AttachedRoute) -> Option<Arc<str>>;
+    /// The backend of a cluster is still there.
+    fn exists(&mut self, target: &ClusterTarget) -> bool;
+}
+
+/// A route in a fleet as it is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// As objects alone would have it.
+    pub(crate) desired: Arc<AttachedRoute>,
+    /// As it is served; the same one in all but the rare cases.
+    pub(crate) form: Arc<AttachedRoute>,
+    /// What a proxy refused, in its words: becomes a Problem and a condition.
+    pub(crate) refusal: Option<Arc<str>>,
+}
+
+impl Effective {
+    /// Clusters that have to be there: of the form that is served and of the one that waits for them.
+    pub(crate) fn clusters(&self) -> Vec<ClusterTarget> {
+        let mut all = self.form.clusters.to_vec();
+        if !Arc::ptr_eq(&self.form, &self.desired) {
+            all.extend(self.desired.clusters.iter().cloned());
+            all.sort_unstable();
+            all.dedup();
+        }
+        all
+    }
+}
+
+/// Clusters that keep entries from being served, and how.
+struct Held {
+    /// They warm: wait for all of the route.
+    warming: bool,
+    /// They did not warm in time, or were refused: only the entries that need them are held.
+    names: BTreeMap<ClusterName, Option<Arc<str>>>,
+}
+
+/// Decides the form. The unit is the route: all its entries change together, so that no request meets half an edit.
+pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> Effective {
+    let serve = |form: &Arc<AttachedRoute>, refusal: Option<Arc<str>>| Effective {
+        desired: desired.clone(),
+        form: form.clone(),
+        refusal,
+    };
+    if !lookup.is_live() {
+        return serve(desired, None);
+    }
+    if let Some(words) = lookup.refused(desired) {
+        let form = lookup.served().filter(|served| survives(lookup, served));
+        return serve(&form.unwrap_or_else(|| nothing(desired)), Some(words));
+    }
+    let held = held(lookup, desired);
+    if !held.warming && held.names.is_empty() {
+        return serve(desired, None);
+    }
+    let served = lookup.served().filter(|served| survives(lookup, served));
+    if held.warming {
+        return serve(&served.unwrap_or_else(|| nothing(desired)), None);
+    }
+    let words = held.names.values().flatten().next().cloned();
+    serve(&Arc::new(patch(desired, served.as_deref(), &held.names)), words)
+}
+
+/// The name under which a refusal of a form is kept: the route, and a hash of what was refused.
+pub(crate) fn form_name(route: &ObjectKey, form: &AttachedRoute) -> String {
+    format!("{}/{}~{}", route.namespace(), route.name(), short_hash(&[&format!("{:?}", form.listeners)]))
+}
+
+fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
+    let mut held = Held { warming: false, names: BTreeMap::new() };
+    for target in desired.clusters.iter() {
+        let name = target.name();
+        match lookup.cluster(&name) {
+            Some(ClusterState::Warm) => {}
+            None => held.warming = true,
+            Some(ClusterState::Stalled) => drop(held.names.insert(name, None)),
+            Some(ClusterState::Refused(words)) => drop(held.names.insert(name, Some(words))),
+        }
+    }
+    held
+}
+
+/// A form that was served can go on only while every backend that it names is there.
+fn survives(lookup: &mut impl Lookup, served: &AttachedRoute) -> bool {
+    served.clusters.iter().all(|target| lookup.exists(target))
+}
+
+/// A route that is not served yet: attached, without entries.
+fn nothing(desired: &AttachedRoute) -> Arc<AttachedRoute> {
+    let empty = |listener: &AttachedListener| AttachedListener { entries: Arc::from([]), ..listener.clone() };
+    Arc::new(AttachedRoute {
+        listeners: desired.listeners.iter().map(empty).collect(),
+        clusters: Arc::from([]),
+        ..desired.clone()
+    })
+}
+
+/// The desired form, but for entries that need a held cluster: they stay as they were served; else they are absent while the
+/// cluster may still warm, and answer 500 where it was refused.
+fn patch(
+    desired: &AttachedRoute,
+    served: Option<&AttachedRoute>,
+    held: &BTreeMap<ClusterName, Option<Arc<str>>>,
+) -> AttachedRoute {
+    let old = |listener: &AttachedListener, entry: &Entry| {
+        let listener = served?.listeners.iter().find(|other| other.listener == listener.listener)?;
+        let same = |other: &&Entry| other.place == entry.place && other.route.matches == entry.route.matches;
+        listener.entries.iter().find(same).cloned()
+    };
+    let listeners = desired.listeners.iter().map(|listener| {
+        let entries = listener.entries.iter().filter_map(|entry| {
+            let Some(blocked) = needs(&entry.route, held) else { return Some(entry.clone()) };
+            match (old(listener, entry), blocked) {
+                (Some(old), _) => Some(old),
+                (None, None) => None,
+                (None, Some(words)) => Some(refused_entry(entry, words)),
+            }
+        });
+        AttachedListener { entries: entries.collect(), ..listener.clone() }
+    });
+    let mut patched = AttachedRoute { listeners: listeners.collect(), ..desired.clone() };
+    let mut clusters: Vec<ClusterTarget> = desired.clusters.to_vec();
+    clusters.extend(served.iter().flat_map(|served| served.clusters.iter().cloned()));
+    clusters.sort_unstable();
+    clusters.dedup();
+    patched.clusters = clusters.into();
+    patched
+}
+
+fn refused_entry(entry: &Entry, words: Arc<str>) -> Entry {
+    let route = Route { action: fail(words), filters: Filters::default(), ..(*entry.route).clone() };
+    Entry { route: Arc::new(route), ..entry.clone() }
+}
+
+/// The first held cluster that a route names: the words of its refusal, none for one that may still warm.
+fn needs(route: &Route, held: &BTreeMap<ClusterName, Option<Arc<str>>>) -> Option<Option<Arc<str>>> {
+    let mut names: Vec<&ClusterName> = route.filters.mirrors.iter().map(|mirror| &mirror.cluster).collect();
+    if let Action::Forward(forward) = &route.action {
+        for destination in &forward.destinations {
+            names.extend(destination.filters.mirrors.iter().map(|mirror| &mirror.cluster));
+            if let Backend::Cluster(name) = &destination.backend {
+                names.push(name);
+            }
+        }
+    }
+    names.into_iter().find_map(|name| held.get(name)).cloned()
+}
+
+#[cfg(test)]
+mod tests;

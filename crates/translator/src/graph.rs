@@ -1,0 +1,129 @@
+//! All wiring: which table is computed from which. Read top to bottom it is the way from objects to what proxies get.
+//!
+//! A transform reads tables declared before it. First come small tables that hold only what others ask for; nobody but its own
+//! first transform reads a raw Gateway, Service or Namespace.
+
+mod backend;
+mod delivery;
+mod gateway;
+mod route;
+mod status;
+
+use std::sync::Arc;
+
+use api::{Labels, ObjectKey};
+use engine::{Cx, Graph, Table};
+use store::Tables;
+
+pub(crate) use self::backend::{Backends, Policies, Secrets};
+pub(crate) use self::gateway::Gateways;
+use self::route::Routes;
+pub use self::status::PROBLEM_TABLES;
+use crate::envoy_proxy::{self, ProxyView};
+use crate::gateway_class::{self, ClassView};
+use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
+use crate::reference::uses;
+use crate::{Options, Outputs};
+
+/// Inputs that only the translator writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    /// What was published last for each route and fleet.
+    pub(crate) served: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
+    /// The time, cut to the hour.
+    pub(crate) clock: Table<(), api::Timestamp>,
+}
+
+/// What everything else is built on.
+#[derive(Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) inputs: Tables,
+    pub(crate) own: Own,
+    pub(crate) options: Options,
+    pub(crate) settings: Settings,
+    pub(crate) grants: GrantIndex,
+    pub(crate) namespaces: Table<ObjectKey, Arc<Labels>>,
+    pub(crate) proxies: Table<ObjectKey, Arc<ProxyView>>,
+    pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
+}
+
+/// The static configuration, one table per asker.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    controller: Table<(), Arc<str>>,
+    backends: Table<(), Option<bool>>,
+    proxy: Table<(), Arc<ProxyView>>,
+}
+
+impl Settings {
+    /// Who we are.
+    pub(crate) fn controller(&self, cx: &mut Cx<'_>) -> Arc<str> {
+        cx.get(self.controller, &()).cloned().unwrap_or_else(|| api::envoy_gateway::DEFAULT_CONTROLLER_NAME.into())
+    }
+
+    /// Whether routes may name a `Backend`, if the configuration says it.
+    pub(crate) fn backends(&self, cx: &mut Cx<'_>) -> Option<bool> {
+        cx.get(self.backends, &()).copied().flatten()
+    }
+
+    /// Settings for every fleet without its own.
+    pub(crate) fn proxy(&self, cx: &mut Cx<'_>) -> Option<Arc<ProxyView>> {
+        cx.get(self.proxy, &()).cloned()
+    }
+}
+
+/// Declares everything behind the store's tables.
+pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, Outputs) {
+    let own = Own { served: g.input("served"), clock: g.input("clock") };
+    let base = base(g, inputs, own, options);
+    let secrets = backend::secrets(g, &base);
+    let backends = backend::backends(g, &base, secrets);
+    let policies = backend::policies(g, &base);
+    let gateways = gateway::gateways(g, &base, secrets);
+    let routes: Routes = route::routes(g, &base, gateways, backends, policies);
+    let delivery = delivery::delivery(g, delivery::Sources { gateways, backends, policies, routes, secrets });
+    let statuses = status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets });
+    let outputs = Outputs {
+        listeners: gateways.listeners,
+        route_configurations: routes.configurations,
+        virtual_hosts: routes.hosts,
+        hosts_of: routes.hosts_of,
+        route_pieces: routes.pieces,
+        clusters: delivery.clusters,
+        endpoints: backends.endpoints,
+        secrets: delivery.secrets,
+        infra: gateways.infra,
+        gateway_class_statuses: statuses.gateway_classes,
+        gateway_statuses: statuses.gateways,
+        route_statuses: statuses.routes,
+        policy_statuses: statuses.policies,
+        problems: statuses.problems,
+        effective: routes.effective,
+    };
+    (own, outputs)
+}
+
+fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
+    let settings = Settings {
+        controller: g.map("controller_name", inputs.settings, |_, (), settings| {
+            Arc::from(&*settings.spec.gateway.controller_name)
+        }),
+        backends: g.map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
+        proxy: g.map("default_envoy_proxy", inputs.settings, |_, (), settings| {
+            let own = settings.spec.envoy_proxy.as_deref();
+            Arc::new(own.map_or_else(ProxyView::default, envoy_proxy::read))
+        }),
+    };
+    let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));
+    let namespaces = g.map("namespace_labels", inputs.namespaces, |_, _, namespace| {
+        let own = namespace.meta.labels.iter();
+        Arc::new(own.chain([(NAMESPACE_LABEL, namespace.meta.name())]).collect::<Labels>())
+    });
+    let proxies = g.map("envoy_proxy_view", inputs.envoy_proxies, |_, _, proxy| Arc::new(envoy_proxy::read(&proxy.spec)));
+    let classes = g.derive("gateway_class_view", inputs.gateway_classes, move |cx, key, class| {
+        let controller = settings.controller(cx);
+        let view = gateway_class::read(class, &controller, |proxy| cx.contains(proxies, proxy));
+        view.map(|view| (key.clone(), Arc::new(view)))
+    });
+    Base { inputs, own, options, settings, grants, namespaces, proxies, classes }
+}

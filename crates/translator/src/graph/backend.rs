@@ -1,0 +1,174 @@
+//! Tables of Secrets, backends, endpoints and policies.
+
+use std::sync::Arc;
+
+use api::{Kind, ObjectKey};
+use engine::{Cx, Graph, Index, Table};
+use ir::cluster::CircuitBreaker;
+use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName};
+
+use super::Base;
+use crate::backend::object::{self, Allowed};
+use crate::backend::{BackendFault, Reading, SecretUse, service, slice};
+use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
+use crate::gateway;
+use crate::key::BackendKey;
+use crate::lookup::{BackendTables, Reader};
+use crate::secret::{self, Parsed};
+
+/// Certificates and bundles: Secrets first, `ConfigMap`s second.
+#[derive(Clone, Copy)]
+pub(crate) struct Secrets {
+    pub(crate) parsed: [Table<SecretUse, Arc<Parsed>>; 2],
+    verdicts: [Table<SecretUse, Result<(), Arc<str>>>; 2],
+}
+
+impl Secrets {
+    /// Good or bad; changes when that changes and not with every rotation.
+    pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<SecretUse, Result<(), Arc<str>>> {
+        let [secrets, config_maps] = self.verdicts;
+        if object.kind() == Some(Kind::ConfigMap) { config_maps } else { secrets }
+    }
+
+    /// The content.
+    pub(crate) fn parsed_of(&self, object: &ObjectKey) -> Table<SecretUse, Arc<Parsed>> {
+        let [secrets, config_maps] = self.parsed;
+        if object.kind() == Some(Kind::ConfigMap) { config_maps } else { secrets }
+    }
+}
+
+/// Only what a Gateway or `Backend` names is parsed.
+pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
+    let by_gateway = g.index("secret_by_gateway", base.inputs.gateways, |_, gateway| gateway::secret_uses(gateway));
+    let by_backend = g.index("secret_by_backend", base.inputs.backends, |_, backend| object::secret_uses(backend));
+    let used = move |cx: &mut Cx<'_>, key: &ObjectKey| cx.any(by_gateway, key) || cx.any(by_backend, key);
+    let rows = |key: &ObjectKey, parts: Vec<_>| {
+        let key = key.clone();
+        parts.into_iter().map(move |(part, parsed)| (SecretUse { object: key.clone(), part }, Arc::new(parsed)))
+    };
+    let from_secrets = g.derive("secret_parsed", base.inputs.secrets, move |cx, key, secret| {
+        let parts = if used(cx, key) { secret::read_secret(secret) } else { Vec::new() };
+        rows(key, parts)
+    });
+    let from_config_maps = g.derive("config_map_parsed", base.inputs.config_maps, move |cx, key, config_map| {
+        let parts = if used(cx, key) { secret::read_config_map(config_map) } else { Vec::new() };
+        rows(key, parts)
+    });
+    let verdicts = [
+        g.map("secret_verdict", from_secrets, |_, _, parsed| parsed.verdict()),
+        g.map("config_map_verdict", from_config_maps, |_, _, parsed| parsed.verdict()),
+    ];
+    Secrets { parsed: [from_secrets, from_config_maps], verdicts }
+}
+
+/// Backends: ports of Services first, `Backend` objects second.
+#[derive(Clone, Copy)]
+pub(crate) struct Backends {
+    pub(crate) readings: [Table<BackendKey, Arc<Reading>>; 2],
+    /// Usable, or why not: all that routes read.
+    verdicts: [Table<BackendKey, Option<BackendFault>>; 2],
+    pub(crate) endpoints: [Table<EndpointSetName, Arc<Endpoints>>; 2],
+}
+
+impl Backends {
+    /// Whether a backend can be sent to.
+    pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<BackendKey, Option<BackendFault>> {
+        let [services, objects] = self.verdicts;
+        if object.kind() == Some(Kind::Backend) { objects } else { services }
+    }
+
+    /// What is behind it.
+    pub(crate) fn readings_of(&self, object: &ObjectKey) -> Table<BackendKey, Arc<Reading>> {
+        let [services, objects] = self.readings;
+        if object.kind() == Some(Kind::Backend) { objects } else { services }
+    }
+}
+
+pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends {
+    let Base { inputs, settings, options, grants, .. } = *base;
+    let services = g.derive("service_port", inputs.services, move |_, key, service| {
+        let rows = service::read(key, service, options.file_mode);
+        rows.into_iter().map(|(key, reading)| (key, Arc::new(reading)))
+    });
+    let objects = g.derive("backend_view", inputs.backends, move |cx, key, backend| {
+        let enabled = settings.backends(cx).unwrap_or(options.file_mode);
+        let allowed = Allowed { backends: enabled, loopback: options.file_mode };
+        let key = BackendKey { object: key.clone(), port: 0 };
+        let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
+        let reading = object::read(&mut reader, &key, backend, allowed);
+        [(key, Arc::new(reading))]
+    });
+    let verdict = |reading: &Arc<Reading>| reading.view.as_ref().err().cloned();
+    let verdicts = [
+        g.map("service_verdict", services, move |_, _, reading| verdict(reading)),
+        g.map("backend_verdict", objects, move |_, _, reading| verdict(reading)),
+    ];
+    let slices = g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::service_of(slice));
+    let endpoints = [
+        g.derive("endpoint_set", services, move |cx, key, reading| {
+            let name = discovered(reading)?;
+            let port_name = reading.view.as_ref().map_or("", |view| &*view.port_name);
+            let members = cx.members(slices, &key.object);
+            let set = slice::endpoints(name.clone(), port_name, members.values());
+            Some((name, Arc::new(set)))
+        }),
+        g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
+            let name = discovered(reading)?;
+            let backend = cx.get(inputs.backends, &key.object)?;
+            Some((name, Arc::new(object::endpoints(key, backend))))
+        }),
+    ];
+    Backends { readings: [services, objects], verdicts, endpoints }
+}
+
+/// The set that a backend reads its endpoints from, if it has one.
+fn discovered(reading: &Reading) -> Option<EndpointSetName> {
+    match &reading.view.as_ref().ok()?.endpoints {
+        EndpointSource::Discovered(name) => Some(name.clone()),
+        EndpointSource::Dns(_) => None,
+    }
+}
+
+/// Policies that hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Policies {
+    by_target: Table<PolicyTarget, ObjectKey>,
+    /// Namespaces with a policy: most have none, and their routes ask no more than that.
+    by_namespace: Index<Arc<str>, ObjectKey, CircuitBreaker>,
+    limits: Table<ObjectKey, CircuitBreaker>,
+    /// The policy on a Gateway as a whole.
+    of_fleet: Table<FleetName, ObjectKey>,
+}
+
+impl Policies {
+    /// The policy that holds for a target itself.
+    pub(crate) fn of(&self, cx: &mut Cx<'_>, target: &PolicyTarget) -> Option<ObjectKey> {
+        if !cx.any(self.by_namespace, &Arc::from(target.object.namespace())) {
+            return None;
+        }
+        cx.get(self.by_target, target).cloned()
+    }
+
+    /// The limits for a cluster: of the policy that it was made for, else of its fleet's.
+    pub(crate) fn limits(&self, cx: &mut Cx<'_>, own: Option<&ObjectKey>, fleet: &FleetName) -> CircuitBreaker {
+        let holder = own.or_else(|| cx.get(self.of_fleet, fleet));
+        holder.and_then(|policy| cx.get(self.limits, policy)).copied().unwrap_or_default()
+    }
+}
+
+pub(super) fn policies(g: &mut Graph, base: &Base) -> Policies {
+    let policies = base.inputs.backend_traffic_policies;
+    let limits = g.map("policy_limits", policies, |_, _, policy| policy::circuit_breaker(policy));
+    let by_namespace = g.index("policy_by_namespace", limits, |key, _| [Arc::from(key.namespace())]);
+    let claims = g.derive("policy_claim", policies, |_, key, policy| policy::claims(key, policy));
+    let claims = g.index("policy_claim_by_target", claims, |claim: &Claim, ()| [claim.target.clone()]);
+    // The first of a group holds: the order of claims is that of precedence.
+    let by_target = g.derive_group("policy_of_target", claims, |_, target, members| {
+        members.first().map(|(claim, ())| (target.clone(), claim.seniority.object.clone()))
+    });
+    let of_fleet = g.derive("policy_of_fleet", by_target, |_, target, policy| {
+        let is_gateway = target.object.kind() == Some(Kind::Gateway) && target.section.is_none();
+        is_gateway.then(|| (gateway::fleet(&target.object), policy.clone()))
+    });
+    Policies { by_target, by_namespace, limits, of_fleet }
+}

@@ -1,0 +1,69 @@
+//! Tables of what fleets get besides listeners and routes: clusters and secrets, only those that something names.
+
+use std::sync::Arc;
+
+use engine::{Graph, Table};
+use ir::{Cluster, Secret, SecretName};
+
+use super::{Backends, Gateways, Policies, Routes, Secrets};
+use crate::backend::{SecretUse, cluster};
+use crate::gating::Effective;
+use crate::key::{AttachmentKey, ClusterKey, InFleet};
+use crate::secret;
+
+/// What this stage reads.
+#[derive(Clone, Copy)]
+pub(super) struct Sources {
+    pub(super) gateways: Gateways,
+    pub(super) backends: Backends,
+    pub(super) policies: Policies,
+    pub(super) routes: Routes,
+    pub(super) secrets: Secrets,
+}
+
+/// What fleets get.
+#[derive(Clone, Copy)]
+pub(super) struct Delivery {
+    pub(super) clusters: Table<ClusterKey, Arc<Cluster>>,
+    pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
+}
+
+pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
+    let Sources { gateways, backends, policies, routes, secrets, .. } = sources;
+    let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
+        let fleet = key.fleet.clone();
+        effective.clusters().into_iter().map(move |target| ClusterKey { fleet: fleet.clone(), target })
+    });
+    let clusters = g.group("cluster", used, move |cx, key: &ClusterKey, _| {
+        let backend = &key.target.backend;
+        let reading = cx.get(backends.readings_of(&backend.object), backend);
+        let view = reading.and_then(|reading| reading.view.as_deref().ok());
+        let limits = policies.limits(cx, key.target.policy.as_ref(), &key.fleet);
+        Arc::new(cluster::cluster(&key.target, view, limits))
+    });
+    let named = g.derive("cluster_secret", clusters, move |cx, key: &ClusterKey, _| {
+        let backend = &key.target.backend;
+        let reading = cx.get(backends.readings_of(&backend.object), backend);
+        let view = reading.and_then(|reading| reading.view.as_deref().ok());
+        let secrets = view.map(|view| view.secrets.clone()).unwrap_or_default();
+        secrets.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
+    });
+    let by_fleet = g.index("secret_by_fleet", named, |(cluster, _): &(ClusterKey, SecretUse), ()| [cluster.fleet.clone()]);
+    let secrets = g.derive("secret", gateways.plans, move |cx, _, plan| {
+        let mut wanted = plan.secrets();
+        wanted.extend(cx.keys(by_fleet, &plan.fleet).map(|(_, wanted)| wanted.clone()));
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut rows = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let parsed = cx.get(secrets.parsed_of(&wanted.object), &wanted);
+            if let Some(Ok(content)) = parsed.map(|parsed| &parsed.content) {
+                let name = secret::name(&wanted);
+                let secret = Secret { name: name.clone(), content: content.clone() };
+                rows.push((InFleet { fleet: plan.fleet.clone(), name }, Arc::new(secret)));
+            }
+        }
+        rows
+    });
+    Delivery { clusters, secrets }
+}

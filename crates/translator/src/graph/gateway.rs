@@ -1,0 +1,87 @@
+//! Tables of Gateways: plans, what routes may know of them, listeners, chains, infrastructure.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::{Gateway, ObjectKey};
+use engine::{Graph, Table};
+use ir::infra::ObjectName;
+use ir::{FleetName, Infra, Listener, ListenerName};
+
+use super::{Base, Secrets};
+use crate::envoy_proxy::ProxyView;
+use crate::gateway::{self, ClassOf, GatewayPlan};
+use crate::http_route::ListenerPort;
+use crate::key::{Age, InFleet, ListenerKey, Seniority};
+use crate::listener::{self, Chain, ChainKey, Place, RouteScope};
+use crate::lookup::{GatewayTables, Reader};
+
+/// What is known of Gateways.
+#[derive(Clone, Copy)]
+pub(crate) struct Gateways {
+    pub(crate) plans: Table<ObjectKey, Arc<GatewayPlan>>,
+    pub(crate) scopes: Table<ObjectKey, Arc<RouteScope>>,
+    pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
+    pub(crate) places: Table<ListenerKey, Arc<Place>>,
+    pub(crate) chains: Table<ChainKey, Arc<Chain>>,
+    pub(crate) listeners: Table<InFleet<ListenerName>, Arc<Listener>>,
+    pub(crate) infra: Table<FleetName, Arc<Infra>>,
+}
+
+pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
+    let Base { inputs, grants, settings, classes, options, .. } = *base;
+    // Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
+    let no_claims = g.input("port_claim_none");
+    let no_claims = g.index("port_claim_none_by_port", no_claims, |(port, _): &PortClaim, _| [*port]);
+    let file_mode = options.file_mode;
+    let asking = GatewayTables { inputs, grants, settings, secrets, classes, claims: no_claims, file_mode };
+    let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
+        let ours = file_mode && asking.class(cx, &gateway.spec.gateway_class_name) != ClassOf::Foreign;
+        if ours { port_claims(key, gateway) } else { Vec::new() }
+    });
+    let claims = g.index("port_claim_by_port", claims, |(port, _): &PortClaim, _| [*port]);
+    let tables = GatewayTables { claims, ..asking };
+    let plans = g.derive("gateway_plan", inputs.gateways, move |cx, key, gateway| {
+        let plan = gateway::plan(&mut Reader { cx, tables }, key, gateway)?;
+        Some((key.clone(), Arc::new(plan)))
+    });
+    let scopes = g.map("gateway_scope", plans, |_, _, plan| Arc::new(plan.scope()));
+    let ports = g.map("gateway_ports", plans, |_, _, plan| plan.ports());
+    let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
+    let chains = g.derive("chain", plans, |_, _, plan| listener::chains(&plan.fleet, plan.live_listeners()));
+    let listeners = g.derive("listener", plans, |_, _, plan| {
+        listener::ir_listeners(&plan.fleet, &plan.addresses, plan.live_listeners())
+    });
+    let (proxies, settings) = (base.proxies, base.settings);
+    let infra = g.derive("infra", plans, move |cx, key, plan| {
+        let view = match &plan.parameters {
+            Some(own) => cx.get(proxies, own).cloned(),
+            None => settings.proxy(cx),
+        };
+        infra(key, plan, view.as_deref()).map(|infra| (plan.fleet.clone(), Arc::new(infra)))
+    });
+    Gateways { plans, scopes, ports, places, chains, listeners, infra }
+}
+
+/// A port and who wants it, in order of precedence.
+type PortClaim = (u16, Seniority);
+
+/// The ports of a Gateway with the addresses on which it wants them.
+fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAddr]>)> {
+    let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp), object: key.clone() };
+    let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
+    let claims = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
+    claims.map(|listener| ((listener.port, seniority.clone()), addresses.clone())).collect()
+}
+
+/// The proxies of a Gateway; none while it has no port to serve.
+fn infra(key: &ObjectKey, plan: &GatewayPlan, view: Option<&ProxyView>) -> Option<Infra> {
+    let ports = plan.bound_ports();
+    (!ports.is_empty()).then(|| Infra {
+        fleet: plan.fleet.clone(),
+        gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
+        addresses: plan.addresses.clone(),
+        ports,
+        options: view.map(|view| view.options.clone()).unwrap_or_default(),
+    })
+}

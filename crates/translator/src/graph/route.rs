@@ -1,0 +1,137 @@
+//! Tables of routes: outcomes, forms, entries, buckets, virtual hosts, route configurations.
+
+use std::sync::Arc;
+
+use api::ObjectKey;
+use engine::{Chunk, Graph, Index, Table};
+use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
+use store::FactKey;
+
+use super::{Backends, Base, Gateways, Policies};
+use crate::gating::{self, Effective};
+use crate::http_route::{self, AttachedRoute, RouteOutcome};
+use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, VirtualHostKey};
+use crate::listener::ChainKey;
+use crate::lookup::{GateTables, HostTables, Reader, RouteTables};
+use crate::virtual_host::{self, Pieces};
+use crate::{HostIndex, PieceKey};
+
+/// What is known of routes.
+#[derive(Clone, Copy)]
+pub(crate) struct Routes {
+    pub(crate) outcomes: Table<ObjectKey, Arc<RouteOutcome>>,
+    pub(crate) effective: Table<AttachmentKey, Arc<Effective>>,
+    pub(crate) attached: Index<ListenerKey, AttachmentKey, Arc<Effective>>,
+    pub(crate) pieces: PieceTable,
+    pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
+    pub(crate) hosts_of: [HostIndex; 2],
+    pub(crate) configurations: Table<ChainKey, Arc<RouteConfiguration>>,
+}
+
+/// Routes that one piece has on average: one change costs one piece (measured in `reference/engine.md`).
+const PIECE: usize = 128;
+
+pub(super) fn routes(
+    g: &mut Graph,
+    base: &Base,
+    gateways: Gateways,
+    backends: Backends,
+    policies: Policies,
+) -> Routes {
+    let Base { inputs, grants, namespaces, own, .. } = *base;
+    let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
+    let outcomes = g.map("http_route", inputs.http_routes, move |cx, key, route| {
+        Arc::new(http_route::evaluate(&mut Reader { cx, tables }, key, route))
+    });
+    let refusals = g.index("refusal_by_route", inputs.route_refusals, |fact: &FactKey, _| {
+        fact.name.split_once('~').map(|(route, _)| FactKey::new(fact.fleet.clone(), route))
+    });
+    let effective = g.derive("route_form", outcomes, move |cx, key, outcome| {
+        let mut rows = Vec::with_capacity(outcome.attached.len());
+        for desired in &outcome.attached {
+            let attachment = AttachmentKey { fleet: desired.fleet.clone(), route: key.clone() };
+            let tables = GateTables { inputs, backends, served: own.served, refusals, key: &attachment };
+            let effective = gating::decide(&mut Reader { cx: &mut *cx, tables }, desired);
+            rows.push((attachment, Arc::new(effective)));
+        }
+        rows
+    });
+    let attached = g.index("route_by_listener", effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
+        let counted = effective.desired.listeners.iter().filter(|listener| listener.counted);
+        counted
+            .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
+            .collect::<Vec<_>>()
+    });
+    let (pieces, buckets) = buckets(g, effective);
+    let hosts = hosts(g, gateways, buckets);
+    let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
+        [ChainKey { fleet: key.fleet.clone(), name: key.configuration.clone() }]
+    };
+    let [own_hosts, fixed_hosts] = hosts;
+    let hosts_of = [
+        g.index("own_host_by_configuration", own_hosts, by_chain),
+        g.index("listener_host_by_configuration", fixed_hosts, by_chain),
+    ];
+    let configurations = g.map("route_configuration", gateways.chains, move |cx, key, _| {
+        let count: usize = hosts_of.iter().map(|index| cx.count(*index, key)).sum();
+        let all = || hosts_of.iter().flat_map(|index| cx.members(*index, key).values().cloned()).collect();
+        Arc::new(virtual_host::configuration(key, count, all))
+    });
+    Routes { outcomes, effective, attached, pieces, hosts, hosts_of, configurations }
+}
+
+type PieceTable = Table<PieceKey, Arc<RoutePiece>>;
+type BucketTable = Table<Arc<Bucket>, Arc<Pieces>>;
+
+/// Entries in order of precedence per listener and host name, in pieces.
+fn buckets(
+    g: &mut Graph,
+    effective: Table<AttachmentKey, Arc<Effective>>,
+) -> (PieceTable, BucketTable) {
+    let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
+    let by_bucket =
+        g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| [key.bucket.clone()]);
+    let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
+    let pieces = g.derive_group("route_piece", chunks, |_, chunk: &Chunk<_, _>, members| {
+        let piece = RoutePiece { routes: members.values().cloned().collect() };
+        [(PieceKey(chunk.clone()), Arc::new(piece))]
+    });
+    let of_bucket =
+        g.index("piece_by_bucket", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| [key.0.group.clone()]);
+    let buckets = g.group("route_bucket", of_bucket, |_, _, members| Arc::new(Pieces(members.values().cloned().collect())));
+    (pieces, buckets)
+}
+
+fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Route>)> {
+    let mut rows = Vec::new();
+    for attached in &form.listeners {
+        let listener = ListenerKey { fleet: key.fleet.clone(), listener: attached.listener.clone() };
+        for hostname in attached.hostnames.iter() {
+            let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: hostname.clone() });
+            rows.extend(attached.entries.iter().map(|entry| {
+                let (bucket, route) = (bucket.clone(), key.route.clone());
+                let entry_key = EntryKey { bucket, rank: entry.rank, age: form.age, route, place: entry.place };
+                (entry_key, entry.route.clone())
+            }));
+        }
+    }
+    rows
+}
+
+/// Hosts that routes bring with them, and those that listeners have.
+fn hosts(
+    g: &mut Graph,
+    gateways: Gateways,
+    buckets: BucketTable,
+) -> [Table<VirtualHostKey, Arc<VirtualHost>>; 2] {
+    let tables = HostTables { buckets };
+    let places = gateways.places;
+    let own = g.derive("own_host", buckets, move |cx, bucket, pieces| {
+        let place = cx.get(places, &bucket.listener)?;
+        virtual_host::own_host(&mut Reader { cx, tables }, bucket, place, pieces)
+    });
+    let fixed = g.derive("listener_host", gateways.chains, move |cx, key, chain| {
+        virtual_host::chain_hosts(&mut Reader { cx, tables }, key, chain)
+    });
+    [own, fixed]
+}

@@ -1,0 +1,176 @@
+//! Tables of what people are told: statuses and problems.
+
+use std::sync::Arc;
+
+use api::status::{GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
+use engine::{Cx, Graph, Table};
+
+use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
+use crate::backend::{Reading, SecretUse};
+use crate::backend_traffic_policy::{self as policy, Target};
+use crate::gateway::GatewayPlan;
+use crate::key::{AttachmentKey, BackendKey, ProblemKey};
+use crate::lookup::{Reader, StatusTables};
+use crate::secret::Parsed;
+use crate::status::policy::{Reached, Standing};
+use crate::status::{self};
+
+/// How many tables of problems there are.
+pub const PROBLEM_TABLES: usize = 8;
+
+/// What this stage reads.
+#[derive(Clone, Copy)]
+pub(super) struct Sources {
+    pub(super) base: Base,
+    pub(super) gateways: Gateways,
+    pub(super) backends: Backends,
+    pub(super) policies: Policies,
+    pub(super) routes: Routes,
+    pub(super) secrets: Secrets,
+}
+
+/// What people are told.
+#[derive(Clone, Copy)]
+pub(super) struct Statuses {
+    pub(super) gateway_classes: Table<ObjectKey, Arc<GatewayClassStatus>>,
+    pub(super) gateways: Table<ObjectKey, Arc<GatewayStatus>>,
+    pub(super) routes: Table<ObjectKey, Arc<RouteStatus>>,
+    pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
+    pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
+}
+
+pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
+    let Sources { base, gateways, routes, .. } = sources;
+    let (inputs, options) = (base.inputs, base.options);
+    let gateway_classes = g.derive("gateway_class_status", base.classes, move |cx, key, class| {
+        let generation = cx.get(inputs.gateway_classes, key)?.meta.generation;
+        Some((key.clone(), Arc::new(status::gateway_class::status(generation, class))))
+    });
+    let gateway_statuses = g.map("gateway_status", gateways.plans, move |cx, _, plan| {
+        let tables = StatusTables { inputs, attached: routes.attached, fleet: &plan.fleet };
+        Arc::new(status::gateway::status(&mut Reader { cx, tables }, plan, options.offline))
+    });
+    // Refusals are rare: a table of their own keeps statuses from looking again whenever a form changes.
+    let refused = g.derive("route_refused", routes.effective, |_, key, effective| {
+        effective.refusal.clone().map(|words| (key.clone(), words))
+    });
+    let route_statuses = g.map("route_status", routes.outcomes, move |cx, key, outcome| {
+        let refused = |parent: &crate::http_route::ParentOutcome| {
+            let key = AttachmentKey { fleet: parent.fleet.clone(), route: key.clone() };
+            cx.get(refused, &key).cloned()
+        };
+        Arc::new(status::route::status(outcome, refused))
+    });
+    let policies = g.map("policy_status", inputs.backend_traffic_policies, move |cx, key, policy| {
+        let targets = policy::targets(policy);
+        let reached = targets.into_iter().map(|(_, target)| reached(cx, &sources, key, target)).collect();
+        let controller = base.settings.controller(cx);
+        Arc::new(status::policy::status(policy.meta.generation, &controller, reached))
+    });
+    let problems = problems(g, &sources, refused);
+    Statuses { gateway_classes, gateways: gateway_statuses, routes: route_statuses, policies, problems }
+}
+
+fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Target) -> Reached {
+    let target = match target {
+        Target::Known(target) => target,
+        Target::Refused(object, text) => {
+            return Reached { target: object, ancestors: Vec::new(), standing: Standing::Invalid(text) };
+        }
+    };
+    let mut ancestors = Vec::new();
+    let found = if target.object.kind() == Some(Kind::Gateway) {
+        ancestors.push(status::policy::gateway_ref(target.object.namespace(), target.object.name()));
+        cx.contains(sources.gateways.plans, &target.object)
+    } else {
+        let outcome = cx.get(sources.routes.outcomes, &target.object);
+        let parents = outcome.iter().flat_map(|outcome| &outcome.parents).map(|parent| &parent.parent);
+        ancestors.extend(parents.map(|parent| {
+            status::policy::gateway_ref(parent.namespace.as_deref().unwrap_or_default(), &parent.name)
+        }));
+        outcome.is_some()
+    };
+    let standing = match sources.policies.of(cx, &target) {
+        _ if !found => Standing::NotFound,
+        Some(winner) if winner != *policy => Standing::Conflicted(winner),
+        _ => Standing::Accepted,
+    };
+    Reached { target: target.object, ancestors, standing }
+}
+
+fn problems(
+    g: &mut Graph,
+    sources: &Sources,
+    refused: Table<AttachmentKey, Arc<str>>,
+) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
+    let Sources { base, gateways, backends, routes, secrets, .. } = *sources;
+    let clock = base.own.clock;
+    let [services, objects] = backends.readings;
+    let [secrets, config_maps] = secrets.parsed;
+    let of_reading = |key: &BackendKey, reading: &Arc<Reading>| {
+        // A Service has a row per port, so its problems are numbered by port.
+        let offset = u32::from(key.port) << 8;
+        numbered(&key.object, offset, reading.problems.clone())
+    };
+    let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
+        let now = cx.get(clock, &()).copied();
+        let offset = key.part as u32;
+        numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new).collect())
+    };
+    [
+        g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
+        g.derive("route_problem", routes.outcomes, |_, key, outcome| numbered(key, 0, outcome.problems.clone())),
+        g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
+            let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
+            let problem = Problem::of(&key.route, "spec", Severity::Error, text);
+            // Kept apart from the route's own by a number that those never reach.
+            numbered(&key.route, REFUSAL_NUMBER, vec![Arc::new(problem)])
+        }),
+        g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
+        g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
+        g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
+            let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
+            numbered(key, 0, found.collect())
+        }),
+        g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
+        g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
+    ]
+}
+
+/// The number of a problem that a proxy reports; a route has far fewer of its own (16 rules of 64 matches).
+const REFUSAL_NUMBER: u32 = 1 << 24;
+
+fn numbered(object: &ObjectKey, offset: u32, problems: Vec<Arc<Problem>>) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let number = |(at, problem)| (ProblemKey { object: object.clone(), number: offset + at }, problem);
+    (0_u32..).zip(problems).map(number).collect()
+}
+
+fn warning(object: &ObjectKey, path: &str, text: &str) -> Arc<Problem> {
+    Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text))
+}
+
+fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
+    let error = |path: &str, text: &str| Arc::new(Problem::of(key, FieldPath::from(path), Severity::Error, text));
+    let mut found: Vec<_> = plan.warnings.iter().map(|(path, text)| warning(key, path, text)).collect();
+    if let Some(class) = &plan.missing_class {
+        let text = format!("GatewayClass {class:?} is not there, the Gateway is taken as ours");
+        found.push(Arc::new(Problem::of(key, "spec.gatewayClassName", Severity::Note, text)));
+    }
+    found.extend(plan.refused.iter().map(|refusal| error("spec", &refusal.text)));
+    found.extend(plan.unusable_address.iter().map(|text| error("spec.addresses", text)));
+    for (index, listener) in plan.listeners.iter().enumerate() {
+        let path = format!("spec.listeners[{index}]");
+        let refusals = [&listener.refused, &listener.unresolved];
+        found.extend(refusals.into_iter().flatten().map(|refusal| error(&path, &refusal.text)));
+    }
+    found
+}
+
+/// A certificate that is no longer valid is served all the same: clients that do not look still get an answer.
+fn expired(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Option<Problem> {
+    parsed.content.as_ref().ok()?;
+    let (ends, now) = (parsed.not_after?, now?);
+    let text = format!("a certificate in it has expired on {ends}");
+    (ends <= now).then(|| Problem::of(&key.object, "", Severity::Warning, text))
+}

@@ -1,0 +1,203 @@
+//! `HTTPRoute`: from the object, its Gateways and its backends to route entries per fleet, and what is to be said about it.
+
+mod attach;
+mod compile;
+mod filter;
+mod matching;
+mod target;
+
+use std::sync::Arc;
+
+use api::reference::ParentRef;
+use api::{FieldPath, HttpRoute, ObjectKey, Problem, Severity};
+use ir::FleetName;
+
+pub(crate) use self::attach::Verdict;
+pub(crate) use self::compile::fail;
+use self::attach::{Attachment, attach};
+use self::compile::{Flavour, compile};
+use self::target::Targets;
+use crate::backend::BackendFault;
+use crate::backend_traffic_policy::PolicyTarget;
+use crate::hostname::Hostname;
+use crate::key::{Age, BackendKey, ClusterTarget, Place, Rank};
+use crate::listener::RouteScope;
+use crate::reference::{Grants, Permit, RefFault};
+
+/// What a route asks of the tables. Plain maps implement it too, for tests.
+pub(crate) trait Lookup: Grants {
+    /// What routes may know of a Gateway; none if it is not there or not ours.
+    fn scope(&mut self, gateway: &ObjectKey) -> Option<Arc<RouteScope>>;
+    /// Ports and protocols of the listeners of a scope, in its order.
+    fn ports(&mut self, gateway: &ObjectKey) -> Option<Arc<[ListenerPort]>>;
+    /// The labels of a namespace are selected.
+    fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
+    /// Whether a backend is there and can be reached.
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<BackendKey, BackendFault>;
+    /// The policy that a route or one of its rules is the target of.
+    fn policy(&mut self, target: &PolicyTarget) -> Option<ObjectKey>;
+}
+
+/// What a redirect has to know of its listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerPort {
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+}
+
+/// All that follows from one route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteOutcome {
+    /// The route's `metadata.generation`.
+    pub(crate) generation: i64,
+    /// Parents that are ours, in the order of the spec.
+    pub(crate) parents: Vec<ParentOutcome>,
+    /// The first reference, in the order of the spec, that leads nowhere.
+    pub(crate) bad_reference: Option<RefFault>,
+    /// Rules that cannot be used as written, in words.
+    pub(crate) unusable: Option<Unusable>,
+    /// One per fleet.
+    pub(crate) attached: Vec<Arc<AttachedRoute>>,
+    /// Everything there is to say, for `status` and `validate`.
+    pub(crate) problems: Vec<Arc<Problem>>,
+}
+
+/// One of the route's parents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParentOutcome {
+    /// As in the spec, namespace filled in.
+    pub(crate) parent: ParentRef,
+    /// Who we are.
+    pub(crate) controller: Arc<str>,
+    /// Whose configuration it is.
+    pub(crate) fleet: FleetName,
+    /// Accepted, or why not.
+    pub(crate) verdict: Verdict,
+}
+
+/// Why rules cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    /// `UnsupportedValue` or `IncompatibleFilters`.
+    pub(crate) reason: &'static str,
+    /// In words, rule by rule.
+    pub(crate) text: Arc<str>,
+    /// Not one rule is left.
+    pub(crate) all: bool,
+}
+
+/// A route in a fleet: its entries and the clusters that they need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachedRoute {
+    /// Whose.
+    pub(crate) fleet: FleetName,
+    /// Precedence among equal matches.
+    pub(crate) age: Age,
+    /// Listeners that take it, in the order of the Gateway.
+    pub(crate) listeners: Vec<AttachedListener>,
+    /// Sorted, each once.
+    pub(crate) clusters: Arc<[ClusterTarget]>,
+}
+
+/// A listener that takes a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttachedListener {
+    /// Its name.
+    pub(crate) listener: Arc<str>,
+    /// It counts as attached (the route is accepted there).
+    pub(crate) counted: bool,
+    /// The route's own host names that meet the listener's; [`Hostname::ANY`] where the route names none.
+    pub(crate) hostnames: Arc<[Hostname]>,
+    /// In the order of the route.
+    pub(crate) entries: Arc<[Entry]>,
+}
+
+/// One match of one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) rank: Rank,
+    pub(crate) place: Place,
+    pub(crate) route: Arc<ir::Route>,
+}
+
+/// What follows from a route; reads only what its references lead to.
+pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &HttpRoute) -> RouteOutcome {
+    let mut problems = Vec::new();
+    let attachment = attach(lookup, key, &route.spec, &mut problems);
+    let mut outcome = RouteOutcome {
+        generation: route.meta.generation,
+        parents: attachment.parents,
+        bad_reference: None,
+        unusable: None,
+        attached: Vec::new(),
+        problems: Vec::new(),
+    };
+    if !outcome.parents.is_empty() {
+        let mut targets = Targets::new(lookup, key);
+        let rules = compile(&mut targets, route, &mut problems);
+        let (clusters, bad_reference) = targets.finish(&mut problems);
+        outcome.bad_reference = bad_reference;
+        outcome.unusable = rules.unusable.clone();
+        if let Some(unusable) = outcome.unusable.as_ref().filter(|unusable| unusable.all) {
+            for parent in outcome.parents.iter_mut().filter(|parent| parent.verdict == Verdict::Accepted) {
+                parent.verdict = Verdict::Unusable(unusable.clone());
+            }
+        }
+        let age = Age::from(route.meta.creation_timestamp);
+        outcome.attached = attachment.fleets.into_iter().map(|fleet| fill(fleet, &rules, &clusters, age)).collect();
+    }
+    outcome.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
+    outcome
+}
+
+/// Entries for each listener: made once, and once more per port where a redirect needs to know it.
+fn fill(
+    attachment: Attachment,
+    rules: &compile::Rules<'_>,
+    clusters: &Arc<[ClusterTarget]>,
+    age: Age,
+) -> Arc<AttachedRoute> {
+    let counted = !rules.unusable.as_ref().is_some_and(|unusable| unusable.all);
+    let mut made: Vec<(Flavour, Arc<[Entry]>)> = Vec::with_capacity(1);
+    let listeners = attachment.listeners.into_iter().map(|listener| {
+        let flavour = listener.port.filter(|_| rules.redirects);
+        let found = made.iter().find(|(candidate, _)| *candidate == flavour).map(|(_, entries)| entries.clone());
+        let entries = found.unwrap_or_else(|| {
+            let entries = rules.entries(flavour);
+            made.push((flavour, entries.clone()));
+            entries
+        });
+        AttachedListener { listener: listener.name, counted, hostnames: listener.hostnames, entries }
+    });
+    Arc::new(AttachedRoute {
+        fleet: attachment.fleet,
+        age,
+        listeners: listeners.collect(),
+        clusters: clusters.clone(),
+    })
+}
+
+/// A problem before it has its object.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) path: String,
+    pub(crate) severity: Severity,
+    pub(crate) text: String,
+}
+
+impl Finding {
+    pub(crate) fn error(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), severity: Severity::Error, text: text.into() }
+    }
+
+    pub(crate) fn warning(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), severity: Severity::Warning, text: text.into() }
+    }
+
+    pub(crate) fn of(self, object: &ObjectKey) -> Problem {
+        Problem::of(object, FieldPath::from(self.path), self.severity, self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Which listeners take a route: parents, sections, kinds, namespaces and host names (Gateway API section "Route attachment").
+
+use std::sync::Arc;
+
+use api::http_route::HttpRouteSpec;
+use api::reference::ParentRef;
+use api::{Kind, ObjectKey, group};
+use ir::FleetName;
+
+use super::{Finding, ListenerPort, Lookup, ParentOutcome, Unusable};
+use crate::hostname::Hostname;
+use crate::listener::{Namespaces, RouteScope, ScopeListener};
+
+/// Accepted on one parent, or the reason why not, in the order in which they are judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// At least one listener takes the route.
+    Accepted,
+    /// No listener of that name or port.
+    NoMatchingParent,
+    /// Kinds or namespaces do not admit it.
+    NotAllowedByListeners,
+    /// No host name in common.
+    NoMatchingListenerHostname,
+    /// Not one rule can be used.
+    Unusable(Unusable),
+}
+
+/// What attaching a route gave.
+pub(super) struct Attachments {
+    /// Parents that are ours, in the order of the spec.
+    pub(super) parents: Vec<ParentOutcome>,
+    /// One per Gateway that takes the route somewhere.
+    pub(super) fleets: Vec<Attachment>,
+}
+
+/// A Gateway that takes the route.
+pub(super) struct Attachment {
+    pub(super) fleet: FleetName,
+    pub(super) listeners: Vec<Taken>,
+}
+
+/// A listener that takes the route.
+pub(super) struct Taken {
+    pub(super) name: Arc<str>,
+    pub(super) port: Option<ListenerPort>,
+    pub(super) hostnames: Arc<[Hostname]>,
+    index: usize,
+}
+
+/// Judges every parent reference on its own; what listeners take is joined per Gateway.
+pub(super) fn attach(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    spec: &HttpRouteSpec,
+    problems: &mut Vec<Finding>,
+) -> Attachments {
+    let mut found = Attachments { parents: Vec::with_capacity(spec.parent_refs.len()), fleets: Vec::new() };
+    if spec.use_default_gateways.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None) {
+        problems.push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
+    }
+    let mut own = None;
+    for parent in &spec.parent_refs {
+        if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
+            continue;
+        }
+        let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
+        let gateway = ObjectKey::of(Kind::Gateway, namespace, &parent.name);
+        let Some(scope) = lookup.scope(&gateway) else { continue };
+        let hostnames = own.get_or_insert_with(|| own_hostnames(spec, problems));
+        let (verdict, taken) = judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames });
+        join(&mut found.fleets, &scope.fleet, taken);
+        let parent = ParentRef { namespace: Some(namespace.into()), ..parent.clone() };
+        let (controller, fleet) = (scope.controller.clone(), scope.fleet.clone());
+        found.parents.push(ParentOutcome { parent, controller, fleet, verdict });
+    }
+    found
+}
+
+/// One parent reference with all that decides about it.
+struct Judged<'a> {
+    key: &'a ObjectKey,
+    parent: &'a ParentRef,
+    gateway: &'a ObjectKey,
+    scope: &'a RouteScope,
+    hostnames: &'a [Hostname],
+}
+
+fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) {
+    let Judged { key, parent, gateway, scope, hostnames } = judged;
+    let ports = lookup.ports(gateway);
+    let port_of = |index: usize| ports.as_deref().and_then(|ports| ports.get(index)).copied();
+    let named = |(index, listener): &(usize, &ScopeListener)| {
+        parent.section_name.as_deref().is_none_or(|name| name == &*listener.name)
+            && parent.port.is_none_or(|port| port_of(*index).is_some_and(|listener| listener.port == port))
+    };
+    let (mut any_named, mut any_admitted, mut taken) = (false, false, Vec::new());
+    for (index, listener) in scope.listeners.iter().enumerate().filter(named) {
+        any_named = true;
+        if !listener.admits_http || !admits(lookup, &listener.namespaces, gateway, key) {
+            continue;
+        }
+        any_admitted = true;
+        let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
+        let hostnames: Arc<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
+        if !hostnames.is_empty() {
+            taken.push(Taken { name: listener.name.clone(), port: port_of(index), hostnames, index });
+        }
+    }
+    let verdict = match (any_named, any_admitted, taken.is_empty()) {
+        (false, ..) => Verdict::NoMatchingParent,
+        (_, false, _) => Verdict::NotAllowedByListeners,
+        (.., true) => Verdict::NoMatchingListenerHostname,
+        _ => Verdict::Accepted,
+    };
+    (verdict, taken)
+}
+
+fn admits(lookup: &mut impl Lookup, namespaces: &Namespaces, gateway: &ObjectKey, route: &ObjectKey) -> bool {
+    match namespaces {
+        Namespaces::Same => gateway.namespace() == route.namespace(),
+        Namespaces::All => true,
+        Namespaces::Selector(selector) => lookup.selects(selector, route.namespace()),
+        Namespaces::None => false,
+    }
+}
+
+/// Several parent references may lead to one Gateway; each listener is taken once.
+fn join(fleets: &mut Vec<Attachment>, fleet: &FleetName, taken: Vec<Taken>) {
+    if taken.is_empty() {
+        return;
+    }
+    match fleets.iter_mut().find(|attachment| attachment.fleet == *fleet) {
+        None => fleets.push(Attachment { fleet: fleet.clone(), listeners: taken }),
+        Some(attachment) => {
+            attachment.listeners.extend(taken);
+            attachment.listeners.sort_by_key(|listener| listener.index);
+            attachment.listeners.dedup_by_key(|listener| listener.index);
+        }
+    }
+}
+
+/// The route's host names; one that is none is left out, and a route that names only such ones meets nobody.
+fn own_hostnames(spec: &HttpRouteSpec, problems: &mut Vec<Finding>) -> Vec<Hostname> {
+    if spec.hostnames.is_empty() {
+        return vec![Hostname::ANY];
+    }
+    let mut names = Vec::with_capacity(spec.hostnames.len());
+    for (index, text) in spec.hostnames.iter().enumerate() {
+        match Hostname::parse(text) {
+            Some(name) => names.push(name),
+            None => {
+                let text = format!("{text:?} is not a host name, it is ignored; a name is labels of letters, digits and dashes");
+                problems.push(Finding::error(format!("spec.hostnames[{index}]"), text));
+            }
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -1,0 +1,335 @@
+//! Rules: matches, filters and backends of a route, checked once, then written as route entries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::duration::DurationText;
+use api::http_route::{HttpBackendRef, HttpRoute, HttpRouteRule};
+use ir::Route;
+use ir::route::{Action, Backend, Destination, Filters, Forward, Respond, Retry, RouteMatch};
+
+use super::filter::{Draft, UNSUPPORTED, draft};
+use super::matching::{compile as compile_match, rank};
+use super::target::Targets;
+use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
+use crate::key::{Place, Rank};
+
+/// What a redirect needs of the listener; none where no redirect looks at it.
+pub(super) type Flavour = Option<ListenerPort>;
+
+/// The rules of a route, checked.
+pub(super) struct Rules<'r> {
+    rules: Vec<Rule<'r>>,
+    pub(super) unusable: Option<Unusable>,
+    /// Entries differ by the listener's port.
+    pub(super) redirects: bool,
+}
+
+struct Rule<'r> {
+    name: Arc<str>,
+    number: u32,
+    matches: Vec<(u32, Rank, RouteMatch)>,
+    filters: Draft<'r>,
+    answer: Answer<'r>,
+}
+
+enum Answer<'r> {
+    /// The rule cannot be used: 500, and the reason.
+    Fail(Arc<str>),
+    Redirect,
+    Forward(Box<Targeted<'r>>),
+}
+
+struct Targeted<'r> {
+    destinations: Vec<Sent<'r>>,
+    timeouts: Timeouts,
+}
+
+struct Sent<'r> {
+    backend: Backend,
+    weight: u32,
+    filters: Draft<'r>,
+}
+
+#[derive(Default)]
+struct Timeouts {
+    request: Option<Duration>,
+    attempt: Option<Duration>,
+    retry: Option<Retry>,
+}
+
+/// What is wrong with rules, gathered for the `PartiallyInvalid` and `Accepted` conditions.
+#[derive(Default)]
+struct Losses {
+    reason: Option<&'static str>,
+    texts: Vec<String>,
+    /// Rules that answer nothing but 500, or that match nothing.
+    lost: usize,
+}
+
+impl Losses {
+    fn add(&mut self, reason: &'static str, path: &str, text: &str) {
+        self.reason.get_or_insert(reason);
+        self.texts.push(format!("{path}: {text}"));
+    }
+}
+
+/// Checks every rule. A rule that cannot be used answers 500; a match that cannot be used takes nothing.
+pub(super) fn compile<'r, L: Lookup>(
+    targets: &mut Targets<'_, L>,
+    route: &'r HttpRoute,
+    problems: &mut Vec<Finding>,
+) -> Rules<'r> {
+    let mut losses = Losses::default();
+    let base: Arc<str> = format!("{}/{}", route.meta.namespace(), route.meta.name()).into();
+    let mut rules = Vec::with_capacity(route.spec.rules.len());
+    for (number, rule) in (0_u32..).zip(&route.spec.rules) {
+        let name = rule.name.as_deref().map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
+        targets.enter_rule(rule.name.as_deref());
+        let matches = matches(rule, number, &mut losses, problems);
+        let (filters, answer) = match rule_body(targets, rule, number, &matches, &mut losses) {
+            Ok(body) => body,
+            Err(text) => {
+                losses.lost += usize::from(!matches.is_empty());
+                (Draft::default(), Answer::Fail(text.into()))
+            }
+        };
+        losses.lost += usize::from(matches.is_empty());
+        rules.push(Rule { name, number, matches, filters, answer });
+    }
+    problems.extend(losses.texts.iter().map(|text| {
+        let (path, text) = text.split_once(": ").unwrap_or(("spec", text));
+        Finding::error(path, text)
+    }));
+    let all = losses.lost == rules.len();
+    let unusable = losses.reason.map(|reason| {
+        let text = format!("Dropped Rule: {}", losses.texts.join("; "));
+        Unusable { reason, text: text.into(), all }
+    });
+    let redirects = rules.iter().any(Rule::redirects);
+    Rules { rules, unusable, redirects }
+}
+
+impl Rules<'_> {
+    /// The entries in the order of the route.
+    pub(super) fn entries(&self, flavour: Flavour) -> Arc<[Entry]> {
+        let entries = self.rules.iter().flat_map(|rule| {
+            rule.matches.iter().map(move |(number, rank, matched)| Entry {
+                rank: *rank,
+                place: Place { rule: rule.number, matched: *number },
+                route: Arc::new(rule.entry(matched, flavour)),
+            })
+        });
+        entries.collect()
+    }
+}
+
+impl Rule<'_> {
+    fn redirects(&self) -> bool {
+        match &self.answer {
+            Answer::Fail(_) => false,
+            Answer::Redirect => true,
+            Answer::Forward(targeted) => targeted.destinations.iter().any(|sent| sent.filters.redirects()),
+        }
+    }
+
+    fn entry(&self, matched: &RouteMatch, flavour: Flavour) -> Route {
+        let action = match &self.answer {
+            Answer::Fail(reason) => fail(reason.clone()),
+            Answer::Redirect => self
+                .filters
+                .redirect(&matched.path, flavour)
+                .map_or_else(|| fail("a redirect without settings".into()), Action::Redirect),
+            Answer::Forward(targeted) => targeted.forward(matched, flavour),
+        };
+        let filters = match &self.answer {
+            Answer::Fail(_) => Filters::default(),
+            _ => self.filters.finish(&matched.path, None),
+        };
+        Route { name: self.name.clone(), matches: matched.clone(), action, filters }
+    }
+}
+
+impl Targeted<'_> {
+    fn forward(&self, matched: &RouteMatch, flavour: Flavour) -> Action {
+        let total: u64 = self.destinations.iter().map(|sent| u64::from(sent.weight)).sum();
+        if total == 0 {
+            return fail("no backend has a share".into());
+        }
+        let destinations = self.destinations.iter().map(|sent| Destination {
+            backend: sent.backend.clone(),
+            weight: sent.weight,
+            filters: sent.filters.finish(&matched.path, Some(flavour)),
+        });
+        let Timeouts { request, attempt, retry } = &self.timeouts;
+        Action::Forward(Box::new(Forward {
+            destinations: destinations.collect(),
+            timeout: *request,
+            try_timeout: *attempt,
+            retry: retry.clone(),
+        }))
+    }
+}
+
+/// An answer of 500 with the reason for people who read the configuration.
+pub(crate) fn fail(reason: Arc<str>) -> Action {
+    Action::Respond(Respond { status: 500, reason })
+}
+
+fn matches(
+    rule: &HttpRouteRule,
+    number: u32,
+    losses: &mut Losses,
+    problems: &mut Vec<Finding>,
+) -> Vec<(u32, Rank, RouteMatch)> {
+    if rule.matches.is_empty() {
+        // No match at all is the prefix `/` (Gateway API `HTTPRouteRule.matches`).
+        let all = compile_match(&api::http_route::HttpRouteMatch::default());
+        return all.into_iter().map(|matched| (0, rank(&matched), matched)).collect();
+    }
+    let mut usable = Vec::with_capacity(rule.matches.len());
+    let mut refused = Vec::new();
+    for (at, matched) in (0_u32..).zip(&rule.matches) {
+        match compile_match(matched) {
+            Ok(matched) => usable.push((at, rank(&matched), matched)),
+            Err(text) => refused.push((format!("spec.rules[{number}].matches[{at}]"), text)),
+        }
+    }
+    for (path, text) in refused {
+        losses.reason.get_or_insert(UNSUPPORTED);
+        losses.texts.push(format!("{path}: {text}"));
+    }
+    if usable.is_empty() {
+        let text = "no match of this rule can be used, it takes no request";
+        problems.push(Finding::warning(format!("spec.rules[{number}]"), text));
+    }
+    usable
+}
+
+/// Filters and answer of a rule, or why it cannot be used.
+fn rule_body<'r, L: Lookup>(
+    targets: &mut Targets<'_, L>,
+    rule: &'r HttpRouteRule,
+    number: u32,
+    matches: &[(u32, Rank, RouteMatch)],
+    losses: &mut Losses,
+) -> Result<(Draft<'r>, Answer<'r>), String> {
+    let path = || format!("spec.rules[{number}]");
+    let on_prefix = matches.iter().all(|(.., matched)| matches!(matched.path, ir::route::PathMatch::Prefix(_)));
+    let filters = draft(targets, &rule.filters, &|| format!("{}.filters", path()));
+    // Backends are resolved whatever becomes of the rule: a bad reference is always reported.
+    let destinations = destinations(targets, rule, number, on_prefix, losses);
+    let mut refuse = |reason, path: String, text: String| {
+        losses.add(reason, &path, &format!("{text}, requests get 500"));
+        text
+    };
+    if let Some(fault) = &rule.fault {
+        return Err(refuse(UNSUPPORTED, fault.path.to_string(), fault.text.to_string()));
+    }
+    let filters =
+        filters.map_err(|no| refuse(no.reason, format!("{}.filters[{}]", path(), no.index), no.text))?;
+    if filters.needs_prefix() && !on_prefix {
+        let text = "ReplacePrefixMatch needs a match on a path prefix";
+        return Err(refuse(UNSUPPORTED, format!("{}.filters", path()), text.into()));
+    }
+    if rule.session_persistence.is_some() {
+        let text = "session persistence is not supported";
+        return Err(refuse(UNSUPPORTED, format!("{}.sessionPersistence", path()), text.into()));
+    }
+    let timeouts = timeouts(rule).map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.{field}", path()), text))?;
+    let answer = if filters.redirects() {
+        Answer::Redirect
+    } else {
+        Answer::Forward(Box::new(Targeted { destinations, timeouts }))
+    };
+    Ok((filters, answer))
+}
+
+/// The backends of a rule. One that leads nowhere, or whose filters cannot be done, answers 500 for exactly its share.
+fn destinations<'r, L: Lookup>(
+    targets: &mut Targets<'_, L>,
+    rule: &'r HttpRouteRule,
+    number: u32,
+    on_prefix: bool,
+    losses: &mut Losses,
+) -> Vec<Sent<'r>> {
+    let mut sent = Vec::with_capacity(rule.backend_refs.len());
+    for (at, target) in rule.backend_refs.iter().enumerate() {
+        let path = || format!("spec.rules[{number}].backendRefs[{at}]");
+        let resolved = targets.resolve(&target.target, path);
+        let backend = match resolved {
+            Ok(cluster) => Backend::Cluster(cluster),
+            Err(reason) => Backend::Broken(reason),
+        };
+        let (backend, filters) = match backend_filters(targets, target, on_prefix, &path) {
+            Ok(filters) => (backend, filters),
+            Err((reason, place, text)) => {
+                losses.add(reason, &place, &format!("{text}, its share of the requests gets 500"));
+                (Backend::Broken(text.into()), Draft::default())
+            }
+        };
+        sent.push(Sent { backend, weight: target.weight.min(MAX_WEIGHT), filters });
+    }
+    sent
+}
+
+/// Bound of the API (`BackendRef.weight`); sixteen of them stay below Envoy's limit on the sum.
+const MAX_WEIGHT: u32 = 1_000_000;
+
+fn backend_filters<'r, L: Lookup>(
+    targets: &mut Targets<'_, L>,
+    target: &'r HttpBackendRef,
+    on_prefix: bool,
+    path: &dyn Fn() -> String,
+) -> Result<Draft<'r>, (&'static str, String, String)> {
+    if target.filters.is_empty() {
+        return Ok(Draft::default());
+    }
+    let list = || format!("{}.filters", path());
+    let filters = draft(targets, &target.filters, &list)
+        .map_err(|no| (no.reason, format!("{}[{}]", list(), no.index), no.text))?;
+    if filters.needs_prefix() && !on_prefix {
+        return Err((UNSUPPORTED, list(), "ReplacePrefixMatch needs a match on a path prefix".into()));
+    }
+    Ok(filters)
+}
+
+/// Timeouts and retries; a field that cannot be read is returned with its name.
+fn timeouts(rule: &HttpRouteRule) -> Result<Timeouts, (&'static str, String)> {
+    let (request, attempt) = rule
+        .timeouts
+        .as_deref()
+        .map_or((&None, &None), |timeouts| (&timeouts.request, &timeouts.backend_request));
+    let backoff = rule.retry.as_deref().map_or(&None, |retry| &retry.backoff);
+    let retry = match rule.retry.as_deref().filter(|retry| retry.attempts > 0) {
+        None => None,
+        Some(retry) => {
+            let mut codes = retry.codes.to_vec();
+            codes.sort_unstable();
+            codes.dedup();
+            if let Some(code) = codes.iter().find(|code| !(400..=599).contains(*code)) {
+                return Err(("retry.codes", format!("status {code} cannot be tried again, 400 to 599 can")));
+            }
+            Some(Retry { attempts: retry.attempts, codes, backoff: duration(backoff, "retry.backoff")? })
+        }
+    };
+    Ok(Timeouts {
+        request: duration(request, "timeouts.request")?,
+        attempt: duration(attempt, "timeouts.backendRequest")?,
+        retry,
+    })
+}
+
+/// A duration; zero is off.
+fn duration(
+    text: &Option<DurationText>,
+    field: &'static str,
+) -> Result<Option<Duration>, (&'static str, String)> {
+    match text {
+        None => Ok(None),
+        Some(DurationText::Valid(duration)) => Ok(Some(*duration).filter(|duration| !duration.is_zero())),
+        Some(DurationText::Invalid(text)) => {
+            Err((field, format!("{text:?} is not a duration such as 500ms or 1h30m")))
+        }
+    }
+}

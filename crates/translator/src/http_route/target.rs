@@ -1,0 +1,78 @@
+//! What a route sends to: references to backends, with the clusters that come of them.
+
+use std::sync::Arc;
+
+use api::reference::BackendObjectRef;
+use api::{Kind, ObjectKey};
+use ir::ClusterName;
+
+use super::{Finding, Lookup};
+use crate::backend_traffic_policy::PolicyTarget;
+use crate::key::ClusterTarget;
+use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
+
+/// Resolves the references of one route and keeps what they led to.
+pub(super) struct Targets<'a, L> {
+    lookup: &'a mut L,
+    route: &'a ObjectKey,
+    route_policy: Option<ObjectKey>,
+    policy: Option<ObjectKey>,
+    clusters: Vec<ClusterTarget>,
+    bad: Vec<(String, RefFault)>,
+}
+
+impl<'a, L: Lookup> Targets<'a, L> {
+    pub(super) fn new(lookup: &'a mut L, route: &'a ObjectKey) -> Self {
+        let route_policy = lookup.policy(&PolicyTarget { object: route.clone(), section: None });
+        let policy = route_policy.clone();
+        Self { lookup, route, route_policy, policy, clusters: Vec::new(), bad: Vec::new() }
+    }
+
+    /// What follows belongs to a rule of this name: a policy on the rule beats one on the route.
+    pub(super) fn enter_rule(&mut self, name: Option<&str>) {
+        let section = name.map(Arc::from);
+        let own = section.and_then(|section| {
+            self.lookup.policy(&PolicyTarget { object: self.route.clone(), section: Some(section) })
+        });
+        self.policy = own.or_else(|| self.route_policy.clone());
+    }
+
+    /// The cluster of a backend, or why there is none.
+    pub(super) fn resolve(
+        &mut self,
+        target: &BackendObjectRef,
+        path: impl FnOnce() -> String,
+    ) -> Result<ClusterName, Arc<str>> {
+        match self.follow(target) {
+            Ok(target) => {
+                let name = target.name();
+                self.clusters.push(target);
+                Ok(name)
+            }
+            Err(fault) => {
+                let text = fault.text.clone();
+                self.bad.push((path(), fault));
+                Err(text)
+            }
+        }
+    }
+
+    /// The clusters, sorted, and the first bad reference.
+    pub(super) fn finish(mut self, problems: &mut Vec<Finding>) -> (Arc<[ClusterTarget]>, Option<RefFault>) {
+        self.clusters.sort_unstable();
+        self.clusters.dedup();
+        let first = self.bad.first().map(|(_, fault)| fault.clone());
+        problems.extend(self.bad.into_iter().map(|(path, fault)| Finding::error(path, &*fault.text)));
+        (self.clusters.into(), first)
+    }
+
+    fn follow(&mut self, target: &BackendObjectRef) -> Result<ClusterTarget, RefFault> {
+        let permit = permit(self.lookup, self.route, Reference::from(target))?;
+        if !matches!(permit.target().kind(), Some(Kind::Service | Kind::Backend)) {
+            let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));
+            return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
+        }
+        let backend = self.lookup.backend(&permit, target.port)?;
+        Ok(ClusterTarget { backend, policy: self.policy.clone() })
+    }
+}

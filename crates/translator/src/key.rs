@@ -1,0 +1,171 @@
+//! Keys of the graph's tables. The order of a group is the order of its keys, so sort orders are in here.
+
+use std::sync::Arc;
+
+use api::{Kind, ObjectKey, Timestamp};
+use engine::{Stable, StableHasher};
+use ir::{ClusterName, EndpointSetName, FleetName, RouteConfigurationName, VirtualHostName};
+
+use crate::hostname::Hostname;
+
+/// Something of one fleet, by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InFleet<N> {
+    /// Whose.
+    pub fleet: FleetName,
+    /// Which.
+    pub name: N,
+}
+
+/// A virtual host of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VirtualHostKey {
+    /// Whose.
+    pub fleet: FleetName,
+    /// The route configuration that it belongs to.
+    pub configuration: RouteConfigurationName,
+    /// Which.
+    pub name: VirtualHostName,
+}
+
+/// What can be sent to: one port of a Service, or a `Backend` object (port 0).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendKey {
+    /// Service or `Backend`.
+    pub object: ObjectKey,
+    /// The Service's port, 1 to 65535; 0 for a `Backend`.
+    pub port: u16,
+}
+
+impl BackendKey {
+    /// `<namespace>/<service>/<port>`, or `backend/<namespace>/<name>`.
+    fn text(&self) -> String {
+        let (namespace, name) = (self.object.namespace(), self.object.name());
+        match self.object.kind() {
+            Some(Kind::Backend) => format!("backend/{namespace}/{name}"),
+            _ => format!("{namespace}/{name}/{}", self.port),
+        }
+    }
+
+    /// The name of its set of endpoints, the same for every cluster that reads it.
+    pub fn endpoint_set(&self) -> EndpointSetName {
+        self.text().into()
+    }
+}
+
+/// A backend as one fleet uses it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterKey {
+    /// Whose.
+    pub fleet: FleetName,
+    /// Which backend, and with whose settings.
+    pub target: ClusterTarget,
+}
+
+/// A backend with the identity of the settings that are not the fleet's own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterTarget {
+    /// Which.
+    pub backend: BackendKey,
+    /// The policy of the route or rule that sends there, if there is one.
+    pub policy: Option<ObjectKey>,
+}
+
+impl ClusterTarget {
+    /// The cluster's name: the backend's, with a hash of the policy's identity behind where there is one (an edit of the policy
+    /// changes the cluster and not its name).
+    pub fn name(&self) -> ClusterName {
+        let mut text = self.backend.text();
+        if let Some(policy) = &self.policy {
+            text.push('~');
+            text.push_str(&short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]));
+        }
+        text.into()
+    }
+}
+
+/// Eight hexadecimal digits, the same on every replica.
+pub(crate) fn short_hash(parts: &[&str]) -> String {
+    let mut hasher = StableHasher::default();
+    parts.iter().for_each(|part| hasher.bytes(part.as_bytes()));
+    format!("{:08x}", hasher.finish() >> 32)
+}
+
+/// A route in a fleet: the unit that waits for its clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttachmentKey {
+    /// Whose.
+    pub fleet: FleetName,
+    /// Which route.
+    pub route: ObjectKey,
+}
+
+/// A listener by its name in the Gateway.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ListenerKey {
+    pub(crate) fleet: FleetName,
+    pub(crate) listener: Arc<str>,
+}
+
+/// The routes that one listener has under one host name as written in the route: what a virtual host is put together from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Bucket {
+    pub(crate) listener: ListenerKey,
+    pub(crate) hostname: Hostname,
+}
+
+/// One route entry; the order is that of precedence inside a bucket (Gateway API `HTTPRouteRule.matches`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EntryKey {
+    pub(crate) bucket: Arc<Bucket>,
+    pub(crate) rank: Rank,
+    pub(crate) age: Age,
+    pub(crate) route: ObjectKey,
+    pub(crate) place: Place,
+}
+
+impl Stable for EntryKey {
+    fn stable(&self, hasher: &mut StableHasher) {
+        hasher.number(self.rank.0);
+        hasher.bytes(self.route.namespace().as_bytes());
+        hasher.bytes(self.route.name().as_bytes());
+        hasher.number(u64::from(self.place.rule) << 32 | u64::from(self.place.matched));
+    }
+}
+
+/// How specific a match is: smaller is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Rank(pub(crate) u64);
+
+/// When an object was made, the oldest first. Objects that do not say are the youngest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Age(i64);
+
+impl From<Option<Timestamp>> for Age {
+    fn from(created: Option<Timestamp>) -> Self {
+        Self(created.map_or(i64::MAX, |Timestamp(seconds)| seconds))
+    }
+}
+
+/// Where in its route an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    pub(crate) rule: u32,
+    pub(crate) matched: u32,
+}
+
+/// Precedence among objects that claim one thing: older first, then namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Seniority {
+    pub(crate) age: Age,
+    pub(crate) object: ObjectKey,
+}
+
+/// A problem of an object, by number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProblemKey {
+    /// What it is about.
+    pub object: ObjectKey,
+    /// Which of its problems, from 0.
+    pub number: u32,
+}

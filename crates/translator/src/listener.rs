@@ -1,0 +1,145 @@
+//! Listeners of a Gateway: what each wants, whether it can have it, and what routes may know of it.
+
+mod check;
+mod client;
+mod conflict;
+mod port;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::gateway::FrontendTls;
+use api::reference::RouteGroupKind;
+use api::{Gateway, LabelSelector, ObjectKey};
+use ir::{FleetName, RouteConfigurationName};
+
+pub(crate) use self::check::check;
+pub(crate) use self::port::{Chain, Place, chains, ir_listeners, listener_name, places};
+use crate::backend::SecretUse;
+use crate::gateway::Lookup;
+use crate::hostname::Hostname;
+use crate::key::InFleet;
+
+/// A listener, judged from objects alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerPlan {
+    pub(crate) name: Arc<str>,
+    pub(crate) port: u16,
+    /// Cleartext HTTP, HTTP over TLS, or none that we serve.
+    pub(crate) speaks: Option<Speaks>,
+    /// [`Hostname::ANY`] where none is given.
+    pub(crate) hostname: Hostname,
+    /// Which routes it takes.
+    pub(crate) namespaces: Namespaces,
+    /// Kinds of routes that it takes, of those that we know.
+    pub(crate) kinds: Vec<RouteGroupKind>,
+    /// `Accepted`: none if it holds.
+    pub(crate) refused: Option<Refusal>,
+    /// `ResolvedRefs`: none if it holds.
+    pub(crate) unresolved: Option<Refusal>,
+    /// `Conflicted`: the reason and the words.
+    pub(crate) conflict: Option<Refusal>,
+    /// `OverlappingTLSConfig`.
+    pub(crate) overlaps: bool,
+    /// Certificates to show.
+    pub(crate) certificates: Vec<SecretUse>,
+    /// How certificates of clients are judged.
+    pub(crate) client: Option<ClientPlan>,
+}
+
+/// Judges the listeners of a Gateway against each other: clients' certificates, conflicts, ports of other Gateways, overlaps.
+pub(crate) fn judge_together(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    gateway: &Gateway,
+    addresses: &[IpAddr],
+    listeners: &mut [ListenerPlan],
+) {
+    if let Some(frontend) = frontend(gateway) {
+        client::validate(lookup, key, frontend, listeners);
+    }
+    conflict::mark_conflicts(listeners);
+    conflict::mark_taken(listeners, |port| lookup.rival(key, port, addresses));
+    conflict::mark_overlaps(listeners);
+}
+
+/// Whether some port lets clients through whose certificate cannot be verified.
+pub(crate) fn is_insecure(gateway: &Gateway) -> bool {
+    frontend(gateway).is_some_and(client::is_insecure)
+}
+
+fn frontend(gateway: &Gateway) -> Option<&FrontendTls> {
+    gateway.spec.tls.as_deref().and_then(|tls| tls.frontend.as_ref())
+}
+
+/// What is spoken on a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Http,
+    Https,
+}
+
+/// How certificates of clients are judged (`spec.tls.frontend`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientPlan {
+    pub(crate) bundle: SecretUse,
+    pub(crate) required: bool,
+}
+
+/// Why a condition is False.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: &'static str,
+    pub(crate) text: Arc<str>,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: &'static str, text: impl Into<Arc<str>>) -> Self {
+        Self { reason, text: text.into() }
+    }
+}
+
+impl ListenerPlan {
+    /// It gets requests: accepted, certificates there, a kind of route to take. (With some kinds wrong it still has the others.)
+    pub(crate) fn serves(&self) -> bool {
+        let unresolved = self.unresolved.as_ref().is_some_and(|refusal| refusal.reason != "InvalidRouteKinds");
+        self.refused.is_none() && !unresolved && !self.kinds.is_empty()
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        self.speaks == Some(Speaks::Https)
+    }
+}
+
+/// From which namespaces a listener takes routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    Same,
+    All,
+    Selector(Arc<LabelSelector>),
+    None,
+}
+
+/// What routes may know of a Gateway: the less, the fewer of them look again when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteScope {
+    pub(crate) fleet: FleetName,
+    /// Who we are.
+    pub(crate) controller: Arc<str>,
+    pub(crate) listeners: Vec<ScopeListener>,
+}
+
+/// A listener as routes see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScopeListener {
+    pub(crate) name: Arc<str>,
+    pub(crate) hostname: Hostname,
+    pub(crate) admits_http: bool,
+    pub(crate) namespaces: Namespaces,
+}
+
+/// The key of a chain: the route configuration behind it.
+pub(crate) type ChainKey = InFleet<RouteConfigurationName>;
+
+#[cfg(test)]
+mod tests;

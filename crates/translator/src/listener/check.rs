@@ -1,0 +1,158 @@
+//! One listener by itself: protocol, host name, kinds, namespaces, certificates.
+
+use std::sync::Arc;
+
+use api::gateway::{Listener, Protocol, RouteNamespacesFrom, TlsMode};
+use api::reference::{RouteGroupKind, SecretRef};
+use api::{Kind, ObjectKey, group};
+
+use super::{ListenerPlan, Namespaces, Refusal, Speaks};
+use crate::backend::{SecretPart, SecretUse};
+use crate::gateway::Lookup;
+use crate::hostname::Hostname;
+use crate::reference::{RefReason, Reference, permit};
+
+/// The reason of values that are not supported.
+const UNSUPPORTED_VALUE: &str = "UnsupportedValue";
+
+/// Judges a listener without looking at the others.
+pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Listener) -> ListenerPlan {
+    let speaks = match listener.protocol {
+        Protocol::Http => Some(Speaks::Http),
+        Protocol::Https => Some(Speaks::Https),
+        _ => None,
+    };
+    let (hostname, odd_hostname) = hostname(listener);
+    let (namespaces, odd_namespaces) = namespaces(listener);
+    let refused = refused(listener, speaks).or(odd_hostname).or(odd_namespaces);
+    let (kinds, odd_kinds) = match speaks {
+        Some(_) => kinds(listener),
+        None => (Vec::new(), None),
+    };
+    let (certificates, bad_certificate) = match speaks {
+        Some(Speaks::Https) => certificates(lookup, gateway, listener),
+        _ => (Vec::new(), None),
+    };
+    ListenerPlan {
+        name: (&*listener.name).into(),
+        port: listener.port,
+        speaks,
+        hostname,
+        namespaces,
+        kinds,
+        refused,
+        unresolved: bad_certificate.or(odd_kinds),
+        conflict: None,
+        overlaps: false,
+        certificates,
+        client: None,
+    }
+}
+
+fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
+    if speaks.is_none() {
+        let text = format!("protocol {} is not supported, HTTP and HTTPS are", listener.protocol);
+        return Some(Refusal::new("UnsupportedProtocol", text));
+    }
+    if let Some(fault) = &listener.fault {
+        return Some(Refusal::new(UNSUPPORTED_VALUE, format!("{}: {}", fault.path, fault.text)));
+    }
+    if listener.port == 0 {
+        return Some(Refusal::new(UNSUPPORTED_VALUE, "port 0 is not a port"));
+    }
+    if listener.filters.as_ref().is_some_and(|filters| !filters.requests.is_empty()) {
+        return Some(Refusal::new(UNSUPPORTED_VALUE, "filters of listeners are not supported"));
+    }
+    let mode = listener.tls.as_deref().map(|tls| &tls.mode);
+    match (speaks, mode) {
+        (Some(Speaks::Https), Some(mode)) if *mode != TlsMode::Terminate => {
+            Some(Refusal::new(UNSUPPORTED_VALUE, format!("TLS mode {mode} is not supported with HTTPS, Terminate is")))
+        }
+        _ => None,
+    }
+}
+
+fn hostname(listener: &Listener) -> (Hostname, Option<Refusal>) {
+    match listener.hostname.as_deref().filter(|text| !text.is_empty()) {
+        None => (Hostname::ANY, None),
+        Some(text) => match Hostname::parse(text) {
+            Some(hostname) => (hostname, None),
+            None => {
+                let refusal = Refusal::new(UNSUPPORTED_VALUE, format!("hostname {text:?} is not a host name"));
+                // Such a listener takes nothing, so it does not matter which name it has.
+                (Hostname::ANY, Some(refusal))
+            }
+        },
+    }
+}
+
+fn namespaces(listener: &Listener) -> (Namespaces, Option<Refusal>) {
+    let Some(allowed) = listener.allowed_routes.as_deref() else { return (Namespaces::Same, None) };
+    let namespaces = &allowed.namespaces;
+    match (&namespaces.from, &namespaces.selector) {
+        (RouteNamespacesFrom::Same, _) => (Namespaces::Same, None),
+        (RouteNamespacesFrom::All, _) => (Namespaces::All, None),
+        (RouteNamespacesFrom::Selector, None) => (Namespaces::None, None),
+        (RouteNamespacesFrom::Selector, Some(selector)) => match selector.defect() {
+            None => (Namespaces::Selector(Arc::new((**selector).clone())), None),
+            Some(text) => (Namespaces::None, Some(Refusal::new(UNSUPPORTED_VALUE, text))),
+        },
+        (RouteNamespacesFrom::Unknown(word), _) => {
+            let text = format!("allowedRoutes.namespaces.from {word:?} is not supported");
+            (Namespaces::None, Some(Refusal::new(UNSUPPORTED_VALUE, text)))
+        }
+    }
+}
+
+/// The kinds that are taken: those given that HTTP can carry, else all that we know.
+fn kinds(listener: &Listener) -> (Vec<RouteGroupKind>, Option<Refusal>) {
+    let http = RouteGroupKind { group: group::GATEWAY.into(), kind: Kind::HttpRoute.name().into() };
+    let given = listener.allowed_routes.as_deref().map(|allowed| &*allowed.kinds).unwrap_or_default();
+    if given.is_empty() {
+        return (vec![http], None);
+    }
+    let wrong: Vec<&str> = given.iter().filter(|kind| **kind != http).map(|kind| &*kind.kind).collect();
+    let right = if given.contains(&http) { vec![http] } else { Vec::new() };
+    let text = || format!("routes of kind {} are not supported here", wrong.join(", "));
+    let refusal = (!wrong.is_empty()).then(|| Refusal::new("InvalidRouteKinds", text()));
+    (right, refusal)
+}
+
+/// Certificates that can be shown, and the first that cannot.
+fn certificates(
+    lookup: &mut impl Lookup,
+    gateway: &ObjectKey,
+    listener: &Listener,
+) -> (Vec<SecretUse>, Option<Refusal>) {
+    let references = listener.tls.as_deref().map(|tls| &*tls.certificate_refs).unwrap_or_default();
+    if references.is_empty() {
+        let refusal = Refusal::new("InvalidCertificateRef", "tls.certificateRefs names no certificate");
+        return (Vec::new(), Some(refusal));
+    }
+    let mut found = Vec::with_capacity(references.len());
+    let mut first_bad = None;
+    for reference in references {
+        match certificate(lookup, gateway, reference) {
+            Ok(wanted) => found.push(wanted),
+            Err(refusal) => drop(first_bad.get_or_insert(refusal)),
+        }
+    }
+    (found, first_bad)
+}
+
+fn certificate(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &SecretRef) -> Result<SecretUse, Refusal> {
+    let invalid = |text: String| Refusal::new("InvalidCertificateRef", text);
+    let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
+        RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
+        RefReason::InvalidKind | RefReason::NotFound => Refusal::new("InvalidCertificateRef", fault.text),
+    })?;
+    let target = permit.target();
+    if target.kind() != Some(Kind::Secret) {
+        return Err(invalid(format!("{} cannot hold a certificate, a Secret can", target.kind_name())));
+    }
+    match lookup.secret(&permit, SecretPart::Certificate) {
+        Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Certificate }),
+        Some(Err(text)) => Err(invalid(format!("{target}: {text}"))),
+        None => Err(invalid(format!("{target} does not exist"))),
+    }
+}

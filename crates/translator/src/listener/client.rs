@@ -1,0 +1,83 @@
+//! Certificates of clients (`spec.tls.frontend`): which bundle holds for which port.
+
+use api::gateway::{FrontendTls, FrontendTlsValidation, FrontendValidationMode};
+use api::reference::ObjectRef;
+use api::{Kind, ObjectKey};
+
+use super::{ClientPlan, ListenerPlan, Refusal};
+use crate::backend::{SecretPart, SecretUse};
+use crate::gateway::Lookup;
+use crate::reference::{RefReason, Reference, permit};
+
+/// Writes to every HTTPS listener how certificates of clients are judged there. A listener whose references all lead nowhere
+/// serves nobody; one good bundle among several would be too little to verify with, and so is refused as well.
+pub(super) fn validate(
+    lookup: &mut impl Lookup,
+    gateway: &ObjectKey,
+    frontend: &FrontendTls,
+    listeners: &mut [ListenerPlan],
+) {
+    for listener in listeners.iter_mut().filter(|listener| listener.is_tls()) {
+        let own = frontend.per_port.iter().find(|entry| entry.port == listener.port).map(|entry| &entry.tls);
+        let Some(validation) = own.unwrap_or(&frontend.default_tls).validation.as_ref() else { continue };
+        match plan(lookup, gateway, validation) {
+            Ok(client) => listener.client = Some(client),
+            Err((unresolved, refused)) => {
+                listener.unresolved.get_or_insert(unresolved);
+                listener.refused.get_or_insert(refused);
+            }
+        }
+    }
+}
+
+/// Whether some port lets clients through whose certificate cannot be verified.
+pub(super) fn is_insecure(frontend: &FrontendTls) -> bool {
+    let configs = std::iter::once(&frontend.default_tls).chain(frontend.per_port.iter().map(|entry| &entry.tls));
+    let mut validations = configs.filter_map(|config| config.validation.as_ref());
+    validations.any(|validation| validation.mode == FrontendValidationMode::AllowInsecureFallback)
+}
+
+/// The plan, or why `ResolvedRefs` and why `Accepted` do not hold.
+fn plan(
+    lookup: &mut impl Lookup,
+    gateway: &ObjectKey,
+    validation: &FrontendTlsValidation,
+) -> Result<ClientPlan, (Refusal, Refusal)> {
+    let no_valid = |text: &str| Refusal::new("NoValidCACertificate", text);
+    let [reference] = &*validation.ca_certificate_refs else {
+        let text = "exactly one reference in caCertificateRefs is supported";
+        return Err((Refusal::new("InvalidCACertificateRef", text), no_valid(text)));
+    };
+    let required = match &validation.mode {
+        FrontendValidationMode::AllowValidOnly => true,
+        FrontendValidationMode::AllowInsecureFallback => false,
+        FrontendValidationMode::Unknown(word) => {
+            let text = format!("validation mode {word:?} is not supported");
+            return Err((Refusal::new("InvalidCACertificateRef", &*text), Refusal::new("UnsupportedValue", text)));
+        }
+    };
+    match bundle(lookup, gateway, reference) {
+        Ok(bundle) => Ok(ClientPlan { bundle, required }),
+        Err(refusal) => {
+            let accepted = no_valid(&refusal.text);
+            Err((refusal, accepted))
+        }
+    }
+}
+
+fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<SecretUse, Refusal> {
+    let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
+        RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
+        RefReason::InvalidKind | RefReason::NotFound => Refusal::new("InvalidCACertificateRef", fault.text),
+    })?;
+    let target = permit.target();
+    if !matches!(target.kind(), Some(Kind::ConfigMap | Kind::Secret)) {
+        let text = format!("{} cannot hold CA certificates, a ConfigMap can", target.kind_name());
+        return Err(Refusal::new("InvalidCACertificateKind", text));
+    }
+    match lookup.secret(&permit, SecretPart::Bundle) {
+        Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Bundle }),
+        Some(Err(text)) => Err(Refusal::new("InvalidCACertificateRef", format!("{target}: {text}"))),
+        None => Err(Refusal::new("InvalidCACertificateRef", format!("{target} does not exist"))),
+    }
+}

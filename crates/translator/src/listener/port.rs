@@ -1,0 +1,145 @@
+//! Ports: the listeners of a Gateway that share one become one bound listener with its filter chains.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ir::listener::{Application, ClientValidation, DownstreamTls};
+use ir::{FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName};
+
+use super::{ChainKey, ListenerPlan, Speaks};
+use crate::hostname::Hostname;
+use crate::key::{InFleet, ListenerKey};
+use crate::secret::name as secret_name;
+
+/// Where the routes of a listener go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) chain: ChainKey,
+    pub(crate) hostname: Hostname,
+    /// Host names of other listeners of the port inside ours: requests for them are theirs.
+    pub(crate) narrower: Vec<Hostname>,
+}
+
+impl Place {
+    /// The listener answers for a host name that it covers, because no other listener of the port is more specific for it.
+    pub(crate) fn owns(&self, hostname: &Hostname) -> bool {
+        !self.narrower.iter().any(|other| other.covers(hostname))
+    }
+}
+
+/// What stands behind one route configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// Listeners with their host names.
+    pub(crate) listeners: Vec<(ListenerKey, Hostname)>,
+    /// Host names that other chains of the port answer for: requests that come here for them get 421.
+    pub(crate) misdirected: Vec<Hostname>,
+}
+
+/// Where the routes of each listener go.
+pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<Place>)> {
+    let served = listeners.iter().filter(|listener| listener.serves());
+    served
+        .map(|listener| {
+            let others = neighbours(listeners, listener);
+            let narrower = others.filter(|host| listener.hostname.covers(host)).cloned().collect();
+            let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, listener) };
+            let place = Place { chain, hostname: listener.hostname.clone(), narrower };
+            (ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() }, Arc::new(place))
+        })
+        .collect()
+}
+
+/// Every route configuration of a Gateway.
+pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ChainKey, Arc<Chain>)> {
+    let mut chains: BTreeMap<RouteConfigurationName, Chain> = BTreeMap::new();
+    for listener in listeners.iter().filter(|listener| listener.serves()) {
+        let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
+        let empty = || Chain { listeners: Vec::new(), misdirected: Vec::new() };
+        let chain = chains.entry(configuration_name(fleet, listener)).or_insert_with(empty);
+        chain.listeners.push((key, listener.hostname.clone()));
+        if listener.is_tls() {
+            chain.misdirected = neighbours(listeners, listener).cloned().collect();
+            chain.misdirected.sort_unstable();
+        }
+    }
+    chains.into_iter().map(|(name, chain)| (InFleet { fleet: fleet.clone(), name }, Arc::new(chain))).collect()
+}
+
+/// One listener per port.
+pub(crate) fn ir_listeners(
+    fleet: &FleetName,
+    addresses: &[IpAddr],
+    listeners: &[ListenerPlan],
+) -> Vec<(InFleet<ListenerName>, Arc<Listener>)> {
+    let mut ports: BTreeMap<u16, Vec<&ListenerPlan>> = BTreeMap::new();
+    for listener in listeners.iter().filter(|listener| listener.refused.is_none()) {
+        ports.entry(listener.port).or_default().push(listener);
+    }
+    ports
+        .into_iter()
+        .map(|(port, members)| {
+            let name = listener_name(fleet, port);
+            let listener =
+                Listener { name: name.clone(), addresses: addresses.to_vec(), port, chains: filter_chains(fleet, &members) };
+            (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
+        })
+        .collect()
+}
+
+/// `<namespace>/<gateway>/<port>`.
+pub(crate) fn listener_name(fleet: &FleetName, port: u16) -> ListenerName {
+    format!("{fleet}/{port}").into()
+}
+
+/// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.
+fn filter_chains(fleet: &FleetName, members: &[&ListenerPlan]) -> Vec<FilterChain> {
+    let mut chains: Vec<FilterChain> = Vec::new();
+    for listener in members.iter().filter(|listener| listener.serves()) {
+        let application = Application::Http(configuration_name(fleet, listener));
+        let (name, server_names) = match listener.speaks {
+            Some(Speaks::Https) => (listener.hostname.domain(), listener.hostname.as_text().cloned().into_iter().collect()),
+            _ if chains.is_empty() => (Arc::from("*"), Vec::new()),
+            _ => continue,
+        };
+        chains.push(FilterChain { name, server_names, tls: downstream(listener), application });
+    }
+    if chains.is_empty() {
+        let closed = FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application: Application::Close };
+        return vec![closed];
+    }
+    chains.sort_by(|one, two| {
+        (one.server_names.is_empty(), &one.server_names).cmp(&(two.server_names.is_empty(), &two.server_names))
+    });
+    chains
+}
+
+fn downstream(listener: &ListenerPlan) -> Option<DownstreamTls> {
+    listener.is_tls().then(|| DownstreamTls {
+        certificates: listener.certificates.iter().map(secret_name).collect(),
+        client_validation: listener
+            .client
+            .as_ref()
+            .map(|client| ClientValidation { ca: secret_name(&client.bundle), required: client.required }),
+    })
+}
+
+/// Host names of the other accepted listeners of the port.
+fn neighbours<'a>(
+    listeners: &'a [ListenerPlan],
+    listener: &'a ListenerPlan,
+) -> impl Iterator<Item = &'a Hostname> + 'a {
+    listeners
+        .iter()
+        .filter(|other| other.refused.is_none() && other.port == listener.port && other.name != listener.name)
+        .map(|other| &other.hostname)
+}
+
+/// One per cleartext port, one per server name of a TLS port.
+fn configuration_name(fleet: &FleetName, listener: &ListenerPlan) -> RouteConfigurationName {
+    match listener.speaks {
+        Some(Speaks::Https) => format!("{fleet}/{}/{}", listener.port, listener.hostname.domain()).into(),
+        _ => format!("{fleet}/{}", listener.port).into(),
+    }
+}

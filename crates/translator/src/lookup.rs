@@ -1,0 +1,285 @@
+//! How the domain's questions are answered by the tables of the graph: every answer is a recorded read.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::{Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant};
+use engine::{Cx, Index, Table};
+use ir::{ClusterName, FleetName, ListenerName};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
+
+use crate::backend::{BackendFault, SecretPart, SecretUse};
+use crate::backend_traffic_policy::PolicyTarget;
+use crate::gateway::{self, ClassOf};
+use crate::gateway_class::ClassView;
+use crate::gating;
+use crate::graph::{Backends, Gateways, Policies, Secrets, Settings};
+use crate::http_route::{self, AttachedRoute, ListenerPort};
+use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, ListenerKey, Seniority};
+use crate::listener::{ListenerPlan, RouteScope};
+use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
+use crate::secret;
+use crate::status;
+use crate::virtual_host::{self, Pieces};
+
+/// Grants by each use that they allow.
+pub(crate) type GrantIndex = Index<GrantUse, ObjectKey, Arc<ReferenceGrant>>;
+
+/// Answers out of the tables of one stage.
+pub(crate) struct Reader<'a, 'g, T> {
+    pub(crate) cx: &'a mut Cx<'g>,
+    pub(crate) tables: T,
+}
+
+/// A stage that follows references.
+pub(crate) trait HasGrants {
+    fn grants(&self) -> GrantIndex;
+}
+
+impl<T: HasGrants> Grants for Reader<'_, '_, T> {
+    fn granted(&mut self, wanted: &GrantUse) -> bool {
+        let grants = self.tables.grants();
+        self.cx.any(grants, wanted)
+    }
+}
+
+/// What backends read.
+#[derive(Clone, Copy)]
+pub(crate) struct BackendTables {
+    pub(crate) grants: GrantIndex,
+    pub(crate) secrets: Secrets,
+}
+
+impl HasGrants for BackendTables {
+    fn grants(&self) -> GrantIndex {
+        self.grants
+    }
+}
+
+impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
+        secret_verdict(self.cx, self.tables.secrets, permit, part)
+    }
+}
+
+fn secret_verdict(
+    cx: &mut Cx<'_>,
+    secrets: Secrets,
+    permit: &Permit,
+    part: SecretPart,
+) -> Option<Result<(), Arc<str>>> {
+    let wanted = SecretUse { object: permit.target().clone(), part };
+    cx.get(secrets.verdicts_of(&wanted.object), &wanted).cloned()
+}
+
+/// What Gateways read.
+#[derive(Clone, Copy)]
+pub(crate) struct GatewayTables {
+    pub(crate) inputs: Tables,
+    pub(crate) grants: GrantIndex,
+    pub(crate) settings: Settings,
+    pub(crate) secrets: Secrets,
+    pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
+    pub(crate) claims: Index<u16, (u16, Seniority), Arc<[IpAddr]>>,
+    pub(crate) file_mode: bool,
+}
+
+impl HasGrants for GatewayTables {
+    fn grants(&self) -> GrantIndex {
+        self.grants
+    }
+}
+
+impl GatewayTables {
+    pub(crate) fn class(&self, cx: &mut Cx<'_>, name: &str) -> ClassOf {
+        let key = ObjectKey::of(Kind::GatewayClass, "", name);
+        match cx.get(self.classes, &key) {
+            Some(class) => ClassOf::Ours(class.clone()),
+            None if self.file_mode && !cx.contains(self.inputs.gateway_classes, &key) => ClassOf::Missing,
+            None => ClassOf::Foreign,
+        }
+    }
+}
+
+impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
+    fn class(&mut self, name: &str) -> ClassOf {
+        self.tables.class(self.cx, name)
+    }
+
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
+        secret_verdict(self.cx, self.tables.secrets, permit, part)
+    }
+
+    fn has_envoy_proxy(&mut self, permit: &Permit) -> bool {
+        self.cx.contains(self.tables.inputs.envoy_proxies, permit.target())
+    }
+
+    fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey> {
+        let claims = self.cx.members(self.tables.claims, &port);
+        let earlier = claims.iter().take_while(|((_, seniority), _)| seniority.object != *gateway);
+        let mut clashing = earlier.filter(|(_, theirs)| {
+            addresses.is_empty() || theirs.is_empty() || theirs.iter().any(|address| addresses.contains(address))
+        });
+        clashing.next().map(|((_, seniority), _)| seniority.object.clone())
+    }
+
+    fn controller(&mut self) -> Arc<str> {
+        self.tables.settings.controller(self.cx)
+    }
+}
+
+/// What routes read.
+#[derive(Clone, Copy)]
+pub(crate) struct RouteTables {
+    pub(crate) inputs: Tables,
+    pub(crate) grants: GrantIndex,
+    pub(crate) namespaces: Table<ObjectKey, Arc<Labels>>,
+    pub(crate) gateways: Gateways,
+    pub(crate) backends: Backends,
+    pub(crate) policies: Policies,
+}
+
+impl HasGrants for RouteTables {
+    fn grants(&self) -> GrantIndex {
+        self.grants
+    }
+}
+
+impl http_route::Lookup for Reader<'_, '_, RouteTables> {
+    fn scope(&mut self, gateway: &ObjectKey) -> Option<Arc<RouteScope>> {
+        self.cx.get(self.tables.gateways.scopes, gateway).cloned()
+    }
+
+    fn ports(&mut self, gateway: &ObjectKey) -> Option<Arc<[ListenerPort]>> {
+        self.cx.get(self.tables.gateways.ports, gateway).cloned()
+    }
+
+    fn selects(&mut self, selector: &LabelSelector, namespace: &str) -> bool {
+        let key = ObjectKey::of(Kind::Namespace, "", namespace);
+        match self.cx.get(self.tables.namespaces, &key) {
+            Some(labels) => selector.matches(labels),
+            // A namespace without an object of its own has the label that Kubernetes gives to each.
+            None => selector.matches(&[(NAMESPACE_LABEL, namespace)].into_iter().collect()),
+        }
+    }
+
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<BackendKey, BackendFault> {
+        let object = permit.target();
+        let not_found = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
+        let is_service = object.kind() == Some(Kind::Service);
+        let port = match (is_service, port) {
+            (true, None) => return Err(not_found(format!("port is needed with {object}"))),
+            (true, Some(port)) => port,
+            (false, _) => 0,
+        };
+        let key = BackendKey { object: object.clone(), port };
+        match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
+            Some(None) => Ok(key),
+            Some(Some(fault)) => Err(fault.clone()),
+            None if is_service && self.cx.contains(self.tables.inputs.services, object) => {
+                Err(not_found(format!("{object} has no port {port}")))
+            }
+            None => Err(not_found(format!("{object} does not exist"))),
+        }
+    }
+
+    fn policy(&mut self, target: &PolicyTarget) -> Option<ObjectKey> {
+        self.tables.policies.of(self.cx, target)
+    }
+}
+
+/// The label that Kubernetes gives to every namespace.
+pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// What virtual hosts read.
+#[derive(Clone, Copy)]
+pub(crate) struct HostTables {
+    pub(crate) buckets: Table<Arc<Bucket>, Arc<Pieces>>,
+}
+
+impl virtual_host::Lookup for Reader<'_, '_, HostTables> {
+    fn pieces(&mut self, bucket: &Arc<Bucket>) -> Option<Arc<Pieces>> {
+        self.cx.get(self.tables.buckets, bucket).cloned()
+    }
+}
+
+/// What gating reads for one route in one fleet.
+#[derive(Clone, Copy)]
+pub(crate) struct GateTables<'k> {
+    pub(crate) inputs: Tables,
+    pub(crate) backends: Backends,
+    pub(crate) served: Table<AttachmentKey, Arc<AttachedRoute>>,
+    pub(crate) refusals: Index<FactKey, FactKey, Arc<str>>,
+    pub(crate) key: &'k AttachmentKey,
+}
+
+impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
+    fn is_live(&mut self) -> bool {
+        self.cx.contains(self.tables.inputs.fleet_live, &self.tables.key.fleet.0)
+    }
+
+    fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState> {
+        let fact = FactKey { fleet: self.tables.key.fleet.0.clone(), name: name.0.clone() };
+        self.cx.get(self.tables.inputs.cluster_state, &fact).cloned()
+    }
+
+    fn served(&mut self) -> Option<Arc<AttachedRoute>> {
+        self.cx.get(self.tables.served, self.tables.key).cloned()
+    }
+
+    fn refused(&mut self, form: &AttachedRoute) -> Option<Arc<str>> {
+        let AttachmentKey { fleet, route } = self.tables.key;
+        let group = FactKey::new(fleet.0.clone(), route_text(route));
+        if !self.cx.any(self.tables.refusals, &group) {
+            return None;
+        }
+        let fact = FactKey::new(fleet.0.clone(), gating::form_name(route, form));
+        self.cx.get(self.tables.inputs.route_refusals, &fact).cloned()
+    }
+
+    fn exists(&mut self, target: &ClusterTarget) -> bool {
+        let verdicts = self.tables.backends.verdicts_of(&target.backend.object);
+        matches!(self.cx.get(verdicts, &target.backend), Some(None))
+    }
+}
+
+/// `<namespace>/<name>`.
+pub(crate) fn route_text(route: &ObjectKey) -> String {
+    format!("{}/{}", route.namespace(), route.name())
+}
+
+/// What the status of a Gateway reads.
+#[derive(Clone, Copy)]
+pub(crate) struct StatusTables<'k> {
+    pub(crate) inputs: Tables,
+    pub(crate) attached: Index<ListenerKey, AttachmentKey, Arc<gating::Effective>>,
+    pub(crate) fleet: &'k FleetName,
+}
+
+impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
+    fn attached(&mut self, listener: &Arc<str>) -> u32 {
+        let key = ListenerKey { fleet: self.tables.fleet.clone(), listener: listener.clone() };
+        u32::try_from(self.cx.count(self.tables.attached, &key)).unwrap_or(u32::MAX)
+    }
+
+    fn proxies(&mut self) -> Option<Arc<ProxyFacts>> {
+        self.cx.get(self.tables.inputs.proxies, &self.tables.fleet.0).cloned()
+    }
+
+    fn listener(&mut self, name: &ListenerName) -> Option<ListenerState> {
+        let fact = FactKey { fleet: self.tables.fleet.0.clone(), name: name.0.clone() };
+        self.cx.get(self.tables.inputs.listener_state, &fact).cloned()
+    }
+
+    fn refused_secret(&mut self, listener: &ListenerPlan) -> Option<Arc<str>> {
+        let uses = listener.certificates.iter().chain(listener.client.as_ref().map(|client| &client.bundle));
+        for wanted in uses {
+            let fact = FactKey { fleet: self.tables.fleet.0.clone(), name: secret::name(wanted).0 };
+            if self.cx.get(self.tables.inputs.secret_refusals, &fact).is_some() {
+                // The words of a proxy about a secret can hold the secret, so they are not repeated (DESIGN, section 6).
+                return Some(format!("the proxy refused {}", wanted.object).into());
+            }
+        }
+        None
+    }
+}

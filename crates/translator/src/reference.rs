@@ -1,0 +1,153 @@
+//! References between objects: the one place where it is decided whether one object may name another.
+
+use std::sync::Arc;
+
+use api::reference_grant::ReferenceGrant;
+use api::{ObjectKey, group};
+
+/// The proof that a reference is allowed. Tables of targets are read with it and with nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Permit {
+    target: ObjectKey,
+}
+
+impl Permit {
+    /// What may be read.
+    pub(crate) fn target(&self) -> &ObjectKey {
+        &self.target
+    }
+}
+
+/// What an object names, as written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reference<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) kind: &'a str,
+    /// None means the namespace of the object that refers.
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+}
+
+/// Asks whether some `ReferenceGrant` allows a use.
+pub(crate) trait Grants {
+    /// Whether there is such a grant.
+    fn granted(&mut self, wanted: &GrantUse) -> bool;
+}
+
+/// One use that a `ReferenceGrant` allows: a kind of a namespace may name a kind of another, one object or all of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GrantUse {
+    pub(crate) from_group: Arc<str>,
+    pub(crate) from_kind: Arc<str>,
+    pub(crate) from_namespace: Arc<str>,
+    pub(crate) to_group: Arc<str>,
+    pub(crate) to_kind: Arc<str>,
+    pub(crate) to_namespace: Arc<str>,
+    /// None: every object of the kind.
+    pub(crate) to_name: Option<Arc<str>>,
+}
+
+/// Why a reference leads nowhere (Gateway API, reasons of `ResolvedRefs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RefFault {
+    pub(crate) reason: RefReason,
+    pub(crate) text: Arc<str>,
+}
+
+/// Reasons of `ResolvedRefs` False on routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefReason {
+    NotPermitted,
+    InvalidKind,
+    NotFound,
+}
+
+impl RefReason {
+    /// As the API writes it on a route.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotPermitted => "RefNotPermitted",
+            Self::InvalidKind => "InvalidKind",
+            Self::NotFound => "BackendNotFound",
+        }
+    }
+}
+
+/// Follows a reference from `from`: inside a namespace it is free, into another it needs a grant there. Permission is judged
+/// before existence and kind (Gateway API `ReferenceGrant`).
+pub(crate) fn permit(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'_>) -> Result<Permit, RefFault> {
+    let namespace = to.namespace.unwrap_or_else(|| from.namespace());
+    if namespace != from.namespace() && !is_granted(grants, from, to, namespace) {
+        let kind = to.kind;
+        let text = format!("{kind} {namespace}/{} is in another namespace and no ReferenceGrant there allows it", to.name);
+        return Err(RefFault { reason: RefReason::NotPermitted, text: text.into() });
+    }
+    Ok(Permit { target: ObjectKey::new(to.group, to.kind, namespace, to.name) })
+}
+
+/// The uses that a grant allows: any of `from` with any of `to`.
+pub(crate) fn uses(grant: &ReferenceGrant) -> Vec<GrantUse> {
+    let namespace: Arc<str> = grant.meta.namespace().into();
+    let pairs = grant.spec.from.iter().flat_map(|from| grant.spec.to.iter().map(move |to| (from, to)));
+    pairs
+        .map(|(from, to)| GrantUse {
+            from_group: (&*from.group).into(),
+            from_kind: (&*from.kind).into(),
+            from_namespace: (&*from.namespace).into(),
+            to_group: (&*to.group).into(),
+            to_kind: (&*to.kind).into(),
+            to_namespace: namespace.clone(),
+            to_name: to.name.as_deref().filter(|name| !name.is_empty()).map(Arc::from),
+        })
+        .collect()
+}
+
+fn is_granted(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'_>, namespace: &str) -> bool {
+    let mut wanted = GrantUse {
+        from_group: from.group().into(),
+        from_kind: from.kind_name().into(),
+        from_namespace: from.namespace().into(),
+        to_group: to.group.into(),
+        to_kind: to.kind.into(),
+        to_namespace: namespace.into(),
+        to_name: None,
+    };
+    if grants.granted(&wanted) {
+        return true;
+    }
+    wanted.to_name = Some(to.name.into());
+    grants.granted(&wanted)
+}
+
+impl<'a> From<&'a api::reference::BackendObjectRef> for Reference<'a> {
+    fn from(reference: &'a api::reference::BackendObjectRef) -> Self {
+        let api::reference::BackendObjectRef { group, kind, namespace, name, .. } = reference;
+        Self { group, kind, namespace: namespace.as_deref(), name }
+    }
+}
+
+impl<'a> From<&'a api::reference::SecretRef> for Reference<'a> {
+    fn from(reference: &'a api::reference::SecretRef) -> Self {
+        let api::reference::SecretRef { group, kind, namespace, name } = reference;
+        Self { group, kind, namespace: namespace.as_deref(), name }
+    }
+}
+
+impl<'a> From<&'a api::reference::ObjectRef> for Reference<'a> {
+    fn from(reference: &'a api::reference::ObjectRef) -> Self {
+        let api::reference::ObjectRef { group, kind, namespace, name } = reference;
+        Self { group, kind, namespace: namespace.as_deref(), name }
+    }
+}
+
+impl<'a> From<&'a api::reference::LocalObjectRef> for Reference<'a> {
+    fn from(reference: &'a api::reference::LocalObjectRef) -> Self {
+        let api::reference::LocalObjectRef { group, kind, name } = reference;
+        Self { group, kind, namespace: None, name }
+    }
+}
+
+/// A kind in words: `Service`, or `kind.group` where the group is not core.
+pub(crate) fn kind_text(group: &str, kind: &str) -> String {
+    if group == group::CORE { kind.to_owned() } else { format!("{kind}.{group}") }
+}

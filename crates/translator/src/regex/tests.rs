@@ -1,0 +1,23 @@
+//! Regular expressions that are taken, and those that are not.
+
+use super::check;
+
+#[test]
+fn expressions_of_daily_use_are_taken() {
+    for text in ["/v[0-9]+/.*", "(?i)abc", "a{1,1000}", "^/x/(one|two)$", r"\d+\.\w*", "[[:alpha:]]", "a*?", r"/\x41"] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn broken_and_exploding_expressions_are_not() {
+    for text in ["", "(", "a{2,1}", "[z-a]", "a{1001}", "((a{100}){100}){100}", "(?=x)", r"\1", "[a&&b]", "*"] {
+        assert!(check(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_and_does_no_harm() {
+    let deep = format!("{}a{}", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(check(&deep).is_err());
+}

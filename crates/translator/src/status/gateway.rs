@@ -1,0 +1,214 @@
+//! Status of Gateways and their listeners: from the plan, from counts of routes, and from what proxies report.
+
+use std::sync::Arc;
+
+use api::gateway::AddressType;
+use api::status::{Condition, GatewayStatus, GatewayStatusAddress, ListenerStatus};
+use ir::ListenerName;
+use store::{ListenerState, ProxyFacts};
+
+use super::Writer;
+use crate::gateway::GatewayPlan;
+use crate::listener::{ListenerPlan, listener_name};
+
+/// What a Gateway's status asks of the tables.
+pub(crate) trait Lookup {
+    /// Routes that are attached to a listener.
+    fn attached(&mut self, listener: &Arc<str>) -> u32;
+    /// What is known of the proxies; none if there is nothing yet.
+    fn proxies(&mut self) -> Option<Arc<ProxyFacts>>;
+    /// What the proxies made of a listener.
+    fn listener(&mut self, name: &ListenerName) -> Option<ListenerState>;
+    /// The words of a proxy that refused a certificate or bundle of a listener.
+    fn refused_secret(&mut self, listener: &ListenerPlan) -> Option<Arc<str>>;
+}
+
+/// The three values that a fact can have: it holds, it does not (yet), nobody can know.
+enum Delivered {
+    Yes,
+    /// Reason and words.
+    No(&'static str, Arc<str>),
+    Offline,
+}
+
+/// The status of a Gateway of ours. `offline`: there are no proxies and never will be.
+pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool) -> GatewayStatus {
+    let writer = Writer { generation: plan.generation };
+    let facts = if offline { None } else { lookup.proxies() };
+    let mut listeners = Vec::with_capacity(plan.listeners.len());
+    let (mut programmed, mut accepted) = (0, 0);
+    for listener in &plan.listeners {
+        let port_refused = facts.as_deref().and_then(|facts| refused_port(facts, listener.port));
+        let delivered = if offline { Delivered::Offline } else { delivered(lookup, plan, listener, facts.as_deref()) };
+        programmed += usize::from(listener.serves() && matches!(delivered, Delivered::Yes));
+        accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
+        listeners.push(ListenerStatus {
+            name: (&*listener.name).into(),
+            supported_kinds: listener.kinds.clone(),
+            attached_routes: lookup.attached(&listener.name),
+            conditions: listener_conditions(writer, plan, listener, (port_refused, delivered)),
+        });
+    }
+    let mut conditions = vec![
+        gateway_accepted(writer, plan, accepted),
+        gateway_programmed(writer, plan, (accepted, programmed), facts.as_deref(), offline),
+        gateway_references(writer, plan),
+    ];
+    if plan.insecure_clients {
+        let text = "clients without a valid certificate are let through (AllowInsecureFallback)";
+        conditions.push(writer.yes("InsecureFrontendValidationMode", "ConfigurationChanged", text));
+    }
+    GatewayStatus { addresses: addresses(facts.as_deref()), attached_listener_sets: None, conditions, listeners }
+}
+
+fn refused_port(facts: &ProxyFacts, port: u16) -> Option<Arc<str>> {
+    facts.refused_ports.iter().find(|(refused, _)| *refused == port).map(|(_, why)| why.clone())
+}
+
+fn delivered(
+    lookup: &mut impl Lookup,
+    plan: &GatewayPlan,
+    listener: &ListenerPlan,
+    facts: Option<&ProxyFacts>,
+) -> Delivered {
+    match facts {
+        Some(ProxyFacts { problem: Some(problem), .. }) => return Delivered::No("Pending", problem.clone()),
+        Some(facts) => {
+            if let Some(why) = refused_port(facts, listener.port) {
+                return Delivered::No("PortUnavailable", why);
+            }
+        }
+        None => {}
+    }
+    if let Some(words) = lookup.refused_secret(listener) {
+        return Delivered::No("Invalid", words);
+    }
+    match lookup.listener(&listener_name(&plan.fleet, listener.port)) {
+        Some(ListenerState::Accepted) => Delivered::Yes,
+        Some(ListenerState::Refused(words)) => Delivered::No("Invalid", format!("the proxy refused it: {words}").into()),
+        None => Delivered::No("Pending", "no proxy has acknowledged it yet".into()),
+    }
+}
+
+fn listener_conditions(
+    writer: Writer,
+    plan: &GatewayPlan,
+    listener: &ListenerPlan,
+    (port_refused, delivered): (Option<Arc<str>>, Delivered),
+) -> Vec<Condition> {
+    let mut conditions = Vec::with_capacity(5);
+    conditions.push(match (&listener.refused, &port_refused) {
+        (Some(refusal), _) => writer.no("Accepted", refusal.reason, &refusal.text),
+        (None, Some(why)) => writer.no("Accepted", "PortUnavailable", why),
+        (None, None) => writer.yes("Accepted", "Accepted", "the listener is accepted"),
+    });
+    conditions.push(listener_programmed(writer, plan, listener, delivered));
+    conditions.push(match &listener.unresolved {
+        Some(refusal) => writer.no("ResolvedRefs", refusal.reason, &refusal.text),
+        None => writer.yes("ResolvedRefs", "ResolvedRefs", "all references lead to something"),
+    });
+    if let Some(conflict) = &listener.conflict {
+        conditions.push(writer.yes("Conflicted", conflict.reason, &conflict.text));
+    }
+    if listener.overlaps {
+        let text = "host names of this port overlap; requests on a connection for another one are answered with 421";
+        conditions.push(writer.yes("OverlappingTLSConfig", "OverlappingHostnames", text));
+    }
+    conditions
+}
+
+fn listener_programmed(writer: Writer, plan: &GatewayPlan, listener: &ListenerPlan, delivered: Delivered) -> Condition {
+    if let Some(conflict) = &listener.conflict {
+        return writer.no("Programmed", conflict.reason, &conflict.text);
+    }
+    let broken = [&plan.refused, &listener.refused, &listener.unresolved].into_iter().flatten().next();
+    if let Some(refusal) = broken.filter(|_| plan.refused.is_some() || !listener.serves()) {
+        return writer.no("Programmed", "Invalid", &refusal.text);
+    }
+    match delivered {
+        Delivered::Yes => writer.yes("Programmed", "Programmed", "every proxy has acknowledged it"),
+        Delivered::No(reason, why) => writer.no("Programmed", reason, &why),
+        Delivered::Offline => writer.unknown("Programmed", "Pending", OFFLINE),
+    }
+}
+
+/// For translation without proxies.
+const OFFLINE: &str = "translated offline, no proxy is asked";
+
+fn gateway_accepted(writer: Writer, plan: &GatewayPlan, accepted: usize) -> Condition {
+    if let Some(refusal) = &plan.refused {
+        return writer.no("Accepted", refusal.reason, &refusal.text);
+    }
+    if accepted == 0 {
+        return writer.no("Accepted", "ListenersNotValid", "no listener can be used");
+    }
+    if accepted < plan.listeners.len() {
+        return writer.yes("Accepted", "ListenersNotValid", "some listeners cannot be used");
+    }
+    match &plan.missing_class {
+        None => writer.yes("Accepted", "Accepted", "the Gateway is accepted"),
+        Some(class) => {
+            let text = format!("the Gateway is accepted; its GatewayClass {class:?} is not there, so it is taken as ours");
+            writer.yes("Accepted", "Accepted", &text)
+        }
+    }
+}
+
+fn gateway_programmed(
+    writer: Writer,
+    plan: &GatewayPlan,
+    (accepted, programmed): (usize, usize),
+    facts: Option<&ProxyFacts>,
+    offline: bool,
+) -> Condition {
+    let kind = "Programmed";
+    if let Some(refusal) = &plan.refused {
+        return writer.no(kind, "Invalid", &refusal.text);
+    }
+    if let Some(address) = &plan.unusable_address {
+        return writer.no(kind, "AddressNotUsable", address);
+    }
+    if accepted == 0 || !plan.listeners.iter().any(ListenerPlan::serves) {
+        return writer.no(kind, "Invalid", "no listener can be programmed");
+    }
+    if offline {
+        return writer.unknown(kind, "Pending", OFFLINE);
+    }
+    if let Some(problem) = facts.and_then(|facts| facts.problem.as_ref()) {
+        return writer.no(kind, "NoResources", problem);
+    }
+    if programmed > 0 {
+        return writer.yes(kind, "Programmed", "the proxies have acknowledged the configuration");
+    }
+    writer.no(kind, "Pending", "no proxy has acknowledged a listener yet")
+}
+
+fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
+    let kind = "ResolvedRefs";
+    if let Some(refusal) = &plan.unresolved {
+        return writer.no(kind, refusal.reason, &refusal.text);
+    }
+    match plan.listeners.iter().find_map(|listener| Some((listener, listener.unresolved.as_ref()?))) {
+        Some((listener, refusal)) => {
+            writer.no(kind, "ListenersNotResolved", &format!("listener {}: {}", listener.name, refusal.text))
+        }
+        None => writer.yes(kind, "ResolvedRefs", "all references lead to something"),
+    }
+}
+
+/// Addresses that are really bound, each once.
+fn addresses(facts: Option<&ProxyFacts>) -> Vec<GatewayStatusAddress> {
+    let mut addresses: Vec<_> = facts.iter().flat_map(|facts| facts.addresses.iter().map(|bound| bound.ip())).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    // Bound of the API (`GatewayStatus.addresses`).
+    addresses.truncate(16);
+    let write = |address: std::net::IpAddr| GatewayStatusAddress {
+        address_type: AddressType::IpAddress,
+        value: address.to_string().into(),
+    };
+    addresses.into_iter().map(write).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! A world of objects for tests: written as the JSON of their specs, read back as the outputs of the graph.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::status::{Condition, GatewayStatus, ListenerStatus, RouteStatus};
+use api::{Kind, Object, ObjectKey, ObjectMeta, Resource, Spec, Timestamp};
+use ir::route::{Action, Backend, Hosts};
+use ir::{FleetName, VirtualHost};
+use serde_json::{Value, json};
+use store::{Batch, Change, Origin, Source};
+
+use crate::key::InFleet;
+use crate::{Options, Translator};
+
+/// A translator with short ways to write and read.
+pub(crate) struct World {
+    pub(crate) translator: Translator,
+}
+
+/// An object of a kind from the JSON of its spec.
+pub(crate) fn object(kind: Kind, name: &str, spec: Value) -> Object {
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    let namespace = if kind.scope() == api::kind::Scope::Cluster { "" } else { namespace };
+    let meta = ObjectMeta::new(ObjectKey::of(kind, namespace, name));
+    with_meta(kind, meta, spec)
+}
+
+/// The same with metadata.
+pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
+    fn read<S: Spec>(meta: ObjectMeta, spec: Value) -> Resource<S> {
+        Resource { meta, spec: serde_json::from_value(spec).expect("a spec") }
+    }
+    match kind {
+        Kind::GatewayClass => api::GatewayClass::into(read(meta, spec)),
+        Kind::Gateway => api::Gateway::into(read(meta, spec)),
+        Kind::HttpRoute => api::HttpRoute::into(read(meta, spec)),
+        Kind::ReferenceGrant => api::ReferenceGrant::into(read(meta, spec)),
+        Kind::Service => api::Service::into(read(meta, spec)),
+        Kind::EndpointSlice => api::EndpointSlice::into(read(meta, spec)),
+        Kind::Secret => api::Secret::into(read(meta, spec)),
+        Kind::ConfigMap => api::ConfigMap::into(read(meta, spec)),
+        Kind::Namespace => api::Namespace::into(read(meta, spec)),
+        Kind::Backend => api::Backend::into(read(meta, spec)),
+        Kind::EnvoyProxy => api::EnvoyProxy::into(read(meta, spec)),
+        Kind::BackendTrafficPolicy => api::BackendTrafficPolicy::into(read(meta, spec)),
+        Kind::EnvoyGateway => api::EnvoyGateway::into(read(meta, spec)),
+    }
+}
+
+/// A Service with one TCP port.
+pub(crate) fn service(name: &str, port: u16) -> Object {
+    object(Kind::Service, name, json!({"ports": [{"port": port}]}))
+}
+
+/// A slice of a Service with one ready endpoint per address.
+pub(crate) fn slice(service: &str, port: u16, addresses: &[&str]) -> Object {
+    let (namespace, name) = service.split_once('/').unwrap_or(("default", service));
+    let mut meta = ObjectMeta::new(ObjectKey::of(Kind::EndpointSlice, namespace, &format!("{name}-1")));
+    meta.labels = [("kubernetes.io/service-name", name)].into_iter().collect();
+    let endpoints: Vec<Value> = addresses.iter().map(|address| json!({"addresses": [address]})).collect();
+    with_meta(Kind::EndpointSlice, meta, json!({"endpoints": endpoints, "ports": [{"port": port}]}))
+}
+
+/// A Gateway with these listeners, of a class that is not there.
+pub(crate) fn gateway(name: &str, listeners: Value) -> Object {
+    object(Kind::Gateway, name, json!({"gatewayClassName": "eg", "listeners": listeners}))
+}
+
+/// A route with one rule per (prefix, service on port 80).
+pub(crate) fn route(name: &str, parent: &str, hostnames: &[&str], rules: &[(&str, &str)]) -> Object {
+    object(Kind::HttpRoute, name, route_spec(parent, hostnames, rules))
+}
+
+pub(crate) fn route_spec(parent: &str, hostnames: &[&str], rules: &[(&str, &str)]) -> Value {
+    let rules: Vec<Value> = rules
+        .iter()
+        .map(|(prefix, service)| {
+            json!({
+                "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
+                "backendRefs": [{"name": service, "port": 80}],
+            })
+        })
+        .collect();
+    json!({"parentRefs": [{"name": parent}], "hostnames": hostnames, "rules": rules})
+}
+
+/// The same object, made at a time.
+pub(crate) fn aged(object: Object, seconds: i64) -> Object {
+    fn age<S>(resource: Arc<Resource<S>>, seconds: i64) -> Arc<Resource<S>>
+    where
+        Resource<S>: Clone,
+    {
+        let mut resource = Arc::unwrap_or_clone(resource);
+        resource.meta.creation_timestamp = Some(Timestamp(seconds));
+        Arc::new(resource)
+    }
+    match object {
+        Object::HttpRoute(route) => Object::HttpRoute(age(route, seconds)),
+        Object::Gateway(gateway) => Object::Gateway(age(gateway, seconds)),
+        Object::BackendTrafficPolicy(policy) => Object::BackendTrafficPolicy(age(policy, seconds)),
+        other => other,
+    }
+}
+
+impl World {
+    /// File mode with proxies.
+    pub(crate) fn new() -> Self {
+        Self { translator: Translator::new(Options { file_mode: true, offline: false }) }
+    }
+
+    pub(crate) fn with(objects: impl IntoIterator<Item = Object>) -> Self {
+        let mut world = Self::new();
+        world.apply(objects);
+        world
+    }
+
+    pub(crate) fn apply(&mut self, objects: impl IntoIterator<Item = Object>) -> engine::TickStats {
+        let origin = Origin { file: "test".into(), line: 0 };
+        let changes = objects.into_iter().map(|object| Change::Apply(object, origin.clone())).collect();
+        self.change(changes)
+    }
+
+    pub(crate) fn delete(&mut self, kind: Kind, namespace: &str, name: &str) -> engine::TickStats {
+        self.change(vec![Change::Delete(ObjectKey::of(kind, namespace, name))])
+    }
+
+    pub(crate) fn change(&mut self, changes: Vec<Change>) -> engine::TickStats {
+        let (store, graph) = self.translator.store();
+        store.apply(graph, Batch { source: Source::File, changes, listed: true });
+        let stats = self.translator.tick();
+        assert_eq!(self.translator.graph().panics().len(), 0, "no transform panics");
+        stats
+    }
+
+    /// All virtual hosts of a route configuration by first domain, as lines `match -> backends`.
+    pub(crate) fn hosts(&self, configuration: &str) -> BTreeMap<String, Vec<String>> {
+        let graph = self.translator.graph();
+        let outputs = self.translator.outputs();
+        let tables = outputs.virtual_hosts.iter().flat_map(|table| graph.iter(*table));
+        let of = tables.filter(|(key, _)| key.configuration.as_str() == configuration);
+        let all: Vec<(String, Vec<String>)> =
+            of.map(|(_, host)| (host.domains.join(","), lines(host))).collect();
+        let count = all.len();
+        let hosts: BTreeMap<_, _> = all.into_iter().collect();
+        assert_eq!(hosts.len(), count, "each domain once");
+        self.check_configuration(configuration, count);
+        hosts
+    }
+
+    /// The route configuration holds the same hosts, or says that they come apart.
+    fn check_configuration(&self, name: &str, count: usize) {
+        let (fleet, _) = name.match_indices('/').nth(1).map_or((name, ""), |(at, _)| name.split_at(at));
+        let key = InFleet { fleet: FleetName::from(fleet), name: name.into() };
+        let table = self.translator.outputs().route_configurations;
+        let found = self.translator.graph().get(table, &key).map(|configuration| &configuration.hosts);
+        match found {
+            None => assert_eq!(count, 0, "hosts without {name}"),
+            Some(Hosts::Separate) => assert!(count > 64, "{count} hosts need no delivery of their own"),
+            Some(Hosts::Inline(hosts)) => {
+                assert_eq!(hosts.len(), count);
+                assert!(hosts.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted by name");
+            }
+        }
+    }
+
+    pub(crate) fn route_status(&self, name: &str) -> RouteStatus {
+        let key = self.key(Kind::HttpRoute, name);
+        let table = self.translator.outputs().route_statuses;
+        (**self.translator.graph().get(table, &key).expect("a status")).clone()
+    }
+
+    pub(crate) fn gateway_status(&self, name: &str) -> GatewayStatus {
+        let key = self.key(Kind::Gateway, name);
+        let table = self.translator.outputs().gateway_statuses;
+        (**self.translator.graph().get(table, &key).expect("a status")).clone()
+    }
+
+    /// Conditions of a route's parent as `Type=Status/Reason`.
+    pub(crate) fn parent(&self, route: &str, at: usize) -> Vec<String> {
+        short(&self.route_status(route).parents[at].conditions)
+    }
+
+    pub(crate) fn listener(&self, gateway: &str, name: &str) -> ListenerStatus {
+        let status = self.gateway_status(gateway);
+        status.listeners.into_iter().find(|listener| &*listener.name == name).expect("a listener")
+    }
+
+    pub(crate) fn clusters(&self) -> Vec<String> {
+        let table = self.translator.outputs().clusters;
+        let mut names: Vec<String> =
+            self.translator.graph().iter(table).map(|(_, cluster)| cluster.name.to_string()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let graph = self.translator.graph();
+        let tables = self.translator.outputs().problems;
+        let mut found: Vec<String> =
+            tables.iter().flat_map(|table| graph.iter(*table)).map(|(_, problem)| problem.to_string()).collect();
+        found.sort();
+        found
+    }
+
+    fn key(&self, kind: Kind, name: &str) -> ObjectKey {
+        let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+        ObjectKey::of(kind, namespace, name)
+    }
+}
+
+/// Conditions as `Type=Status/Reason`.
+pub(crate) fn short(conditions: &[Condition]) -> Vec<String> {
+    let one = |condition: &Condition| {
+        format!("{}={}/{}", condition.condition_type, condition.status.as_str(), condition.reason)
+    };
+    conditions.iter().map(one).collect()
+}
+
+/// The routes of a host as `match -> what`.
+pub(crate) fn lines(host: &VirtualHost) -> Vec<String> {
+    host.pieces.iter().flat_map(|piece| &piece.routes).map(|route| line(route)).collect()
+}
+
+fn line(route: &ir::Route) -> String {
+    let path = match &route.matches.path {
+        ir::route::PathMatch::Exact(path) => format!("={path}"),
+        ir::route::PathMatch::Prefix(path) => path.to_string(),
+        ir::route::PathMatch::Regex(path) => format!("~{path}"),
+    };
+    let what = match &route.action {
+        Action::Forward(forward) => {
+            let one = |destination: &ir::route::Destination| match &destination.backend {
+                Backend::Cluster(name) => format!("{name}*{}", destination.weight),
+                Backend::Broken(_) => format!("broken*{}", destination.weight),
+            };
+            forward.destinations.iter().map(one).collect::<Vec<_>>().join(" ")
+        }
+        Action::Redirect(redirect) => format!("redirect {}", redirect.status),
+        Action::Respond(respond) => respond.status.to_string(),
+    };
+    format!("{path} -> {what}")
+}

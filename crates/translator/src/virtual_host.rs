@@ -1,0 +1,112 @@
+//! Virtual hosts and route configurations, put together from buckets of routes.
+//!
+//! Envoy chooses a virtual host by the most specific domain and does not fall through to a less specific one. So each host has its
+//! own routes first, and then those of every less specific host name of the same listener that also stands for it (Gateway API:
+//! precedence by the route's own host name).
+
+use std::sync::Arc;
+
+use ir::route::{Action, Hosts, PathMatch, Respond, RouteMatch};
+use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost, VirtualHostName};
+
+use crate::hostname::Hostname;
+use crate::key::{Bucket, ListenerKey, VirtualHostKey};
+use crate::listener::{Chain, ChainKey, Place};
+
+/// The pieces of one bucket, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pieces(pub(crate) Vec<Arc<RoutePiece>>);
+
+/// Finds the pieces of a bucket.
+pub(crate) trait Lookup {
+    /// None if no route has that host name on that listener.
+    fn pieces(&mut self, bucket: &Arc<Bucket>) -> Option<Arc<Pieces>>;
+}
+
+/// Above this many, the hosts of a route configuration are delivered one by one (measured: 198 bytes against 468 kB per change
+/// at 10,000 hosts).
+pub(crate) const MAX_INLINE_HOSTS: usize = 64;
+
+/// The host that a bucket brings with it: none where it belongs to the listener's own host, or to a more specific listener.
+pub(crate) fn own_host(
+    lookup: &mut impl Lookup,
+    bucket: &Bucket,
+    place: &Place,
+    pieces: &Pieces,
+) -> Option<(VirtualHostKey, Arc<VirtualHost>)> {
+    let hostname = &bucket.hostname;
+    let narrower = place.hostname.covers(hostname) && place.hostname != *hostname;
+    if !narrower || !place.owns(hostname) {
+        return None;
+    }
+    let mut all = pieces.0.clone();
+    append_broader(lookup, &bucket.listener, hostname, &mut all);
+    Some(host(&place.chain, vec![hostname.domain()], all))
+}
+
+/// The hosts that a chain has whatever its routes: one per listener, and one for requests that belong to other chains.
+pub(crate) fn chain_hosts(
+    lookup: &mut impl Lookup,
+    key: &ChainKey,
+    chain: &Chain,
+) -> Vec<(VirtualHostKey, Arc<VirtualHost>)> {
+    let mut hosts = Vec::with_capacity(chain.listeners.len() + 1);
+    for (listener, hostname) in &chain.listeners {
+        let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: hostname.clone() });
+        let mut pieces = lookup.pieces(&bucket).map_or_else(Vec::new, |pieces| pieces.0.clone());
+        append_broader(lookup, listener, hostname, &mut pieces);
+        hosts.push(host(key, vec![hostname.domain()], pieces));
+    }
+    if !chain.misdirected.is_empty() {
+        let domains = chain.misdirected.iter().map(Hostname::domain).collect();
+        hosts.push(host(key, domains, vec![misdirected()]));
+    }
+    hosts
+}
+
+/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few.
+pub(crate) fn configuration(
+    key: &ChainKey,
+    count: usize,
+    hosts: impl FnOnce() -> Vec<Arc<VirtualHost>>,
+) -> RouteConfiguration {
+    let hosts = if count > MAX_INLINE_HOSTS {
+        Hosts::Separate
+    } else {
+        let mut hosts = hosts();
+        hosts.sort_by(|one, two| one.name.cmp(&two.name));
+        Hosts::Inline(hosts)
+    };
+    RouteConfiguration { name: key.name.clone(), hosts }
+}
+
+fn append_broader(
+    lookup: &mut impl Lookup,
+    listener: &ListenerKey,
+    hostname: &Hostname,
+    pieces: &mut Vec<Arc<RoutePiece>>,
+) {
+    for broader in hostname.broader() {
+        let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: broader });
+        if let Some(found) = lookup.pieces(&bucket) {
+            pieces.extend(found.0.iter().cloned());
+        }
+    }
+}
+
+fn host(chain: &ChainKey, domains: Vec<Arc<str>>, pieces: Vec<Arc<RoutePiece>>) -> (VirtualHostKey, Arc<VirtualHost>) {
+    let first = domains.first().map_or("*", |domain| &**domain);
+    let name: VirtualHostName = format!("{}/{first}", chain.name).into();
+    let key = VirtualHostKey { fleet: chain.fleet.clone(), configuration: chain.name.clone(), name: name.clone() };
+    (key, Arc::new(VirtualHost { name, domains, pieces }))
+}
+
+/// 421 for everything (RFC 9110, 15.5.20): the client should use another connection.
+fn misdirected() -> Arc<RoutePiece> {
+    let matches =
+        RouteMatch { path: PathMatch::Prefix("/".into()), method: None, headers: Vec::new(), query: Vec::new() };
+    let reason = "another listener of this port answers for this host".into();
+    let action = Action::Respond(Respond { status: 421, reason });
+    let route = Route { name: "misdirected".into(), matches, action, filters: ir::route::Filters::default() };
+    Arc::new(RoutePiece { routes: vec![Arc::new(route)] })
+}
