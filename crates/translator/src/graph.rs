@@ -18,12 +18,13 @@ use store::Tables;
 pub(crate) use self::backend::{Backends, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
 use self::route::Routes;
-pub use self::status::PROBLEM_TABLES;
+pub(crate) use self::status::PROBLEM_TABLES;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway_class::{self, ClassView};
 use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
 use crate::reference::uses;
-use crate::{Options, Outputs};
+use crate::Options;
+use crate::output::Outputs;
 
 /// Inputs that only the translator writes.
 #[derive(Clone, Copy, Debug)]
@@ -86,18 +87,18 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let outputs = Outputs {
         listeners: gateways.listeners,
         route_configurations: routes.configurations,
-        virtual_hosts: routes.hosts,
-        hosts_of: routes.hosts_of,
+        hosts: routes.hosts,
+        hosts_by_configuration: routes.hosts_of,
         route_pieces: routes.pieces,
         clusters: delivery.clusters,
-        endpoints: backends.endpoints,
+        endpoint_sets: backends.endpoints,
         secrets: delivery.secrets,
         infra: gateways.infra,
         gateway_class_statuses: statuses.gateway_classes,
         gateway_statuses: statuses.gateways,
         route_statuses: statuses.routes,
         policy_statuses: statuses.policies,
-        problems: statuses.problems,
+        findings: statuses.problems,
         effective: routes.effective,
     };
     (own, outputs)

@@ -30,7 +30,7 @@ pub struct VirtualHostKey {
 
 /// What can be sent to: one port of a Service, or a `Backend` object (port 0).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BackendKey {
+pub(crate) struct BackendKey {
     /// Service or `Backend`.
     pub object: ObjectKey,
     /// The Service's port, 1 to 65535; 0 for a `Backend`.
@@ -38,24 +38,25 @@ pub struct BackendKey {
 }
 
 impl BackendKey {
-    /// `<namespace>/<service>/<port>`, or `backend/<namespace>/<name>`.
+    /// `<namespace>/<service>/<port>`, or `Backend/<namespace>/<name>`: no namespace has a capital letter, so that nobody can
+    /// take the name of another's backend.
     fn text(&self) -> String {
         let (namespace, name) = (self.object.namespace(), self.object.name());
         match self.object.kind() {
-            Some(Kind::Backend) => format!("backend/{namespace}/{name}"),
+            Some(Kind::Backend) => format!("Backend/{namespace}/{name}"),
             _ => format!("{namespace}/{name}/{}", self.port),
         }
     }
 
     /// The name of its set of endpoints, the same for every cluster that reads it.
-    pub fn endpoint_set(&self) -> EndpointSetName {
+    pub(crate) fn endpoint_set(&self) -> EndpointSetName {
         self.text().into()
     }
 }
 
 /// A backend as one fleet uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterKey {
+pub(crate) struct ClusterKey {
     /// Whose.
     pub fleet: FleetName,
     /// Which backend, and with whose settings.
@@ -64,7 +65,7 @@ pub struct ClusterKey {
 
 /// A backend with the identity of the settings that are not the fleet's own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterTarget {
+pub(crate) struct ClusterTarget {
     /// Which.
     pub backend: BackendKey,
     /// The policy of the route or rule that sends there, if there is one.
@@ -74,7 +75,7 @@ pub struct ClusterTarget {
 impl ClusterTarget {
     /// The cluster's name: the backend's, with a hash of the policy's identity behind where there is one (an edit of the policy
     /// changes the cluster and not its name).
-    pub fn name(&self) -> ClusterName {
+    pub(crate) fn name(&self) -> ClusterName {
         let mut text = self.backend.text();
         if let Some(policy) = &self.policy {
             text.push('~');

@@ -27,6 +27,7 @@ mod http_route;
 mod key;
 mod listener;
 mod lookup;
+mod output;
 mod reference;
 mod regex;
 mod secret;
@@ -36,19 +37,14 @@ mod virtual_host;
 use std::fmt;
 use std::sync::Arc;
 
-use api::status::{GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
-use api::{ObjectKey, Problem, Timestamp};
-use engine::{Chunk, Graph, Index, Table, TickStats};
-use ir::{
-    Cluster, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, RouteConfiguration,
-    RouteConfigurationName, RoutePiece, Secret, SecretName, VirtualHost,
-};
+use api::Timestamp;
+use engine::{Chunk, Graph, TickStats};
 use store::Store;
 
 pub use crate::gating::Effective;
-pub use crate::graph::PROBLEM_TABLES;
 pub use crate::http_route::AttachedRoute;
-pub use crate::key::{AttachmentKey, BackendKey, ClusterKey, ClusterTarget, InFleet, ProblemKey, VirtualHostKey};
+pub use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+pub use crate::output::Outputs;
 pub use crate::regex::MAX_PROGRAM_SIZE;
 
 /// How the objects are meant.
@@ -64,45 +60,6 @@ pub struct Options {
 /// The name of a piece of routes: stable while its first entry is there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PieceKey(pub(crate) Chunk<Arc<key::Bucket>, key::EntryKey>);
-
-/// Virtual hosts by their route configuration.
-pub type HostIndex = Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>;
-
-/// Handles of everything that leaves the graph.
-#[derive(Clone, Copy, Debug)]
-pub struct Outputs {
-    /// Bound ports.
-    pub listeners: Table<InFleet<ListenerName>, Arc<Listener>>,
-    /// Route configurations, with their hosts inside where these are few.
-    pub route_configurations: Table<InFleet<RouteConfigurationName>, Arc<RouteConfiguration>>,
-    /// All virtual hosts: those that routes bring with them, and those that listeners have. A host is in one of the two; when it
-    /// moves between them, one table says that it went and the other that it came.
-    pub virtual_hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
-    /// The same by route configuration, for the moment in which one turns from inline to separate.
-    pub hosts_of: [HostIndex; 2],
-    /// The pieces inside [`VirtualHost::pieces`] are these very `Arc`s.
-    pub route_pieces: Table<PieceKey, Arc<RoutePiece>>,
-    /// Clusters that something in their fleet names; the value has the name.
-    pub clusters: Table<ClusterKey, Arc<Cluster>>,
-    /// Endpoint sets of all backends: ports of Services, then `Backend` objects. Names are unique over both.
-    pub endpoints: [Table<EndpointSetName, Arc<Endpoints>>; 2],
-    /// Certificates and bundles.
-    pub secrets: Table<InFleet<SecretName>, Arc<Secret>>,
-    /// Proxies that there shall be.
-    pub infra: Table<FleetName, Arc<Infra>>,
-    /// Classes of ours.
-    pub gateway_class_statuses: Table<ObjectKey, Arc<GatewayClassStatus>>,
-    /// Gateways of ours.
-    pub gateway_statuses: Table<ObjectKey, Arc<GatewayStatus>>,
-    /// Routes; no parent is listed that is not ours.
-    pub route_statuses: Table<ObjectKey, Arc<RouteStatus>>,
-    /// `BackendTrafficPolicy` objects.
-    pub policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
-    /// What is wrong with objects, by kind of finding; keys are unique over all of them.
-    pub problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
-    /// Routes as fleets get them, for [`Translator::remember_served`].
-    pub effective: Table<AttachmentKey, Arc<Effective>>,
-}
 
 /// Objects in, configuration and statuses out.
 pub struct Translator {

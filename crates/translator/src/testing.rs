@@ -137,8 +137,7 @@ impl World {
     pub(crate) fn hosts(&self, configuration: &str) -> BTreeMap<String, Vec<String>> {
         let graph = self.translator.graph();
         let outputs = self.translator.outputs();
-        let tables = outputs.virtual_hosts.iter().flat_map(|table| graph.iter(*table));
-        let of = tables.filter(|(key, _)| key.configuration.as_str() == configuration);
+        let of = outputs.virtual_hosts(graph).filter(|(key, _)| key.configuration.as_str() == configuration);
         let all: Vec<(String, Vec<String>)> =
             of.map(|(_, host)| (host.domains.join(","), lines(host))).collect();
         let count = all.len();
@@ -196,9 +195,8 @@ impl World {
 
     pub(crate) fn problems(&self) -> Vec<String> {
         let graph = self.translator.graph();
-        let tables = self.translator.outputs().problems;
-        let mut found: Vec<String> =
-            tables.iter().flat_map(|table| graph.iter(*table)).map(|(_, problem)| problem.to_string()).collect();
+        let outputs = self.translator.outputs();
+        let mut found: Vec<String> = outputs.problems(graph).map(|(_, problem)| problem.to_string()).collect();
         found.sort();
         found
     }

@@ -20,8 +20,8 @@ fn a_gateway_a_route_and_a_service_become_everything_a_proxy_needs() {
 
     let graph = world.translator.graph();
     let outputs = world.translator.outputs();
-    let sets: Vec<(String, usize)> = graph
-        .iter(outputs.endpoints[0])
+    let sets: Vec<(String, usize)> = outputs
+        .endpoints(graph)
         .map(|(name, set)| (name.to_string(), set.localities.iter().map(|locality| locality.endpoints.len()).sum()))
         .collect();
     assert!(sets.contains(&("default/shop/80".into(), 2)) && sets.contains(&("default/api/80".into(), 0)), "{sets:?}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Graph, Table};
-use ir::{Cluster, Secret, SecretName};
+use ir::{Cluster, ClusterName, Secret, SecretName};
 
 use super::{Backends, Gateways, Policies, Routes, Secrets};
 use crate::backend::{SecretUse, cluster};
@@ -24,7 +24,7 @@ pub(super) struct Sources {
 /// What fleets get.
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
-    pub(super) clusters: Table<ClusterKey, Arc<Cluster>>,
+    pub(super) clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
 }
 
@@ -34,14 +34,15 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let fleet = key.fleet.clone();
         effective.clusters().into_iter().map(move |target| ClusterKey { fleet: fleet.clone(), target })
     });
-    let clusters = g.group("cluster", used, move |cx, key: &ClusterKey, _| {
+    let clusters = g.derive_group("cluster", used, move |cx, key: &ClusterKey, _| {
         let backend = &key.target.backend;
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_deref().ok());
         let limits = policies.limits(cx, key.target.policy.as_ref(), &key.fleet);
-        Arc::new(cluster::cluster(&key.target, view, limits))
+        let cluster = cluster::cluster(&key.target, view, limits);
+        [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });
-    let named = g.derive("cluster_secret", clusters, move |cx, key: &ClusterKey, _| {
+    let named = g.derive_group("cluster_secret", used, move |cx, key: &ClusterKey, _| {
         let backend = &key.target.backend;
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_deref().ok());

@@ -14,7 +14,8 @@ use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, VirtualHostKey};
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, HostTables, Reader, RouteTables};
 use crate::virtual_host::{self, Pieces};
-use crate::{HostIndex, PieceKey};
+use crate::PieceKey;
+use crate::output::HostIndex;
 
 /// What is known of routes.
 #[derive(Clone, Copy)]

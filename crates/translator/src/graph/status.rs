@@ -17,7 +17,7 @@ use crate::status::policy::{Reached, Standing};
 use crate::status::{self};
 
 /// How many tables of problems there are.
-pub const PROBLEM_TABLES: usize = 8;
+pub(crate) const PROBLEM_TABLES: usize = 8;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]

@@ -1,0 +1,137 @@
+//! What leaves the graph: handles of tables, and readers where one kind of output is spread over several of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::status::{GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::{ObjectKey, Problem};
+use engine::{Change, Graph, Index, Key, Table, Value};
+use ir::{
+    Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, RouteConfiguration,
+    RouteConfigurationName, RoutePiece, Secret, SecretName, VirtualHost,
+};
+
+use crate::PieceKey;
+use crate::gating::Effective;
+use crate::graph::PROBLEM_TABLES;
+use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+
+/// Virtual hosts by their route configuration.
+pub(crate) type HostIndex = Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>;
+
+/// Handles of everything that leaves the graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Outputs {
+    /// Bound ports.
+    pub listeners: Table<InFleet<ListenerName>, Arc<Listener>>,
+    /// Route configurations, with their hosts inside where these are few.
+    pub route_configurations: Table<InFleet<RouteConfigurationName>, Arc<RouteConfiguration>>,
+    /// The pieces inside [`VirtualHost::pieces`] are these very `Arc`s (but for the one that answers 421).
+    pub route_pieces: Table<PieceKey, Arc<RoutePiece>>,
+    /// Clusters that something in their fleet names.
+    pub clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
+    /// Certificates and bundles.
+    pub secrets: Table<InFleet<SecretName>, Arc<Secret>>,
+    /// Proxies that there shall be.
+    pub infra: Table<FleetName, Arc<Infra>>,
+    /// Classes of ours.
+    pub gateway_class_statuses: Table<ObjectKey, Arc<GatewayClassStatus>>,
+    /// Gateways of ours.
+    pub gateway_statuses: Table<ObjectKey, Arc<GatewayStatus>>,
+    /// Every route; no parent is listed that is not ours.
+    pub route_statuses: Table<ObjectKey, Arc<RouteStatus>>,
+    /// `BackendTrafficPolicy` objects.
+    pub policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// Routes as fleets get them, for [`crate::Translator::remember_served`].
+    pub effective: Table<AttachmentKey, Arc<Effective>>,
+    /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
+    pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
+    pub(crate) hosts_by_configuration: [HostIndex; 2],
+    /// Of ports of Services, and of `Backend` objects.
+    pub(crate) endpoint_sets: [Table<EndpointSetName, Arc<Endpoints>>; 2],
+    /// By kind of finding.
+    pub(crate) findings: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
+}
+
+impl Outputs {
+    /// All virtual hosts, in no order.
+    pub fn virtual_hosts<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = (&'g VirtualHostKey, &'g Arc<VirtualHost>)> + use<'g> {
+        all(graph, self.hosts)
+    }
+
+    /// Virtual hosts that the last tick changed, in no order, each once.
+    pub fn virtual_host_changes<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = Change<'g, VirtualHostKey, Arc<VirtualHost>>> + use<'g> {
+        changes(graph, self.hosts)
+    }
+
+    /// The virtual hosts of a route configuration, for the moment in which it turns from inline to separate or back.
+    pub fn hosts_of<'g>(
+        &self,
+        graph: &'g Graph,
+        configuration: &InFleet<RouteConfigurationName>,
+    ) -> impl Iterator<Item = (&'g VirtualHostKey, &'g Arc<VirtualHost>)> + use<'g> {
+        let [own, fixed] = self.hosts_by_configuration.map(|index| graph.members(index, configuration));
+        own.into_iter().chain(fixed)
+    }
+
+    /// The endpoint sets of all backends, used or not, in no order.
+    pub fn endpoints<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = (&'g EndpointSetName, &'g Arc<Endpoints>)> + use<'g> {
+        all(graph, self.endpoint_sets)
+    }
+
+    /// One endpoint set.
+    pub fn endpoint_set<'g>(&self, graph: &'g Graph, name: &EndpointSetName) -> Option<&'g Arc<Endpoints>> {
+        self.endpoint_sets.iter().find_map(|table| graph.get(*table, name))
+    }
+
+    /// Endpoint sets that the last tick changed, in no order, each once.
+    pub fn endpoint_changes<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = Change<'g, EndpointSetName, Arc<Endpoints>>> + use<'g> {
+        changes(graph, self.endpoint_sets)
+    }
+
+    /// Everything that is wrong with objects, in no order.
+    pub fn problems<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = (&'g ProblemKey, &'g Arc<Problem>)> + use<'g> {
+        all(graph, self.findings)
+    }
+
+    /// Whether the last tick changed any of the problems.
+    #[must_use]
+    pub fn problems_changed(&self, graph: &Graph) -> bool {
+        self.findings.iter().any(|table| graph.changes(*table).next().is_some())
+    }
+}
+
+fn all<'g, K: Key, V: Value, const N: usize>(
+    graph: &'g Graph,
+    tables: [Table<K, V>; N],
+) -> impl Iterator<Item = (&'g K, &'g V)> + use<'g, K, V, N> {
+    tables.into_iter().flat_map(|table| graph.iter(table))
+}
+
+/// A row that moves from one table to another is one change: the departure is told together with the arrival.
+fn changes<'g, K: Key, V: Value, const N: usize>(
+    graph: &'g Graph,
+    tables: [Table<K, V>; N],
+) -> impl Iterator<Item = Change<'g, K, V>> + use<'g, K, V, N> {
+    let all = move || tables.into_iter().flat_map(move |table| graph.changes(table));
+    let departures = all().filter(|change| change.new.is_none());
+    let mut gone: BTreeMap<&K, Change<'g, K, V>> = departures.map(|change| (change.key, change)).collect();
+    let mut here: Vec<Change<'g, K, V>> = all().filter(|change| change.new.is_some()).collect();
+    for change in here.iter_mut().filter(|change| change.old.is_none()) {
+        change.old = gone.remove(change.key).and_then(|departure| departure.old);
+    }
+    here.retain(|change| change.old != change.new);
+    gone.into_values().chain(here)
+}
