@@ -69,7 +69,8 @@ impl Checker<'_> {
             }
             return;
         };
-        if *required && !present {
+        // Within a oneof the rules of a field are only about the field that is set.
+        if *required && !present && field.containing_oneof().is_none() {
             return self.violation("is required".to_owned());
         }
         // A scalar without presence is always there: an absent string is an empty one.

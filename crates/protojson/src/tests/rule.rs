@@ -52,6 +52,11 @@ fn what_must_be_set_is_named() {
 }
 
 #[test]
+fn a_required_member_of_a_oneof_may_stay_away() {
+    broken("envoy.type.matcher.v3.StringMatcher", &json!({"exact": "a"}), &[]);
+}
+
+#[test]
 fn items_keys_and_header_names_are_tested() {
     let host = |domains: Json| json!({"name": "h", "domains": domains});
     broken("envoy.config.route.v3.VirtualHost", &host(json!([])), &["domains: must have at least 1 items"]);
