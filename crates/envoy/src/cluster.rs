@@ -55,7 +55,7 @@ pub fn cluster(cluster: &Cluster) -> Encoded {
         EndpointSource::Discovered(_) => {
             needs.push(Need { type_url: type_url::LOAD_ASSIGNMENT, name: cluster.name.0.clone() });
             let kind = ClusterDiscoveryType::Type(DiscoveryType::Eds as i32);
-            Discovery { kind, eds: Some(eds()), assignment: None, start_without: false }
+            Discovery { kind, eds: Some(eds()), assignment: None, without_waiting: false }
         }
         EndpointSource::Dns(names) => dns(cluster, names),
     };
@@ -63,11 +63,13 @@ pub fn cluster(cluster: &Cluster) -> Encoded {
     Encoded::whole(type_url::CLUSTER, cluster.name.0.clone(), &message, sorted_needs(needs))
 }
 
-/// Whether a cluster may take long until it can serve, by nobody's fault but the world's: names to resolve, secrets to get.
-/// Such a cluster goes to a proxy alone and last, because one that warms holds back the acknowledgement of all others.
+/// Whether a cluster may take long until it can serve: it waits for secrets. Such a cluster goes to a proxy alone and last,
+/// because one that warms holds back the acknowledgement of all others.
+///
+/// A cluster of names does not warm at all: it is active at once (`wait_for_warm_on_init: false`, measured with Envoy 1.40)
+/// and answers 503 until its first name is resolved.
 pub fn may_warm_late(cluster: &Cluster) -> bool {
-    let by_name = matches!(cluster.endpoints, EndpointSource::Dns(_));
-    by_name || cluster.tls.iter().any(|tls| upstream_needs(tls).next().is_some())
+    cluster.tls.iter().any(|tls| upstream_needs(tls).next().is_some())
 }
 
 /// A cluster with its endpoints and secrets in the same bootstrap.
@@ -76,7 +78,7 @@ pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -
         EndpointSource::Discovered(_) => Discovery {
             kind: ClusterDiscoveryType::Type(DiscoveryType::Static as i32),
             eds: None,
-            start_without: false,
+            without_waiting: false,
             assignment: Some(endpoints.map_or_else(
                 || ClusterLoadAssignment { cluster_name: cluster.name.as_str().to_owned(), ..Default::default() },
                 |set| endpoints::message(cluster.name.as_str(), set),
@@ -92,8 +94,8 @@ struct Discovery {
     kind: ClusterDiscoveryType,
     eds: Option<EdsClusterConfig>,
     assignment: Option<ClusterLoadAssignment>,
-    /// A proxy starts without them.
-    start_without: bool,
+    /// Nobody waits for them: neither the start of a proxy nor the acknowledgement of clusters.
+    without_waiting: bool,
 }
 
 /// The name of the endpoints is that of the cluster: each cluster has its own, which is the witness that it is warm.
@@ -108,7 +110,7 @@ fn dns(cluster: &Cluster, names: &[DnsEndpoint]) -> Discovery {
         endpoints: names.iter().map(dns_endpoint).collect(),
         ..ClusterLoadAssignment::default()
     };
-    Discovery { kind: dns_cluster(), eds: None, assignment: Some(assignment), start_without: true }
+    Discovery { kind: dns_cluster(), eds: None, assignment: Some(assignment), without_waiting: true }
 }
 
 fn dns_endpoint(name: &DnsEndpoint) -> LocalityLbEndpoints {
@@ -139,7 +141,7 @@ fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> clu
             tcp_keepalive: Some(KEEPALIVE),
             ..cluster::UpstreamConnectionOptions::default()
         }),
-        wait_for_warm_on_init: discovery.start_without.then_some(false),
+        wait_for_warm_on_init: discovery.without_waiting.then_some(false),
         ..cluster::Cluster::default()
     }
 }

@@ -146,5 +146,5 @@ pub(crate) fn field_header(number: u32, length: usize) -> Bytes {
     let mut header = Vec::with_capacity(12);
     prost::encoding::encode_key(number, prost::encoding::WireType::LengthDelimited, &mut header);
     prost::encoding::encode_varint(length as u64, &mut header);
-    Bytes::from(header)
+    Bytes::from(header.into_boxed_slice())
 }

@@ -38,8 +38,9 @@ pub fn route_piece(piece: &RoutePiece) -> EncodedPiece {
     for route in &piece.routes {
         each(route, &mut clusters, |route| prost::encoding::message::encode(ROUTES_FIELD, &route, &mut bytes));
     }
-    let hash = xxh3_128(&bytes);
-    EncodedPiece { bytes: Bytes::from(bytes), hash, clusters: Arc::from(cluster_needs(clusters)) }
+    // exactly as long as they are: there are many, and they live long
+    let bytes = Bytes::from(bytes.into_boxed_slice());
+    EncodedPiece { hash: xxh3_128(&bytes), bytes, clusters: Arc::from(cluster_needs(clusters)) }
 }
 
 /// The same as messages, for configurations that are written whole.

@@ -290,6 +290,13 @@ fn clients_cannot_steer_the_proxy_by_headers() {
 }
 
 #[test]
+fn every_route_lets_websockets_through() {
+    let proxy = start(vec![route(prefix("/"), forward(vec![to("a", 1, Filters::default())]), Filters::default())]);
+    let answer = proxy.send("GET", "/", "connection: upgrade\r\nupgrade: websocket\r\n");
+    assert_eq!((answer.status, answer.header("upgrade").as_deref()), (101, Some("websocket")));
+}
+
+#[test]
 fn a_chain_that_closes_gives_no_answer() {
     let proxy = Proxy::start(Vec::new(), Application::Close);
     assert_eq!(proxy.get("/").status, 0);

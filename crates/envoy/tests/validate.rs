@@ -1,29 +1,41 @@
 //! The real Envoy reads what this crate writes, and takes it.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 #[path = "support/binary.rs"]
 mod binary;
 #[path = "support/sample.rs"]
 mod sample;
 
 use std::process::Command;
+use std::sync::Arc;
 
 use envoy::{AccessLog, BootstrapOptions, Options, StaticOptions};
+use ir::route::{Action, Filters, PathMatch, Respond, RouteMatch};
 use prost::Message;
+use proto::envoy::config::bootstrap::v3::Bootstrap;
 
-/// `envoy --mode validate` with this bootstrap; panics with Envoy's words if it refuses.
-fn check(bootstrap: &impl Message) {
+/// Envoy's words about a configuration; an error if it refuses it.
+fn validate(name: &str, configuration: &[u8]) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("bootstrap.pb");
-    std::fs::write(&file, bootstrap.encode_to_vec()).unwrap();
+    let file = folder.path().join(name);
+    std::fs::write(&file, configuration).unwrap();
     let output = Command::new(binary::envoy())
         .args(["--mode", "validate", "--log-level", "warning", "--config-path"])
         .arg(&file)
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "envoy refused the configuration:\n{words}");
-    let warned = words.lines().filter(|line| line.contains("deprecated")).collect::<Vec<_>>();
-    assert!(warned.is_empty(), "envoy calls something deprecated:\n{}", warned.join("\n"));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(words) } else { Err(words) }
+}
+
+/// Envoy takes the bootstrap, as bytes and as JSON, and calls nothing in it deprecated.
+fn check(bootstrap: &Bootstrap) {
+    let json = protojson::message_to_json(bootstrap).unwrap().to_string();
+    for (name, configuration) in [("b.pb", bootstrap.encode_to_vec()), ("b.json", json.into_bytes())] {
+        let words = validate(name, &configuration).unwrap_or_else(|words| panic!("{name} is refused:\n{words}"));
+        assert!(!words.contains("deprecated"), "{name}:\n{words}");
+    }
 }
 
 #[test]
@@ -61,4 +73,26 @@ fn envoy_accepts_the_bootstrap_over_unix_sockets_and_over_tcp() {
             max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
         }));
     }
+}
+
+#[test]
+fn expressions_may_be_as_large_as_the_limit_says_and_no_larger() {
+    // RE2 makes about one instruction of each repetition
+    let repeated = |times: u32| format!("/{}", "a{1000}".repeat(times as usize));
+    let with = |expression: String| {
+        let mut sample = sample::Sample::new();
+        let action = Action::Respond(Respond { status: 200, reason: "test".into() });
+        let filters = Filters::default();
+        let path = PathMatch::Regex(expression.into());
+        let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new() };
+        let route = Arc::new(ir::Route { name: "r".into(), matches, action, filters });
+        let host = &mut sample.separate_hosts[0];
+        host.pieces.push(Arc::new(ir::RoutePiece { routes: vec![route] }));
+        let options = StaticOptions { show_secrets: true, ..StaticOptions::default() };
+        validate("b.pb", &envoy::static_bootstrap(&sample.parts(), &options).encode_to_vec())
+    };
+    let fitting = envoy::REGEX_PROGRAM_SIZE_LIMIT / 1000;
+    with(repeated(fitting)).unwrap();
+    let refused = with(repeated(fitting + 1)).unwrap_err();
+    assert!(refused.contains("program size"), "{refused}");
 }

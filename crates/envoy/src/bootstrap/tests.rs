@@ -7,9 +7,10 @@ use ir::listener::{Application, FilterChain};
 use ir::route::Hosts;
 use ir::secret::{Hidden, SecretContent};
 use ir::{Cluster, EndpointSource, Listener, RouteConfiguration, Secret, VirtualHost};
+use prost::Message;
 use serde_json::Value;
 
-use super::{BootstrapOptions, Endpoint, StaticOptions, StaticParts, bootstrap_json, static_bootstrap_json};
+use super::{BootstrapOptions, Endpoint, StaticOptions, StaticParts, bootstrap, bootstrap_json, static_bootstrap_json};
 use crate::testing::expect;
 
 fn options() -> BootstrapOptions {
@@ -59,7 +60,7 @@ overloadManager:
       '@type': type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
       maxActiveDownstreamConnections: '100'
 layeredRuntime:
-  layers: [{name: chancery, staticLayer: {re2.max_program_size.error_level: 4096.0}}]
+  layers: [{name: chancery, staticLayer: {re2.max_program_size.error_level: 4096}}]
 deferredStatOptions: {enableDeferredCreationStats: true}
 ",
     );
@@ -84,6 +85,13 @@ fn zone_and_local_listener_come_with_their_options() {
     let routes = &listener["filterChains"][0]["filters"][0]["typedConfig"]["routeConfig"]["virtualHosts"][0]["routes"];
     expect(&routes[0]["match"], "{path: /ready}");
     expect(&routes[1]["match"], "{path: /stats/prometheus}");
+}
+
+#[test]
+fn a_bootstrap_keeps_the_rules_of_envoys_api() {
+    let local_listener = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 19001)));
+    let bytes = bootstrap(&BootstrapOptions { local_listener, ..options() }).encode_to_vec();
+    assert_eq!(protojson::check("envoy.config.bootstrap.v3.Bootstrap", &bytes), []);
 }
 
 fn show(show_secrets: bool) -> Value {

@@ -32,7 +32,7 @@ pub(super) fn routes(
     if count == 0 {
         return emit(respond_route(route, &Respond { status: 500, reason: "no destination has a weight".into() }));
     }
-    if count > 1 && !live().any(|destination| needs_own_route(&destination.filters)) {
+    if count > 1 && route.filters.redirect.is_none() && !live().any(|found| needs_own_route(&found.filters)) {
         return emit(weighted(route, forward));
     }
     let total: u64 = live().map(|destination| u64::from(destination.weight)).sum();
@@ -49,16 +49,23 @@ pub(super) fn routes(
     }
 }
 
+/// Nothing of a destination that redirects is asked for, its mirrors included.
 fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut Vec<ClusterName>) {
+    let redirects =
+        |destination: &Destination| destination.filters.redirect.is_some() || route.filters.redirect.is_some();
     let mirrors = |filters: &Filters, clusters: &mut Vec<ClusterName>| {
         clusters.extend(filters.mirrors.iter().filter(|mirror| mirror.share > 0).map(|mirror| mirror.cluster.clone()));
     };
-    mirrors(&route.filters, clusters);
-    for destination in forward.destinations.iter().filter(|destination| destination.weight > 0) {
+    let mut forwards = false;
+    for destination in forward.destinations.iter().filter(|found| found.weight > 0 && !redirects(found)) {
+        forwards = true;
         mirrors(&destination.filters, clusters);
-        if let (Backend::Cluster(cluster), None) = (&destination.backend, &destination.filters.redirect) {
+        if let Backend::Cluster(cluster) = &destination.backend {
             clusters.push(cluster.clone());
         }
+    }
+    if forwards {
+        mirrors(&route.filters, clusters);
     }
 }
 

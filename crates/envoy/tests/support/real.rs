@@ -1,5 +1,7 @@
 //! A real Envoy between a client and a backend that shows what reached it, all over Unix sockets in one folder.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -136,6 +138,13 @@ fn backend(path: &Path) {
 
 fn answer(stream: &UnixStream) {
     let Some(head) = read_head(&mut BufReader::new(stream)) else { return };
+    let upgraded = head.to_ascii_lowercase().contains("upgrade: websocket");
+    if upgraded {
+        let mut stream = stream;
+        let _ =
+            stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n");
+        return;
+    }
     let length = head.len();
     let mut stream = stream;
     let _ = write!(

@@ -1,5 +1,7 @@
 //! One fleet that uses every shape of `ir`, for the tests that ask a real Envoy.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;

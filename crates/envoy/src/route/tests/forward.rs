@@ -32,7 +32,7 @@ fn several_destinations_share_by_weight() {
 fn header_changes_of_a_destination_are_merged_into_its_weight() {
     let own = Filters { request_headers: sets("x", "own"), ..Filters::default() };
     let rule = Filters {
-        request_headers: HeaderChanges { add: vec![("x".into(), "rule".into())], ..sets("y", "rule") },
+        request_headers: HeaderChanges { add: vec![("x".into(), "rule".into())], ..sets("w", "rule") },
         ..Filters::default()
     };
     check_one(
@@ -44,12 +44,12 @@ route:
     - name: a
       weight: 1
       requestHeadersToAdd:
-      - {header: {key: y, value: rule}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
+      - {header: {key: w, value: rule}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
       - {header: {key: x, value: rule}}
     - name: b
       weight: 1
       requestHeadersToAdd:
-      - {header: {key: y, value: rule}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
+      - {header: {key: w, value: rule}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
       - {header: {key: x, value: own}, appendAction: OVERWRITE_IF_EXISTS_OR_ADD}
 ",
     );

@@ -87,11 +87,11 @@ fn cors() -> impl Strategy<Value = Cors> {
     )
 }
 
-fn filters(redirects: bool) -> impl Strategy<Value = Filters> {
+fn filters() -> impl Strategy<Value = Filters> {
     let rewrite = (prop::option::of(name()), prop::option::of(path_change()))
         .prop_map(|(host, path)| Box::new(Rewrite { host, path }));
     let mirror = (name(), 0u32..=1_000_000).prop_map(|(cluster, share)| Mirror { cluster: cluster.into(), share });
-    let redirect = prop::option::of(redirect().prop_map(Box::new)).prop_map(move |found| found.filter(|_| redirects));
+    let redirect = prop::option::weighted(0.3, redirect().prop_map(Box::new));
     (
         changes(),
         changes(),
@@ -115,7 +115,7 @@ fn destination() -> impl Strategy<Value = Destination> {
         4 => name().prop_map(|name| Backend::Cluster(name.into())),
         1 => text("[ -~]{1,20}").prop_map(Backend::Broken),
     ];
-    let own = prop_oneof![3 => Just(Filters::default()), 1 => filters(true)];
+    let own = prop_oneof![3 => Just(Filters::default()), 1 => filters()];
     (backend, 0u32..=1_000_000, own).prop_map(|(backend, weight, filters)| Destination { backend, weight, filters })
 }
 
@@ -133,7 +133,7 @@ fn route() -> impl Strategy<Value = Route> {
         1 => redirect().prop_map(Action::Redirect),
         1 => (200u16..=599, text("[ -~]*")).prop_map(|(status, reason)| Action::Respond(Respond { status, reason })),
     ];
-    (name(), matches(), action, filters(false)).prop_map(|(name, matches, action, filters)| Route {
+    (name(), matches(), action, filters()).prop_map(|(name, matches, action, filters)| Route {
         name,
         matches,
         action,
