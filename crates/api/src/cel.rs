@@ -13,7 +13,7 @@ mod value;
 use std::fmt;
 
 pub(crate) use self::value::Scope;
-use self::value::{Slots, Val};
+use self::value::{Slot, Slots};
 
 /// A rule, ready to run.
 #[derive(Debug)]
@@ -44,10 +44,7 @@ impl Program {
     /// A rule that cannot be answered for this value, for example because it reads a field that is not there. Kubernetes
     /// counts that as a failed rule.
     pub(crate) fn holds(&self, this: Scope<'_>) -> Result<bool, CelError> {
-        match eval::eval(&self.body, &mut Slots::new(this))? {
-            Val::Bool(answer) => Ok(answer),
-            _ => Err(CelError("the rule does not answer true or false".to_owned())),
-        }
+        eval::truth(&self.body, &mut Slots::new(this)).map_err(|failure| CelError(failure.0.to_owned()))
     }
 
     /// For a rule of the form `self.all(item, ..)`: the items that it does not hold for; none for any other rule.
@@ -58,7 +55,12 @@ impl Program {
         let [Expr::Var(0), body] = &**pair else { return None };
         let mut slots = Slots::new(this);
         let items = this.items().enumerate();
-        Some(items.filter(|(_, item)| !eval::holds_for(*item, body, &mut slots)).map(|(index, _)| index).collect())
+        Some(
+            items
+                .filter(|(_, item)| eval::holds_for(Slot::Place(*item), body, &mut slots) != Ok(true))
+                .map(|(index, _)| index)
+                .collect(),
+        )
     }
 }
 

@@ -21,7 +21,7 @@ use crate::tree::Tree;
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
     value_type: Type,
-    /// Fields by name, sorted.
+    /// Fields, in the order of [`by_length`].
     properties: Box<[Property]>,
     /// What every field that is not in `properties` must be like; none: there may be no others.
     values: Option<Box<Schema>>,
@@ -159,7 +159,7 @@ impl Schema {
 
     /// The field of a name.
     pub(crate) fn property(&self, name: &str) -> Option<&Property> {
-        let at = self.properties.binary_search_by(|property| (*property.name).cmp(name)).ok()?;
+        let at = self.properties.binary_search_by(|property| by_length(&property.name, name)).ok()?;
         self.properties.get(at)
     }
 
@@ -186,12 +186,17 @@ impl Schema {
                 Type::List => at.items.as_deref_mut()?,
                 _ => at,
             };
-            let index = at.properties.binary_search_by(|property| (*property.name).cmp(name)).ok()?;
+            let index = at.properties.binary_search_by(|property| by_length(&property.name, name)).ok()?;
             at = &mut at.properties.get_mut(index)?.schema;
         }
         at.items.as_deref_mut()?.unit = Some(unit);
         Some(())
     }
+}
+
+/// The order of fields: comparing lengths settles most look-ups without touching the names.
+fn by_length(one: &str, two: &str) -> std::cmp::Ordering {
+    one.len().cmp(&two.len()).then_with(|| one.cmp(two))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::eval::eval;
-use super::value::{Slots, Val};
+use super::eval::{eval, size_of_place};
+use super::value::{Failure, Slots, Val};
 use super::{CelError, Expr};
 
 /// A function; of a method the first argument is the receiver.
@@ -59,7 +59,12 @@ impl Function {
     }
 }
 
-pub(super) fn call<'a>(function: Function, arguments: &'a [Expr], slots: &mut Slots<'a>) -> Result<Val<'a>, CelError> {
+pub(super) fn call<'a>(function: Function, arguments: &'a [Expr], slots: &mut Slots<'a>) -> Result<Val<'a>, Failure> {
+    if let (Function::Size, [of]) = (function, arguments)
+        && let Some(size) = size_of_place(of, slots)
+    {
+        return size.map(Val::Int);
+    }
     let mut values = [Val::Null, Val::Null];
     for (slot, argument) in values.iter_mut().zip(arguments) {
         *slot = eval(argument, slots)?;
@@ -74,26 +79,26 @@ pub(super) fn call<'a>(function: Function, arguments: &'a [Expr], slots: &mut Sl
         }
         (Function::LowerAscii, [Val::String(text), _]) => Val::String(Cow::Owned(text.to_ascii_lowercase())),
         (Function::Duration, [Val::String(text), _]) => {
-            let duration = crate::duration::parse(&text).ok_or_else(|| CelError(format!("{text:?} is no duration")))?;
+            let duration = crate::duration::parse(&text).ok_or(Failure("the text is no duration"))?;
             Val::Duration(duration.as_nanos())
         }
         (Function::IsIp, [Val::String(text), _]) => Val::Bool(text.parse::<IpAddr>().is_ok()),
         (Function::Format(format), _) => Val::Format(format),
         (Function::Validate, [Val::Format(format), Val::String(text)]) => Val::Objection(!format.holds(&text)),
         (Function::HasValue, [Val::Objection(objection), _]) => Val::Bool(objection),
-        (function, _) => return Err(CelError(format!("{function:?} does not take these arguments"))),
+        _ => return Err(Failure("a function does not take such values")),
     })
 }
 
 /// Characters of a string, items of a list, entries of a map.
-fn size(value: &Val<'_>) -> Result<i64, CelError> {
+fn size(value: &Val<'_>) -> Result<i64, Failure> {
     let size = match value {
         Val::String(text) => text.chars().count(),
         Val::List(items) => items.len(),
         Val::Part(part) => part.cursor.len() as usize,
-        _ => return Err(CelError("this value has no size".to_owned())),
+        _ => return Err(Failure("this value has no size")),
     };
-    i64::try_from(size).map_err(|_| CelError("the size is too large".to_owned()))
+    i64::try_from(size).map_err(|_| Failure("the size is too large"))
 }
 
 impl Format {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::CelError;
 use crate::schema::Schema;
 use crate::tree::{Cursor, Value};
 
@@ -13,6 +12,10 @@ pub(crate) struct Scope<'a> {
     pub(crate) cursor: Cursor<'a, 'a>,
     pub(crate) schema: &'a Schema,
 }
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failure(pub(super) &'static str);
 
 /// A value while a rule runs.
 #[derive(Debug, Clone)]
@@ -35,12 +38,12 @@ pub(super) enum Val<'a> {
 
 impl<'a> Scope<'a> {
     /// As a value.
-    pub(super) fn val(self) -> Result<Val<'a>, CelError> {
+    pub(super) fn val(self) -> Result<Val<'a>, Failure> {
         Ok(match self.cursor.value() {
             Value::Null => Val::Null,
             Value::Bool(value) => Val::Bool(*value),
             Value::Int(value) => Val::Int(*value),
-            Value::Number(text) => return Err(CelError(format!("{text} is no integer"))),
+            Value::Number(_) => return Err(Failure("a number is no integer")),
             Value::String(text) => Val::String(Cow::Borrowed(text)),
             Value::List(_) | Value::Map(_) => Val::Part(self),
         })
@@ -68,10 +71,26 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// What a variable stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Slot<'a> {
+    Place(Scope<'a>),
+    Val(Val<'a>),
+}
+
+impl<'a> Slot<'a> {
+    pub(super) fn val(self) -> Result<Val<'a>, Failure> {
+        match self {
+            Self::Place(scope) => scope.val(),
+            Self::Val(value) => Ok(value),
+        }
+    }
+}
+
 /// The variables of a running rule.
 pub(super) struct Slots<'a> {
     this: Scope<'a>,
-    values: Vec<Val<'a>>,
+    values: Vec<Slot<'a>>,
 }
 
 impl<'a> Slots<'a> {
@@ -79,14 +98,25 @@ impl<'a> Slots<'a> {
         Self { this, values: Vec::new() }
     }
 
-    pub(super) fn get(&self, number: usize) -> Result<Val<'a>, CelError> {
+    pub(super) fn get(&self, number: usize) -> Result<Val<'a>, Failure> {
         match number.checked_sub(1) {
             None => self.this.val(),
-            Some(at) => self.values.get(at).cloned().ok_or_else(|| CelError("a variable has no value".to_owned())),
+            Some(at) => self.values.get(at).cloned().ok_or(Failure("a variable has no value"))?.val(),
         }
     }
 
-    pub(super) fn push(&mut self, value: Val<'a>) {
+    /// The part of the tree that a variable stands for, if it is one.
+    pub(super) fn place(&self, number: usize) -> Option<Scope<'a>> {
+        match number.checked_sub(1) {
+            None => Some(self.this),
+            Some(at) => match self.values.get(at) {
+                Some(Slot::Place(scope)) => Some(*scope),
+                _ => None,
+            },
+        }
+    }
+
+    pub(super) fn push(&mut self, value: Slot<'a>) {
         self.values.push(value);
     }
 

@@ -293,7 +293,9 @@ impl<'a> Checker<'a> {
             match rule.program.holds(scope) {
                 Ok(true) => {}
                 Ok(false) => fine = self.error(at, sentence(&rule.message)),
-                Err(error) => fine = self.error(at, format!("{} ({error})", sentence(&rule.message))),
+                Err(error) => {
+                    fine = self.error(at, format!("{} (the rule cannot be answered: {error})", sentence(&rule.message)))
+                }
             }
         }
         fine

@@ -4,7 +4,7 @@
 //! `boolean`, `number`, `int-or-string`, `any`, `timestamp`), with `!` behind it where the field is required; `[x]` for a
 //! list of `x`; `{fields: {..}}` for an object; and `later` for a field of the kind that this version does not act on.
 
-use super::{Format, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word};
+use super::{Format, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word, by_length};
 use crate::cel::Program;
 use crate::kind::Kind;
 use crate::tree::{Cursor, Node, Tree, Value};
@@ -226,5 +226,5 @@ fn subtree(at: Cursor<'_, 'static>) -> Tree<'static> {
 }
 
 fn sort(properties: &mut [Property]) {
-    properties.sort_by(|one, two| one.name.cmp(&two.name));
+    properties.sort_by(|one, two| by_length(&one.name, &two.name));
 }
