@@ -1,1 +1,24 @@
-//! (room in building)
+//! The xDS server: a delta ADS server that knows Envoy.
+//!
+//! Resources are opaque: bytes with a name, a version and the names of what they need. The rules that the code cites as R1 to R17
+//! say what Envoy 1.40 does with what a server sends (measured); `order` holds the order of delivery as data.
+//!
+//! The protocol is sans-io: a [`fleet`] holds what a group of clients should have, a [`session`] what one of them has, and both are
+//! driven by messages, changes and the time, all of them arguments. [`server`] is the thin shell of sockets around them.
+
+mod empty;
+mod event;
+mod facts;
+mod fleet;
+mod needs;
+mod order;
+mod redact;
+mod resource;
+mod server;
+mod session;
+mod snapshot;
+mod wire;
+
+pub use event::{Event, Node};
+pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
+pub use server::{ListenError, Resolver, Server};

@@ -1,0 +1,82 @@
+//! What comes back from the clients of a fleet, told once for all of them.
+
+use std::sync::Arc;
+
+use crate::resource::{TypeUrl, Version};
+
+/// Who a client says it is. Nothing here is proven: it may narrow what a client sees and name it to people, nothing more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Node {
+    /// `node.id`.
+    pub id: Arc<str>,
+    /// `node.cluster`.
+    pub cluster: Arc<str>,
+    /// `node.user_agent_name`, for example `envoy`.
+    pub user_agent: Arc<str>,
+}
+
+/// One fact about a fleet. Later facts about the same thing replace earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client has opened a stream.
+    Connected {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// The client.
+        node: Arc<Node>,
+    },
+    /// A client has acknowledged a complete configuration, and the fleet had none that did. What [`Event::ClusterWarm`] has to say
+    /// about its clusters comes before this in the same batch or an earlier one.
+    Live {
+        /// The fleet.
+        fleet: Arc<str>,
+    },
+    /// A client's stream has ended. With none left, everything will be reported again for the next one that comes.
+    Gone {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// The client.
+        node: Arc<Node>,
+        /// How many clients are left.
+        connected: usize,
+    },
+    /// Every client that keeps up has this cluster ready for requests.
+    ClusterWarm {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// The cluster.
+        name: Arc<str>,
+    },
+    /// Every client that keeps up uses this version (for a listener: it is active, with its route configurations). Not told of
+    /// clusters ([`Event::ClusterWarm`] is) and endpoint sets.
+    Accepted {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// Kind of resource.
+        type_url: TypeUrl,
+        /// Its name.
+        name: Arc<str>,
+        /// The version in use.
+        version: Version,
+    },
+    /// A client refuses this version; the fleet stays on the version before, or without the resource if it was new.
+    Refused {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// Kind of resource.
+        type_url: TypeUrl,
+        /// Its name.
+        name: Arc<str>,
+        /// The version that is refused.
+        version: Version,
+        /// The client's words, without anything that could be a secret (R12).
+        text: Arc<str>,
+    },
+    /// A new cluster did not become ready in time on a client that answers. It may still.
+    Stalled {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// The cluster.
+        name: Arc<str>,
+    },
+}

@@ -1,0 +1,172 @@
+//! From what single clients acknowledge to what is true for their fleet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::{Event, Node};
+use crate::resource::{Need, TypeUrl};
+use crate::snapshot::{Item, Snapshot};
+
+/// A client of a fleet, numbered in the order of their coming.
+pub(crate) type ClientId = u64;
+
+/// A version that not all counted clients have yet.
+struct Pending {
+    /// Number of the item.
+    seq: u64,
+    /// How many of the clients that were counted at that time have it not.
+    waiting: usize,
+}
+
+struct Client {
+    node: Arc<Node>,
+    /// The change since which this client is waited for; none while it has no complete configuration or does not keep up.
+    counted_since: Option<u64>,
+}
+
+/// The clients of a fleet and what they have in common.
+#[derive(Default)]
+pub(crate) struct Facts {
+    fleet: Arc<str>,
+    clients: BTreeMap<ClientId, Client>,
+    next: ClientId,
+    counted: usize,
+    live: bool,
+    pending: BTreeMap<Need, Pending>,
+    events: Vec<Event>,
+}
+
+impl Facts {
+    pub(crate) fn new(fleet: Arc<str>) -> Self {
+        Self { fleet, ..Self::default() }
+    }
+
+    /// A client came.
+    pub(crate) fn join(&mut self, node: Arc<Node>) -> ClientId {
+        self.next += 1;
+        self.events.push(Event::Connected { fleet: Arc::clone(&self.fleet), node: Arc::clone(&node) });
+        self.clients.insert(self.next, Client { node, counted_since: None });
+        self.next
+    }
+
+    /// A client went; `confirmed` tells the number of the item that it was last reported to use.
+    pub(crate) fn leave(&mut self, id: ClientId, snapshot: &mut Snapshot, confirmed: impl Fn(&Need) -> u64) {
+        self.uncount(id, snapshot, confirmed);
+        let Some(client) = self.clients.remove(&id) else { return };
+        let connected = self.clients.len();
+        self.events.push(Event::Gone { fleet: Arc::clone(&self.fleet), node: client.node, connected });
+        if connected == 0 {
+            self.live = false;
+            self.pending.clear();
+            snapshot.forget_reports();
+        }
+    }
+
+    /// How many clients there are.
+    pub(crate) fn connected(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// The client has everything and keeps up: from now on new versions wait for it too.
+    pub(crate) fn count(&mut self, id: ClientId, seq: u64) {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| client.counted_since.is_none()) else { return };
+        client.counted_since = Some(seq);
+        self.counted += 1;
+        if !self.live {
+            self.live = true;
+            self.events.push(Event::Live { fleet: Arc::clone(&self.fleet) });
+        }
+    }
+
+    /// Nothing waits for this client any more.
+    pub(crate) fn uncount(&mut self, id: ClientId, snapshot: &mut Snapshot, confirmed: impl Fn(&Need) -> u64) {
+        let Some(since) = self.clients.get_mut(&id).and_then(|client| client.counted_since.take()) else { return };
+        self.counted -= 1;
+        let mut done = Vec::new();
+        for (key, pending) in &mut self.pending {
+            if since < pending.seq && confirmed(key) < pending.seq {
+                pending.waiting = pending.waiting.saturating_sub(1);
+                if pending.waiting == 0 {
+                    done.push(key.clone());
+                }
+            }
+        }
+        for key in done {
+            self.pending.remove(&key);
+            let item = snapshot.target(&key.type_url, &key.name).cloned();
+            if let Some(item) = item.filter(|_| self.counted > 0) {
+                self.report(&item, snapshot);
+            }
+        }
+    }
+
+    /// A new version is published.
+    pub(crate) fn published(&mut self, key: &Need, target: Option<&Arc<Item>>) {
+        match target {
+            Some(item) if self.counted > 0 && key.type_url != TypeUrl::Endpoints => {
+                self.pending.insert(key.clone(), Pending { seq: item.seq, waiting: self.counted });
+            }
+            _ => {
+                self.pending.remove(key);
+            }
+        }
+    }
+
+    /// A client has this item in use; told once per client and item.
+    pub(crate) fn confirm(&mut self, id: ClientId, item: &Item, snapshot: &mut Snapshot) {
+        let kind = &item.resource.type_url;
+        if *kind == TypeUrl::Endpoints || item.seq == 0 {
+            return;
+        }
+        let key = Need::new(kind.clone(), Arc::clone(item.name()));
+        if let Some(pending) = self.pending.get_mut(&key) {
+            if pending.seq > item.seq {
+                return;
+            }
+            let since = self.clients.get(&id).and_then(|client| client.counted_since);
+            if since.is_some_and(|since| since < pending.seq) {
+                pending.waiting = pending.waiting.saturating_sub(1);
+            }
+            if pending.waiting > 0 {
+                return;
+            }
+            self.pending.remove(&key);
+        }
+        self.report(item, snapshot);
+    }
+
+    /// A client refuses this item.
+    pub(crate) fn refuse(&mut self, item: &Item, text: Arc<str>) {
+        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        self.pending.remove(&key);
+        let Need { type_url, name } = key;
+        self.events.push(Event::Refused {
+            fleet: Arc::clone(&self.fleet),
+            type_url,
+            name,
+            version: item.version(),
+            text,
+        });
+    }
+
+    /// A new cluster does not get ready.
+    pub(crate) fn stall(&mut self, name: &Arc<str>) {
+        self.events.push(Event::Stalled { fleet: Arc::clone(&self.fleet), name: Arc::clone(name) });
+    }
+
+    /// What happened since this was last called, in order.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn report(&mut self, item: &Item, snapshot: &mut Snapshot) {
+        if !snapshot.report(item) {
+            return;
+        }
+        let (fleet, name) = (Arc::clone(&self.fleet), Arc::clone(item.name()));
+        self.events.push(match &item.resource.type_url {
+            TypeUrl::Cluster => Event::ClusterWarm { fleet, name },
+            type_url => Event::Accepted { fleet, type_url: type_url.clone(), name, version: item.version() },
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! One fleet: its resources and what its clients have in common. Everything that belongs to one client is in its
+//! [`crate::session`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::{Event, Node};
+use crate::facts::{ClientId, Facts};
+use crate::redact;
+use crate::resource::{Change, Need};
+use crate::snapshot::{Item, Snapshot};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Fleet {
+    snapshot: Snapshot,
+    facts: Facts,
+    /// Something was published: before that nobody is answered, because "nothing" would be taken for an answer (invariant 11).
+    published: bool,
+    /// Listeners that were taken back because what they need did not come (R5), and those needs.
+    taken_back: BTreeMap<Need, Vec<Need>>,
+}
+
+impl Fleet {
+    /// A fleet without resources.
+    pub(crate) fn new(name: Arc<str>) -> Self {
+        Self { facts: Facts::new(name), ..Self::default() }
+    }
+
+    /// Takes changes over.
+    pub(crate) fn publish(&mut self, changes: Vec<Change>) {
+        let before = self.snapshot.seq();
+        self.published = true;
+        self.snapshot.apply(changes);
+        self.give_another_chance(before);
+        let (snapshot, facts) = (&self.snapshot, &mut self.facts);
+        let each = |key: &Need, facts: &mut Facts| {
+            facts.published(key, snapshot.target(&key.type_url, &key.name));
+        };
+        match snapshot.changes_since(before) {
+            Some(changes) => changes.for_each(|key| each(key, facts)),
+            // more changes than the log holds: as for a client, those that are pending are only fewer
+            None => tracing::debug!("more changes at once than the log holds"),
+        }
+    }
+
+    /// Whether there is anything to answer from.
+    pub(crate) fn is_published(&self) -> bool {
+        self.published
+    }
+
+    /// The resources.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The number of the latest change: if it moved, other clients have to look.
+    pub(crate) fn seq(&self) -> u64 {
+        self.snapshot.seq()
+    }
+
+    /// A client came.
+    pub(crate) fn join(&mut self, node: Arc<Node>) -> ClientId {
+        self.facts.join(node)
+    }
+
+    /// A client went; `confirmed` tells the number of the item that it was last reported to use.
+    pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
+        self.facts.leave(client, &mut self.snapshot, confirmed);
+    }
+
+    /// How many clients there are.
+    pub(crate) fn connected(&self) -> usize {
+        self.facts.connected()
+    }
+
+    /// The client has everything and keeps up.
+    pub(crate) fn count(&mut self, client: ClientId) {
+        self.facts.count(client, self.snapshot.seq());
+    }
+
+    /// The client does not keep up.
+    pub(crate) fn uncount(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
+        self.facts.uncount(client, &mut self.snapshot, confirmed);
+    }
+
+    /// A client has acknowledged the item: it can be gone back to.
+    pub(crate) fn accept(&mut self, item: &Arc<Item>) {
+        self.snapshot.accept(item);
+    }
+
+    /// A client has the item in use.
+    pub(crate) fn confirm(&mut self, client: ClientId, item: &Item) {
+        self.facts.confirm(client, item, &mut self.snapshot);
+    }
+
+    /// A client refuses the item in these words.
+    pub(crate) fn refuse(&mut self, item: &Arc<Item>, text: &str) {
+        let text = redact::refusal(&item.resource.type_url, text);
+        if self.is_current(item) && !self.is_refused(item) {
+            self.facts.refuse(item, text);
+        }
+        self.snapshot.refuse(item);
+    }
+
+    /// A client has a listener whose parts did not come in time.
+    pub(crate) fn take_back(&mut self, item: &Arc<Item>, waits_for: Vec<Need>) {
+        let Some(first) = waits_for.first() else { return };
+        let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
+        if self.is_current(item) && !self.is_refused(item) {
+            self.facts.refuse(item, text.into());
+            let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+            self.taken_back.insert(key, waits_for);
+        }
+        self.snapshot.refuse(item);
+    }
+
+    /// A new cluster does not get ready on a client that answers.
+    pub(crate) fn stall(&mut self, cluster: &Arc<str>) {
+        self.facts.stall(cluster);
+    }
+
+    /// What happened since this was last called.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        self.facts.take_events()
+    }
+
+    fn is_current(&self, item: &Item) -> bool {
+        self.snapshot.current(&item.resource.type_url, item.name()).is_some_and(|c| c.version() == item.version())
+    }
+
+    fn is_refused(&self, item: &Item) -> bool {
+        self.snapshot.is_refused(&Need::new(item.resource.type_url.clone(), Arc::clone(item.name())))
+    }
+
+    /// What a listener that was taken back waits for has changed: the listener is tried again.
+    fn give_another_chance(&mut self, since: u64) {
+        if self.taken_back.is_empty() {
+            return;
+        }
+        let changed: Vec<Need> = self.snapshot.changes_since(since).into_iter().flatten().cloned().collect();
+        let again: Vec<Need> = self
+            .taken_back
+            .iter()
+            .filter(|(listener, needs)| needs.iter().any(|need| changed.contains(need)) || changed.contains(listener))
+            .map(|(listener, _)| listener.clone())
+            .collect();
+        for listener in again {
+            self.taken_back.remove(&listener);
+            self.snapshot.forgive(&listener);
+        }
+    }
+}

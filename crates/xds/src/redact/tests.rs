@@ -1,0 +1,37 @@
+//! What is left of Envoy's words.
+
+use super::*;
+
+fn check(type_url: TypeUrl, text: &str, expect: &str) {
+    assert_eq!(&*refusal(&type_url, text), expect);
+}
+
+#[test]
+fn words_about_a_secret_are_replaced_by_ours() {
+    let text =
+        "Failed to load private key from <inline>, Cause: error:0b000074:X.509:OPENSSL_internal:KEY_VALUES_MISMATCH";
+    check(TypeUrl::Secret, text, "the private key does not belong to the certificate");
+    check(TypeUrl::Secret, "-----BEGIN PRIVATE KEY-----", WITHHELD);
+    check(TypeUrl::Secret, "something new with MIIEvQIBADANBg", WITHHELD);
+}
+
+#[test]
+fn a_repeated_message_is_cut_out_and_the_broken_rule_stays() {
+    let text = "Error adding/updating listener(s) bad: goo.gle/debugstr  name: \"bad\" secret: \"s3cret\" \
+                Proto constraint validation failed (X.StatPrefix: value length must be at least 1 characters)";
+    let expect = "Error adding/updating listener(s) bad: \
+                  Proto constraint validation failed (X.StatPrefix: value length must be at least 1 characters)";
+    check(TypeUrl::Listener, text, expect);
+}
+
+#[test]
+fn key_material_in_any_text_withholds_it() {
+    check(TypeUrl::Listener, "no such thing: tls { private_key { } }", WITHHELD);
+}
+
+#[test]
+fn control_characters_and_length_are_bounded() {
+    check(TypeUrl::Route, "missing ]: [\r\n\u{1b}", "missing ]: [");
+    check(TypeUrl::Route, " ", "refused without a reason");
+    assert_eq!(refusal(&TypeUrl::Route, &"é".repeat(5000)).chars().count(), LONGEST);
+}

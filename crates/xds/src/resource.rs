@@ -1,0 +1,189 @@
+//! What travels: resources, opaque but for their name, version and the names of what they need.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+#[cfg(test)]
+mod tests;
+
+/// A kind of resource. The declaration order is only that of maps; the order of delivery is in [`crate::order`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TypeUrl {
+    /// `envoy.config.cluster.v3.Cluster`, CDS.
+    Cluster,
+    /// `envoy.config.endpoint.v3.ClusterLoadAssignment`, EDS.
+    Endpoints,
+    /// `envoy.config.listener.v3.Listener`, LDS.
+    Listener,
+    /// `envoy.extensions.transport_sockets.tls.v3.Secret`, SDS.
+    Secret,
+    /// `envoy.config.route.v3.ScopedRouteConfiguration`, SRDS.
+    ScopedRoute,
+    /// `envoy.config.route.v3.RouteConfiguration`, RDS.
+    Route,
+    /// `envoy.config.route.v3.VirtualHost`, VHDS. The part of a name before its last `/` is the route configuration.
+    VirtualHost,
+    /// `envoy.service.runtime.v3.Runtime`, RTDS.
+    Runtime,
+    /// `envoy.config.core.v3.TypedExtensionConfig`, ECDS.
+    ExtensionConfig,
+    /// Any other type URL, in full.
+    Other(Arc<str>),
+}
+
+/// Each known kind with its type URL.
+const TYPE_URLS: [(TypeUrl, &str); 9] = [
+    (TypeUrl::Cluster, "type.googleapis.com/envoy.config.cluster.v3.Cluster"),
+    (TypeUrl::Endpoints, "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"),
+    (TypeUrl::Listener, "type.googleapis.com/envoy.config.listener.v3.Listener"),
+    (TypeUrl::Secret, "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"),
+    (TypeUrl::ScopedRoute, "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration"),
+    (TypeUrl::Route, "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"),
+    (TypeUrl::VirtualHost, "type.googleapis.com/envoy.config.route.v3.VirtualHost"),
+    (TypeUrl::Runtime, "type.googleapis.com/envoy.service.runtime.v3.Runtime"),
+    (TypeUrl::ExtensionConfig, "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"),
+];
+
+impl TypeUrl {
+    /// The type URL in full.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        if let Self::Other(url) = self {
+            return url;
+        }
+        TYPE_URLS.iter().find(|(kind, _)| kind == self).map_or("", |(_, url)| url)
+    }
+}
+
+impl From<&str> for TypeUrl {
+    fn from(url: &str) -> Self {
+        TYPE_URLS
+            .iter()
+            .find(|(_, known)| *known == url)
+            .map_or_else(|| Self::Other(url.into()), |(kind, _)| kind.clone())
+    }
+}
+
+impl fmt::Display for TypeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The hash of a resource's canonical bytes. On the wire it is 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u128);
+
+impl Version {
+    /// Of what a client is given in place of a resource that does not exist (rule R6): nothing has this version.
+    pub(crate) const STAND_IN: Self = Self(0);
+
+    /// The version of a text that a client sent; none if it is none of ours.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        digits.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+/// Another resource of the fleet, by kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Need {
+    /// Its kind.
+    pub type_url: TypeUrl,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl Need {
+    /// The resource `name` of the kind `type_url`.
+    pub fn new(type_url: TypeUrl, name: impl Into<Arc<str>>) -> Self {
+        Self { type_url, name: name.into() }
+    }
+}
+
+/// One resource of one fleet. Its message is never looked into.
+#[derive(Clone)]
+pub struct Resource {
+    /// Its kind.
+    pub type_url: TypeUrl,
+    /// Unique in the fleet and kind. It must be the name inside the message too: Envoy goes by that one.
+    pub name: Arc<str>,
+    /// The hash of its content; any value but 0.
+    pub version: Version,
+    /// The message (not the `Any` around it) in pieces that are shared and never copied.
+    pub body: Vec<Bytes>,
+    /// What must be there before this can serve: the clusters of a route, the route configurations and secrets of a listener,
+    /// the secrets of a cluster, its endpoint set if that has another name than the cluster. In slices, so that the pieces of a
+    /// large resource share theirs between its versions: what is equal by pointer is not compared again.
+    pub needs: Vec<Arc<[Need]>>,
+    /// A resource of the same kind that this one takes the place of: it goes away in the very response that brings this one
+    /// (a renamed listener on its address, a domain that moves to another virtual host).
+    pub replaces: Option<Arc<str>>,
+    /// A cluster that may not warm soon (DNS that Envoy waits for, active health checks): it is sent alone, after the others,
+    /// and only the acknowledgement of the cluster itself proves it warm.
+    pub apart: bool,
+}
+
+impl Resource {
+    /// All its needs in order.
+    pub fn needs(&self) -> impl Iterator<Item = &Need> {
+        self.needs.iter().flat_map(|slice| slice.iter())
+    }
+
+    /// Length of the message in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
+    }
+}
+
+/// Bodies can hold private keys: only the size is shown.
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Resource({:?} {} {:?}, {} bytes)", self.type_url, self.name, self.version, self.size())
+    }
+}
+
+/// One change of a fleet's resources.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// The resource is new or has new content.
+    Put(Arc<Resource>),
+    /// There is no such resource any more.
+    Remove {
+        /// Its kind.
+        type_url: TypeUrl,
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+/// What changed in one fleet, to be seen by its clients at once.
+#[derive(Clone, Debug)]
+pub struct FleetUpdate {
+    /// Whose configuration it is.
+    pub fleet: Arc<str>,
+    /// The changes; of several for one name the last counts. Empty: the fleet exists and has nothing new.
+    pub changes: Vec<Change>,
+}
+
+/// The route configuration that a virtual host of VHDS belongs to: its name up to the last `/`, as Envoy takes it.
+#[must_use]
+pub fn route_configuration_of(virtual_host: &str) -> Option<&str> {
+    virtual_host.rsplit_once('/').map(|(route_configuration, _)| route_configuration)
+}

@@ -1,0 +1,216 @@
+//! The shell: sockets, streams and threads around the state machines.
+//!
+//! One task per connection polls the connection and its streams; nothing is detached. A stream is a response body that is asked
+//! for bytes only when the client takes them: a slow client costs its own buffers, is told the latest state when it reads again,
+//! and holds up nobody.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::event::{Event, Node};
+use crate::fleet::Fleet;
+use crate::resource::FleetUpdate;
+
+mod accept;
+mod connection;
+mod grpc;
+mod outbox;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use outbox::Outbox;
+
+/// Finds the fleet of a client that says who it is.
+pub type Resolver = Arc<dyn Fn(&Node) -> Option<Arc<str>> + Send + Sync>;
+
+/// Whose streams come in at a listener.
+#[derive(Clone)]
+enum Source {
+    /// The socket is the identity.
+    Fleet(Arc<str>),
+    /// The client says who it is.
+    Node(Resolver),
+}
+
+/// Why no listener was opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The operating system refuses.
+    #[error("cannot listen on {place}: {source}; see that its directory exists and can be written")]
+    Bind {
+        /// Path or address.
+        place: String,
+        /// Its reason.
+        source: std::io::Error,
+    },
+    /// A live process listens there.
+    #[error("another process listens on {0}; end it or use another state directory")]
+    InUse(PathBuf),
+    /// Clients are told apart by what they say: that is for clients on this machine only.
+    #[error("{0} is not a loopback address; plain xDS over TCP is for this machine only")]
+    NotLoopback(SocketAddr),
+    /// The server has been stopped.
+    #[error("the xDS server is stopped")]
+    Stopped,
+}
+
+/// A fleet with what its streams wait on.
+struct Cell {
+    fleet: Mutex<Fleet>,
+    /// The number of the latest change.
+    seq: watch::Sender<u64>,
+}
+
+struct Shared {
+    fleets: Mutex<BTreeMap<Arc<str>, Arc<Cell>>>,
+    outbox: Outbox,
+    runtime: Handle,
+    tasks: Mutex<JoinSet<()>>,
+    sockets: Mutex<BTreeMap<PathBuf, watch::Sender<bool>>>,
+    stop: watch::Sender<bool>,
+    epoch: Instant,
+}
+
+/// The xDS server. Clones are the same server.
+#[derive(Clone)]
+pub struct Server(Arc<Shared>);
+
+impl Server {
+    /// Starts a server on a runtime. What its clients do comes through `events` in batches, in order; when that channel is full,
+    /// later facts about a thing take the place of earlier ones that were not taken yet.
+    #[must_use]
+    pub fn start(runtime: &Handle, events: mpsc::Sender<Vec<Event>>) -> Self {
+        let shared = Arc::new(Shared {
+            fleets: Mutex::default(),
+            outbox: Outbox::default(),
+            runtime: runtime.clone(),
+            tasks: Mutex::new(JoinSet::new()),
+            sockets: Mutex::default(),
+            stop: watch::Sender::new(false),
+            epoch: Instant::now(),
+        });
+        let (mail, mut stop) = (Arc::clone(&shared), shared.stop.subscribe());
+        locked(&shared.tasks).spawn_on(
+            async move {
+                tokio::select! {
+                    () = mail.outbox.deliver(&events) => {}
+                    () = told(&mut stop) => {}
+                }
+            },
+            runtime,
+        );
+        Self(shared)
+    }
+
+    /// Makes changes known: each fleet's at once, and its clients are woken. Does not wait for anybody and may be called from any
+    /// thread. An update without changes says that the fleet has nothing: before its first update a fleet's clients get no
+    /// answer at all.
+    pub fn publish(&self, updates: Vec<FleetUpdate>) {
+        for FleetUpdate { fleet, changes } in updates {
+            let cell = self.0.cell(&fleet);
+            self.0.with(&cell, |fleet| fleet.publish(changes));
+        }
+    }
+
+    /// Forgets a fleet that is no more. Its clients keep what they have.
+    pub fn forget(&self, fleet: &str) {
+        locked(&self.0.fleets).remove(fleet);
+    }
+
+    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet. A dead process's socket is taken over.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or a live process has it.
+    pub fn listen_unix(&self, path: &Path, fleet: Arc<str>) -> Result<(), ListenError> {
+        accept::unix(&self.0, path, Source::Fleet(fleet))
+    }
+
+    /// Ends a listener of [`Self::listen_unix`], its streams, and removes the socket.
+    pub fn close_unix(&self, path: &Path) {
+        if let Some(stop) = locked(&self.0.sockets).remove(path) {
+            stop.send_replace(true);
+        }
+    }
+
+    /// Listens on a loopback address; `fleet_of` says which fleet a client belongs to, none refuses it. Gives the address, with
+    /// the port that was chosen if it was 0.
+    ///
+    /// # Errors
+    /// The address cannot be had or is not a loopback address.
+    pub fn listen_tcp(&self, address: SocketAddr, fleet_of: Resolver) -> Result<SocketAddr, ListenError> {
+        accept::tcp(&self.0, address, Source::Node(fleet_of))
+    }
+
+    /// Ends all streams, with a grace of `within` for what is on its way, and removes the sockets.
+    pub async fn stop(&self, within: Duration) {
+        self.0.stop.send_replace(true);
+        locked(&self.0.sockets).clear();
+        let mut tasks = std::mem::take(&mut *locked(&self.0.tasks));
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(within, all).await.is_err() {
+            tracing::debug!("streams were cut off");
+        }
+    }
+}
+
+impl Shared {
+    /// The time for the state machines.
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// The fleet of this name, if need be one that nothing was published for yet.
+    fn cell(&self, fleet: &Arc<str>) -> Arc<Cell> {
+        let mut fleets = locked(&self.fleets);
+        let new = || {
+            let fleet = Mutex::new(Fleet::new(Arc::clone(fleet)));
+            Arc::new(Cell { fleet, seq: watch::Sender::new(0) })
+        };
+        Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new))
+    }
+
+    /// Does something with a fleet, wakes its streams if it changed and hands on what happened.
+    fn with<T>(&self, cell: &Cell, work: impl FnOnce(&mut Fleet) -> T) -> T {
+        let mut fleet = locked(&cell.fleet);
+        let before = (fleet.seq(), fleet.is_published());
+        let result = work(&mut fleet);
+        let seq = fleet.seq();
+        let changed = (seq, fleet.is_published()) != before;
+        self.outbox.put(fleet.take_events());
+        drop(fleet);
+        if changed {
+            cell.seq.send_replace(seq);
+        }
+        result
+    }
+
+    /// Forgets a fleet that only clients know of.
+    fn forget_if_unknown(&self, name: &str, cell: &Cell) {
+        let idle = |fleet: &Fleet| !fleet.is_published() && fleet.connected() == 0;
+        let mut fleets = locked(&self.fleets);
+        if idle(&locked(&cell.fleet)) {
+            fleets.remove(name);
+        }
+    }
+}
+
+/// Waits until told to stop, or until nobody is left who could tell.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        tracing::trace!("nobody is left who could tell");
+    }
+}
+
+/// The value, whoever panicked before: each critical section leaves it whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

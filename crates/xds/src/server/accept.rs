@@ -1,0 +1,134 @@
+//! Listening sockets, each with a task that owns its connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{ListenError, Shared, Source, connection, locked, told};
+
+/// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
+const MOST_CONNECTIONS: usize = 16_384;
+
+/// Pause after a failed accept (out of file descriptors): long enough not to spin, short beside a client's back-off of 0.1 s to 1 s.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A byte stream of either kind.
+pub(super) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// A listening socket of either kind.
+enum Listening {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listening {
+    async fn accept(&self) -> io::Result<Box<dyn Io>> {
+        match self {
+            Self::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
+pub(super) fn unix(shared: &Arc<Shared>, path: &Path, source: Source) -> Result<(), ListenError> {
+    let failed = |source| ListenError::Bind { place: path.display().to_string(), source };
+    clear_dead_socket(path)?;
+    let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let inside = shared.runtime.enter();
+    let listener = UnixListener::from_std(listener).map_err(failed)?;
+    drop(inside);
+    let stop = watch::Sender::new(false);
+    let stopped = stop.subscribe();
+    if let Some(old) = locked(&shared.sockets).insert(path.to_owned(), stop) {
+        old.send_replace(true);
+    }
+    spawn(shared, Listening::Unix(listener, path.to_owned()), source, stopped)
+}
+
+pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, source: Source) -> Result<SocketAddr, ListenError> {
+    if !address.ip().is_loopback() {
+        return Err(ListenError::NotLoopback(address));
+    }
+    let failed = |source| ListenError::Bind { place: address.to_string(), source };
+    let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let inside = shared.runtime.enter();
+    let listener = TcpListener::from_std(listener).map_err(failed)?;
+    drop(inside);
+    spawn(shared, Listening::Tcp(listener), source, shared.stop.subscribe())?;
+    Ok(bound)
+}
+
+/// Removes the socket of a process that is no more.
+fn clear_dead_socket(path: &Path) -> Result<(), ListenError> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(ListenError::InUse(path.to_owned()));
+    }
+    std::fs::remove_file(path).map_err(|source| ListenError::Bind { place: path.display().to_string(), source })
+}
+
+fn spawn(
+    shared: &Arc<Shared>,
+    socket: Listening,
+    source: Source,
+    stop: watch::Receiver<bool>,
+) -> Result<(), ListenError> {
+    if *shared.stop.borrow() {
+        return Err(ListenError::Stopped);
+    }
+    let mut tasks = locked(&shared.tasks);
+    while tasks.try_join_next().is_some() {}
+    tasks.spawn_on(accept_loop(Arc::clone(shared), socket, source, stop), &shared.runtime);
+    Ok(())
+}
+
+/// Accepts until told to stop, then waits for its connections, which are told too.
+async fn accept_loop(shared: Arc<Shared>, socket: Listening, source: Source, mut stop: watch::Receiver<bool>) {
+    let mut all = shared.stop.subscribe();
+    let ended = watch::Sender::new(false);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = told(&mut stop) => break,
+            () = told(&mut all) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = socket.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                Ok(io) => {
+                    connections.spawn(connection::serve(Arc::clone(&shared), io, source.clone(), ended.subscribe()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept an xDS connection");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+    if let Listening::Unix(listener, path) = socket {
+        drop(listener);
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::debug!(%error, "the xDS socket was removed by someone else");
+        }
+    }
+    ended.send_replace(true);
+    while connections.join_next().await.is_some() {}
+}

@@ -1,0 +1,143 @@
+//! One HTTP/2 connection: the connection and all its streams in one task.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::watch;
+
+use super::accept::Io;
+use super::stream::{Reply, Stream};
+use super::{Shared, Source, locked, told};
+use crate::server::grpc::Code;
+
+/// Streams of one connection at a time: one ADS stream, and one per kind of resource for clients that use them apart.
+const MOST_STREAMS: u32 = 32;
+
+/// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
+/// reading may cost.
+const SEND_BUFFER: usize = 48 << 10;
+
+/// Bytes that a client may send before they are taken: Envoy's first message is 61 KB, the names of 10,000 clusters are 310 KB.
+const WINDOW: u32 = 512 << 10;
+
+/// A connection on which nothing is heard is asked after this time, and dropped if it does not answer within [`PONG`].
+const PING: Duration = Duration::from_secs(30);
+
+/// See [`PING`].
+const PONG: Duration = Duration::from_secs(10);
+
+/// How long a connection that is told to end may take: an ADS stream ends at once, this is for its last bytes.
+const LAST_BYTES: Duration = Duration::from_secs(3);
+
+/// The one method of this service; others come beside it.
+const DELTA_ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Takes the futures that hyper would spawn, so that they are polled (and dropped) with their connection.
+#[derive(Clone, Default)]
+struct Streams(Arc<Mutex<Vec<Task>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, future: F) {
+        locked(&self.0).push(Box::pin(future));
+    }
+}
+
+/// Serves a connection until it ends or, after a last word, is told to.
+pub(super) async fn serve(shared: Arc<Shared>, io: Box<dyn Io>, source: Source, stop: watch::Receiver<bool>) {
+    let streams = Streams::default();
+    let mut builder = http2::Builder::new(streams.clone());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PONG)
+        .max_concurrent_streams(MOST_STREAMS)
+        .max_send_buf_size(SEND_BUFFER)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(2 * WINDOW);
+    let stopped = stop.clone();
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let reply = answer(&shared, &source, &stopped, request);
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
+    let mut running = FuturesUnordered::new();
+    let mut stop = stop;
+    let mut until_told = std::pin::pin!(told(&mut stop));
+    let ended = poll_fn(|cx| match poll_all(connection.as_mut(), &streams, &mut running, cx) {
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending => until_told.as_mut().poll(cx).map(|()| false),
+    });
+    if ended.await {
+        return;
+    }
+    connection.as_mut().graceful_shutdown();
+    let last = poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx));
+    if tokio::time::timeout(LAST_BYTES, last).await.is_err() {
+        tracing::debug!("a client did not take its last bytes");
+    }
+}
+
+/// Polls a connection and its streams; ready when the connection has ended.
+fn poll_all<C, E>(
+    mut connection: Pin<&mut C>,
+    new: &Streams,
+    running: &mut FuturesUnordered<Task>,
+    cx: &mut Context<'_>,
+) -> Poll<()>
+where
+    C: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    loop {
+        if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+            if let Err(error) = result {
+                tracing::debug!(%error, "an xDS connection has ended");
+            }
+            return Poll::Ready(());
+        }
+        let tasks = std::mem::take(&mut *locked(&new.0));
+        let none = tasks.is_empty();
+        running.extend(tasks);
+        while let Poll::Ready(Some(())) = running.poll_next_unpin(cx) {}
+        if none {
+            return Poll::Pending;
+        }
+    }
+}
+
+/// The answer to one request.
+fn answer(
+    shared: &Arc<Shared>,
+    source: &Source,
+    stop: &watch::Receiver<bool>,
+    request: http::Request<Incoming>,
+) -> http::Response<Reply> {
+    let is_grpc = request
+        .headers()
+        .get(http::header::CONTENT_TYPE)
+        .is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
+    let mut response = http::Response::new(Reply::Nothing);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
+    if !is_grpc {
+        *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    } else if request.uri().path() == DELTA_ADS {
+        let stream = Stream::new(Arc::clone(shared), source.clone(), request.into_body(), stop.clone());
+        *response.body_mut() = Reply::Stream(Box::new(stream));
+    } else {
+        response.headers_mut().extend(Code::Unimplemented.headers("no such method here"));
+    }
+    response
+}

@@ -1,0 +1,74 @@
+//! Facts on their way out: a slow reader gets the latest about each thing, so that what waits is bounded by what exists.
+
+use std::sync::{Arc, Mutex};
+
+use indexmap::IndexMap;
+use tokio::sync::{Notify, mpsc};
+
+use super::locked;
+use crate::event::Event;
+use crate::resource::TypeUrl;
+
+/// What a fact is about.
+#[derive(PartialEq, Eq, Hash)]
+enum About {
+    /// A resource of a fleet.
+    Resource(Arc<str>, TypeUrl, Arc<str>),
+    /// A client of a fleet, by its id.
+    Client(Arc<str>, Arc<str>),
+    /// A fleet.
+    Fleet(Arc<str>),
+}
+
+#[derive(Default)]
+pub(super) struct Outbox {
+    waiting: Mutex<IndexMap<About, Event>>,
+    news: Notify,
+}
+
+impl Outbox {
+    /// Adds facts.
+    pub(super) fn put(&self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut waiting = locked(&self.waiting);
+        for event in events {
+            let about = about(&event);
+            if !matches!(about, About::Resource(..)) {
+                // coming, going and being live are told in order
+                waiting.shift_remove(&about);
+            }
+            waiting.insert(about, event);
+        }
+        drop(waiting);
+        self.news.notify_one();
+    }
+
+    /// Sends facts on until nobody takes them any more.
+    pub(super) async fn deliver(&self, events: &mpsc::Sender<Vec<Event>>) {
+        loop {
+            self.news.notified().await;
+            let Ok(permit) = events.reserve().await else { return };
+            let batch: Vec<Event> = std::mem::take(&mut *locked(&self.waiting)).into_values().collect();
+            if !batch.is_empty() {
+                permit.send(batch);
+            }
+        }
+    }
+}
+
+fn about(event: &Event) -> About {
+    match event {
+        Event::Connected { fleet, node } | Event::Gone { fleet, node, .. } => {
+            About::Client(Arc::clone(fleet), Arc::clone(&node.id))
+        }
+        Event::Live { fleet } => About::Fleet(Arc::clone(fleet)),
+        Event::ClusterWarm { fleet, name } | Event::Stalled { fleet, name } => {
+            About::Resource(Arc::clone(fleet), TypeUrl::Cluster, Arc::clone(name))
+        }
+        Event::Accepted { fleet, type_url, name, .. } | Event::Refused { fleet, type_url, name, .. } => {
+            About::Resource(Arc::clone(fleet), type_url.clone(), Arc::clone(name))
+        }
+    }
+}

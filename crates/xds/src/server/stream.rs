@@ -1,0 +1,240 @@
+//! One delta ADS stream as a response body: it works only when the client takes bytes.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures::Stream as _;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use prost::Message;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_stream::wrappers::WatchStream;
+
+use super::grpc::{Broken, Code, Frames};
+use super::{Cell, Shared, Source};
+use crate::event::Node;
+use crate::session::Session;
+use crate::wire::{DeltaRequest, Response};
+
+/// Pieces from this size on go out as they are, shared; smaller ones are put together: below it a frame of its own costs more than
+/// copying (0.1 ns per byte).
+const SHARED_FROM: usize = 4 << 10;
+
+/// Size at which a buffer of small pieces is sent: HTTP/2's usual frame.
+const CHUNK: usize = 16 << 10;
+
+/// Messages taken in before the stream looks at what it can send: a burst of acknowledgements is one look, a flood still gets its turn.
+const BURST: usize = 64;
+
+/// The body of any answer.
+pub(super) enum Reply {
+    /// Only headers.
+    Nothing,
+    Stream(Box<Stream>),
+}
+
+/// The state machine of a stream once it is known whose it is.
+struct Open {
+    fleet: Arc<str>,
+    node: Arc<Node>,
+    cell: Arc<Cell>,
+    session: Session,
+    changes: WatchStream<u64>,
+}
+
+pub(super) struct Stream {
+    shared: Arc<Shared>,
+    source: Source,
+    requests: Frames<Incoming>,
+    open: Option<Open>,
+    timer: Option<Pin<Box<Sleep>>>,
+    stop: WatchStream<bool>,
+    responses: VecDeque<Response>,
+    segments: VecDeque<Bytes>,
+    end: Option<Broken>,
+    done: bool,
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Nothing => Poll::Ready(None),
+            Self::Stream(stream) => stream.poll_frame(cx).map(|frame| frame.map(Ok)),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+}
+
+impl Stream {
+    pub(super) fn new(shared: Arc<Shared>, source: Source, body: Incoming, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            shared,
+            source,
+            requests: Frames::new(body),
+            open: None,
+            timer: None,
+            stop: WatchStream::new(stop),
+            responses: VecDeque::new(),
+            segments: VecDeque::new(),
+            end: None,
+            done: false,
+        }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        loop {
+            if let Some(chunk) = self.next_chunk() {
+                return Poll::Ready(Some(Frame::data(chunk)));
+            }
+            if self.done {
+                return Poll::Ready(None);
+            }
+            if let Some(Broken(code, message)) = self.end.take() {
+                self.done = true;
+                return Poll::Ready(Some(Frame::trailers(code.headers(message))));
+            }
+            let said = self.poll_requests(cx);
+            let changed = self.poll_changes(cx);
+            let due = self.poll_timer(cx);
+            self.poll_stop(cx);
+            if said || changed || due {
+                self.advance();
+            } else if self.end.is_none() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes in what the client has said; true if there was anything.
+    fn poll_requests(&mut self, cx: &mut Context<'_>) -> bool {
+        for taken in 0..BURST {
+            match self.requests.poll_next(cx) {
+                Poll::Pending => return taken > 0,
+                Poll::Ready(Some(Ok(message))) => {
+                    if let Err(broken) = self.receive(message) {
+                        self.end = Some(broken);
+                        return false;
+                    }
+                }
+                Poll::Ready(Some(Err(broken))) => {
+                    self.end = Some(broken);
+                    return false;
+                }
+                Poll::Ready(None) => {
+                    self.end = Some(Broken(Code::Ok, ""));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn receive(&mut self, message: Bytes) -> Result<(), Broken> {
+        let unreadable = |_| Broken(Code::InvalidArgument, "not a DeltaDiscoveryRequest");
+        let request = DeltaRequest::decode(message).map_err(unreadable)?;
+        if self.open.is_none() {
+            self.open = Some(self.identify(request.node())?);
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if request.has_node() && request.node() != *open.node {
+            return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
+        }
+        let (session, now) = (&mut open.session, self.shared.now());
+        let received = self.shared.with(&open.cell, |fleet| session.receive(fleet, request.into(), now));
+        received.map_err(|violation| {
+            tracing::warn!(fleet = %open.fleet, %violation, "an xDS stream is ended");
+            Broken(Code::ResourceExhausted, "more than a stream may hold")
+        })
+    }
+
+    /// Whose stream this is.
+    fn identify(&self, node: Node) -> Result<Open, Broken> {
+        let fleet = match &self.source {
+            Source::Fleet(fleet) => Arc::clone(fleet),
+            Source::Node(fleet_of) => {
+                fleet_of(&node).ok_or(Broken(Code::PermissionDenied, "no configuration for this node"))?
+            }
+        };
+        let node = Arc::new(node);
+        let cell = self.shared.cell(&fleet);
+        let changes = WatchStream::from_changes(cell.seq.subscribe());
+        let session = self.shared.with(&cell, |fleet| Session::new(fleet, Arc::clone(&node)));
+        Ok(Open { fleet, node, cell, session, changes })
+    }
+
+    fn poll_changes(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let mut changed = false;
+        while let Poll::Ready(Some(_)) = Pin::new(&mut open.changes).poll_next(cx) {
+            changed = true;
+        }
+        changed
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let due = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        if due {
+            self.timer = None;
+        }
+        due
+    }
+
+    fn poll_stop(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(stop) = Pin::new(&mut self.stop).poll_next(cx) {
+            if stop.unwrap_or(true) {
+                self.end.get_or_insert(Broken(Code::Unavailable, "the server is stopping"));
+                return;
+            }
+        }
+    }
+
+    /// Collects what the client can be told now.
+    fn advance(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let (session, now) = (&mut open.session, self.shared.now());
+        self.responses.extend(self.shared.with(&open.cell, |fleet| session.advance(fleet, now)));
+        let deadline = session.next_deadline(now);
+        self.timer = deadline.map(|at| Box::pin(sleep_until(Instant::from_std(self.shared.epoch + at))));
+    }
+
+    /// The next bytes: a large piece as it is, or several small ones in one.
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        while chunk.len() < CHUNK {
+            if self.segments.is_empty() {
+                let Some(response) = self.responses.pop_front() else { break };
+                response.segments(&mut self.segments);
+            }
+            let large = self.segments.front().is_some_and(|segment| segment.len() >= SHARED_FROM);
+            if large && !chunk.is_empty() {
+                break;
+            }
+            let Some(segment) = self.segments.pop_front() else { break };
+            if large {
+                return Some(segment);
+            }
+            chunk.extend_from_slice(&segment);
+        }
+        if chunk.is_empty() { None } else { Some(chunk.freeze()) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(Open { fleet: name, cell, session, .. }) = self.open.take() {
+            self.shared.with(&cell, |fleet| session.leave(fleet));
+            self.shared.forget_if_unknown(&name, &cell);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One client's stream: what it asked for, what it has, and what it is to be told next. Driven by messages and the time, sans-io.
+//!
+//! A session never queues history. Each change of the fleet only marks names; when something can be sent, [`Session::advance`]
+//! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::event::Node;
+use crate::facts::ClientId;
+use crate::fleet::Fleet;
+use crate::order::{Kind, STEPS, Step};
+use crate::resource::{Need, TypeUrl, Version};
+use crate::snapshot::Item;
+use crate::wire::{Request, Response};
+
+mod answer;
+mod channel;
+mod gate;
+mod put;
+mod remove;
+mod subscribe;
+mod time;
+mod warm;
+
+#[cfg(test)]
+mod tests;
+
+use channel::Channel;
+use gate::Wait;
+use warm::Cold;
+
+/// Why a stream is ended by us.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// More names than [`subscribe::MOST_NAMES`].
+    #[error("more than {0} names subscribed on one stream")]
+    TooManyNames(usize),
+    /// More kinds than [`subscribe::MOST_KINDS`].
+    #[error("more than {0} kinds of resources on one stream")]
+    TooManyKinds(usize),
+}
+
+/// A listener that was sent and is not known to be active yet (R4).
+struct Activation {
+    item: Arc<Item>,
+    acked: bool,
+}
+
+/// What undoes a refused CDS response (R11a): the last good clusters and the names of those that were new.
+struct Cure {
+    puts: Vec<Arc<Item>>,
+    removed: Vec<Arc<str>>,
+}
+
+/// See the module.
+pub(crate) struct Session {
+    client: ClientId,
+    /// The change of the fleet up to which names are marked.
+    cursor: u64,
+    nonce: u64,
+    groups: u64,
+    channels: BTreeMap<TypeUrl, Channel>,
+    /// Clusters that are not ready for requests on this client.
+    cold: BTreeMap<Arc<str>, Cold>,
+    /// Clusters by the endpoint set that they use, where that has another name.
+    sharers: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Clusters on their way of which only the CDS acknowledgement proves anything (R3).
+    without_witness: BTreeSet<Arc<str>>,
+    waits: BTreeMap<Need, Wait>,
+    activations: BTreeMap<Arc<str>, Activation>,
+    cures: Vec<Cure>,
+    /// The version of each name that this client refused last.
+    refused: BTreeMap<Need, Version>,
+    /// The client had a configuration before this stream.
+    resumed: bool,
+    /// The client has acknowledged a complete configuration.
+    complete: bool,
+    /// The client is waited for by its fleet.
+    counted: bool,
+}
+
+impl Session {
+    /// A client's stream begins.
+    pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>) -> Self {
+        Self {
+            client: fleet.join(node),
+            cursor: fleet.seq(),
+            nonce: 0,
+            groups: 0,
+            channels: BTreeMap::new(),
+            cold: BTreeMap::new(),
+            sharers: BTreeMap::new(),
+            without_witness: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            activations: BTreeMap::new(),
+            cures: Vec::new(),
+            refused: BTreeMap::new(),
+            resumed: false,
+            complete: false,
+            counted: false,
+        }
+    }
+
+    /// Takes a message of the client in. What is to be said about it comes from [`Self::advance`].
+    ///
+    /// # Errors
+    /// The client asks for more than a stream may hold: the stream is to be ended.
+    pub(crate) fn receive(&mut self, fleet: &mut Fleet, request: Request, now: Duration) -> Result<(), Violation> {
+        let type_url = TypeUrl::from(request.type_url.as_str());
+        self.subscribe(fleet, &type_url, &request)?;
+        if let Ok(nonce) = request.nonce.parse() {
+            self.answer(fleet, &type_url, nonce, request.error.as_deref(), now);
+        }
+        Ok(())
+    }
+
+    /// Everything that the client can be told now, in order.
+    pub(crate) fn advance(&mut self, fleet: &mut Fleet, now: Duration) -> Vec<Response> {
+        let mut out = Vec::new();
+        if !fleet.is_published() {
+            return out;
+        }
+        self.absorb(fleet, now);
+        self.pass_time(fleet, now);
+        self.activate_listeners(fleet);
+        self.absorb(fleet, now);
+        let mut turn = Turn { fleet, now, out: &mut out };
+        for step in STEPS {
+            match step {
+                Step::Clusters => self.put_clusters(&mut turn),
+                Step::Put(kind) => self.each_of(kind).iter().for_each(|type_url| self.put(&mut turn, type_url)),
+                Step::VirtualHosts => self.put_virtual_hosts(&mut turn),
+                Step::Remove(kind) => self.each_of(kind).iter().for_each(|type_url| self.remove(&mut turn, type_url)),
+            }
+        }
+        self.judge_client(fleet, now);
+        out
+    }
+
+    /// The stream has ended.
+    pub(crate) fn leave(self, fleet: &mut Fleet) {
+        fleet.leave(self.client, |key| self.confirmed(key));
+    }
+
+    /// The number of the item that the client was last reported to use under a name; 0 if none.
+    fn confirmed(&self, key: &Need) -> u64 {
+        let known = self.channels.get(&key.type_url).and_then(|channel| channel.known.get(&key.name));
+        known.map_or(0, |known| known.confirmed)
+    }
+
+    fn channel(&mut self, type_url: &TypeUrl) -> &mut Channel {
+        self.channels.entry(type_url.clone()).or_default()
+    }
+
+    /// Whether this holds for the kind's channel; false if there is none.
+    fn is(&self, type_url: &TypeUrl, test: impl Fn(&Channel) -> bool) -> bool {
+        self.channels.get(type_url).is_some_and(test)
+    }
+
+    /// The kinds of this class that the stream knows.
+    fn each_of(&self, kind: Kind) -> Vec<TypeUrl> {
+        self.channels.keys().filter(|type_url| Kind::of(type_url) == kind).cloned().collect()
+    }
+}
+
+/// What the steps of one [`Session::advance`] work with.
+struct Turn<'a> {
+    fleet: &'a mut Fleet,
+    now: Duration,
+    out: &'a mut Vec<Response>,
+}

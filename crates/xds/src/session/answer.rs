@@ -1,0 +1,186 @@
+//! What a client's answers mean: acknowledgements, and refusals, which are isolated (R11, R11a).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::channel::Flight;
+use super::{Cure, Session};
+use crate::fleet::Fleet;
+use crate::resource::{Need, TypeUrl};
+use crate::snapshot::Item;
+
+impl Session {
+    /// Takes in the answer to response `nonce`. Unknown nonces mean nothing.
+    pub(super) fn answer(
+        &mut self,
+        fleet: &mut Fleet,
+        type_url: &TypeUrl,
+        nonce: u64,
+        error: Option<&str>,
+        now: Duration,
+    ) {
+        let Some(flight) = self.channels.get_mut(type_url).and_then(|c| c.answered(nonce, error.is_some())) else {
+            return;
+        };
+        match error {
+            None => self.acked(fleet, type_url, &flight),
+            Some(text) => self.nacked(fleet, type_url, &flight, text, now),
+        }
+    }
+
+    fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight) {
+        self.channel(type_url).land(flight, true);
+        for item in &flight.puts {
+            match type_url {
+                TypeUrl::Cluster => {
+                    self.without_witness.remove(item.name());
+                    self.cold.remove(item.name());
+                    fleet.accept(item);
+                    self.confirm(fleet, type_url, item.name());
+                }
+                TypeUrl::Listener => {
+                    if let Some(activation) = self.activations.get_mut(item.name()) {
+                        activation.acked |= activation.item.version() == item.version();
+                    }
+                }
+                _ => {
+                    fleet.accept(item);
+                    self.confirm(fleet, type_url, item.name());
+                }
+            }
+            if *type_url == TypeUrl::Endpoints {
+                self.endpoints_acked(fleet, item.name(), flight.last);
+            }
+        }
+        if *type_url == TypeUrl::Secret {
+            self.secret_acked(fleet);
+        }
+    }
+
+    /// The client has in use what it was sent last under this name, if that is what it should have. Told once per publication.
+    pub(super) fn confirm(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &str) {
+        let Some(item) = fleet.snapshot().target(type_url, name).cloned() else { return };
+        let Some(known) = self.channel(type_url).known.get_mut(name) else { return };
+        if known.sent == Some(item.version()) && known.confirmed < item.seq {
+            known.confirmed = item.seq;
+            fleet.confirm(self.client, &item);
+        }
+    }
+
+    fn nacked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, text: &str, now: Duration) {
+        // what the client had before each, while that is still to be seen
+        let had: Vec<bool> =
+            flight.puts.iter().map(|item| self.is(type_url, |channel| channel.holds(item.name()))).collect();
+        self.channel(type_url).land(flight, false);
+        self.channel(type_url).dirty.extend(flight.removed.iter().cloned());
+        if *type_url == TypeUrl::Route {
+            flight.puts.iter().for_each(|item| self.hosts_are_lost(fleet, item.name()));
+        }
+        match flight.puts.as_slice() {
+            [] => {}
+            [item] => self.refuse(fleet, item, text),
+            items => {
+                let mut groups = self.groups;
+                self.channel(type_url).suspect(items, &mut groups);
+                self.groups = groups;
+            }
+        }
+        if *type_url == TypeUrl::Cluster {
+            self.cure(fleet, flight, &had, now);
+        }
+    }
+
+    /// This resource alone was refused.
+    fn refuse(&mut self, fleet: &mut Fleet, item: &Arc<Item>, text: &str) {
+        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        if key.type_url == TypeUrl::Listener {
+            self.activations.remove(&key.name);
+        }
+        let channel = self.channel(&key.type_url);
+        channel.suspects.remove(&key.name);
+        channel.dirty.insert(Arc::clone(&key.name));
+        self.refused.insert(key, item.version());
+        fleet.refuse(item, text);
+    }
+
+    /// R11a: whatever a refused CDS response held may be stuck among the warming clusters, and then no later one is ever answered.
+    /// Those that were active go back to the last good bytes; those that were new go away.
+    fn cure(&mut self, fleet: &Fleet, flight: &Flight, had: &[bool], now: Duration) {
+        let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
+        for (item, had) in flight.puts.iter().zip(had) {
+            let accepted = fleet.snapshot().accepted(&TypeUrl::Cluster, item.name());
+            let mended = accepted.filter(|accepted| accepted.version() != item.version());
+            match mended {
+                Some(accepted) if *had => cure.puts.push(Arc::clone(accepted)),
+                _ if *had => {}
+                _ => cure.removed.push(Arc::clone(item.name())),
+            }
+        }
+        for name in &cure.removed {
+            self.cold.remove(name);
+        }
+        if !cure.puts.is_empty() || !cure.removed.is_empty() {
+            self.cures.push(cure);
+        }
+        for item in &flight.puts {
+            self.note_cold(fleet, item.name(), now);
+        }
+    }
+
+    /// A route configuration that was refused may not have asked for the hosts that were sent behind it: Envoy acknowledges such
+    /// hosts and drops them.
+    fn hosts_are_lost(&mut self, fleet: &Fleet, route_configuration: &str) {
+        let hosts: Vec<Arc<str>> =
+            fleet.snapshot().hosts_of(route_configuration).map(|h| Arc::clone(h.name())).collect();
+        if let Some(channel) = self.channels.get_mut(&TypeUrl::VirtualHost) {
+            channel.force.extend(hosts.iter().cloned());
+            channel.dirty.extend(hosts);
+        }
+    }
+
+    /// R4: a listener is active when it is acknowledged and has its route configurations and secrets. One that will not get them
+    /// is taken back before Envoy puts it in the place of one that works (R5).
+    pub(super) fn activate_listeners(&mut self, fleet: &mut Fleet) {
+        let (mut active, mut lost) = (Vec::new(), Vec::new());
+        for (name, activation) in &self.activations {
+            let waits: Vec<Need> =
+                activation.item.resource.needs().filter(|need| !self.has_part(fleet, need)).cloned().collect();
+            if waits.is_empty() && activation.acked {
+                active.push(Arc::clone(name));
+            } else if activation.acked && waits.iter().any(|need| self.is_hopeless(fleet, need)) {
+                lost.push((Arc::clone(name), waits));
+            }
+        }
+        for name in active {
+            if let Some(activation) = self.activations.remove(&name) {
+                fleet.accept(&activation.item);
+                self.confirm(fleet, &TypeUrl::Listener, &name);
+            }
+        }
+        for (name, waits) in lost {
+            if let Some(activation) = self.activations.remove(&name) {
+                fleet.take_back(&activation.item, waits);
+            }
+        }
+    }
+
+    /// Whether the client has what a listener waits for.
+    fn has_part(&self, fleet: &Fleet, need: &Need) -> bool {
+        let holds = || self.is(&need.type_url, |channel| channel.holds(&need.name));
+        match need.type_url {
+            TypeUrl::Secret | TypeUrl::ExtensionConfig => holds(),
+            TypeUrl::Route => {
+                let mut hosts = fleet.snapshot().hosts_of(&need.name).peekable();
+                let held = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |channel| channel.holds(host.name()));
+                holds() && (hosts.peek().is_none() || hosts.any(held))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether nothing is left that could be sent under this name.
+    fn is_hopeless(&self, fleet: &Fleet, need: &Need) -> bool {
+        let target = fleet.snapshot().target(&need.type_url, &need.name);
+        target.is_none_or(|item| self.refused.get(need) == Some(&item.version()))
+    }
+}

@@ -1,0 +1,214 @@
+//! What one client has said and been told about one kind of resource. Mechanics only: which resource goes when is decided by the
+//! session.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::resource::Version;
+use crate::snapshot::Item;
+
+/// Responses of one kind that are told apart while they are not acknowledged. CDS acknowledgements can be withheld for minutes
+/// (R2); beyond this number the oldest two are kept as one, so that a client's unanswered responses cost at most this many
+/// entries and each resource at most once.
+const FLIGHTS: usize = 32;
+
+/// The groups that a refused response is split into. A response costs Envoy about 1 ms, so up to 64 resources go one by one at
+/// once, and the guilty one of 10,000 is found in three rounds of at most 64 responses.
+const SPLIT: usize = 64;
+
+/// What a client has under one name.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Known {
+    /// The version that it has acknowledged last.
+    pub(super) acked: Option<Version>,
+    /// The version that it was sent last; none after a removal.
+    pub(super) sent: Option<Version>,
+    /// The response that is to be answered before the next one for this name; 0 if none.
+    pub(super) flying: u64,
+    /// The number of the item that was last reported to be in use.
+    pub(super) confirmed: u64,
+}
+
+/// A response, or several, not acknowledged yet.
+pub(super) struct Flight {
+    /// Nonces of the first and the last response in it.
+    first: u64,
+    pub(super) last: u64,
+    /// When the last was sent.
+    pub(super) at: Duration,
+    /// Nothing waits for it any more.
+    pub(super) overdue: bool,
+    pub(super) puts: Vec<Arc<Item>>,
+    pub(super) removed: Vec<Arc<str>>,
+}
+
+impl Flight {
+    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.puts.iter().map(|item| item.name()).chain(&self.removed)
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Channel {
+    /// The client has asked for this kind by itself.
+    pub(super) opened: bool,
+    /// Everything is to be compared with the fleet.
+    pub(super) compare: bool,
+    /// The first request is to be answered even if there is nothing (R6).
+    pub(super) owes_first: bool,
+    pub(super) wildcard: bool,
+    pub(super) names: HashSet<Arc<str>>,
+    pub(super) known: HashMap<Arc<str>, Known>,
+    /// Names whose resource may differ from what the client has.
+    pub(super) dirty: BTreeSet<Arc<str>>,
+    /// Names that are to be sent even if nothing changed (R9).
+    pub(super) force: BTreeSet<Arc<str>>,
+    /// Names out of refused responses, with the group that they are sent in (R11).
+    pub(super) suspects: BTreeMap<Arc<str>, u64>,
+    /// How many dirty names could not be sent the last time because they wait for something.
+    pub(super) waiting: usize,
+    /// How many dirty names could not be sent the last time because the fleet lacks what they need.
+    pub(super) blocked: usize,
+    pub(super) flights: VecDeque<Flight>,
+}
+
+impl Channel {
+    /// Whether the client has, or is about to have, something under this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.known.get(name).is_some_and(|known| known.sent.is_some())
+    }
+
+    /// Whether the client has acknowledged something under this name.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.known.get(name).is_some_and(|known| known.acked.is_some())
+    }
+
+    /// Whether the client has asked for this name.
+    pub(super) fn subscribed(&self, name: &str) -> bool {
+        self.wildcard || self.names.contains(name)
+    }
+
+    /// Nothing is to be done about this name.
+    pub(super) fn settle(&mut self, name: &str) {
+        self.dirty.remove(name);
+        self.force.remove(name);
+    }
+
+    /// The client has let go of this name.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.known.remove(name);
+        self.settle(name);
+    }
+
+    /// Notes a response that is being sent.
+    pub(super) fn sent(&mut self, nonce: u64, puts: &[Arc<Item>], removed: &[Arc<str>], at: Duration) {
+        for item in puts {
+            self.settle(item.name());
+            let known = self.known.entry(Arc::clone(item.name())).or_default();
+            (known.sent, known.flying) = (Some(item.version()), nonce);
+        }
+        for name in removed {
+            self.settle(name);
+            self.suspects.remove(name);
+            let known = self.known.entry(Arc::clone(name)).or_default();
+            (known.sent, known.flying) = (None, nonce);
+        }
+        if self.flights.len() >= FLIGHTS {
+            self.merge_oldest();
+        }
+        let (puts, removed) = (puts.to_vec(), removed.to_vec());
+        self.flights.push_back(Flight { first: nonce, last: nonce, at, overdue: false, puts, removed });
+    }
+
+    /// The flight that this answer is about: none if it is unknown, or not the last of several.
+    pub(super) fn answered(&mut self, nonce: u64, refused: bool) -> Option<Flight> {
+        let index = self.flights.iter().position(|flight| flight.first <= nonce && nonce <= flight.last)?;
+        let last = self.flights.get(index).is_some_and(|flight| flight.last == nonce);
+        if last || refused { self.flights.remove(index) } else { None }
+    }
+
+    /// Each name of an answered flight is free again; `acked` says whether the client has what was sent.
+    pub(super) fn land(&mut self, flight: &Flight, acked: bool) {
+        for item in &flight.puts {
+            let Some(known) = self.known.get_mut(&**item.name()) else { continue };
+            if acked {
+                known.acked = Some(item.version());
+            }
+            if known.flying <= flight.last {
+                known.flying = 0;
+                if !acked {
+                    known.sent = known.acked;
+                }
+            }
+            if acked {
+                self.suspects.remove(item.name());
+            }
+        }
+        for name in &flight.removed {
+            let over = self.known.get(name).is_some_and(|known| known.sent.is_none() && known.flying <= flight.last);
+            if over {
+                self.known.remove(name);
+            }
+        }
+    }
+
+    /// This name need not wait for the answer to a response before `nonce`.
+    pub(super) fn witness(&mut self, name: &str, nonce: u64) -> bool {
+        match self.known.get_mut(name) {
+            Some(known) if known.flying != 0 && known.flying < nonce => {
+                known.flying = 0;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a response of this kind is to be waited for.
+    pub(super) fn is_flying(&self) -> bool {
+        self.flights.iter().any(|flight| self.is_awaited(flight))
+    }
+
+    /// Whether some name of the flight waits for its answer.
+    pub(super) fn is_awaited(&self, flight: &Flight) -> bool {
+        let awaited =
+            |name: &Arc<str>| self.known.get(name).is_some_and(|k| k.flying >= flight.first && k.flying <= flight.last);
+        !flight.overdue && flight.names().any(awaited)
+    }
+
+    /// Nothing waits any longer for flights that were sent before `limit`.
+    pub(super) fn give_up_before(&mut self, limit: Duration) {
+        for flight in self.flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
+            flight.overdue = true;
+            for name in flight.puts.iter().map(|item| item.name()).chain(&flight.removed) {
+                if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= flight.last) {
+                    known.flying = 0;
+                }
+            }
+        }
+    }
+
+    /// The resources of a refused response are each under suspicion from now on; `groups` numbers groups over all time.
+    pub(super) fn suspect(&mut self, items: &[Arc<Item>], groups: &mut u64) {
+        let size = items.len().div_ceil(SPLIT).max(1);
+        for chunk in items.chunks(size) {
+            *groups += 1;
+            for item in chunk {
+                self.suspects.insert(Arc::clone(item.name()), *groups);
+                self.dirty.insert(Arc::clone(item.name()));
+            }
+        }
+    }
+
+    /// Makes one flight of the two oldest. Of two versions of one name the later stays.
+    fn merge_oldest(&mut self) {
+        let (Some(old), Some(next)) = (self.flights.pop_front(), self.flights.front_mut()) else { return };
+        let newer: HashSet<Arc<str>> = next.names().cloned().collect();
+        next.first = old.first;
+        next.puts.extend(old.puts.into_iter().filter(|item| !newer.contains(item.name())));
+        next.removed.extend(old.removed.into_iter().filter(|name| !newer.contains(name)));
+    }
+}

@@ -1,0 +1,112 @@
+//! What may not go out yet: resources whose parts the fleet lacks, and routes to clusters that are not ready on this client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Session;
+use crate::fleet::Fleet;
+use crate::resource::{Need, TypeUrl};
+use crate::snapshot::Item;
+
+/// How long a resource is held back for a cluster. The fleet learns within [`super::time::STALLED`] that a cluster does not
+/// get ready and publishes what does without it; whoever does not, gets its other changes through all the same. A listener and
+/// then its route configuration can wait this long each: together well below the 15 s after which Envoy makes do without.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Since when a name waits, and for what.
+pub(super) struct Wait {
+    pub(super) since: Duration,
+    on: Need,
+}
+
+/// Whether a resource may go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gate {
+    Open,
+    /// Not yet: something is on its way to this client.
+    Wait,
+    /// Not before something is published: sending it would break what works (R5, R6).
+    Blocked,
+}
+
+impl Session {
+    /// Whether this resource may go to the client now.
+    pub(super) fn gate(&mut self, fleet: &Fleet, item: &Item, now: Duration) -> Gate {
+        if lacks_parts(fleet, item) {
+            return Gate::Blocked;
+        }
+        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        let still = self.waits.get(&key).filter(|wait| self.is_blocking(fleet, &wait.on)).map(|wait| wait.on.clone());
+        let Some(on) = still.or_else(|| self.blocker(fleet, item)) else { return Gate::Open };
+        let wait = self.waits.entry(key).or_insert_with(|| Wait { since: now, on: on.clone() });
+        wait.on = on;
+        if now < wait.since + PATIENCE { Gate::Wait } else { Gate::Open }
+    }
+
+    /// The first thing that this resource has to wait for.
+    fn blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
+        let nothing = self.cold.is_empty() && fleet.snapshot().missing().is_empty() && !self.is_before_clusters();
+        match item.resource.type_url {
+            _ if nothing => None,
+            TypeUrl::Listener => self.own_blocker(fleet, item).or_else(|| self.blocker_of_routes(fleet, item)),
+            TypeUrl::Route => self.route_blocker(fleet, item),
+            TypeUrl::VirtualHost => self.own_blocker(fleet, item),
+            _ => None,
+        }
+    }
+
+    fn own_blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
+        item.resource.needs().find(|need| self.is_blocking(fleet, need)).cloned()
+    }
+
+    /// A route configuration waits for its virtual hosts too as long as the client has none of them: with the change to VHDS
+    /// the client forgets those that were inside.
+    fn route_blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
+        self.own_blocker(fleet, item).or_else(|| {
+            let mut hosts = fleet.snapshot().hosts_of(item.name());
+            if self.has_hosts_of(fleet, item.name()) {
+                return None;
+            }
+            hosts.find_map(|host| self.own_blocker(fleet, host))
+        })
+    }
+
+    /// A listener waits for the route configurations that it is the first to bring.
+    fn blocker_of_routes(&self, fleet: &Fleet, listener: &Item) -> Option<Need> {
+        let routes = listener.resource.needs().filter(|need| need.type_url == TypeUrl::Route);
+        let mut new = routes.filter(|need| !self.is(&TypeUrl::Route, |routes| routes.has(&need.name)));
+        new.find_map(|need| self.route_blocker(fleet, fleet.snapshot().target(&TypeUrl::Route, &need.name)?))
+    }
+
+    /// Whether the client has some virtual host of this route configuration.
+    pub(super) fn has_hosts_of(&self, fleet: &Fleet, route_configuration: &str) -> bool {
+        let has = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |hosts| hosts.has(host.name()));
+        fleet.snapshot().hosts_of(route_configuration).any(has)
+    }
+
+    fn is_blocking(&self, fleet: &Fleet, need: &Need) -> bool {
+        let cold = || self.cold.contains_key(&need.name) || fleet.snapshot().missing().contains(need);
+        need.type_url == TypeUrl::Cluster && (self.is_before_clusters() || cold())
+    }
+
+    /// A stream that broke while a cluster warmed goes on with EDS, and asks for clusters only afterwards (R13): what it has is
+    /// not known before.
+    fn is_before_clusters(&self) -> bool {
+        let opened = |type_url| self.is(type_url, |channel| channel.opened);
+        opened(&TypeUrl::Endpoints) && !opened(&TypeUrl::Cluster)
+    }
+}
+
+/// Whether the fleet lacks something that the client would ask for and wait for in vain.
+fn lacks_parts(fleet: &Fleet, item: &Item) -> bool {
+    let missing = fleet.snapshot().missing();
+    if missing.is_empty()
+        || !matches!(item.resource.type_url, TypeUrl::Listener | TypeUrl::Cluster | TypeUrl::ScopedRoute)
+    {
+        return false;
+    }
+    let part = |need: &Need| {
+        matches!(need.type_url, TypeUrl::Secret | TypeUrl::Route | TypeUrl::ScopedRoute | TypeUrl::ExtensionConfig)
+    };
+    item.resource.needs().any(|need| part(need) && missing.contains(need))
+}

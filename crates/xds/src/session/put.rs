@@ -1,0 +1,372 @@
+//! The steps that bring something new.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::channel::Channel;
+use super::gate::Gate;
+use super::{Activation, Cure, Session, Turn};
+use crate::empty::stand_in;
+use crate::fleet::Fleet;
+use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
+use crate::snapshot::Item;
+use crate::wire::Response;
+
+/// Size at which a response of independent resources is closed and another begun: gRPC libraries other than Envoy refuse messages
+/// above 4 MiB, and one resource is seldom above 1 MiB.
+const LARGEST_RESPONSE: usize = 3 << 20;
+
+/// What is to be done about a dirty name now.
+pub(super) enum Verdict {
+    /// Nothing: the client has it, or does not want it.
+    Drop,
+    /// Not yet.
+    Wait,
+    /// Not before something is published.
+    Blocked,
+    /// Send this.
+    Send(Arc<Item>),
+    /// Say at once that it does not exist.
+    Deny,
+    /// It is gone: for the removals at the end.
+    Gone,
+}
+
+/// Dirty names of one kind, sorted out.
+#[derive(Default)]
+struct Ready {
+    puts: Vec<Arc<Item>>,
+    denied: Vec<Arc<str>>,
+}
+
+impl Session {
+    /// Clusters, with their endpoint sets and secrets right behind.
+    pub(super) fn put_clusters(&mut self, turn: &mut Turn<'_>) {
+        for Cure { puts, removed } in std::mem::take(&mut self.cures) {
+            let names: Vec<Arc<str>> = puts.iter().map(|item| Arc::clone(item.name())).chain(removed.clone()).collect();
+            self.send_clusters(turn, puts, removed);
+            self.channel(&TypeUrl::Cluster).dirty.extend(names);
+        }
+        if !self.is(&TypeUrl::Cluster, |clusters| clusters.opened) {
+            return;
+        }
+        let Ready { puts, denied } = self.sort_out(turn, &TypeUrl::Cluster);
+        let (apart, ordinary): (Vec<_>, Vec<_>) = puts.into_iter().partition(|item| item.resource.apart);
+        if !denied.is_empty() {
+            self.send_clusters(turn, Vec::new(), denied);
+        }
+        for batch in self.batches(&TypeUrl::Cluster, ordinary) {
+            let replaced = self.replaced(turn.fleet, &TypeUrl::Cluster, &batch);
+            self.send_clusters(turn, batch, replaced);
+        }
+        if !apart.is_empty() && self.others_settled() {
+            for item in apart {
+                self.send_clusters(turn, vec![item], Vec::new());
+            }
+        }
+        self.answer_first(turn, &TypeUrl::Cluster);
+    }
+
+    /// Resources of a kind that needs nothing special but its order.
+    pub(super) fn put(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
+        let Ready { puts, denied } = self.sort_out(turn, type_url);
+        if !denied.is_empty() {
+            self.send(turn, type_url, Vec::new(), denied);
+        }
+        for batch in self.batches(type_url, puts) {
+            let replaced = self.replaced(turn.fleet, type_url, &batch);
+            match type_url {
+                TypeUrl::Listener => self.send_listeners(turn, batch, replaced),
+                TypeUrl::Route => self.send_routes(turn, batch),
+                _ => {
+                    self.send(turn, type_url, batch, replaced);
+                }
+            }
+        }
+        if *type_url == TypeUrl::Listener {
+            self.answer_first(turn, type_url);
+        }
+    }
+
+    /// Virtual hosts of VHDS, one response per route configuration; what is gone from it goes in the same, so that a domain can
+    /// move from host to host.
+    pub(super) fn put_virtual_hosts(&mut self, turn: &mut Turn<'_>) {
+        let kind = TypeUrl::VirtualHost;
+        if !self.channels.contains_key(&kind) {
+            return;
+        }
+        let Ready { puts, denied } = self.sort_out(turn, &kind);
+        if !denied.is_empty() {
+            self.send(turn, &kind, Vec::new(), denied);
+        }
+        for batch in self.batches(&kind, puts) {
+            let mut removed = self.replaced(turn.fleet, &kind, &batch);
+            let parent = batch.first().and_then(|item| route_configuration_of(item.name())).map(str::to_owned);
+            if let Some(parent) =
+                parent.filter(|parent| !self.is(&TypeUrl::Route, |routes| routes.dirty.contains(&**parent)))
+            {
+                removed.extend(self.gone_hosts_of(turn.fleet, &parent));
+            }
+            removed.sort_unstable();
+            removed.dedup();
+            self.send(turn, &kind, batch, removed);
+        }
+    }
+
+    /// Sends one response.
+    pub(super) fn send(
+        &mut self,
+        turn: &mut Turn<'_>,
+        type_url: &TypeUrl,
+        puts: Vec<Arc<Item>>,
+        removed: Vec<Arc<str>>,
+    ) -> u64 {
+        self.nonce += 1;
+        let nonce = self.nonce;
+        for item in &puts {
+            self.waits.remove(&Need::new(type_url.clone(), Arc::clone(item.name())));
+        }
+        let channel = self.channel(type_url);
+        channel.owes_first = false;
+        channel.sent(nonce, &puts, &removed, turn.now);
+        turn.out.push(Response { type_url: type_url.clone(), nonce, puts, removed });
+        nonce
+    }
+
+    /// Looks at each dirty name of a kind.
+    fn sort_out(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) -> Ready {
+        let mut ready = Ready::default();
+        let (mut waiting, mut blocked) = (0, 0);
+        let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
+        for name in dirty {
+            match self.judge(turn.fleet, type_url, &name, turn.now) {
+                Verdict::Drop => self.settled(turn.fleet, type_url, name),
+                Verdict::Send(item) => ready.puts.push(item),
+                Verdict::Deny => ready.denied.push(name),
+                Verdict::Wait => waiting += 1,
+                Verdict::Blocked => {
+                    blocked += 1;
+                    self.stall(turn.fleet, type_url, &name);
+                }
+                Verdict::Gone => {}
+            }
+        }
+        let channel = self.channel(type_url);
+        (channel.waiting, channel.blocked) = (waiting, blocked);
+        ready
+    }
+
+    /// Nothing is to be done about a name that was dirty.
+    fn settled(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: Arc<str>) {
+        let channel = self.channel(type_url);
+        channel.settle(&name);
+        if channel.known.get(&name).is_some_and(|known| known.acked.is_some() && known.acked == known.sent) {
+            // the version is an old acquaintance, published anew
+            self.confirm(fleet, type_url, &name);
+        }
+        self.waits.remove(&Need::new(type_url.clone(), name));
+    }
+
+    /// What is to be done about one dirty name.
+    pub(super) fn judge(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, now: Duration) -> Verdict {
+        let channel = self.channel(type_url);
+        let known = channel.known.get(name).copied().unwrap_or_default();
+        let forced = channel.force.contains(name);
+        let subscribed = channel.subscribed(name);
+        let wanted = subscribed || forced || (*type_url == TypeUrl::VirtualHost && self.wants_host(name));
+        if !wanted {
+            return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
+        }
+        let Some(item) = fleet.snapshot().target(type_url, name) else {
+            return self.judge_absent(type_url, name, forced);
+        };
+        if !forced && (known.sent == Some(item.version()) || self.has_refused(item)) {
+            return Verdict::Drop;
+        }
+        if known.flying != 0 || self.is_before_its_parent(fleet, item) {
+            return Verdict::Wait;
+        }
+        match self.gate(fleet, item, now) {
+            Gate::Open => Verdict::Send(Arc::clone(item)),
+            Gate::Wait => Verdict::Wait,
+            Gate::Blocked => Verdict::Blocked,
+        }
+    }
+
+    /// What a client gets for a name that does not exist (R6).
+    fn judge_absent(&mut self, type_url: &TypeUrl, name: &Arc<str>, forced: bool) -> Verdict {
+        let starts = !self.resumed && !self.complete;
+        let channel = self.channel(type_url);
+        let sent = channel.known.get(name).and_then(|known| known.sent);
+        let named = channel.names.contains(name);
+        match type_url {
+            TypeUrl::Secret => Verdict::Drop,
+            TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN) && !forced => Verdict::Drop,
+            TypeUrl::Endpoints if named && (sent.is_none() || forced) => {
+                Verdict::Send(stand_in(type_url.clone(), name))
+            }
+            TypeUrl::Route if named && starts && (sent.is_none() || forced) => {
+                Verdict::Send(stand_in(type_url.clone(), name))
+            }
+            _ if forced => Verdict::Deny,
+            _ if sent.is_some() => Verdict::Gone,
+            _ => Verdict::Drop,
+        }
+    }
+
+    /// Whether the client has refused this version. Once there is another, that is forgotten.
+    fn has_refused(&mut self, item: &Item) -> bool {
+        if self.refused.is_empty() {
+            return false;
+        }
+        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        let same = self.refused.get(&key) == Some(&item.version());
+        if !same {
+            self.refused.remove(&key);
+        }
+        same
+    }
+
+    /// A virtual host that comes before the route configuration that asks for hosts is dropped by Envoy without a word.
+    fn is_before_its_parent(&self, fleet: &Fleet, item: &Item) -> bool {
+        if item.resource.type_url != TypeUrl::VirtualHost {
+            return false;
+        }
+        let Some(parent) = route_configuration_of(item.name()) else { return false };
+        self.is(&TypeUrl::Route, |routes| routes.dirty.contains(parent)) && !self.has_hosts_of(fleet, parent)
+    }
+
+    /// Resources that go together: suspects in their groups, secrets one by one, virtual hosts by route configuration, clusters
+    /// and listeners all at once, the rest in responses of bounded size.
+    fn batches(&mut self, type_url: &TypeUrl, items: Vec<Arc<Item>>) -> Vec<Vec<Arc<Item>>> {
+        let channel = self.channel(type_url);
+        let mut batches: BTreeMap<(u64, Arc<str>), Vec<Arc<Item>>> = BTreeMap::new();
+        let (mut size, mut part) = (0, 0u64);
+        for item in items {
+            let group = channel.suspects.get(item.name()).copied();
+            let key = match type_url {
+                TypeUrl::Secret => (0, Arc::clone(item.name())),
+                TypeUrl::VirtualHost => (group.unwrap_or(0), route_configuration_of(item.name()).unwrap_or("").into()),
+                TypeUrl::Cluster | TypeUrl::Listener => (group.unwrap_or(0), "".into()),
+                _ if group.is_some() => (group.unwrap_or(0), "".into()),
+                _ => {
+                    size += item.head.len() + item.resource.size();
+                    part += u64::from(size > LARGEST_RESPONSE);
+                    size = if size > LARGEST_RESPONSE { item.resource.size() } else { size };
+                    (0, format!("{part:08}").into())
+                }
+            };
+            batches.entry(key).or_default().push(item);
+        }
+        batches.into_values().collect()
+    }
+
+    /// What the resources of a response take the place of, as far as the client has it and it is gone.
+    fn replaced(&self, fleet: &Fleet, type_url: &TypeUrl, batch: &[Arc<Item>]) -> Vec<Arc<str>> {
+        let names = batch.iter().filter_map(|item| item.resource.replaces.as_ref());
+        let gone = |name: &&Arc<str>| fleet.snapshot().target(type_url, name).is_none();
+        names.filter(gone).filter(|name| self.is(type_url, |channel| channel.has(name))).cloned().collect()
+    }
+
+    fn gone_hosts_of(&self, fleet: &Fleet, parent: &str) -> Vec<Arc<str>> {
+        let Some(hosts) = self.channels.get(&TypeUrl::VirtualHost) else { return Vec::new() };
+        let free =
+            |name: &Arc<str>| hosts.known.get(name).is_some_and(|known| known.sent.is_some() && known.flying == 0);
+        let gone = |name: &&Arc<str>| fleet.snapshot().target(&TypeUrl::VirtualHost, name).is_none() && free(name);
+        hosts.dirty.iter().filter(|name| route_configuration_of(name) == Some(parent)).filter(gone).cloned().collect()
+    }
+
+    fn send_clusters(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>, removed: Vec<Arc<str>>) {
+        let nonce = self.send(turn, &TypeUrl::Cluster, puts.clone(), removed);
+        let mut behind: BTreeMap<Arc<str>, Arc<Item>> = BTreeMap::new();
+        for item in &puts {
+            let sets = endpoint_sets(turn.fleet, item);
+            self.cluster_sent(item, nonce, &sets, turn.now);
+            for set in sets {
+                let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.subscribed(&set));
+                let target = turn.fleet.snapshot().target(&TypeUrl::Endpoints, &set).cloned();
+                let target = target.or_else(|| asked.then(|| stand_in(TypeUrl::Endpoints, &set)));
+                if let Some(target) = target.filter(|_| !self.will_ask(&TypeUrl::Endpoints, &set)) {
+                    behind.insert(set, target);
+                }
+            }
+        }
+        for batch in self.batches(&TypeUrl::Endpoints, behind.into_values().collect()) {
+            self.send(turn, &TypeUrl::Endpoints, batch, Vec::new());
+        }
+        self.send_secrets_of(turn, &puts);
+    }
+
+    fn send_listeners(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>, removed: Vec<Arc<str>>) {
+        self.send(turn, &TypeUrl::Listener, puts.clone(), removed);
+        for item in &puts {
+            let activation = Activation { item: Arc::clone(item), acked: false };
+            self.activations.insert(Arc::clone(item.name()), activation);
+        }
+        self.send_secrets_of(turn, &puts);
+    }
+
+    /// R8: a secret behind what names it, one per response.
+    fn send_secrets_of(&mut self, turn: &mut Turn<'_>, users: &[Arc<Item>]) {
+        let needs = users.iter().flat_map(|item| item.resource.needs());
+        let mut names: Vec<&Arc<str>> =
+            needs.filter(|need| need.type_url == TypeUrl::Secret).map(|need| &need.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let secret = turn.fleet.snapshot().target(&TypeUrl::Secret, name).cloned();
+            if let Some(secret) = secret.filter(|_| !self.will_ask(&TypeUrl::Secret, name)) {
+                self.send(turn, &TypeUrl::Secret, vec![secret], Vec::new());
+            }
+        }
+    }
+
+    /// Behind a route configuration that is new to the client go all its hosts.
+    fn send_routes(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>) {
+        for item in &puts {
+            let routes = self.channel(&TypeUrl::Route);
+            if routes.has(item.name()) && !routes.force.contains(item.name()) {
+                continue;
+            }
+            let hosts: Vec<Arc<str>> =
+                turn.fleet.snapshot().hosts_of(item.name()).map(|h| Arc::clone(h.name())).collect();
+            if !hosts.is_empty() {
+                let channel = self.channel(&TypeUrl::VirtualHost);
+                channel.force.extend(hosts.iter().cloned());
+                channel.dirty.extend(hosts);
+            }
+        }
+        self.send(turn, &TypeUrl::Route, puts, Vec::new());
+    }
+
+    /// On a first start everything new is asked for: sending it unasked would be sending it twice.
+    fn will_ask(&self, type_url: &TypeUrl, name: &str) -> bool {
+        !self.resumed && !self.complete && !self.is(type_url, |channel: &Channel| channel.subscribed(name))
+    }
+
+    /// A first request gets an answer, if need be an empty one: Envoy waits for it before it serves.
+    fn answer_first(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
+        if self.is(type_url, |channel| channel.owes_first && channel.waiting == 0) {
+            self.send(turn, type_url, Vec::new(), Vec::new());
+        }
+    }
+
+    /// Whether the clusters that can be expected to warm at once have done so.
+    fn others_settled(&self) -> bool {
+        let cold = self.cold.values().any(|cold| !cold.item.resource.apart && cold.nonce != 0 && !cold.stalled);
+        let flying = |channel: &Channel| {
+            let ordinary = |item: &Arc<Item>| !item.resource.apart;
+            channel.flights.iter().any(|flight| flight.puts.iter().any(ordinary) && channel.is_awaited(flight))
+        };
+        !cold && !self.is(&TypeUrl::Cluster, flying)
+    }
+}
+
+/// The endpoint sets of a cluster: those that it names, else the one of its name, if there is one.
+fn endpoint_sets(fleet: &Fleet, cluster: &Item) -> Vec<Arc<str>> {
+    let named = cluster.resource.needs().filter(|need| need.type_url == TypeUrl::Endpoints);
+    let named: Vec<Arc<str>> = named.map(|need| Arc::clone(&need.name)).collect();
+    let own = || fleet.snapshot().target(&TypeUrl::Endpoints, cluster.name()).map(|_| Arc::clone(cluster.name()));
+    if named.is_empty() { own().into_iter().collect() } else { named }
+}

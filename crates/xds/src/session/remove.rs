@@ -1,0 +1,66 @@
+//! The steps that take something away: last, and only when nothing that may still use it is on its way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::put::Verdict;
+use super::{Session, Turn};
+use crate::resource::{TypeUrl, route_configuration_of};
+
+/// Kinds that name others: while one of them is changing, what it named before may be in use.
+const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::Route, TypeUrl::VirtualHost];
+
+impl Session {
+    /// Removals of one kind.
+    pub(super) fn remove(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
+        if self.is(type_url, |channel| channel.dirty.is_empty()) || !self.is_quiet(type_url) {
+            return;
+        }
+        let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
+        let mut groups: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
+        for name in &dirty {
+            let flying = self.is(type_url, |channel| channel.known.get(name).is_some_and(|known| known.flying != 0));
+            if !flying && matches!(self.judge(turn.fleet, type_url, name, turn.now), Verdict::Gone) {
+                let group = match type_url {
+                    TypeUrl::VirtualHost => route_configuration_of(name).unwrap_or(""),
+                    _ => "",
+                };
+                groups.entry(group).or_default().push(Arc::clone(name));
+            }
+        }
+        for names in groups.into_values() {
+            for name in &names {
+                self.forget_activity(type_url, name);
+            }
+            self.send(turn, type_url, Vec::new(), names);
+        }
+    }
+
+    /// Whether nothing is on its way that could use resources of this kind.
+    fn is_quiet(&self, type_url: &TypeUrl) -> bool {
+        let busy = |kind: &TypeUrl| self.is(kind, |channel| channel.waiting > 0 || channel.is_flying());
+        let clusters = match type_url {
+            TypeUrl::Endpoints | TypeUrl::Secret => self.is(&TypeUrl::Cluster, |clusters| clusters.is_flying()),
+            _ => false,
+        };
+        !clusters && !USERS.iter().any(busy)
+    }
+
+    fn forget_activity(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
+        match type_url {
+            TypeUrl::Cluster => {
+                self.cold.remove(name);
+                self.sharers.values_mut().for_each(|clusters| {
+                    clusters.remove(name);
+                });
+                self.sharers.retain(|_, clusters| !clusters.is_empty());
+                self.without_witness.remove(name);
+            }
+            TypeUrl::Listener => {
+                self.activations.remove(name);
+            }
+            TypeUrl::Route => self.forget_hosts_of(name),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a client asks for, and which names a change concerns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::channel::{Channel, Known};
+use super::{Session, Violation};
+use crate::fleet::Fleet;
+use crate::order::Kind;
+use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
+use crate::wire::Request;
+
+/// Names that one stream may subscribe to: four kinds for each of 50,000 clusters, rounded up. A name costs about 150 bytes here.
+pub(super) const MOST_NAMES: usize = 262_144;
+
+/// Kinds that one stream may use: the nine known ones and some foreign ones.
+pub(super) const MOST_KINDS: usize = 32;
+
+/// A client has something under a name whose version is none of ours.
+const FOREIGN: Version = Version(u128::MAX);
+
+/// Kinds where a first request without names means everything. Envoy's first VHDS request has no names either, and its first
+/// EDS message may be the answer to a set that came with a cluster.
+fn is_legacy_wildcard(type_url: &TypeUrl) -> bool {
+    matches!(Kind::of(type_url), Kind::Cluster | Kind::Listener | Kind::Rest)
+}
+
+impl Session {
+    /// Takes in what a message says about the client's interest.
+    pub(super) fn subscribe(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &Request) -> Result<(), Violation> {
+        if !self.channels.contains_key(type_url) && self.channels.len() >= MOST_KINDS {
+            return Err(Violation::TooManyKinds(MOST_KINDS));
+        }
+        let names: usize = self.channels.values().map(|channel| channel.names.len()).sum();
+        let more = request.subscribe.len() + request.initial_versions.len();
+        if names + more > MOST_NAMES {
+            return Err(Violation::TooManyNames(MOST_NAMES));
+        }
+        if request.nonce.is_empty() && !self.is(type_url, |channel| channel.opened) {
+            self.open(fleet, type_url, request);
+        }
+        for name in &request.unsubscribe {
+            self.unsubscribe_name(type_url, name);
+        }
+        for name in &request.subscribe {
+            self.subscribe_name(fleet, type_url, name);
+        }
+        Ok(())
+    }
+
+    /// The first request of a kind.
+    fn open(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &Request) {
+        self.resumed |= !request.initial_versions.is_empty();
+        let legacy = request.subscribe.is_empty() && is_legacy_wildcard(type_url);
+        let channel = self.channel(type_url);
+        channel.opened = true;
+        channel.compare = true;
+        channel.wildcard |= legacy;
+        for (name, version) in &request.initial_versions {
+            let version = Some(version.unwrap_or(FOREIGN));
+            let known = Known { acked: version, sent: version, ..Known::default() };
+            channel.known.entry(shared(fleet, type_url, name)).or_insert(known);
+        }
+        let wildcard = channel.wildcard || request.subscribe.iter().any(|name| name == "*");
+        let wants_answer = matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener);
+        channel.owes_first = wildcard && wants_answer && request.initial_versions.is_empty();
+    }
+
+    fn subscribe_name(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str) {
+        let channel = self.channel(type_url);
+        channel.opened = true;
+        if name == "*" {
+            channel.wildcard = true;
+            channel.compare = true;
+            return;
+        }
+        let name = shared(fleet, type_url, name);
+        channel.dirty.insert(Arc::clone(&name));
+        let listed = channel.compare && channel.known.get(&name).is_some_and(|known| known.flying == 0);
+        if !listed {
+            channel.force.insert(Arc::clone(&name));
+        }
+        channel.names.insert(Arc::clone(&name));
+        if *type_url == TypeUrl::Endpoints {
+            self.endpoints_asked_for(&name);
+        }
+    }
+
+    fn unsubscribe_name(&mut self, type_url: &TypeUrl, name: &str) {
+        let channel = self.channel(type_url);
+        if name == "*" {
+            channel.wildcard = false;
+            let Channel { known, names, .. } = channel;
+            known.retain(|name, _| names.contains(name));
+            return;
+        }
+        if channel.wildcard {
+            // still in the wildcard, or not there at all: the client is to be told which
+            if let Some(name) = channel.names.take(name) {
+                channel.dirty.insert(Arc::clone(&name));
+                channel.force.insert(name);
+            }
+            return;
+        }
+        channel.names.remove(name);
+        channel.forget(name);
+        self.waits.remove(&Need::new(type_url.clone(), name));
+        if *type_url == TypeUrl::Route {
+            self.forget_hosts_of(name);
+        }
+    }
+
+    /// The client has dropped a route configuration, and its virtual hosts with it.
+    pub(super) fn forget_hosts_of(&mut self, route_configuration: &str) {
+        let Some(hosts) = self.channels.get_mut(&TypeUrl::VirtualHost) else { return };
+        let inside = |host: &str| route_configuration_of(host) == Some(route_configuration);
+        hosts.known.retain(|host, _| !inside(host));
+        hosts.dirty.retain(|host| !inside(host));
+        hosts.force.retain(|host| !inside(host));
+    }
+
+    /// Marks the names that changed since the last time.
+    pub(super) fn absorb(&mut self, fleet: &mut Fleet, now: Duration) {
+        let seq = fleet.seq();
+        if self.cursor != seq {
+            match fleet.snapshot().changes_since(self.cursor) {
+                Some(changes) => changes.for_each(|change| self.mark(fleet, change, now)),
+                None => self.channels.values_mut().for_each(|channel| channel.compare |= channel.opened),
+            }
+            self.cursor = seq;
+        }
+        let due: Vec<TypeUrl> = self.channels.iter().filter(|(_, c)| c.compare).map(|(kind, _)| kind.clone()).collect();
+        for type_url in due {
+            self.compare(fleet, &type_url, now);
+        }
+    }
+
+    /// One name changed.
+    fn mark(&mut self, fleet: &Fleet, change: &Need, now: Duration) {
+        let Need { type_url, name } = change;
+        let concerned = match type_url {
+            TypeUrl::VirtualHost => self.wants_host(name),
+            _ => self.is(type_url, |channel| channel.subscribed(name)),
+        };
+        if concerned {
+            self.channel(type_url).dirty.insert(Arc::clone(name));
+        }
+        if *type_url == TypeUrl::Cluster && concerned {
+            self.note_cold(fleet, name, now);
+        }
+    }
+
+    /// Compares everything of a kind: the client's first request, or it is too far behind.
+    fn compare(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, now: Duration) {
+        let channel = self.channel(type_url);
+        channel.compare = false;
+        let mut names: Vec<Arc<str>> = channel.known.keys().chain(&channel.names).cloned().collect();
+        if channel.wildcard {
+            names.extend(fleet.snapshot().targets(type_url).map(|item| Arc::clone(item.name())));
+        }
+        if *type_url == TypeUrl::VirtualHost {
+            let hosts = fleet.snapshot().targets(type_url).map(|item| item.name());
+            names.extend(hosts.filter(|host| self.wants_host(host)).cloned());
+        }
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            self.compare_name(fleet, type_url, name, now);
+        }
+    }
+
+    fn compare_name(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: Arc<str>, now: Duration) {
+        let target = fleet.snapshot().target(type_url, &name).cloned();
+        let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
+        match target {
+            Some(item) if known.sent == Some(item.version()) => {
+                if known.flying == 0 && known.acked == known.sent {
+                    fleet.accept(&item);
+                    self.confirm(fleet, type_url, &name);
+                }
+            }
+            _ => {
+                if *type_url == TypeUrl::Cluster {
+                    self.note_cold(fleet, &name, now);
+                }
+                self.channel(type_url).dirty.insert(name);
+            }
+        }
+    }
+
+    /// A virtual host goes to those that have its route configuration.
+    pub(super) fn wants_host(&self, host: &str) -> bool {
+        let by_name = self.is(&TypeUrl::VirtualHost, |hosts| hosts.names.contains(host) || hosts.has(host));
+        let routes = |routes: &Channel| route_configuration_of(host).is_some_and(|name| routes.has(name));
+        by_name || self.is(&TypeUrl::Route, routes)
+    }
+}
+
+/// The fleet's own copy of a name, if it has one: clients share it.
+fn shared(fleet: &Fleet, type_url: &TypeUrl, name: &str) -> Arc<str> {
+    fleet.snapshot().target(type_url, name).map_or_else(|| name.into(), |item| Arc::clone(item.name()))
+}

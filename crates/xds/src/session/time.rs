@@ -1,0 +1,110 @@
+//! What the passing of time means. All times are since the same arbitrary moment, and arguments.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Session;
+use super::gate::PATIENCE;
+use crate::fleet::Fleet;
+use crate::resource::TypeUrl;
+
+/// An ordinary cluster is ready after 2 to 16 ms, one with active health checks after their time-out, usually 1 s: what is not
+/// ready after this time is not going to be soon.
+pub(super) const STALLED: Duration = Duration::from_secs(2);
+
+/// The same on a first start: Envoy needs 17 s for 50,000 clusters.
+const STALLED_AT_START: Duration = Duration::from_secs(30);
+
+/// After this time a response that is not answered does not hold back newer versions any more. Envoy answers in milliseconds, or
+/// never (an SDS response before it has asked for any secret; CDS while a cluster warms).
+const UNANSWERED: Duration = Duration::from_secs(5);
+
+/// A client that has not answered for this long does not keep up, and the fleet's facts do without it. CDS does not count.
+const LAGGING: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// What is due by now.
+    pub(super) fn pass_time(&mut self, fleet: &mut Fleet, now: Duration) {
+        for channel in self.channels.values_mut() {
+            if let Some(limit) = now.checked_sub(UNANSWERED) {
+                channel.give_up_before(limit);
+            }
+        }
+        let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
+        if lagging && self.counted {
+            self.counted = false;
+            let (client, session) = (self.client, &*self);
+            fleet.uncount(client, |key| session.confirmed(key));
+        }
+        let patience = self.patience_with_clusters();
+        for (name, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
+            if lagging {
+                // the client is slow, which says nothing about the cluster
+                cold.since = now;
+            } else {
+                cold.stalled = true;
+                fleet.stall(name);
+            }
+        }
+    }
+
+    /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
+    pub(super) fn stall(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &Arc<str>) {
+        let cold = self.cold.get_mut(name).filter(|cold| *type_url == TypeUrl::Cluster && !cold.stalled);
+        if let Some(cold) = cold {
+            cold.stalled = true;
+            fleet.stall(name);
+        }
+    }
+
+    /// When [`Session::advance`] is to be called again even if nothing happens; none if that is not needed.
+    pub(crate) fn next_deadline(&self, now: Duration) -> Option<Duration> {
+        let patience = self.patience_with_clusters();
+        let cold = self.cold.values().filter(|cold| !cold.stalled).map(|cold| cold.since + patience);
+        let waits = self.waits.values().map(|wait| wait.since + PATIENCE);
+        let awaited = self.channels.values().flat_map(|c| c.flights.iter().filter(|flight| !flight.overdue));
+        let unanswered = awaited.map(|flight| flight.at + UNANSWERED);
+        let lag = self.oldest_unanswered().filter(|_| self.counted).map(|at| at + LAGGING);
+        cold.chain(waits.filter(|at| *at > now)).chain(unanswered).chain(lag).min()
+    }
+
+    /// Whether the client has everything, and whether it keeps up.
+    pub(super) fn judge_client(&mut self, fleet: &mut Fleet, now: Duration) {
+        if self.counted {
+            return;
+        }
+        self.complete |= self.has_everything();
+        let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
+        if self.complete && !lagging {
+            self.counted = true;
+            fleet.count(self.client);
+        }
+    }
+
+    /// Whether the client has acknowledged all that it should have. Clusters that are known not to get ready do not count.
+    fn has_everything(&self) -> bool {
+        let opened = |type_url| self.is(type_url, |channel| channel.opened);
+        let done = self.channels.iter().all(|(type_url, channel)| {
+            let stalled = |name: &Arc<str>| self.cold.get(name).is_some_and(|cold| cold.stalled);
+            let withheld = |item: &Arc<crate::snapshot::Item>| *type_url == TypeUrl::Cluster && stalled(item.name());
+            let open = channel.flights.iter().filter(|flight| channel.is_awaited(flight));
+            channel.dirty.len() == channel.blocked && open.into_iter().all(|flight| flight.puts.iter().all(withheld))
+        });
+        opened(&TypeUrl::Cluster)
+            && opened(&TypeUrl::Listener)
+            && done
+            && self.cures.is_empty()
+            && self.activations.is_empty()
+            && self.cold.values().all(|cold| cold.stalled)
+    }
+
+    /// When the oldest response was sent that the client should have answered.
+    fn oldest_unanswered(&self) -> Option<Duration> {
+        let kinds = self.channels.iter().filter(|(type_url, channel)| **type_url != TypeUrl::Cluster && channel.opened);
+        kinds.flat_map(|(_, c)| c.flights.iter().filter(|flight| c.is_awaited(flight))).map(|flight| flight.at).min()
+    }
+
+    fn patience_with_clusters(&self) -> Duration {
+        if self.complete || self.resumed { STALLED } else { STALLED_AT_START }
+    }
+}

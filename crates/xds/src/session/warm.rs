@@ -1,0 +1,111 @@
+//! Which clusters of a client are ready for requests (R2, R3).
+//!
+//! The CDS acknowledgement proves it, but Envoy withholds it while any cluster warms. So for ordinary clusters there is a second
+//! witness: for a new one Envoy's subscription to its endpoint set together with the acknowledgement of that set, sent behind
+//! the cluster (and of its secrets); for a changed one the latter alone, because either its new or its old version serves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Session;
+use crate::fleet::Fleet;
+use crate::resource::{Need, TypeUrl};
+use crate::snapshot::Item;
+
+/// A cluster that routes must not name yet.
+pub(super) struct Cold {
+    pub(super) item: Arc<Item>,
+    /// When it became wanted or, later, was sent.
+    pub(super) since: Duration,
+    /// The CDS response that it went in; 0 if it was not sent yet.
+    pub(super) nonce: u64,
+    /// Envoy has asked for its endpoint set since.
+    subscribed: bool,
+    /// Envoy has acknowledged its endpoint set since.
+    acked: bool,
+    /// It was reported as not getting ready.
+    pub(super) stalled: bool,
+}
+
+impl Session {
+    /// A cluster is wanted, or not any more.
+    pub(super) fn note_cold(&mut self, fleet: &Fleet, name: &Arc<str>, now: Duration) {
+        let Some(item) = fleet.snapshot().target(&TypeUrl::Cluster, name) else {
+            self.cold.remove(name);
+            return;
+        };
+        if self.is(&TypeUrl::Cluster, |clusters| clusters.has(name)) {
+            return;
+        }
+        let item = Arc::clone(item);
+        let cold = Cold { item, since: now, nonce: 0, subscribed: false, acked: false, stalled: false };
+        self.cold.insert(Arc::clone(name), cold);
+    }
+
+    /// A cluster goes out in response `nonce`, with these endpoint sets.
+    pub(super) fn cluster_sent(&mut self, item: &Arc<Item>, nonce: u64, sets: &[Arc<str>], now: Duration) {
+        if let Some(cold) = self.cold.get_mut(item.name()) {
+            let stalled = cold.stalled;
+            *cold = Cold { item: Arc::clone(item), since: now, nonce, subscribed: false, acked: false, stalled };
+        }
+        if item.resource.apart {
+            self.without_witness.insert(Arc::clone(item.name()));
+        } else {
+            self.without_witness.remove(item.name());
+        }
+        for set in sets.iter().filter(|set| *set != item.name()) {
+            self.sharers.entry(Arc::clone(set)).or_default().insert(Arc::clone(item.name()));
+        }
+    }
+
+    /// Envoy asks for an endpoint set.
+    pub(super) fn endpoints_asked_for(&mut self, set: &str) {
+        if let Some(cold) = self.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
+            cold.subscribed = true;
+        }
+    }
+
+    /// Envoy has acknowledged an endpoint set that went out in response `nonce`.
+    pub(super) fn endpoints_acked(&mut self, fleet: &mut Fleet, set: &Arc<str>, nonce: u64) {
+        let mut clusters = vec![Arc::clone(set)];
+        clusters.extend(self.sharers.get(set).into_iter().flatten().cloned());
+        for cluster in clusters {
+            if self.without_witness.contains(&cluster) {
+                continue;
+            }
+            if let Some(cold) = self.cold.get_mut(&cluster) {
+                // on a set of another name nothing tells this cluster from others
+                cold.acked |= cluster == *set && cold.nonce != 0 && cold.nonce < nonce;
+                self.warm_if_witnessed(fleet, &cluster);
+            } else if self.channel(&TypeUrl::Cluster).witness(&cluster, nonce) {
+                self.confirm(fleet, &TypeUrl::Cluster, &cluster);
+            }
+        }
+    }
+
+    /// The acknowledgement of a secret can be the last thing that a cluster waited for.
+    pub(super) fn secret_acked(&mut self, fleet: &mut Fleet) {
+        let waiting: Vec<Arc<str>> =
+            self.cold.iter().filter(|(_, cold)| cold.acked).map(|(n, _)| Arc::clone(n)).collect();
+        waiting.iter().for_each(|cluster| self.warm_if_witnessed(fleet, cluster));
+    }
+
+    /// A new cluster is ready for requests if both witnesses say so. That Envoy asked for its endpoints proves that it took the
+    /// cluster, so that it is as good as acknowledged.
+    fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
+        let Some(cold) = self.cold.get(name).filter(|cold| cold.acked && cold.subscribed) else { return };
+        let item = Arc::clone(&cold.item);
+        let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
+        if !secrets.all(|Need { type_url, name }| self.is(type_url, |secrets| secrets.holds(name))) {
+            return;
+        }
+        self.cold.remove(name);
+        let clusters = self.channel(&TypeUrl::Cluster);
+        clusters.witness(name, u64::MAX);
+        if let Some(known) = clusters.known.get_mut(name) {
+            known.acked = Some(item.version());
+        }
+        fleet.accept(&item);
+        self.confirm(fleet, &TypeUrl::Cluster, name);
+    }
+}

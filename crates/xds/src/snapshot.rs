@@ -1,0 +1,302 @@
+//! The resources of one fleet: what is current, what was last accepted, what changed since when, and who needs whom.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::needs::Needs;
+use crate::resource::{Change, Need, Resource, TypeUrl, Version};
+use crate::wire;
+
+#[cfg(test)]
+mod tests;
+
+/// Entries that the log of changes keeps at least. A client that is further behind compares everything, so this only has to
+/// cover bursts: 4,096 entries of 48 bytes are 200 KB per fleet. The log is never longer than this or the number of resources,
+/// whichever is more: beyond that comparing everything is the cheaper way.
+const LOG_AT_LEAST: usize = 4096;
+
+/// A resource with what stands before its message on the wire, made once for all clients.
+pub(crate) struct Item {
+    /// The resource.
+    pub(crate) resource: Arc<Resource>,
+    /// Key and length of the `resources` field and of everything down to the message's first byte.
+    pub(crate) head: Bytes,
+    /// When it was put: a later item of a name has a higher number.
+    pub(crate) seq: u64,
+}
+
+impl Item {
+    pub(crate) fn new(resource: Arc<Resource>, seq: u64) -> Arc<Self> {
+        Arc::new(Self { head: wire::resource_head(&resource), resource, seq })
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.resource.name
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.resource.version
+    }
+}
+
+/// One name of one kind.
+struct Entry {
+    current: Arc<Item>,
+    /// The newest version that a client has acknowledged.
+    accepted: Option<Arc<Item>>,
+    /// `current` was refused: the fleet stays on `accepted`.
+    refused: bool,
+    /// Removed by the publisher, but something that may still be in use needs it.
+    leaving: bool,
+    /// The version that was last reported as accepted (or warm) to the outside.
+    reported: Option<Version>,
+}
+
+impl Entry {
+    /// What clients should have.
+    fn target(&self) -> Option<&Arc<Item>> {
+        if self.refused { self.accepted.as_ref() } else { Some(&self.current) }
+    }
+
+    /// The accepted version, if it is another one than the current.
+    fn older(&self) -> Option<&Arc<Item>> {
+        self.accepted.as_ref().filter(|accepted| !Arc::ptr_eq(accepted, &self.current))
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    kinds: BTreeMap<TypeUrl, BTreeMap<Arc<str>, Entry>>,
+    /// (number, what changed), oldest first, without gaps.
+    log: VecDeque<(u64, Need)>,
+    seq: u64,
+    count: usize,
+    needs: Needs,
+    /// Needed, but without a target.
+    missing: BTreeSet<Need>,
+}
+
+impl Snapshot {
+    /// The number of the latest change.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// What clients should have under this name.
+    pub(crate) fn target(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
+        self.entry(type_url, name)?.target()
+    }
+
+    /// The version that was put last, refused or not.
+    pub(crate) fn current(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
+        Some(&self.entry(type_url, name)?.current)
+    }
+
+    /// All targets of a kind in order of their names.
+    pub(crate) fn targets(&self, type_url: &TypeUrl) -> impl Iterator<Item = &Arc<Item>> {
+        self.kinds.get(type_url).into_iter().flat_map(BTreeMap::values).filter_map(Entry::target)
+    }
+
+    /// The virtual hosts of a route configuration.
+    pub(crate) fn hosts_of<'a>(&'a self, route_configuration: &'a str) -> impl Iterator<Item = &'a Arc<Item>> {
+        let prefix: Arc<str> = format!("{route_configuration}/").into();
+        let hosts = self.kinds.get(&TypeUrl::VirtualHost).map(|hosts| hosts.range(Arc::clone(&prefix)..));
+        let inside = hosts.into_iter().flatten().take_while(move |(name, _)| name.starts_with(&*prefix));
+        inside
+            .filter(move |(name, _)| crate::resource::route_configuration_of(name) == Some(route_configuration))
+            .filter_map(|(_, entry)| entry.target())
+    }
+
+    /// The newest version of a name that a client has acknowledged.
+    pub(crate) fn accepted(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
+        self.entry(type_url, name)?.accepted.as_ref()
+    }
+
+    /// What is needed by something, but not there.
+    pub(crate) fn missing(&self) -> &BTreeSet<Need> {
+        &self.missing
+    }
+
+    /// What changed after the change number `cursor`; none if that is too long ago to be known.
+    pub(crate) fn changes_since(&self, cursor: u64) -> Option<impl Iterator<Item = &Need>> {
+        let first = self.log.front().map_or(self.seq + 1, |(seq, _)| *seq);
+        let skip = usize::try_from((cursor + 1).checked_sub(first)?).ok()?;
+        Some(self.log.iter().skip(skip).map(|(_, change)| change))
+    }
+
+    /// Takes changes over: the new before the gone, so that what nothing needs any more goes at once.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) {
+        let (puts, removals): (Vec<_>, Vec<_>) =
+            latest(changes).into_values().partition(|c| matches!(c, Change::Put(_)));
+        for change in puts.into_iter().chain(removals) {
+            match change {
+                Change::Put(resource) => self.put(resource),
+                Change::Remove { type_url, name } => self.remove(&Need { type_url, name }),
+            }
+        }
+        self.sweep();
+    }
+
+    /// A client has acknowledged (for a listener: uses) this item. True if it was not known before.
+    pub(crate) fn accept(&mut self, item: &Arc<Item>) -> bool {
+        let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        let newer = entry.accepted.as_ref().is_none_or(|accepted| accepted.seq < item.seq);
+        let refused = entry.refused && Arc::ptr_eq(&entry.current, item);
+        if !newer || refused || item.seq == 0 {
+            return false;
+        }
+        let dropped = entry.older().cloned();
+        let pinned = !Arc::ptr_eq(&entry.current, item);
+        entry.accepted = Some(Arc::clone(item));
+        if pinned {
+            self.needs.add(&item.resource);
+        }
+        if let Some(dropped) = dropped {
+            self.needs.drop(&dropped.resource);
+        }
+        self.sweep();
+        true
+    }
+
+    /// A client refuses this item, or cannot use it. True if the fleet stays on its accepted version because of that; false if
+    /// there is a newer version already, or if another client accepted this very version.
+    pub(crate) fn refuse(&mut self, item: &Arc<Item>) -> bool {
+        let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        let current = entry.current.version() == item.version();
+        if !current || entry.refused || entry.accepted.as_ref().is_some_and(|a| a.version() == item.version()) {
+            return false;
+        }
+        entry.refused = true;
+        entry.reported = None;
+        self.changed(Need::new(item.resource.type_url.clone(), Arc::clone(item.name())));
+        true
+    }
+
+    /// Tries the current version of a name again.
+    pub(crate) fn forgive(&mut self, key: &Need) {
+        if let Some(entry) = self.entry_mut(&key.type_url, &key.name).filter(|entry| entry.refused) {
+            entry.refused = false;
+            self.changed(key.clone());
+        }
+    }
+
+    /// The current version was refused and nothing newer was put.
+    pub(crate) fn is_refused(&self, key: &Need) -> bool {
+        self.entry(&key.type_url, &key.name).is_some_and(|entry| entry.refused)
+    }
+
+    /// Notes that this version of a name is reported. False if it was already.
+    pub(crate) fn report(&mut self, item: &Item) -> bool {
+        let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        entry.reported.replace(item.version()) != Some(item.version())
+    }
+
+    /// Nothing counts as reported any more.
+    pub(crate) fn forget_reports(&mut self) {
+        self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = None);
+    }
+
+    fn entry(&self, type_url: &TypeUrl, name: &str) -> Option<&Entry> {
+        self.kinds.get(type_url)?.get(name)
+    }
+
+    fn entry_mut(&mut self, type_url: &TypeUrl, name: &str) -> Option<&mut Entry> {
+        self.kinds.get_mut(type_url)?.get_mut(name)
+    }
+
+    fn put(&mut self, resource: Arc<Resource>) {
+        let key = Need::new(resource.type_url.clone(), Arc::clone(&resource.name));
+        let seq = self.seq + 1;
+        let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
+            self.needs.add(&resource);
+            let current = Item::new(resource, seq);
+            let entry = Entry { current, accepted: None, refused: false, leaving: false, reported: None };
+            self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
+            self.count += 1;
+            return self.changed(key);
+        };
+        entry.leaving = false;
+        if entry.current.version() == resource.version {
+            return;
+        }
+        let kept = entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current));
+        let old = std::mem::replace(&mut entry.current, Item::new(Arc::clone(&resource), seq));
+        entry.refused = false;
+        self.needs.add(&resource);
+        if !kept {
+            self.needs.drop(&old.resource);
+        }
+        self.changed(key);
+    }
+
+    fn remove(&mut self, key: &Need) {
+        if let Some(entry) = self.entry_mut(&key.type_url, &key.name) {
+            entry.leaving = true;
+            self.needs.release(key.clone());
+        }
+    }
+
+    /// Removes what was to leave and is not needed any more.
+    fn sweep(&mut self) {
+        while let Some(key) = self.needs.next_released() {
+            let leaving = self.entry(&key.type_url, &key.name).is_some_and(|entry| entry.leaving);
+            if leaving && !self.is_used(&key) {
+                self.take_away(&key);
+            } else {
+                self.note_missing(&key);
+            }
+        }
+    }
+
+    /// Something names it; an endpoint set is used by the cluster of its name without being told.
+    fn is_used(&self, key: &Need) -> bool {
+        let by_cluster = key.type_url == TypeUrl::Endpoints && self.entry(&TypeUrl::Cluster, &key.name).is_some();
+        by_cluster || self.needs.is_needed(key)
+    }
+
+    fn take_away(&mut self, key: &Need) {
+        let Some(entry) = self.kinds.get_mut(&key.type_url).and_then(|kind| kind.remove(&key.name)) else { return };
+        self.count -= 1;
+        if let Some(older) = entry.older() {
+            self.needs.drop(&older.resource);
+        }
+        self.needs.drop(&entry.current.resource);
+        if key.type_url == TypeUrl::Cluster {
+            self.needs.release(Need::new(TypeUrl::Endpoints, Arc::clone(&key.name)));
+        }
+        self.changed(key.clone());
+    }
+
+    /// Numbers and logs a change.
+    fn changed(&mut self, key: Need) {
+        self.seq += 1;
+        self.note_missing(&key);
+        for need in self.needs.take_added() {
+            self.note_missing(&need);
+        }
+        self.log.push_back((self.seq, key));
+        while self.log.len() > LOG_AT_LEAST.max(self.count) {
+            self.log.pop_front();
+        }
+    }
+
+    fn note_missing(&mut self, key: &Need) {
+        if self.needs.is_needed(key) && self.target(&key.type_url, &key.name).is_none() {
+            self.missing.insert(key.clone());
+        } else {
+            self.missing.remove(key);
+        }
+    }
+}
+
+/// Of several changes of one name the last.
+fn latest(changes: Vec<Change>) -> BTreeMap<Need, Change> {
+    let key = |change: &Change| match change {
+        Change::Put(resource) => Need::new(resource.type_url.clone(), Arc::clone(&resource.name)),
+        Change::Remove { type_url, name } => Need::new(type_url.clone(), Arc::clone(name)),
+    };
+    changes.into_iter().map(|change| (key(&change), change)).collect()
+}

@@ -1,0 +1,54 @@
+//! Our messages against the generated ones.
+
+use prost::Message as _;
+use proto::envoy::config::core::v3::{Extension, Node as ProtoNode};
+use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+
+use super::*;
+use crate::resource::Need;
+
+fn item(name: &str, body: &[&'static [u8]]) -> Arc<Item> {
+    let body = body.iter().map(|piece| Bytes::from_static(piece)).collect();
+    let needs: Vec<Arc<[Need]>> = Vec::new();
+    let (type_url, version) = (TypeUrl::Cluster, Version(255));
+    Item::new(Arc::new(Resource { type_url, name: name.into(), version, body, needs, replaces: None, apart: false }), 1)
+}
+
+#[test]
+fn a_response_in_pieces_is_the_message() {
+    let puts = vec![item("a", &[b"one", b"two"]), item("b", &[])];
+    let response = Response { type_url: TypeUrl::Cluster, nonce: 12, puts, removed: vec!["gone".into()] };
+    let mut segments = VecDeque::new();
+    response.segments(&mut segments);
+    let all: Vec<u8> = segments.iter().flat_map(|segment| segment.to_vec()).collect();
+    assert_eq!(all[0], 0);
+    assert_eq!(u32::from_be_bytes(all[1..5].try_into().unwrap()) as usize, all.len() - 5);
+    let message = DeltaDiscoveryResponse::decode(&all[5..]).unwrap();
+    assert_eq!((message.type_url.as_str(), message.nonce.as_str()), (TypeUrl::Cluster.as_str(), "12"));
+    assert_eq!(message.removed_resources, ["gone"]);
+    let any = message.resources[0].resource.as_ref().unwrap();
+    assert_eq!((message.resources[0].name.as_str(), &any.value[..]), ("a", &b"onetwo"[..]));
+    assert_eq!(any.type_url, TypeUrl::Cluster.as_str());
+    assert_eq!(Version::parse(&message.resources[1].version), Some(Version(255)));
+}
+
+#[test]
+fn a_request_is_read_and_the_extensions_of_its_node_are_skipped() {
+    let extensions = vec![Extension { name: "x".repeat(50), ..Extension::default() }; 100];
+    let node = ProtoNode { id: "id".into(), cluster: "ns/gw".into(), extensions, ..ProtoNode::default() };
+    let sent = DeltaDiscoveryRequest {
+        node: Some(node),
+        type_url: TypeUrl::Route.as_str().into(),
+        resource_names_subscribe: vec!["a".into()],
+        initial_resource_versions: [("a".to_owned(), Version(9).to_string()), ("b".into(), "v1".into())].into(),
+        response_nonce: "3".into(),
+        error_detail: Some(proto::google::rpc::Status { code: 13, message: "no".into(), ..Default::default() }),
+        ..DeltaDiscoveryRequest::default()
+    };
+    let read = DeltaRequest::decode(&sent.encode_to_vec()[..]).unwrap();
+    assert_eq!((&*read.node().id, &*read.node().cluster), ("id", "ns/gw"));
+    let request = Request::from(read);
+    assert_eq!(request.initial_versions, [("a".to_owned(), Some(Version(9))), ("b".to_owned(), None)]);
+    assert_eq!((request.nonce.as_str(), request.error.as_deref()), ("3", Some("no")));
+    assert_eq!(request.subscribe, ["a"]);
+}
