@@ -1,0 +1,249 @@
+//! [`Catalog`]: what each file gives, and which of several equal identities is in force.
+//!
+//! It does no I/O. Files are put, troubled, withdrawn; [`Catalog::commit`] tells what came of it. The cost of an edit is
+//! that of its file, and of the objects that other files give under the same identities.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::{Object, ObjectKey, Problem};
+use hashbrown::HashMap;
+use indexmap::IndexMap;
+use store::{Change, Origin, identity};
+
+use crate::file::document::{Document, Parsed};
+use crate::file::merge;
+use crate::file::offer::{Left, Offer, Offers, Standing};
+use crate::file::report;
+use crate::file::spot::Spot;
+
+/// All files under the roots.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    files: BTreeMap<Arc<Spot>, FileState>,
+    /// Who gives an identity. Its order never reaches output.
+    offers: HashMap<ObjectKey, Offers>,
+    /// Identities with more than one offer.
+    disputed: usize,
+    /// Identities that were touched since the last commit, with what was in force then.
+    touched: IndexMap<ObjectKey, Option<(Object, Origin)>>,
+    /// Files whose problems may be others than at the last commit.
+    to_report: BTreeSet<Arc<Spot>>,
+}
+
+/// What is known of one file, or of a directory that cannot be read.
+#[derive(Debug, Default)]
+pub(crate) struct FileState {
+    pub(crate) documents: Vec<Document>,
+    /// Why the file as a whole could not be read lately; its documents are those of before.
+    pub(crate) trouble: Option<Box<Problem>>,
+    /// The file is not there, but may be about to come back.
+    gone: bool,
+    /// The last commit reported problems of it.
+    reported: bool,
+}
+
+impl Catalog {
+    /// The documents of a file as it was read last.
+    pub(crate) fn documents(&self, spot: &Spot) -> &[Document] {
+        self.files.get(spot).map_or(&[], |state| &state.documents)
+    }
+
+    /// Whether the file could not be read lately.
+    pub(crate) fn is_troubled(&self, spot: &Spot) -> bool {
+        self.files.get(spot).is_some_and(|state| state.trouble.is_some())
+    }
+
+    /// Whether anything is known of a place itself.
+    pub(crate) fn contains(&self, spot: &Spot) -> bool {
+        self.files.contains_key(spot)
+    }
+
+    /// Whether a place, or anything below it, gives something.
+    pub(crate) fn gives(&self, top: &Arc<Spot>) -> bool {
+        let range = self.files.range(top.clone()..).take_while(|(spot, _)| spot.is_under(top));
+        range.map(|(_, state)| state).any(|state| !state.documents.is_empty())
+    }
+
+    /// Everything at or below a place.
+    pub(crate) fn under(&self, top: &Arc<Spot>) -> Vec<Arc<Spot>> {
+        let range = self.files.range(top.clone()..);
+        range.map(|(spot, _)| spot).take_while(|spot| spot.is_under(top)).cloned().collect()
+    }
+
+    /// The file was read: these are its documents now.
+    pub(crate) fn put(&mut self, spot: &Arc<Spot>, parsed: Vec<Parsed>) {
+        self.revive(spot);
+        let mut state = self.take(spot);
+        state.trouble = None;
+        let middle = merge::middle(&state.documents, &parsed);
+        let old = state.documents.get(middle.old.clone()).unwrap_or_default();
+        let new = merge::documents(&state.documents, parsed, &middle);
+        for document in old {
+            self.withdraw_document(spot, document);
+        }
+        for document in &new {
+            self.offer_document(spot, document, false);
+        }
+        state.documents.splice(middle.old, new);
+        self.give_back(spot, state);
+    }
+
+    /// The file, or the directory, cannot be read. What it last gave stays.
+    pub(crate) fn trouble(&mut self, spot: &Arc<Spot>, problem: Problem) {
+        let mut state = self.take(spot);
+        state.trouble = Some(Box::new(problem));
+        self.give_back(spot, state);
+    }
+
+    /// What was wrong with a file or directory as a whole is over; nothing remains of a place that gave nothing.
+    pub(crate) fn relieve(&mut self, spot: &Arc<Spot>) {
+        let Some(state) = self.files.get_mut(spot) else { return };
+        state.trouble = None;
+        if state.documents.is_empty() {
+            self.remove(spot);
+        } else {
+            self.to_report.insert(spot.clone());
+        }
+    }
+
+    /// The file vanished and may come back: what it gave stays, but yields to any other file that gives the same.
+    pub(crate) fn vanish(&mut self, spot: &Arc<Spot>) {
+        self.set_gone(spot, true);
+    }
+
+    /// The file that vanished is there again.
+    pub(crate) fn revive(&mut self, spot: &Arc<Spot>) {
+        self.set_gone(spot, false);
+    }
+
+    /// The file is gone, and what it gave with it. What is wrong with the place as a whole stays.
+    pub(crate) fn remove(&mut self, spot: &Arc<Spot>) {
+        let Some((spot, mut state)) = self.files.remove_entry(spot) else { return };
+        for document in std::mem::take(&mut state.documents) {
+            self.withdraw_document(&spot, &document);
+        }
+        if state.reported {
+            // A file without a state reports that nothing is wrong.
+            self.to_report.insert(spot.clone());
+        }
+        if state.trouble.is_some() {
+            state.gone = false;
+            self.files.insert(spot, state);
+        }
+    }
+
+    /// What is different since the last commit, in the order in which it was touched.
+    pub(crate) fn commit(&mut self) -> Vec<Change> {
+        let mut changes = Vec::with_capacity(self.touched.len());
+        for (key, before) in std::mem::take(&mut self.touched) {
+            let offers = self.offers.get(&key);
+            report_disputed(offers, &mut self.to_report);
+            match offers.map(Offers::winner) {
+                Some(winner) if before.as_ref().is_some_and(|before| winner.equals(before)) => {}
+                Some(winner) => changes.push(Change::Apply(winner.object.clone(), winner.origin())),
+                None if before.is_some() => changes.push(Change::Delete(key)),
+                None => {}
+            }
+        }
+        for spot in std::mem::take(&mut self.to_report) {
+            let problems = self.files.get(&spot).map_or_else(Vec::new, |state| self.problems(&spot, state));
+            let reports = !problems.is_empty();
+            let reported =
+                self.files.get_mut(&spot).is_none_or(|state| std::mem::replace(&mut state.reported, reports));
+            if reports || reported {
+                changes.push(Change::Problems { origin: spot.display.clone(), problems });
+            }
+        }
+        changes
+    }
+
+    fn problems(&self, spot: &Arc<Spot>, state: &FileState) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = state.trouble.as_deref().cloned().into_iter().collect();
+        problems.extend(state.documents.iter().flat_map(|document| document.problems.iter().cloned()));
+        if self.disputed > 0 && !state.gone {
+            for document in &state.documents {
+                let written = document.objects.iter().filter(|(_, standing)| *standing == Standing::Written);
+                for (object, _) in written {
+                    let winner = self.offers.get(&identity(object.key())).map(Offers::winner);
+                    if let Some(winner) = winner.filter(|winner| !winner.is(spot, object)) {
+                        problems.push(report::duplicate(object, &winner.origin(), &spot.display, document.line));
+                    }
+                }
+            }
+        }
+        report::bounded(problems, &spot.display)
+    }
+
+    fn set_gone(&mut self, spot: &Arc<Spot>, gone: bool) {
+        if self.files.get(spot).is_none_or(|state| state.gone == gone) {
+            return;
+        }
+        let mut state = self.take(spot);
+        state.gone = gone;
+        for document in &state.documents {
+            self.withdraw_document(spot, document);
+        }
+        for document in &state.documents {
+            self.offer_document(spot, document, gone);
+        }
+        self.give_back(spot, state);
+    }
+
+    /// Takes the state of a file out, to be given back.
+    fn take(&mut self, spot: &Arc<Spot>) -> FileState {
+        self.files.get_mut(spot).map(std::mem::take).unwrap_or_default()
+    }
+
+    fn give_back(&mut self, spot: &Arc<Spot>, state: FileState) {
+        self.files.insert(spot.clone(), state);
+        self.to_report.insert(spot.clone());
+    }
+
+    fn withdraw_document(&mut self, spot: &Arc<Spot>, document: &Document) {
+        for (object, _) in &document.objects {
+            let key = identity(object.key());
+            self.touch(&key);
+            let Some(offers) = self.offers.get_mut(&key) else { continue };
+            match offers.withdraw(spot, object) {
+                Left::None => drop(self.offers.remove(&key)),
+                Left::Some(1) => self.disputed = self.disputed.saturating_sub(1),
+                Left::Some(_) | Left::Unchanged => {}
+            }
+        }
+    }
+
+    fn offer_document(&mut self, spot: &Arc<Spot>, document: &Document, gone: bool) {
+        for (object, standing) in &document.objects {
+            let key = identity(object.key());
+            self.touch(&key);
+            let standing = if gone { Standing::Last } else { *standing };
+            let offer = Offer { object: object.clone(), spot: spot.clone(), line: document.line, standing };
+            match self.offers.get_mut(&key) {
+                Some(offers) => {
+                    if offers.add(offer) == 2 {
+                        self.disputed += 1;
+                    }
+                }
+                None => drop(self.offers.insert(key, Offers::new(offer))),
+            }
+        }
+    }
+
+    fn touch(&mut self, key: &ObjectKey) {
+        if self.touched.contains_key(key) {
+            return;
+        }
+        let offers = self.offers.get(key);
+        report_disputed(offers, &mut self.to_report);
+        let before = offers.map(Offers::winner).map(|winner| (winner.object.clone(), winner.origin()));
+        self.touched.insert(key.clone(), before);
+    }
+}
+
+/// Where several files give an identity, the problems of all of them name the one in force.
+fn report_disputed(offers: Option<&Offers>, to_report: &mut BTreeSet<Arc<Spot>>) {
+    if let Some(offers) = offers.filter(|offers| offers.is_disputed()) {
+        to_report.extend(offers.spots().cloned());
+    }
+}

@@ -1,0 +1,113 @@
+//! [`Document`]: what is remembered of one YAML document, and how a file's text becomes documents.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use api::{Object, ObjectKey, Problem, Severity};
+use hashbrown::HashMap;
+use store::identity;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::file::offer::Standing;
+
+/// One document of a file: the hash of its text instead of the text, and what came of it. About 100 bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    hash: u128,
+    /// Line of the file on which it starts, from 1.
+    pub(crate) line: u32,
+    /// What it gives, and what it keeps of what it gave before it could not be understood.
+    pub(crate) objects: Box<[(Object, Standing)]>,
+    pub(crate) problems: Box<[Problem]>,
+}
+
+/// A document of a file just read, beside the file as it was.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// Its text is that of the old document with this index; now on this line.
+    Same { index: usize, line: u32 },
+    /// It was parsed.
+    New { document: Document, lost: Lost },
+}
+
+/// What could not be understood of a document.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Objects that say who they are, and are otherwise too wrong to be used.
+    pub(crate) named: Vec<ObjectKey>,
+    /// Nothing of it, not even whose it is.
+    pub(crate) all: bool,
+}
+
+impl Parsed {
+    pub(crate) fn lost(&self) -> Option<&Lost> {
+        match self {
+            Self::New { lost, .. } => Some(lost),
+            Self::Same { .. } => None,
+        }
+    }
+}
+
+impl Document {
+    /// The identities of what it gives, and of what it keeps.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = ObjectKey> {
+        self.objects.iter().map(|(object, _)| identity(object.key()))
+    }
+
+    /// Keeps further objects of before.
+    pub(crate) fn keep(&mut self, objects: Vec<Object>) {
+        let own = std::mem::take(&mut self.objects).into_iter();
+        self.objects = own.chain(objects.into_iter().map(|object| (object, Standing::Last))).collect();
+    }
+
+    /// The same document on another line.
+    pub(crate) fn moved_to(&self, line: u32) -> Self {
+        let mut document = self.clone();
+        for place in document.problems.iter_mut().filter_map(|problem| problem.place.as_mut()) {
+            place.line = place.line.saturating_sub(self.line).saturating_add(line);
+        }
+        document.line = line;
+        document
+    }
+}
+
+/// Splits a text and parses the documents whose text is not among the old ones.
+pub(crate) fn parse(file: &Arc<str>, text: &str, old: &[Document]) -> Vec<Parsed> {
+    let mut known: HashMap<u128, VecDeque<usize>> = HashMap::with_capacity(old.len());
+    for (index, document) in old.iter().enumerate() {
+        known.entry(document.hash).or_default().push_back(index);
+    }
+    let parse_one = |document: api::yaml::Document<'_>| {
+        let hash = xxh3_128(document.text.as_bytes());
+        match known.get_mut(&hash).and_then(VecDeque::pop_front) {
+            Some(index) => Parsed::Same { index, line: document.line },
+            None => decode(file, &document, hash),
+        }
+    };
+    api::yaml::documents(text).map(parse_one).collect()
+}
+
+fn decode(file: &Arc<str>, document: &api::yaml::Document<'_>, hash: u128) -> Parsed {
+    let decoded = api::read(document, file);
+    let lost = lost(&decoded.objects, &decoded.problems);
+    let objects = decoded.objects.into_iter().map(|object| (object, Standing::Written)).collect();
+    let document = Document { hash, line: document.line, objects, problems: decoded.problems.into() };
+    Parsed::New { document, lost }
+}
+
+fn lost(objects: &[Object], problems: &[Problem]) -> Lost {
+    let mut errors = problems.iter().filter(|problem| problem.severity == Severity::Error).peekable();
+    if errors.peek().is_none() {
+        return Lost::default();
+    }
+    let mut named: Vec<ObjectKey> = Vec::new();
+    for key in errors.filter_map(|problem| problem.object.as_ref()).filter(|key| key.kind().is_some()) {
+        let key = identity(key);
+        // Problems of one object follow each other.
+        if named.last() != Some(&key) && !objects.iter().any(|object| identity(object.key()) == key) {
+            named.push(key);
+        }
+    }
+    let all = objects.is_empty() && named.is_empty();
+    Lost { named, all }
+}

@@ -1,0 +1,284 @@
+//! [`watch`]: the thread that follows changes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use store::{Batch, Source};
+
+use crate::file::catalog::Catalog;
+use crate::file::events::{Agenda, Created, Look, created, created_target};
+use crate::file::read::{Outcome, read_all};
+use crate::file::spot::Spot;
+use crate::file::tree::{Survey, Tree};
+use crate::file::watches::Watches;
+use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
+
+/// How long to wait, in milliseconds, for the other half of a truncation before an empty file is believed to be empty:
+/// the kernel empties the file some microseconds before it says so.
+const EMPTY_FILE_WAIT: u16 = 2;
+
+/// A thread that follows files. Dropping it ends the thread.
+#[derive(Debug)]
+pub struct Watcher {
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    /// Closing it ends the thread.
+    stop: Option<PipeWriter>,
+}
+
+/// Reads directories and files, and follows their changes on a thread of its own.
+///
+/// The first batch holds everything and is `listed`; each later one holds what a change came to. A root that does not
+/// exist, or vanishes, is a problem, and is read when it comes (back).
+///
+/// # Errors
+///
+/// inotify is not to be had, the current directory cannot be read, or no thread can be started.
+pub fn watch(roots: &[PathBuf], sink: impl Sink) -> Result<Watcher, Error> {
+    let current = current_directory(roots)?;
+    let watches = Watches::new().map_err(|error| Error::Inotify(error.into()))?;
+    let tree = Tree::new(roots, &current, watches);
+    let (stopped, stop) = io::pipe().map_err(Error::Thread)?;
+    let follower = Follower {
+        tree,
+        catalog: Catalog::default(),
+        agenda: Agenda::default(),
+        vanished: BTreeMap::new(),
+        to_read: BTreeMap::new(),
+        stopped,
+    };
+    let builder = thread::Builder::new().name("file provider".to_owned());
+    let thread = builder.spawn(move || follower.run(sink)).map_err(Error::Thread)?;
+    Ok(Watcher { thread: Some(thread), stop: Some(stop) })
+}
+
+impl Watcher {
+    /// Waits until the thread ends by itself: because the sink said so, or because of an error.
+    ///
+    /// # Errors
+    ///
+    /// What ended the thread.
+    pub fn join(mut self) -> Result<(), Error> {
+        self.wait()
+    }
+
+    /// Ends the thread.
+    ///
+    /// # Errors
+    ///
+    /// What ended the thread before.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.stop = None;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), Error> {
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                Err(Error::Panic(text.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.stop = None;
+        // The result can be had from `stop`.
+        let _ = self.wait();
+    }
+}
+
+struct Follower {
+    tree: Tree,
+    catalog: Catalog,
+    agenda: Agenda,
+    /// Files that vanished, and when that is believed.
+    vanished: BTreeMap<Arc<Spot>, Instant>,
+    to_read: BTreeMap<Arc<Spot>, PathBuf>,
+    stopped: PipeReader,
+}
+
+impl Follower {
+    fn run(mut self, mut sink: impl Sink) -> Result<(), Error> {
+        for root in self.tree.roots() {
+            self.agenda.looks.insert(root, Look::Survey);
+        }
+        let mut listed = false;
+        loop {
+            self.work_off()?;
+            self.expire();
+            let changes = self.catalog.commit();
+            if !changes.is_empty() || !listed {
+                listed = true;
+                if sink(Batch { source: Source::File, changes, listed }).is_break() {
+                    return Ok(());
+                }
+            }
+            if self.wait()? {
+                return Ok(());
+            }
+            self.note_events()?;
+        }
+    }
+
+    /// Waits for events, or for the time at which a vanished file is believed to be gone; true: the thread shall end.
+    fn wait(&self) -> Result<bool, Error> {
+        let Some(inotify) = self.tree.watches.inotify() else { return Ok(true) };
+        let now = Instant::now();
+        let next = self.vanished.values().min().map(|time| time.saturating_duration_since(now));
+        // Rounded up, so that it has passed when the wait is over.
+        let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
+        let timeout = millis.map_or(PollTimeout::NONE, PollTimeout::from);
+        let mut fds =
+            [PollFd::new(inotify.as_fd(), PollFlags::POLLIN), PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(Error::Inotify(error.into())),
+        }
+        // A closed pipe shows as POLLHUP.
+        Ok(fds.get(1).and_then(PollFd::any).unwrap_or(false))
+    }
+
+    fn note_events(&mut self) -> Result<(), Error> {
+        for event in self.tree.watches.events().map_err(|error| Error::Inotify(error.into()))? {
+            self.agenda.note(&event, &mut self.tree, &self.catalog);
+        }
+        Ok(())
+    }
+
+    /// Looks at every place on the agenda, then reads the files, until nothing is left to be done.
+    fn work_off(&mut self) -> Result<(), Error> {
+        while !self.agenda.looks.is_empty() {
+            while let Some((spot, look)) = self.agenda.next() {
+                self.look(&spot, look);
+            }
+            self.read()?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, spot: &Arc<Spot>, look: Look) {
+        let path = self.tree.path(spot);
+        match look {
+            Look::Gone if fs::metadata(&path).is_err() => self.survey(spot),
+            // It is there again, which is another event.
+            Look::Gone => {}
+            Look::CreatedTarget => self.look_at_new(spot, created_target(&path)),
+            Look::Created => self.look_at_new(spot, created(&path)),
+            Look::Read => drop(self.to_read.insert(spot.clone(), path)),
+            Look::Survey => self.survey(spot),
+        }
+    }
+
+    fn look_at_new(&mut self, spot: &Arc<Spot>, what: Created) {
+        match what {
+            Created::Nothing => {}
+            Created::Empty => self.revive(spot),
+            Created::File | Created::Other => self.survey(spot),
+        }
+    }
+
+    /// Looks at a place as if for the first time.
+    fn survey(&mut self, top: &Arc<Spot>) {
+        self.agenda.done_below(top);
+        let Survey { files, directories, troubles, missing: _ } = self.tree.survey(top);
+        let kept: Vec<&Arc<Spot>> =
+            troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
+        for spot in self.catalog.under(top) {
+            let is_kept = kept.iter().any(|top| spot.is_under(top));
+            let is_found = files.binary_search_by(|(found, _)| found.cmp(&spot)).is_ok();
+            if !is_kept && !is_found {
+                self.vanish(&spot);
+            }
+        }
+        for directory in &directories {
+            self.catalog.relieve(directory);
+        }
+        for trouble in troubles {
+            let keeps = trouble.keeps && self.catalog.gives(&trouble.spot);
+            let problem = if keeps { report::kept(trouble.problem) } else { trouble.problem };
+            self.catalog.trouble(&trouble.spot, problem);
+        }
+        self.to_read.extend(files);
+    }
+
+    /// Reads what has to be read. What is being written at the same time is left for the event that ends the writing.
+    fn read(&mut self) -> Result<(), Error> {
+        let files: Vec<(Arc<Spot>, PathBuf)> = std::mem::take(&mut self.to_read).into_iter().collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let outcomes = read_all(&files, &self.catalog);
+        if files.iter().zip(&outcomes).any(|((spot, _), outcome)| self.is_suddenly_empty(spot, outcome)) {
+            self.await_event();
+        }
+        self.note_events()?;
+        for ((spot, _), outcome) in files.into_iter().zip(outcomes) {
+            if self.agenda.writing.contains(&spot) {
+                self.revive(&spot);
+                continue;
+            }
+            match outcome {
+                Outcome::Gone => self.vanish(&spot),
+                Outcome::Trouble(problem) => {
+                    let problem = if self.catalog.gives(&spot) { report::kept(problem) } else { problem };
+                    self.revive(&spot);
+                    self.catalog.trouble(&spot, problem);
+                }
+                Outcome::Documents(parsed) => {
+                    self.vanished.remove(&spot);
+                    self.catalog.put(&spot, parsed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_suddenly_empty(&self, spot: &Spot, outcome: &Outcome) -> bool {
+        matches!(outcome, Outcome::Documents(parsed) if parsed.is_empty()) && !self.catalog.documents(spot).is_empty()
+    }
+
+    fn await_event(&self) {
+        if let Some(inotify) = self.tree.watches.inotify() {
+            // Whether anything came shows when the events are read.
+            let _ = poll(&mut [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)], PollTimeout::from(EMPTY_FILE_WAIT));
+        }
+    }
+
+    fn vanish(&mut self, spot: &Arc<Spot>) {
+        self.catalog.relieve(spot);
+        if self.catalog.contains(spot) && !self.vanished.contains_key(spot) {
+            self.catalog.vanish(spot);
+            self.vanished.insert(spot.clone(), Instant::now() + VANISH_GRACE);
+        }
+    }
+
+    fn revive(&mut self, spot: &Arc<Spot>) {
+        if self.vanished.remove(spot).is_some() {
+            self.catalog.revive(spot);
+        }
+    }
+
+    /// Files that did not come back in time are gone.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        let gone: Vec<_> =
+            self.vanished.iter().filter(|(_, time)| **time <= now).map(|(spot, _)| spot.clone()).collect();
+        for spot in gone {
+            self.vanished.remove(&spot);
+            self.catalog.remove(&spot);
+        }
+    }
+}

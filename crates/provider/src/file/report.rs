@@ -1,0 +1,54 @@
+//! The wording of the problems that are the file provider's own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use api::{FieldPath, Object, Place, Problem, Severity};
+use store::Origin;
+
+/// Problems kept per file at most: enough to work with, and 10,000 files full of mistakes stay below 2 GB at about
+/// 200 bytes each.
+pub(crate) const MAX_PROBLEMS: usize = 1_000;
+
+/// Something is wrong at a line and column of a file, both from 1.
+pub(crate) fn at(file: &Arc<str>, line: u32, column: u32, text: impl fmt::Display) -> Problem {
+    Problem {
+        object: None,
+        path: FieldPath::default(),
+        severity: Severity::Error,
+        text: text.to_string().into(),
+        place: Some(Place { file: file.clone(), line, column }),
+        snippet: None,
+    }
+}
+
+/// Something is wrong with a file or directory as a whole.
+pub(crate) fn whole(file: &Arc<str>, text: impl fmt::Display) -> Problem {
+    at(file, 1, 1, text)
+}
+
+/// An object that a stronger place gives as well.
+pub(crate) fn duplicate(object: &Object, winner: &Origin, file: &Arc<str>, line: u32) -> Problem {
+    let text = format!(
+        "written twice: the one at {winner} comes first and is in force, this one at {file}:{line} has no effect; \
+         remove or rename one of them"
+    );
+    let place = Some(Place { file: file.clone(), line, column: 1 });
+    Problem { place, ..Problem::of(object.key(), "", Severity::Error, text) }
+}
+
+/// The same problem of a place whose objects stay in force.
+pub(crate) fn kept(mut problem: Problem) -> Problem {
+    problem.text = format!("{}; what was read there before stays in force", problem.text).into();
+    problem
+}
+
+/// At most [`MAX_PROBLEMS`]; a last one tells how many were left out.
+pub(crate) fn bounded(mut problems: Vec<Problem>, file: &Arc<str>) -> Vec<Problem> {
+    let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
+    if left_out > 0 {
+        problems.truncate(MAX_PROBLEMS);
+        problems.push(whole(file, format_args!("{left_out} more problems in this file are not listed")));
+    }
+    problems
+}

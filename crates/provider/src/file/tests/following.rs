@@ -1,0 +1,210 @@
+//! Following changes: every way in which a file comes, changes and goes.
+
+use super::*;
+
+#[test]
+fn a_file_written_in_place_counts_when_it_is_closed() {
+    use std::io::Write;
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 1));
+    let mut watched = Watched::folder(&folder);
+    let mut file = fs::File::create(folder.path().join("a.yaml")).unwrap();
+    file.write_all(namespace("a", 2).as_bytes()).unwrap();
+    file.flush().unwrap();
+    // While the file is open, the old object stays, whatever else happens.
+    watched.settle(&folder);
+    assert_eq!(watched.state.version("a"), Some("1"));
+    drop(file);
+    watched.until_version("a", "2");
+}
+
+#[test]
+fn a_file_renamed_into_place_counts_at_once() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 1));
+    let mut watched = Watched::folder(&folder);
+    for version in 2..50 {
+        replace(&folder, "a.yaml", namespace("a", version));
+        let version = version.to_string();
+        watched.until_while(|state| state.version("a") == Some(&version), |state| state.objects.len() == 1);
+    }
+}
+
+#[test]
+fn objects_stay_in_force_while_a_file_is_moved() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 1));
+    let mut watched = Watched::folder(&folder);
+    for (from, to) in [("a.yaml", "b.yaml"), ("b.yaml", "A.yaml"), ("A.yaml", "d/c.yaml"), ("d", "e")] {
+        fs::create_dir_all(folder.path().join("d")).unwrap();
+        fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();
+        let place = if to == "e" { "1 e/c.yaml:1".to_owned() } else { format!("1 {to}:1") };
+        watched.until_while(|state| state.objects["a"] == place, |state| state.objects.contains_key("a"));
+        assert_eq!(watched.state.problems.len(), 0);
+    }
+}
+
+#[test]
+fn objects_stay_in_force_while_an_editor_writes_a_backup_first_or_git_removes_the_file_first() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 0));
+    let mut watched = Watched::folder(&folder);
+    for version in 1..40 {
+        if version % 2 == 0 {
+            fs::rename(folder.path().join("a.yaml"), folder.path().join("a.yaml~")).unwrap();
+        } else {
+            fs::remove_file(folder.path().join("a.yaml")).unwrap();
+        }
+        write(&folder, "a.yaml", namespace("a", version));
+        let version = version.to_string();
+        watched.until_while(|state| state.version("a") == Some(&version), |state| state.objects.contains_key("a"));
+    }
+}
+
+#[test]
+fn a_deleted_file_takes_its_objects_along_and_one_renamed_to_a_backup_too() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 1));
+    write(&folder, "b.yaml", namespace("b", 1));
+    write(&folder, "deep/er/c.yaml", namespace("c", 1));
+    let mut watched = Watched::folder(&folder);
+    fs::remove_file(folder.path().join("a.yaml")).unwrap();
+    fs::rename(folder.path().join("b.yaml"), folder.path().join("b.yaml.bak")).unwrap();
+    fs::remove_dir_all(folder.path().join("deep")).unwrap();
+    watched.until(|state| state.objects.is_empty());
+}
+
+#[test]
+fn an_empty_file_gives_nothing() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 1));
+    let mut watched = Watched::folder(&folder);
+    write(&folder, "a.yaml", "");
+    watched.until(|state| state.objects.is_empty());
+}
+
+#[test]
+fn when_the_first_of_two_equal_identities_goes_the_second_takes_over() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("same", "a"));
+    write(&folder, "b.yaml", namespace("same", "b"));
+    let mut watched = Watched::folder(&folder);
+    assert_eq!(watched.state.version("same"), Some("a"));
+    // The line of the winner moves, and the problem with it.
+    write(&folder, "a.yaml", format!("# one\n# two\n---\n{}", namespace("same", "a")));
+    watched.until(|state| state.all_problems().contains("a.yaml:4 comes first"));
+    fs::remove_file(folder.path().join("a.yaml")).unwrap();
+    watched.until_while(|state| state.version("same") == Some("b"), |state| state.objects.contains_key("same"));
+    watched.until(|state| state.problems.is_empty());
+    write(&folder, "a.yaml", namespace("same", "a2"));
+    watched.until_version("same", "a2");
+    assert_eq!(watched.state.problems.keys().collect::<Vec<_>>(), ["b.yaml"]);
+}
+
+#[test]
+fn new_directories_are_followed_however_fast_they_fill() {
+    let folder = TempDir::new().unwrap();
+    let mut watched = Watched::folder(&folder);
+    for number in 0..100 {
+        write(&folder, &format!("d{number}/e/f/{number}.yaml"), namespace(&format!("n{number}"), 1));
+    }
+    watched.until(|state| state.objects.len() == 100);
+    fs::rename(folder.path().join("d0"), folder.path().join("moved")).unwrap();
+    write(&folder, "moved/e/f/0.yaml", namespace("n0", 2));
+    watched.until(|state| state.objects["n0"] == "2 moved/e/f/0.yaml:1");
+}
+
+#[test]
+fn only_the_documents_that_changed_are_reported_as_changed() {
+    let folder = TempDir::new().unwrap();
+    let mut documents: Vec<String> = (0..100).map(|number| namespace(&format!("n{number}"), 1)).collect();
+    write(&folder, "a.yaml", join(&documents));
+    let watched = Watched::folder(&folder);
+    documents[50] = namespace("n50", 2);
+    replace(&folder, "a.yaml", join(&documents));
+    let batch = watched.batches.recv_timeout(DEADLINE).unwrap();
+    let names: Vec<String> = batch
+        .changes
+        .iter()
+        .map(|change| match change {
+            Change::Apply(object, _) => object.key().name().to_owned(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(names, ["n50"]);
+}
+
+#[test]
+fn a_root_that_vanishes_keeps_its_objects_and_is_read_again_when_it_comes_back() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "up/root/d/a.yaml", namespace("a", 1));
+    write(&folder, "up/root/d/b.yaml", namespace("b", 1));
+    let mut watched = Watched::roots(&folder, &[folder.path().join("up/root")]);
+    for gone in ["up/root", "up"] {
+        fs::rename(folder.path().join(gone), folder.path().join("aside")).unwrap();
+        watched.until_while(|state| !state.problems.is_empty(), |state| state.objects.len() == 2);
+        let problems = watched.state.all_problems();
+        assert!(problems.contains("up/root:1:1: error: no such file or directory; what was read there"), "{problems}");
+        fs::remove_dir_all(folder.path().join("aside")).unwrap();
+        write(&folder, "up/root/d/a.yaml", namespace("a", format!("after {gone}").replace(' ', "-")));
+        watched.until(|state| state.version("a").is_some_and(|version| version.ends_with(gone)));
+        watched.until(|state| state.problems.is_empty() && !state.objects.contains_key("b"));
+        write(&folder, "up/root/d/b.yaml", namespace("b", 1));
+        watched.until_version("b", "1");
+    }
+}
+
+#[test]
+fn a_root_that_is_not_there_at_first_is_read_when_it_comes() {
+    let folder = TempDir::new().unwrap();
+    let roots = [folder.path().join("later/on"), folder.path().join("file.txt")];
+    let mut watched = Watched::roots(&folder, &roots);
+    assert_eq!((watched.state.objects.len(), watched.state.problems.len()), (0, 2));
+    write(&folder, "later/on/a.yaml", namespace("a", 1));
+    watched.until_version("a", "1");
+    write(&folder, "file.txt", namespace("b", 1));
+    watched.until_version("b", "1");
+    watched.until(|state| state.problems.is_empty());
+    replace(&folder, "file.txt", namespace("b", 2));
+    watched.until_version("b", "2");
+}
+
+#[test]
+fn files_linked_into_place_count() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, ".a", namespace("a", 1));
+    let mut watched = Watched::folder(&folder);
+    fs::hard_link(folder.path().join(".a"), folder.path().join("a.yaml")).unwrap();
+    watched.until_version("a", "1");
+}
+
+#[test]
+fn nothing_is_lost_when_the_receiver_is_slow_and_the_kernel_drops_events() {
+    let folder = TempDir::new().unwrap();
+    let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    let (sender, batches) = sync_channel(0);
+    let sink = move |batch| if sender.send(batch).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let watcher = watch(&[folder.path().to_owned()], sink).unwrap();
+    let mut watched = Watched { folder: folder.path().to_owned(), state: State::default(), batches, watcher };
+    // Nobody takes the first batch, so that nobody takes events from the kernel's queue either.
+    for number in 0..=limit / 2 {
+        write(&folder, ["a.yaml", "b.yaml"][number % 2], namespace(["a", "b"][number % 2], number));
+    }
+    write(&folder, "late.yaml", namespace("late", 1));
+    fs::create_dir(folder.path().join("d")).unwrap();
+    watched.until_version("late", "1");
+    watched.until(|state| *state == State::of(folder.path(), &[folder.path().to_owned()]));
+    write(&folder, "d/c.yaml", namespace("c", 1));
+    watched.until_version("c", "1");
+}
+
+#[test]
+fn a_watcher_ends_when_it_is_stopped_and_when_nobody_listens() {
+    let folder = TempDir::new().unwrap();
+    let watched = Watched::folder(&folder);
+    watched.watcher.stop().unwrap();
+    let watched = Watched::folder(&folder);
+    drop(watched.batches);
+    write(&folder, "a.yaml", namespace("a", 1));
+    watched.watcher.join().unwrap();
+}

@@ -1,0 +1,108 @@
+//! Symbolic links: mounted ConfigMaps, links to directories, circles, links to nothing.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A mounted ConfigMap: `a.yaml -> ..data/a.yaml`, `..data -> ..<version>`, swapped by renaming a new `..data` into place.
+fn swap(folder: &TempDir, version: u32) {
+    let path = |name: &str| folder.path().join(name);
+    write(folder, &format!("..{version}/a.yaml"), namespace("a", version));
+    symlink(format!("..{version}"), path("..data_tmp")).unwrap();
+    fs::rename(path("..data_tmp"), path("..data")).unwrap();
+    if version > 1 {
+        fs::remove_dir_all(path(&format!("..{}", version - 1))).unwrap();
+    } else {
+        symlink("..data/a.yaml", path("a.yaml")).unwrap();
+    }
+}
+
+#[test]
+fn a_mounted_config_map_is_followed_through_every_swap() {
+    let folder = TempDir::new().unwrap();
+    swap(&folder, 1);
+    let mut watched = Watched::folder(&folder);
+    assert_eq!(watched.state.version("a"), Some("1"));
+    for version in 2..30 {
+        swap(&folder, version);
+        let version = version.to_string();
+        watched.until_while(|state| state.version("a") == Some(&version), |state| state.objects.contains_key("a"));
+    }
+    watched.settle(&folder);
+    assert_eq!(watched.state.problems.len(), 0);
+}
+
+#[test]
+fn a_file_behind_a_link_is_followed_too() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "elsewhere/real", namespace("a", 1));
+    fs::create_dir(folder.path().join("root")).unwrap();
+    symlink("../elsewhere/real", folder.path().join("root/a.yaml")).unwrap();
+    let mut watched = Watched::roots(&folder, &[folder.path().join("root")]);
+    write(&folder, "elsewhere/real", namespace("a", 2));
+    watched.until_version("a", "2");
+    replace(&folder, "elsewhere/real", namespace("a", 3));
+    watched.until_version("a", "3");
+    fs::remove_file(folder.path().join("elsewhere/real")).unwrap();
+    watched.until(|state| state.objects.is_empty());
+    assert!(watched.state.all_problems().contains("leads to nothing"), "{:?}", watched.state);
+    write(&folder, "elsewhere/real", namespace("a", 4));
+    watched.until_version("a", "4");
+    watched.until(|state| state.problems.is_empty());
+}
+
+#[test]
+fn a_linked_directory_is_followed_and_so_is_the_link() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "one/d/a.yaml", namespace("a", 1));
+    write(&folder, "two/d/a.yaml", namespace("a", 2));
+    fs::create_dir(folder.path().join("root")).unwrap();
+    symlink("../one", folder.path().join("root/link")).unwrap();
+    let mut watched = Watched::roots(&folder, &[folder.path().join("root")]);
+    assert_eq!(watched.state.version("a"), Some("1"));
+    write(&folder, "one/d/b.yaml", namespace("b", 1));
+    watched.until_version("b", "1");
+    symlink("../two", folder.path().join("root/.new")).unwrap();
+    fs::rename(folder.path().join("root/.new"), folder.path().join("root/link")).unwrap();
+    watched.until_while(|state| state.version("a") == Some("2"), |state| state.objects.contains_key("a"));
+    watched.until(|state| !state.objects.contains_key("b"));
+    write(&folder, "one/d/a.yaml", namespace("a", "unseen"));
+    write(&folder, "two/d/a.yaml", namespace("a", 3));
+    watched.until_while(|state| state.version("a") == Some("3"), |state| state.version("a") != Some("unseen"));
+}
+
+#[test]
+fn circles_of_links_are_problems_at_their_place() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "d/a.yaml", namespace("a", 1));
+    symlink("..", folder.path().join("d/up")).unwrap();
+    symlink("me.yaml", folder.path().join("me.yaml")).unwrap();
+    let mut watched = Watched::folder(&folder);
+    assert_eq!(watched.state.objects.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(watched.state.problems.keys().collect::<Vec<_>>(), ["d/up", "me.yaml"]);
+    fs::remove_file(folder.path().join("d/up")).unwrap();
+    replace(&folder, "me.yaml", namespace("me", 1));
+    watched.until(|state| state.problems.is_empty() && state.objects.len() == 2);
+}
+
+#[test]
+fn a_link_to_nothing_is_a_problem_until_there_is_something() {
+    let folder = TempDir::new().unwrap();
+    symlink("nowhere/b", folder.path().join("a.yaml")).unwrap();
+    let mut watched = Watched::folder(&folder);
+    assert!(watched.state.all_problems().contains("leads to nothing"));
+    write(&folder, "nowhere/b", namespace("a", 1));
+    watched.until(|state| state.version("a") == Some("1") && state.problems.is_empty());
+}
+
+#[test]
+fn a_root_may_be_a_link_that_is_swapped() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "v1/a.yaml", namespace("a", 1));
+    write(&folder, "v2/a.yaml", namespace("a", 2));
+    symlink("v1", folder.path().join("root")).unwrap();
+    let mut watched = Watched::roots(&folder, &[folder.path().join("root")]);
+    symlink("v2", folder.path().join("new")).unwrap();
+    fs::rename(folder.path().join("new"), folder.path().join("root")).unwrap();
+    watched.until_while(|state| state.version("a") == Some("2"), |state| state.objects.contains_key("a"));
+}

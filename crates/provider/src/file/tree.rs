@@ -1,0 +1,338 @@
+//! [`Tree`]: which files there are under the roots, and where changes have to be looked for.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use api::Problem;
+use nix::errno::Errno;
+use nix::sys::inotify::WatchDescriptor;
+
+use crate::file::report;
+use crate::file::resolve::{Found, Resolution, resolve};
+use crate::file::spot::{Spot, is_read, is_visible};
+use crate::file::watches::{Lookup, Watches};
+
+/// Directories may be nested so deep below a root; people stay below ten levels.
+const MAX_DEPTH: usize = 64;
+
+/// Directories read at most, each with a watch of about 1 kB in the kernel: 64 MB. It ends trees in which links lead
+/// back and forth without a circle.
+const MAX_DIRECTORIES: usize = 1 << 16;
+
+/// Looks at a path that changes each time; a link is swapped in microseconds, once.
+const MAX_TRIES: usize = 8;
+
+/// The roots, and the directories and links below them.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    roots: Vec<Root>,
+    directories: BTreeMap<Arc<Spot>, Directory>,
+    /// Roots and symbolic links, with the names that they lead over.
+    links: BTreeMap<Arc<Spot>, Vec<Lookup>>,
+    pub(crate) watches: Watches,
+}
+
+#[derive(Debug)]
+struct Root {
+    spot: Arc<Spot>,
+    absolute: PathBuf,
+}
+
+#[derive(Debug)]
+struct Directory {
+    /// Its path without links.
+    real: PathBuf,
+    watch: Option<WatchDescriptor>,
+}
+
+/// What a look at a place, and at all below it, found.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Files to read, with their paths.
+    pub(crate) files: Vec<(Arc<Spot>, PathBuf)>,
+    /// Directories that can be read.
+    pub(crate) directories: Vec<Arc<Spot>>,
+    /// What cannot be read, and why.
+    pub(crate) troubles: Vec<Trouble>,
+    /// True if the place itself does not exist.
+    pub(crate) missing: bool,
+}
+
+/// A place that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) spot: Arc<Spot>,
+    pub(crate) problem: Problem,
+    /// Whether what it gave before, and all below it, stays in force: it may well be there.
+    pub(crate) keeps: bool,
+}
+
+impl Survey {
+    fn trouble(&mut self, spot: &Arc<Spot>, keeps: bool, text: impl fmt::Display) {
+        let problem = report::whole(&spot.display, text);
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps });
+    }
+
+    fn unreadable(&mut self, spot: &Arc<Spot>, error: &io::Error) {
+        self.trouble(spot, true, format_args!("cannot be read: {error}"));
+    }
+
+    fn unwatched(&mut self, spot: &Arc<Spot>, error: Errno) {
+        let remedy = match error {
+            Errno::ENOSPC => "raise the kernel setting fs.inotify.max_user_watches",
+            _ => "check the directory and its permissions",
+        };
+        let text = format_args!("cannot be watched, so changes in it go unnoticed: {error}; {remedy}");
+        self.trouble(spot, false, text);
+    }
+}
+
+impl Tree {
+    /// The roots as given, relative to `current`; those that lie within another one are left out.
+    pub(crate) fn new(given: &[PathBuf], current: &Path, watches: Watches) -> Self {
+        let absolute: Vec<PathBuf> = given.iter().map(|path| current.join(path)).collect();
+        let found: Vec<Option<PathBuf>> = absolute.iter().map(|path| fs::canonicalize(path).ok()).collect();
+        let is_covered = |at: usize| {
+            let others = found.iter().enumerate().filter(|(other, _)| *other != at);
+            let mut covering = others.filter(|(other, root)| covers(root.as_deref(), found.get(at), *other < at));
+            covering.next().is_some()
+        };
+        let mut roots = Vec::new();
+        for (at, (path, absolute)) in given.iter().zip(absolute).enumerate() {
+            if !is_covered(at) {
+                let spot = Spot::root(u32::try_from(roots.len()).unwrap_or(u32::MAX), &path.to_string_lossy());
+                roots.push(Root { spot, absolute });
+            }
+        }
+        Self { roots, directories: BTreeMap::new(), links: BTreeMap::new(), watches }
+    }
+
+    /// The places of the roots.
+    pub(crate) fn roots(&self) -> Vec<Arc<Spot>> {
+        self.roots.iter().map(|root| root.spot.clone()).collect()
+    }
+
+    /// The path of a place in the file system.
+    pub(crate) fn path(&self, spot: &Spot) -> PathBuf {
+        self.roots.get(spot.root_index()).map(|root| spot.in_root(&root.absolute)).unwrap_or_default()
+    }
+
+    /// Whether a directory or a link is known at a place.
+    pub(crate) fn contains(&self, spot: &Spot) -> bool {
+        self.directories.contains_key(spot) || self.links.contains_key(spot)
+    }
+
+    /// Looks at a place as if for the first time. Watches are set before anything is listed, so that no change is
+    /// lost between the two.
+    pub(crate) fn survey(&mut self, spot: &Arc<Spot>) -> Survey {
+        self.forget(spot);
+        let mut survey = Survey::default();
+        self.look(spot, &mut survey);
+        survey
+    }
+
+    /// Forgets the directories and links at and below a place, and releases their watches.
+    pub(crate) fn forget(&mut self, top: &Arc<Spot>) {
+        let below = |range: &mut dyn Iterator<Item = &Arc<Spot>>| -> Vec<Arc<Spot>> {
+            range.take_while(|spot| spot.is_under(top)).cloned().collect()
+        };
+        for spot in below(&mut self.directories.range(top.clone()..).map(|(spot, _)| spot)) {
+            if let Some(watch) = self.directories.remove(&spot).and_then(|directory| directory.watch) {
+                self.watches.release_directory(watch, &spot);
+            }
+        }
+        for spot in below(&mut self.links.range(top.clone()..).map(|(spot, _)| spot)) {
+            for lookup in self.links.remove(&spot).unwrap_or_default() {
+                self.watches.release_lookup(&lookup, &spot);
+            }
+        }
+    }
+
+    /// Looks at a place whose parent is known: a root, or an entry of a directory.
+    fn look(&mut self, spot: &Arc<Spot>, survey: &mut Survey) {
+        let Some((parent, name)) = spot.parent_and_name() else {
+            if let Some(root) = self.roots.get(spot.root_index()) {
+                let absolute = root.absolute.clone();
+                self.follow(spot, Path::new("/"), &absolute, survey);
+            }
+            return;
+        };
+        let Some(directory) = self.directories.get(&parent) else {
+            // The parent went in the meantime, and whoever looks at it will not find this.
+            survey.missing = true;
+            return;
+        };
+        let real = directory.real.clone();
+        match fs::symlink_metadata(real.join(name)).map(|found| found.file_type()) {
+            Ok(kind) if kind.is_symlink() => self.follow(spot, &real, Path::new(name), survey),
+            Ok(kind) if kind.is_dir() => self.list(spot, real.join(name), survey),
+            Ok(_) if is_read(name) => survey.files.push((spot.clone(), self.path(spot))),
+            Ok(_) => survey.missing = true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => survey.missing = true,
+            Err(error) => survey.unreadable(spot, &error),
+        }
+    }
+
+    /// Follows a root or a link, and watches every name on the way.
+    fn follow(&mut self, spot: &Arc<Spot>, from: &Path, path: &Path, survey: &mut Survey) {
+        let resolution = self.resolve_watched(spot, from, path);
+        let is_root = spot.is_root();
+        let named = |name: Option<(Arc<Spot>, &OsStr)>| name.is_none_or(|(_, name)| is_read(name));
+        match resolution.found {
+            Found::Directory(real) => {
+                if let Some(outer) = self.leads_back(spot, &real) {
+                    let text =
+                        format_args!("the link leads back to {outer}, which would never end; it is not followed");
+                    survey.trouble(spot, false, text);
+                } else {
+                    self.list(spot, real, survey);
+                }
+            }
+            Found::File if named(spot.parent_and_name()) => survey.files.push((spot.clone(), self.path(spot))),
+            Found::File => survey.missing = true,
+            Found::Missing { dangling } => {
+                survey.missing = true;
+                if is_root {
+                    survey.trouble(spot, true, "no such file or directory");
+                } else if dangling && named(spot.parent_and_name()) {
+                    survey.trouble(spot, false, "the link leads to nothing; remove it, or put back what it leads to");
+                }
+            }
+            Found::Failed(error) => survey.unreadable(spot, &error),
+        }
+    }
+
+    /// Resolves until nothing changed between the look and the watch; from then on changes are events.
+    fn resolve_watched(&mut self, spot: &Arc<Spot>, from: &Path, path: &Path) -> Resolution {
+        let mut resolution = resolve(from, path);
+        for _ in 0..MAX_TRIES {
+            self.watch_lookups(spot, &resolution);
+            let before = std::mem::replace(&mut resolution, resolve(from, path));
+            if before.lookups == resolution.lookups {
+                break;
+            }
+        }
+        resolution
+    }
+
+    fn watch_lookups(&mut self, spot: &Arc<Spot>, resolution: &Resolution) {
+        // A file that is missing is as a rule about to be written.
+        let is_file = matches!(resolution.found, Found::File | Found::Missing { .. });
+        let last = resolution.lookups.len().saturating_sub(1);
+        for (at, (directory, name)) in resolution.lookups.iter().enumerate() {
+            let lookup = self.watches.lookup(directory, name, spot, is_file && at == last);
+            self.links.entry(spot.clone()).or_default().extend(lookup);
+        }
+        self.links.entry(spot.clone()).or_default();
+    }
+
+    /// The directory around this place that its link leads to, if it does: a circle.
+    fn leads_back(&self, spot: &Arc<Spot>, real: &Path) -> Option<Arc<str>> {
+        let mut around = spot.parent_and_name().map(|(parent, _)| parent);
+        while let Some(outer) = around {
+            if let Some((outer, _)) = self.directories.get_key_value(&outer).filter(|(_, found)| found.real == real) {
+                return Some(outer.display.clone());
+            }
+            around = outer.parent_and_name().map(|(parent, _)| parent);
+        }
+        None
+    }
+
+    /// Watches a directory, lists it, and looks at what is in it.
+    fn list(&mut self, spot: &Arc<Spot>, real: PathBuf, survey: &mut Survey) {
+        if spot.depth() > MAX_DEPTH || self.directories.len() >= MAX_DIRECTORIES {
+            let text = format_args!(
+                "not read: {MAX_DIRECTORIES} directories and {MAX_DEPTH} levels are the limit; name fewer or deeper roots"
+            );
+            survey.trouble(spot, false, text);
+            return;
+        }
+        let watch = match self.watches.directory(&real, spot) {
+            Ok(watch) => watch,
+            Err(error) if error == Errno::ENOENT || error == Errno::ENOTDIR => {
+                survey.missing = true;
+                return;
+            }
+            Err(error) => {
+                survey.unwatched(spot, error);
+                None
+            }
+        };
+        let listed = entries(&real);
+        self.directories.insert(spot.clone(), Directory { real: real.clone(), watch });
+        match listed {
+            Ok(names) => {
+                survey.directories.push(spot.clone());
+                for (name, kind) in names {
+                    let entry = spot.join(&name);
+                    match kind {
+                        Kind::Link => self.follow_entry(&entry, &real, &name, survey),
+                        Kind::Directory => self.list_entry(&entry, real.join(&name), survey),
+                        Kind::File => survey.files.push((entry.clone(), self.path(&entry))),
+                    }
+                }
+            }
+            Err(error) => survey.unreadable(spot, &error),
+        }
+    }
+
+    /// What is wrong with one entry does not concern the directory that it is in.
+    fn follow_entry(&mut self, entry: &Arc<Spot>, real: &Path, name: &OsStr, survey: &mut Survey) {
+        let missing = std::mem::take(&mut survey.missing);
+        self.follow(entry, real, Path::new(name), survey);
+        survey.missing = missing;
+    }
+
+    fn list_entry(&mut self, entry: &Arc<Spot>, real: PathBuf, survey: &mut Survey) {
+        let missing = std::mem::take(&mut survey.missing);
+        self.list(entry, real, survey);
+        survey.missing = missing;
+    }
+}
+
+enum Kind {
+    Link,
+    Directory,
+    File,
+}
+
+/// The entries of a directory that concern us, sorted.
+fn entries(directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !is_visible(&name) {
+            continue;
+        }
+        match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => entries.push((name, Kind::Link)),
+            Ok(kind) if kind.is_dir() => entries.push((name, Kind::Directory)),
+            Ok(_) if is_read(&name) => entries.push((name, Kind::File)),
+            Ok(_) => {}
+            // It went between the listing and the look.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    entries.sort_by(|(one, _), (two, _)| one.cmp(two));
+    Ok(entries)
+}
+
+/// Whether the files of `inner` are read by way of the root `outer` already. Of two equal roots the earlier one counts.
+fn covers(outer: Option<&Path>, inner: Option<&Option<PathBuf>>, is_earlier: bool) -> bool {
+    let (Some(outer), Some(Some(inner))) = (outer, inner) else { return false };
+    match inner.strip_prefix(outer) {
+        Ok(rest) if rest.as_os_str().is_empty() => is_earlier,
+        Ok(rest) => {
+            let is_file_read = inner.is_dir() || rest.file_name().is_some_and(is_read);
+            is_file_read && rest.iter().all(is_visible)
+        }
+        Err(_) => false,
+    }
+}
