@@ -216,14 +216,21 @@ fn parameters(
         let (group, kind) = (&reference.group, &reference.kind);
         return Err(format!("parametersRef names {kind} of group {group:?}, only EnvoyProxy can be used").into());
     }
-    if lookup.has_envoy_proxy(&permit) { Ok(Some(target.clone())) } else { Err(format!("{target} does not exist").into()) }
+    if lookup.has_envoy_proxy(&permit) {
+        Ok(Some(target.clone()))
+    } else {
+        Err(format!("{target} does not exist").into())
+    }
 }
 
 /// A certificate towards backends is not built yet: it says so, and none is presented.
 fn backend_certificate(gateway: &Gateway) -> Option<Refusal> {
     let backend = gateway.spec.tls.as_deref()?.backend.as_ref()?;
     backend.client_certificate_ref.as_ref()?;
-    Some(Refusal::new("InvalidClientCertificateRef", "tls.backend.clientCertificateRef is not supported yet, none is presented"))
+    Some(Refusal::new(
+        "InvalidClientCertificateRef",
+        "tls.backend.clientCertificateRef is not supported yet, none is presented",
+    ))
 }
 
 fn warnings(gateway: &Gateway) -> Vec<(String, String)> {

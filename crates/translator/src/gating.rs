@@ -167,6 +167,3 @@ fn needs(route: &Route, held: &BTreeMap<ClusterName, Option<Arc<str>>>) -> Optio
     }
     names.into_iter().find_map(|name| held.get(name)).cloned()
 }
-
-#[cfg(test)]
-mod tests;

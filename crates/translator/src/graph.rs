@@ -19,12 +19,12 @@ pub(crate) use self::backend::{Backends, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
 use self::route::Routes;
 pub(crate) use self::status::PROBLEM_TABLES;
+use crate::Options;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway_class::{self, ClassView};
 use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
-use crate::reference::uses;
-use crate::Options;
 use crate::output::Outputs;
+use crate::reference::uses;
 
 /// Inputs that only the translator writes.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,8 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         controller: g.map("controller_name", inputs.settings, |_, (), settings| {
             Arc::from(&*settings.spec.gateway.controller_name)
         }),
-        backends: g.map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
+        backends: g
+            .map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
         proxy: g.map("default_envoy_proxy", inputs.settings, |_, (), settings| {
             let own = settings.spec.envoy_proxy.as_deref();
             Arc::new(own.map_or_else(ProxyView::default, envoy_proxy::read))
@@ -120,7 +121,8 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         let own = namespace.meta.labels.iter();
         Arc::new(own.chain([(NAMESPACE_LABEL, namespace.meta.name())]).collect::<Labels>())
     });
-    let proxies = g.map("envoy_proxy_view", inputs.envoy_proxies, |_, _, proxy| Arc::new(envoy_proxy::read(&proxy.spec)));
+    let proxies =
+        g.map("envoy_proxy_view", inputs.envoy_proxies, |_, _, proxy| Arc::new(envoy_proxy::read(&proxy.spec)));
     let classes = g.derive("gateway_class_view", inputs.gateway_classes, move |cx, key, class| {
         let controller = settings.controller(cx);
         let view = gateway_class::read(class, &controller, |proxy| cx.contains(proxies, proxy));

@@ -72,10 +72,7 @@ const MAX_LENGTH: usize = 253;
 /// An RFC 1123 label: letters, digits and dashes inside, at most 63.
 fn is_label(label: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    (1..=63).contains(&label.len())
-        && label.bytes().all(inner)
-        && !label.starts_with('-')
-        && !label.ends_with('-')
+    (1..=63).contains(&label.len()) && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use api::{FieldPath, HttpRoute, ObjectKey, Problem, Severity};
 use ir::FleetName;
 
 pub(crate) use self::attach::Verdict;
-pub(crate) use self::compile::fail;
 use self::attach::{Attachment, attach};
+pub(crate) use self::compile::fail;
 use self::compile::{Flavour, compile};
 use self::target::Targets;
 use crate::backend::BackendFault;
@@ -169,12 +169,7 @@ fn fill(
         });
         AttachedListener { listener: listener.name, counted, hostnames: listener.hostnames, entries }
     });
-    Arc::new(AttachedRoute {
-        fleet: attachment.fleet,
-        age,
-        listeners: listeners.collect(),
-        clusters: clusters.clone(),
-    })
+    Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners: listeners.collect(), clusters: clusters.clone() })
 }
 
 /// A problem before it has its object.

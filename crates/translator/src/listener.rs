@@ -140,6 +140,3 @@ pub(crate) struct ScopeListener {
 
 /// The key of a chain: the route configuration behind it.
 pub(crate) type ChainKey = InFleet<RouteConfigurationName>;
-
-#[cfg(test)]
-mod tests;

@@ -79,7 +79,8 @@ pub(crate) fn permit(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'
     let namespace = to.namespace.unwrap_or_else(|| from.namespace());
     if namespace != from.namespace() && !is_granted(grants, from, to, namespace) {
         let kind = to.kind;
-        let text = format!("{kind} {namespace}/{} is in another namespace and no ReferenceGrant there allows it", to.name);
+        let text =
+            format!("{kind} {namespace}/{} is in another namespace and no ReferenceGrant there allows it", to.name);
         return Err(RefFault { reason: RefReason::NotPermitted, text: text.into() });
     }
     Ok(Permit { target: ObjectKey::new(to.group, to.kind, namespace, to.name) })

@@ -21,7 +21,9 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
         .map_err(|error| format!("{text:?} is not a regular expression: {}", error.kind()))?;
     let size = size(&ast).map_err(|reason| format!("{text:?} is not supported: {reason}"))?;
     if size > MAX_PROGRAM_SIZE {
-        return Err(format!("{text:?} is too large: about {size} instructions, at most {MAX_PROGRAM_SIZE} are allowed"));
+        return Err(format!(
+            "{text:?} is too large: about {size} instructions, at most {MAX_PROGRAM_SIZE} are allowed"
+        ));
     }
     Ok(())
 }
@@ -39,10 +41,14 @@ fn size(ast: &Ast) -> Result<u64, String> {
             let times = match &repetition.op.kind {
                 RepetitionKind::ZeroOrOne | RepetitionKind::ZeroOrMore | RepetitionKind::OneOrMore => 1,
                 RepetitionKind::Range(
-                    RepetitionRange::Exactly(times) | RepetitionRange::AtLeast(times) | RepetitionRange::Bounded(_, times),
+                    RepetitionRange::Exactly(times)
+                    | RepetitionRange::AtLeast(times)
+                    | RepetitionRange::Bounded(_, times),
                 ) if *times > MAX_REPEAT => return Err(format!("a part may be repeated {MAX_REPEAT} times at most")),
                 RepetitionKind::Range(
-                    RepetitionRange::Exactly(times) | RepetitionRange::AtLeast(times) | RepetitionRange::Bounded(_, times),
+                    RepetitionRange::Exactly(times)
+                    | RepetitionRange::AtLeast(times)
+                    | RepetitionRange::Bounded(_, times),
                 ) => u64::from(*times).max(1),
             };
             inner.saturating_mul(times).saturating_add(1)
@@ -60,7 +66,9 @@ fn sum(asts: &[Ast]) -> Result<u64, String> {
 /// Sets of characters; RE2 knows no operations between sets.
 fn bracketed(class: &regex_syntax::ast::ClassBracketed) -> Result<u64, String> {
     match &class.kind {
-        regex_syntax::ast::ClassSet::BinaryOp(_) => Err("sets of characters cannot be combined with && -- or ~~".into()),
+        regex_syntax::ast::ClassSet::BinaryOp(_) => {
+            Err("sets of characters cannot be combined with && -- or ~~".into())
+        }
         regex_syntax::ast::ClassSet::Item(_) => {
             let written = class.span.end.offset.saturating_sub(class.span.start.offset);
             Ok(u64::try_from(written).unwrap_or(u64::MAX).max(4))

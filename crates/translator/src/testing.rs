@@ -138,8 +138,7 @@ impl World {
         let graph = self.translator.graph();
         let outputs = self.translator.outputs();
         let of = outputs.virtual_hosts(graph).filter(|(key, _)| key.configuration.as_str() == configuration);
-        let all: Vec<(String, Vec<String>)> =
-            of.map(|(_, host)| (host.domains.join(","), lines(host))).collect();
+        let all: Vec<(String, Vec<String>)> = of.map(|(_, host)| (host.domains.join(","), lines(host))).collect();
         let count = all.len();
         let hosts: BTreeMap<_, _> = all.into_iter().collect();
         assert_eq!(hosts.len(), count, "each domain once");
@@ -161,6 +160,25 @@ impl World {
                 assert!(hosts.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted by name");
             }
         }
+    }
+
+    /// What a request gets, as Envoy chooses: exact domain, then the longest wildcard, then any; the first prefix that matches.
+    pub(crate) fn ask(&self, configuration: &str, host: &str, path: &str) -> String {
+        let hosts = self.hosts(configuration);
+        let domains = hosts.iter().flat_map(|(domains, lines)| domains.split(',').map(move |domain| (domain, lines)));
+        let covers = |domain: &str| {
+            let wild = domain.strip_prefix('*');
+            domain == host || wild.is_some_and(|suffix| host.len() > suffix.len() && host.ends_with(suffix))
+        };
+        let rank = |domain: &str| (domain == host, domain.len());
+        let chosen = domains.filter(|(domain, _)| covers(domain)).max_by_key(|(domain, _)| rank(domain));
+        let under = |line: &&String| {
+            let (prefix, _) = line.split_once(" -> ").expect("a line");
+            let inside = path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            prefix == "/" || inside || prefix.strip_prefix('=') == Some(path)
+        };
+        let line = chosen.and_then(|(_, lines)| lines.iter().find(under));
+        line.map_or("404", |line| line.split_once(" -> ").expect("a line").1).to_owned()
     }
 
     pub(crate) fn route_status(&self, name: &str) -> RouteStatus {
@@ -193,10 +211,12 @@ impl World {
         names
     }
 
+    /// Everything but notes, sorted.
     pub(crate) fn problems(&self) -> Vec<String> {
         let graph = self.translator.graph();
         let outputs = self.translator.outputs();
         let mut found: Vec<String> = outputs.problems(graph).map(|(_, problem)| problem.to_string()).collect();
+        found.retain(|problem| !problem.starts_with("note: "));
         found.sort();
         found
     }

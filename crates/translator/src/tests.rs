@@ -1,5 +1,12 @@
 //! The graph as a whole: objects in, configuration and statuses out.
 
+mod attachment;
+mod backends;
+mod delivery;
+mod hosts;
+mod incremental;
+mod tls;
+
 use serde_json::json;
 
 use crate::testing::{World, gateway, route, service, short, slice};

@@ -63,7 +63,8 @@ fn view(
         return Err(fault(format!("{object} mixes names with addresses")));
     }
     for (index, endpoint) in endpoints.iter().enumerate() {
-        check_endpoint(endpoint, allowed).map_err(|text| fault(format!("{object}: spec.endpoints[{index}]: {text}")))?;
+        check_endpoint(endpoint, allowed)
+            .map_err(|text| fault(format!("{object}: spec.endpoints[{index}]: {text}")))?;
     }
     let mut secrets = Vec::new();
     let tls = backend.spec.tls.as_deref();
@@ -73,7 +74,8 @@ fn view(
         let any = UpstreamTls { server_name: None, trust: Trust::Anything, certificate: None };
         wants_tls.then(|| Box::new(any))
     });
-    let source = if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
+    let source =
+        if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
     Ok(BackendView { endpoints: source, port_name: Arc::from(""), protocol, tls, secrets })
 }
 
@@ -99,9 +101,10 @@ pub(crate) fn secret_uses(backend: &Backend) -> Vec<ObjectKey> {
     let Some(tls) = backend.spec.tls.as_deref() else { return Vec::new() };
     let namespace = backend.meta.namespace();
     let bundles = tls.ca_certificate_refs.iter().map(|to| ObjectKey::new(&to.group, &to.kind, namespace, &to.name));
-    let certificate = tls.client_certificate_ref.iter().map(|to| {
-        ObjectKey::new(&to.group, &to.kind, to.namespace.as_deref().unwrap_or(namespace), &to.name)
-    });
+    let certificate = tls
+        .client_certificate_ref
+        .iter()
+        .map(|to| ObjectKey::new(&to.group, &to.kind, to.namespace.as_deref().unwrap_or(namespace), &to.name));
     bundles.chain(certificate).collect()
 }
 
@@ -131,7 +134,9 @@ fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed) -> Result<(), St
         }
         (None, Some(ip), None) => match ip.address.parse::<IpAddr>() {
             _ if ip.port == 0 => Err("port 0 is not a port".into()),
-            Ok(address) if address.is_loopback() && !allowed.loopback => Err(format!("{address} is a loopback address")),
+            Ok(address) if address.is_loopback() && !allowed.loopback => {
+                Err(format!("{address} is a loopback address"))
+            }
             Ok(address) if address.is_unspecified() || address.is_multicast() => {
                 Err(format!("{address} cannot be connected to"))
             }
@@ -174,7 +179,9 @@ fn upstream(
             Trust::Bundle(bundle_name(permit.target()))
         }
         (false, [], Some("System") | None) => Trust::System,
-        (false, [], Some(word)) => return Err(fault(format!("{object}: wellKnownCACertificates {word:?} is not supported"))),
+        (false, [], Some(word)) => {
+            return Err(fault(format!("{object}: wellKnownCACertificates {word:?} is not supported")));
+        }
         (false, [_, _, ..], None) => return Err(fault(format!("{object}: several CA references are not supported"))),
         (false, [..], Some(_)) => {
             return Err(fault(format!("{object}: caCertificateRefs and wellKnownCACertificates exclude each other")));
@@ -205,12 +212,18 @@ fn warnings(object: &ObjectKey, backend: &Backend) -> Vec<Arc<Problem>> {
     let tls = spec.tls.as_deref();
     let unknown = spec.app_protocols.iter().find(|word| matches!(word, BackendAppProtocol::Unknown(_)));
     let found = [
-        (spec.fallback == Some(true), "spec.fallback", "fallback is not supported, the target takes its share of the requests"),
+        (
+            spec.fallback == Some(true),
+            "spec.fallback",
+            "fallback is not supported, the target takes its share of the requests",
+        ),
         (unknown.is_some(), "spec.appProtocols", "an application protocol is not known and ignored"),
         (tls.is_some_and(|tls| !tls.alpn_protocols.is_empty()), "spec.tls.alpnProtocols", "not supported, ignored"),
         (tls.is_some_and(|tls| tls.min_version.is_some()), "spec.tls.minVersion", "not supported, ignored"),
         (tls.is_some_and(|tls| tls.max_version.is_some()), "spec.tls.maxVersion", "not supported, ignored"),
     ];
     let written = found.into_iter().filter(|(there, ..)| *there);
-    written.map(|(_, path, text)| Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text))).collect()
+    written
+        .map(|(_, path, text)| Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text)))
+        .collect()
 }

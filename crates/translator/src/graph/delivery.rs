@@ -49,7 +49,8 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let secrets = view.map(|view| view.secrets.clone()).unwrap_or_default();
         secrets.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
     });
-    let by_fleet = g.index("secret_by_fleet", named, |(cluster, _): &(ClusterKey, SecretUse), ()| [cluster.fleet.clone()]);
+    let by_fleet =
+        g.index("secret_by_fleet", named, |(cluster, _): &(ClusterKey, SecretUse), ()| [cluster.fleet.clone()]);
     let secrets = g.derive("secret", gateways.plans, move |cx, _, plan| {
         let mut wanted = plan.secrets();
         wanted.extend(cx.keys(by_fleet, &plan.fleet).map(|(_, wanted)| wanted.clone()));

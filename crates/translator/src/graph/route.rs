@@ -8,14 +8,14 @@ use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 use store::FactKey;
 
 use super::{Backends, Base, Gateways, Policies};
+use crate::PieceKey;
 use crate::gating::{self, Effective};
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
 use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, VirtualHostKey};
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, HostTables, Reader, RouteTables};
-use crate::virtual_host::{self, Pieces};
-use crate::PieceKey;
 use crate::output::HostIndex;
+use crate::virtual_host::{self, Pieces};
 
 /// What is known of routes.
 #[derive(Clone, Copy)]
@@ -32,13 +32,7 @@ pub(crate) struct Routes {
 /// Routes that one piece has on average: one change costs one piece (measured in `reference/engine.md`).
 const PIECE: usize = 128;
 
-pub(super) fn routes(
-    g: &mut Graph,
-    base: &Base,
-    gateways: Gateways,
-    backends: Backends,
-    policies: Policies,
-) -> Routes {
+pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: Backends, policies: Policies) -> Routes {
     let Base { inputs, grants, namespaces, own, .. } = *base;
     let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
     let outcomes = g.map("http_route", inputs.http_routes, move |cx, key, route| {
@@ -85,21 +79,17 @@ type PieceTable = Table<PieceKey, Arc<RoutePiece>>;
 type BucketTable = Table<Arc<Bucket>, Arc<Pieces>>;
 
 /// Entries in order of precedence per listener and host name, in pieces.
-fn buckets(
-    g: &mut Graph,
-    effective: Table<AttachmentKey, Arc<Effective>>,
-) -> (PieceTable, BucketTable) {
+fn buckets(g: &mut Graph, effective: Table<AttachmentKey, Arc<Effective>>) -> (PieceTable, BucketTable) {
     let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
-    let by_bucket =
-        g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| [key.bucket.clone()]);
+    let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| [key.bucket.clone()]);
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
     let pieces = g.derive_group("route_piece", chunks, |_, chunk: &Chunk<_, _>, members| {
         let piece = RoutePiece { routes: members.values().cloned().collect() };
         [(PieceKey(chunk.clone()), Arc::new(piece))]
     });
-    let of_bucket =
-        g.index("piece_by_bucket", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| [key.0.group.clone()]);
-    let buckets = g.group("route_bucket", of_bucket, |_, _, members| Arc::new(Pieces(members.values().cloned().collect())));
+    let of_bucket = g.index("piece_by_bucket", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| [key.0.group.clone()]);
+    let buckets =
+        g.group("route_bucket", of_bucket, |_, _, members| Arc::new(Pieces(members.values().cloned().collect())));
     (pieces, buckets)
 }
 
@@ -120,11 +110,7 @@ fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Rout
 }
 
 /// Hosts that routes bring with them, and those that listeners have.
-fn hosts(
-    g: &mut Graph,
-    gateways: Gateways,
-    buckets: BucketTable,
-) -> [Table<VirtualHostKey, Arc<VirtualHost>>; 2] {
+fn hosts(g: &mut Graph, gateways: Gateways, buckets: BucketTable) -> [Table<VirtualHostKey, Arc<VirtualHost>>; 2] {
     let tables = HostTables { buckets };
     let places = gateways.places;
     let own = g.derive("own_host", buckets, move |cx, bucket, pieces| {

@@ -57,7 +57,8 @@ pub(super) fn attach(
 ) -> Attachments {
     let mut found = Attachments { parents: Vec::with_capacity(spec.parent_refs.len()), fleets: Vec::new() };
     if spec.use_default_gateways.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None) {
-        problems.push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
+        problems
+            .push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
     }
     let mut own = None;
     for parent in &spec.parent_refs {
@@ -150,7 +151,9 @@ fn own_hostnames(spec: &HttpRouteSpec, problems: &mut Vec<Finding>) -> Vec<Hostn
         match Hostname::parse(text) {
             Some(name) => names.push(name),
             None => {
-                let text = format!("{text:?} is not a host name, it is ignored; a name is labels of letters, digits and dashes");
+                let text = format!(
+                    "{text:?} is not a host name, it is ignored; a name is labels of letters, digits and dashes"
+                );
                 problems.push(Finding::error(format!("spec.hostnames[{index}]"), text));
             }
         }

@@ -226,8 +226,7 @@ fn rule_body<'r, L: Lookup>(
     if let Some(fault) = &rule.fault {
         return Err(refuse(UNSUPPORTED, fault.path.to_string(), fault.text.to_string()));
     }
-    let filters =
-        filters.map_err(|no| refuse(no.reason, format!("{}.filters[{}]", path(), no.index), no.text))?;
+    let filters = filters.map_err(|no| refuse(no.reason, format!("{}.filters[{}]", path(), no.index), no.text))?;
     if filters.needs_prefix() && !on_prefix {
         let text = "ReplacePrefixMatch needs a match on a path prefix";
         return Err(refuse(UNSUPPORTED, format!("{}.filters", path()), text.into()));
@@ -296,10 +295,8 @@ fn backend_filters<'r, L: Lookup>(
 
 /// Timeouts and retries; a field that cannot be read is returned with its name.
 fn timeouts(rule: &HttpRouteRule) -> Result<Timeouts, (&'static str, String)> {
-    let (request, attempt) = rule
-        .timeouts
-        .as_deref()
-        .map_or((&None, &None), |timeouts| (&timeouts.request, &timeouts.backend_request));
+    let (request, attempt) =
+        rule.timeouts.as_deref().map_or((&None, &None), |timeouts| (&timeouts.request, &timeouts.backend_request));
     let backoff = rule.retry.as_deref().map_or(&None, |retry| &retry.backoff);
     let retry = match rule.retry.as_deref().filter(|retry| retry.attempts > 0) {
         None => None,
@@ -321,15 +318,10 @@ fn timeouts(rule: &HttpRouteRule) -> Result<Timeouts, (&'static str, String)> {
 }
 
 /// A duration; zero is off.
-fn duration(
-    text: &Option<DurationText>,
-    field: &'static str,
-) -> Result<Option<Duration>, (&'static str, String)> {
+fn duration(text: &Option<DurationText>, field: &'static str) -> Result<Option<Duration>, (&'static str, String)> {
     match text {
         None => Ok(None),
         Some(DurationText::Valid(duration)) => Ok(Some(*duration).filter(|duration| !duration.is_zero())),
-        Some(DurationText::Invalid(text)) => {
-            Err((field, format!("{text:?} is not a duration such as 500ms or 1h30m")))
-        }
+        Some(DurationText::Invalid(text)) => Err((field, format!("{text:?} is not a duration such as 500ms or 1h30m"))),
     }
 }

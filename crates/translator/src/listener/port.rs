@@ -81,8 +81,12 @@ pub(crate) fn ir_listeners(
         .into_iter()
         .map(|(port, members)| {
             let name = listener_name(fleet, port);
-            let listener =
-                Listener { name: name.clone(), addresses: addresses.to_vec(), port, chains: filter_chains(fleet, &members) };
+            let listener = Listener {
+                name: name.clone(),
+                addresses: addresses.to_vec(),
+                port,
+                chains: filter_chains(fleet, &members),
+            };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
         .collect()
@@ -99,14 +103,17 @@ fn filter_chains(fleet: &FleetName, members: &[&ListenerPlan]) -> Vec<FilterChai
     for listener in members.iter().filter(|listener| listener.serves()) {
         let application = Application::Http(configuration_name(fleet, listener));
         let (name, server_names) = match listener.speaks {
-            Some(Speaks::Https) => (listener.hostname.domain(), listener.hostname.as_text().cloned().into_iter().collect()),
+            Some(Speaks::Https) => {
+                (listener.hostname.domain(), listener.hostname.as_text().cloned().into_iter().collect())
+            }
             _ if chains.is_empty() => (Arc::from("*"), Vec::new()),
             _ => continue,
         };
         chains.push(FilterChain { name, server_names, tls: downstream(listener), application });
     }
     if chains.is_empty() {
-        let closed = FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application: Application::Close };
+        let closed =
+            FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application: Application::Close };
         return vec![closed];
     }
     chains.sort_by(|one, two| {

@@ -85,7 +85,9 @@ fn delivered(
     }
     match lookup.listener(&listener_name(&plan.fleet, listener.port)) {
         Some(ListenerState::Accepted) => Delivered::Yes,
-        Some(ListenerState::Refused(words)) => Delivered::No("Invalid", format!("the proxy refused it: {words}").into()),
+        Some(ListenerState::Refused(words)) => {
+            Delivered::No("Invalid", format!("the proxy refused it: {words}").into())
+        }
         None => Delivered::No("Pending", "no proxy has acknowledged it yet".into()),
     }
 }
@@ -148,7 +150,8 @@ fn gateway_accepted(writer: Writer, plan: &GatewayPlan, accepted: usize) -> Cond
     match &plan.missing_class {
         None => writer.yes("Accepted", "Accepted", "the Gateway is accepted"),
         Some(class) => {
-            let text = format!("the Gateway is accepted; its GatewayClass {class:?} is not there, so it is taken as ours");
+            let text =
+                format!("the Gateway is accepted; its GatewayClass {class:?} is not there, so it is taken as ours");
             writer.yes("Accepted", "Accepted", &text)
         }
     }
@@ -209,6 +212,3 @@ fn addresses(facts: Option<&ProxyFacts>) -> Vec<GatewayStatusAddress> {
     };
     addresses.into_iter().map(write).collect()
 }
-
-#[cfg(test)]
-mod tests;

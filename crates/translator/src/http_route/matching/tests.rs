@@ -44,7 +44,10 @@ fn the_more_specific_match_comes_first_key_by_key() {
 
 #[test]
 fn a_trailing_slash_of_a_prefix_says_nothing() {
-    assert_eq!(rank(&matched(PathMatch::Prefix(prefix("/a/")), false, 0, 0)), rank(&matched(PathMatch::Prefix(prefix("/a")), false, 0, 0)));
+    assert_eq!(
+        rank(&matched(PathMatch::Prefix(prefix("/a/")), false, 0, 0)),
+        rank(&matched(PathMatch::Prefix(prefix("/a")), false, 0, 0))
+    );
     assert_eq!(&*prefix("/"), "/");
     assert_eq!(&*prefix("/a//"), "/a");
     assert_eq!(&*prefix(""), "/");

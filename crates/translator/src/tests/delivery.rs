@@ -1,0 +1,189 @@
+//! Gating: what is served while clusters warm, stall or are refused; and what proxies' answers do to statuses.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::json;
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
+
+use crate::gating::form_name;
+use crate::testing::{World, gateway, route, service, short};
+use api::{Kind, ObjectKey};
+
+const FLEET: &str = "default/web";
+const HOST: &str = "x.org";
+
+fn world() -> World {
+    let mut world = World::with([
+        gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
+        service("v1", 80),
+        service("v2", 80),
+        route("r", "web", &[HOST], &[("/", "v1")]),
+    ]);
+    world.translator.remember_served();
+    let tables = world.translator.stored().tables();
+    let (_, graph) = world.translator.store();
+    graph.set(tables.fleet_live, FLEET.into(), ());
+    set(&mut world, "default/v1/80", Some(ClusterState::Warm));
+    world
+}
+
+fn set(world: &mut World, cluster: &str, state: Option<ClusterState>) {
+    let tables = world.translator.stored().tables();
+    let (_, graph) = world.translator.store();
+    match state {
+        Some(state) => graph.set(tables.cluster_state, FactKey::new(FLEET, cluster), state),
+        None => drop(graph.remove(tables.cluster_state, &FactKey::new(FLEET, cluster))),
+    }
+    world.translator.tick();
+    world.translator.remember_served();
+}
+
+fn edit(world: &mut World, rules: &[(&str, &str)]) {
+    world.apply([route("r", "web", &[HOST], rules)]);
+    world.translator.remember_served();
+}
+
+fn ask(world: &World, path: &str) -> String {
+    world.ask("default/web/80", HOST, path)
+}
+
+#[test]
+fn a_new_cluster_is_delivered_first_and_used_when_it_is_warm() {
+    let mut world = world();
+    edit(&mut world, &[("/", "v2")]);
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+    assert_eq!(
+        world.clusters(),
+        ["default/v1/80", "default/v2/80"],
+        "the new one is there to warm, the old one still serves"
+    );
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(ask(&world, "/"), "default/v2/80*1");
+    assert_eq!(world.clusters(), ["default/v2/80"]);
+}
+
+#[test]
+fn a_new_route_is_absent_until_all_its_clusters_are_warm() {
+    let mut world = world();
+    world.apply([route("new", "web", &["new.org"], &[("/a", "v1"), ("/b", "v2")])]);
+    world.translator.remember_served();
+    assert_eq!(world.ask("default/web/80", "new.org", "/a"), "404");
+    assert_eq!(world.listener("web", "http").attached_routes, 2, "attached all the same");
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(world.ask("default/web/80", "new.org", "/b"), "default/v2/80*1");
+}
+
+#[test]
+fn an_edit_that_needs_no_new_cluster_is_served_at_once() {
+    let mut world = world();
+    edit(&mut world, &[("/a", "v1")]);
+    assert_eq!((ask(&world, "/a"), ask(&world, "/")), ("default/v1/80*1".into(), "404".into()));
+}
+
+#[test]
+fn a_cluster_that_stalls_holds_back_only_what_needs_it() {
+    let mut world = world();
+    edit(&mut world, &[("/", "v2"), ("/a", "v1"), ("/b", "v2")]);
+    assert_eq!(ask(&world, "/a"), "default/v1/80*1");
+    set(&mut world, "default/v2/80", Some(ClusterState::Stalled));
+    assert_eq!(world.hosts("default/web/80")[HOST], ["/a -> default/v1/80*1", "/ -> default/v1/80*1"]);
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(world.hosts("default/web/80")[HOST].len(), 3);
+    assert_eq!(ask(&world, "/b"), "default/v2/80*1");
+}
+
+#[test]
+fn a_refused_cluster_answers_500_where_nothing_was_served_and_the_status_has_envoys_words() {
+    let mut world = world();
+    edit(&mut world, &[("/", "v2"), ("/new", "v2")]);
+    set(&mut world, "default/v2/80", Some(ClusterState::Refused("no such thing".into())));
+    assert_eq!((ask(&world, "/"), ask(&world, "/new")), ("default/v1/80*1".into(), "500".into()));
+    let parent = &world.route_status("r").parents[0];
+    assert_eq!(short(&parent.conditions)[2], "PartiallyInvalid=True/UnsupportedValue");
+    assert!(
+        parent.conditions[2].message.starts_with("Fall Back") && parent.conditions[2].message.contains("no such thing")
+    );
+    assert!(world.problems().iter().any(|problem| problem.contains("no such thing")));
+    edit(&mut world, &[("/", "v1")]);
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+#[test]
+fn a_refused_form_falls_back_to_the_served_one_and_the_next_form_is_tried() {
+    let mut world = world();
+    edit(&mut world, &[("/bad", "v1")]);
+    let key = ObjectKey::of(Kind::HttpRoute, "default", "r");
+    let graph = world.translator.graph();
+    let (_, effective) = graph.iter(world.translator.outputs().effective).next().expect("a route");
+    let name = form_name(&key, &effective.desired);
+    // What was served before the refused form is what the publisher remembers; here that form was never acknowledged.
+    let refuse = |world: &mut World, words: Option<&str>| {
+        let tables = world.translator.stored().tables();
+        let (_, graph) = world.translator.store();
+        match words {
+            Some(words) => graph.set(tables.route_refusals, FactKey::new(FLEET, &*name), words.into()),
+            None => drop(graph.remove(tables.route_refusals, &FactKey::new(FLEET, &*name))),
+        }
+        world.translator.tick();
+    };
+    refuse(&mut world, Some("bad route"));
+    assert_eq!(short(&world.route_status("r").parents[0].conditions)[2], "PartiallyInvalid=True/UnsupportedValue");
+    edit(&mut world, &[("/good", "v1")]);
+    assert_eq!(ask(&world, "/good"), "default/v1/80*1");
+    assert_eq!(world.parent("r", 0).len(), 2);
+    refuse(&mut world, None);
+}
+
+#[test]
+fn when_the_old_backend_is_gone_nothing_waits_for_the_new_one() {
+    let mut world = world();
+    edit(&mut world, &[("/", "v2")]);
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+    world.delete(Kind::Service, "default", "v1");
+    assert_eq!(ask(&world, "/"), "404", "not served by a backend that is gone");
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(ask(&world, "/"), "default/v2/80*1");
+}
+
+#[test]
+fn programmed_is_what_proxies_acknowledged() {
+    let mut world = world();
+    let tables = world.translator.stored().tables();
+    let programmed = |world: &World| {
+        let status = world.gateway_status("web");
+        (short(&status.conditions)[1].clone(), short(&status.listeners[0].conditions)[1].clone())
+    };
+    assert_eq!(programmed(&world), ("Programmed=False/Pending".into(), "Programmed=False/Pending".into()));
+
+    let listener = FactKey::new(FLEET, "default/web/80");
+    let write = |world: &mut World, state: ListenerState, facts: ProxyFacts| {
+        let (_, graph) = world.translator.store();
+        graph.set(tables.listener_state, listener.clone(), state);
+        graph.set(tables.proxies, FLEET.into(), Arc::new(facts));
+        world.translator.tick();
+    };
+    let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+    let running = ProxyFacts { started: true, ready: true, addresses: vec![address], ..ProxyFacts::default() };
+    write(&mut world, ListenerState::Accepted, running.clone());
+    assert_eq!(programmed(&world), ("Programmed=True/Programmed".into(), "Programmed=True/Programmed".into()));
+    assert_eq!(&*world.gateway_status("web").addresses[0].value, "127.0.0.1");
+
+    write(&mut world, ListenerState::Refused("bad listener".into()), running.clone());
+    assert_eq!(programmed(&world).1, "Programmed=False/Invalid");
+    assert!(world.listener("web", "http").conditions[1].message.contains("bad listener"));
+
+    write(
+        &mut world,
+        ListenerState::Accepted,
+        ProxyFacts { refused_ports: vec![(80, "not permitted".into())], ..running },
+    );
+    let status = world.listener("web", "http");
+    assert_eq!(short(&status.conditions)[..2], ["Accepted=False/PortUnavailable", "Programmed=False/PortUnavailable"]);
+    write(
+        &mut world,
+        ListenerState::Accepted,
+        ProxyFacts { problem: Some("envoy is not there".into()), ..ProxyFacts::default() },
+    );
+    assert_eq!(programmed(&world).0, "Programmed=False/NoResources");
+}

@@ -1,0 +1,229 @@
+//! HTTPS: certificates, chains by server name, requests that came on the wrong connection.
+
+use serde_json::{Value, json};
+
+use crate::testing::{World, gateway, object, route_spec, service, short, with_meta};
+use api::{Kind, Object, ObjectKey, ObjectMeta};
+use ir::listener::Application;
+
+fn pair() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["example.org".to_owned()]).expect("a certificate");
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+fn secret(name: &str, (certificate, key): &(String, String)) -> Object {
+    object(
+        Kind::Secret,
+        name,
+        json!({"type": "kubernetes.io/tls", "stringData": {"tls.crt": certificate, "tls.key": key}}),
+    )
+}
+
+fn https(name: &str, hostname: &str, certificate: Value) -> Value {
+    let mut listener =
+        json!({"name": name, "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [certificate]}});
+    if !hostname.is_empty() {
+        listener["hostname"] = hostname.into();
+    }
+    listener
+}
+
+fn section(name: &str, section: &str, hostnames: &[&str], backend: &str) -> Object {
+    let mut spec = route_spec("web", hostnames, &[("/", backend)]);
+    if !section.is_empty() {
+        spec["parentRefs"][0]["sectionName"] = section.into();
+    }
+    with_meta(Kind::HttpRoute, ObjectMeta::new(ObjectKey::of(Kind::HttpRoute, "default", name)), spec)
+}
+
+#[test]
+fn requests_on_the_connection_of_another_listener_are_misdirected() {
+    let of = |name: &str, hostname: &str| https(name, hostname, json!({"name": "cert"}));
+    let mut world = World::with([
+        secret("cert", &pair()),
+        service("v1", 80),
+        service("v2", 80),
+        service("v3", 80),
+        gateway(
+            "web",
+            json!([
+                of("https", ""),
+                of("https-with-hostname", "second-example.org"),
+                of("https-with-wildcard-hostname", "*.wildcard.org"),
+                of("https-with-hostname-matching-wildcard", "fourth-example.wildcard.org"),
+            ]),
+        ),
+        section("r1", "https", &["example.org"], "v1"),
+        section("r2", "https-with-hostname", &[], "v2"),
+        section("r3", "https-with-wildcard-hostname", &[], "v3"),
+        section("r4", "https-with-hostname-matching-wildcard", &[], "v1"),
+    ]);
+    let table = [
+        ("example.org", ["default/v1/80*1", "421", "421", "421"]),
+        ("second-example.org", ["421", "default/v2/80*1", "421", "421"]),
+        ("third-example.wildcard.org", ["421", "421", "default/v3/80*1", "421"]),
+        ("fourth-example.wildcard.org", ["421", "421", "421", "default/v1/80*1"]),
+        ("unknown-example.org", ["404", "421", "421", "421"]),
+    ];
+    let chains = ["*", "second-example.org", "*.wildcard.org", "fourth-example.wildcard.org"];
+    for (authority, expected) in table {
+        for (server_name, expected) in chains.iter().zip(expected) {
+            let configuration = format!("default/web/443/{server_name}");
+            assert_eq!(world.ask(&configuration, authority, "/"), expected, "{authority} on {server_name}");
+        }
+    }
+    let outputs = world.translator.outputs();
+    let (_, listener) = world.translator.graph().iter(outputs.listeners).next().expect("a listener");
+    let names: Vec<&str> = listener.chains.iter().map(|chain| &*chain.name).collect();
+    assert_eq!(names, ["*.wildcard.org", "fourth-example.wildcard.org", "second-example.org", "*"]);
+    for (name, overlapping) in [("https", true), ("https-with-hostname", true)] {
+        let conditions = short(&world.listener("web", name).conditions);
+        assert_eq!(conditions.contains(&"OverlappingTLSConfig=True/OverlappingHostnames".into()), overlapping);
+    }
+    // Without a listener for every host, an unknown authority is nobody's.
+    world.apply([gateway("web", json!([of("https-with-hostname", "second-example.org"), of("w", "*.wildcard.org")]))]);
+    assert_eq!(world.ask("default/web/443/second-example.org", "unknown-example.org", "/"), "404");
+    assert_eq!(world.ask("default/web/443/second-example.org", "a.wildcard.org", "/"), "421");
+    assert!(
+        !short(&world.listener("web", "w").conditions).iter().any(|condition| condition.starts_with("Overlapping"))
+    );
+}
+
+#[test]
+fn a_certificate_has_to_be_there_allowed_readable_and_with_its_own_key() {
+    let good = pair();
+    let mut world = World::with([
+        gateway(
+            "web",
+            json!([https("https", "", json!({"name": "cert"})), {"name": "http", "port": 80, "protocol": "HTTP"}]),
+        ),
+        section("r", "", &[], "v1"),
+        service("v1", 80),
+    ]);
+    let check = |world: &World, expected: &str| {
+        let listener = world.listener("web", "https");
+        assert!(short(&listener.conditions).contains(&expected.into()), "{expected}: {:?}", listener.conditions);
+        assert_eq!(short(&listener.conditions)[0], "Accepted=True/Accepted");
+        assert_eq!(listener.attached_routes, 1, "routes count all the same");
+        assert_eq!(short(&world.gateway_status("web").conditions)[0], "Accepted=True/Accepted");
+    };
+    let invalid = "ResolvedRefs=False/InvalidCertificateRef";
+    check(&world, invalid);
+    let closed = |world: &World| {
+        let graph = world.translator.graph();
+        let listeners = graph.iter(world.translator.outputs().listeners);
+        let found = listeners.map(|(_, listener)| listener).find(|listener| listener.port == 443).expect("still bound");
+        matches!(found.chains[0].application, Application::Close)
+    };
+    assert!(closed(&world));
+    for (certificate, key) in [
+        (good.0.clone(), pair().1),
+        ("no pem".to_owned(), good.1.clone()),
+        (good.0.clone(), "no pem".to_owned()),
+        (String::new(), good.1.clone()),
+        (good.1.clone(), good.1.clone()),
+    ] {
+        world.apply([secret("cert", &(certificate, key))]);
+        check(&world, invalid);
+    }
+    world.apply([secret("cert", &good)]);
+    check(&world, "ResolvedRefs=True/ResolvedRefs");
+    assert!(!closed(&world));
+    let secrets = world.translator.outputs().secrets;
+    let names =
+        |world: &World| world.translator.graph().iter(secrets).map(|(key, _)| key.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&world), ["secret/default/cert"]);
+
+    let stats = world.apply([secret("cert", &pair())]);
+    assert!(stats.runs < 10, "a rotation reaches the secret and neither Gateway nor routes: {stats:?}");
+    assert_eq!(world.translator.graph().changes(secrets).count(), 1);
+    assert_eq!(world.translator.graph().changes(world.translator.outputs().listeners).count(), 0);
+    world.delete(Kind::Secret, "default", "cert");
+    check(&world, invalid);
+    assert_eq!(names(&world), [""; 0]);
+}
+
+#[test]
+fn a_certificate_of_another_namespace_needs_a_grant_before_anything_else() {
+    let there = json!({"name": "cert", "namespace": "other"});
+    let mut world = World::with([gateway("web", json!([https("https", "", there)]))]);
+    let resolved = |world: &World| short(&world.listener("web", "https").conditions)[2].clone();
+    assert_eq!(resolved(&world), "ResolvedRefs=False/RefNotPermitted", "also where it does not exist");
+    world.apply([secret("other/cert", &pair())]);
+    assert_eq!(resolved(&world), "ResolvedRefs=False/RefNotPermitted");
+    let from = json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "default"});
+    world.apply([object(
+        Kind::ReferenceGrant,
+        "other/g",
+        json!({"from": [from], "to": [{"kind": "Secret", "name": "cert"}]}),
+    )]);
+    assert_eq!(resolved(&world), "ResolvedRefs=True/ResolvedRefs");
+    let wrong = json!([https("https", "", json!({"name": "cert", "kind": "ConfigMap"}))]);
+    world.apply([gateway("web", wrong)]);
+    assert_eq!(resolved(&world), "ResolvedRefs=False/InvalidCertificateRef");
+}
+
+#[test]
+fn certificates_of_clients_are_judged_per_port_or_the_listener_does_not_serve() {
+    let (certificate, key) = pair();
+    let frontend = |default: Value, port: Value| {
+        let validation = |refs: Value, mode: &str| json!({"validation": {"caCertificateRefs": [refs], "mode": mode}});
+        let mut second = https("second", "", json!({"name": "cert"}));
+        second["port"] = 8443.into();
+        json!({
+            "gatewayClassName": "eg",
+            "listeners": [https("first", "", json!({"name": "cert"})), second, {"name": "http", "port": 80, "protocol": "HTTP"}],
+            "tls": {"frontend": {
+                "default": validation(default, "AllowValidOnly"),
+                "perPort": [{"port": 8443, "tls": validation(port, "AllowInsecureFallback")}],
+            }},
+        })
+    };
+    let ca = || json!({"group": "", "kind": "ConfigMap", "name": "ca"});
+    let mut world = World::with([
+        secret("cert", &(certificate.clone(), key)),
+        object(Kind::ConfigMap, "ca", json!({"data": {"ca.crt": certificate}})),
+        object(Kind::Gateway, "web", frontend(ca(), ca())),
+    ]);
+    let graph = world.translator.graph();
+    let mut listeners: Vec<_> =
+        graph.iter(world.translator.outputs().listeners).map(|(_, listener)| listener.clone()).collect();
+    listeners.sort_by_key(|listener| listener.port);
+    let required = |at: usize| {
+        let tls = listeners[at].chains[0].tls.as_ref();
+        tls.and_then(|tls| tls.client_validation.as_ref()).map(|validation| validation.required)
+    };
+    assert_eq!([required(0), required(1), required(2)], [None, Some(true), Some(false)]);
+    let conditions = short(&world.gateway_status("web").conditions);
+    assert!(conditions.contains(&"InsecureFrontendValidationMode=True/ConfigurationChanged".into()));
+
+    for (reference, reason) in [
+        (json!({"group": "", "kind": "ConfigMap", "name": "gone"}), "InvalidCACertificateRef"),
+        (json!({"group": "", "kind": "Service", "name": "ca"}), "InvalidCACertificateKind"),
+        (json!({"group": "", "kind": "ConfigMap", "name": "ca", "namespace": "other"}), "RefNotPermitted"),
+    ] {
+        world.apply([object(Kind::Gateway, "web", frontend(ca(), reference))]);
+        let conditions = short(&world.listener("web", "second").conditions);
+        assert_eq!(conditions[0], "Accepted=False/NoValidCACertificate");
+        assert_eq!(conditions[1], "Programmed=False/Invalid");
+        assert_eq!(conditions[2], format!("ResolvedRefs=False/{reason}"));
+        assert_eq!(short(&world.listener("web", "first").conditions)[0], "Accepted=True/Accepted");
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_served_with_a_warning() {
+    let mut parameters = rcgen::CertificateParams::new(["example.org".to_owned()]).expect("parameters");
+    parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = parameters.self_signed(&key).expect("a certificate");
+    let mut world = World::with([
+        gateway("web", json!([https("https", "", json!({"name": "cert"}))])),
+        secret("cert", &(certificate.pem(), key.serialize_pem())),
+    ]);
+    assert_eq!(world.problems(), [""; 0]);
+    world.translator.set_time(api::Timestamp::parse("2026-11-21T10:04:00Z").expect("a time"));
+    world.translator.tick();
+    assert!(world.problems().iter().any(|problem| problem.contains("expired")), "{:?}", world.problems());
+    assert_eq!(short(&world.listener("web", "https").conditions)[2], "ResolvedRefs=True/ResolvedRefs");
+}
