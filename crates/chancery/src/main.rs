@@ -1,2 +1,8 @@
 //! The `chancery` binary.
-fn main() {}
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    chancery::cli::main()
+}

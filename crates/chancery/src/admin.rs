@@ -1,0 +1,136 @@
+//! The admin socket in the state folder: what a running process knows, read-only, without secrets.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/status?after=N` | every status and problem as JSON; waits until the revision is beyond `N` |
+//! | `/graph` | the nodes of the graph with rows, runs and time |
+//! | `/metrics` | OpenMetrics |
+//! | `/healthz` | 200 while the process lives |
+//! | `/readyz` | 200 once every source has listed |
+//! | `/log?level=debug` | sets the log level |
+
+pub(crate) mod client;
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Asking;
+use crate::telemetry::LogLevel;
+
+/// Longest path of a Unix socket that Linux takes, in bytes, without the closing zero (`sun_path` has 108).
+const MAX_SOCKET_PATH: usize = 107;
+
+/// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
+const MAX_WAIT: Duration = Duration::from_secs(50);
+
+/// The admin socket of a state folder: inside it, or, where its path would be too long, in the folder for temporary files under
+/// a name that follows from the state folder, so that both ends find it.
+pub(crate) fn socket_of(state: &Path) -> PathBuf {
+    let inside = state.join("admin.sock");
+    if inside.as_os_str().len() <= MAX_SOCKET_PATH {
+        return inside;
+    }
+    let mut hasher = DefaultHasher::new();
+    std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf()).hash(&mut hasher);
+    std::env::temp_dir().join(format!("chancery-admin-{:016x}.sock", hasher.finish()))
+}
+
+/// What the answers are made from.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    /// Asks the core.
+    pub(crate) asking: Asking,
+    /// Changes the log level.
+    pub(crate) log: LogLevel,
+}
+
+/// Serves until `stop`; the socket is removed at the end.
+pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken) -> anyhow::Result<()> {
+    let socket = socket_of(&state);
+    // A socket that a killed process left behind: the state folder's lock says that nobody listens on it.
+    let _ = std::fs::remove_file(&socket);
+    let listener =
+        UnixListener::bind(&socket).map_err(|error| anyhow::anyhow!("admin socket {}: {error}", socket.display()))?;
+    let routes = Router::new()
+        .route("/status", get(status))
+        .route("/graph", get(graph))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+        .route("/log", get(log))
+        .with_state(admin);
+    let served = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
+    // A watcher may be waiting for a change: the end does not wait for it.
+    tokio::select! {
+        result = served => result?,
+        () = stop.cancelled() => {}
+    }
+    let _ = std::fs::remove_file(&socket);
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct After {
+    #[serde(default)]
+    after: u64,
+}
+
+async fn status(State(admin): State<Admin>, Query(After { after }): Query<After>) -> Response {
+    let mut revision = admin.asking.revision();
+    let _ = tokio::time::timeout(MAX_WAIT, revision.wait_for(|current| *current > after)).await;
+    json(admin.asking.report().await)
+}
+
+async fn graph(State(admin): State<Admin>) -> Response {
+    json(admin.asking.graph().await)
+}
+
+async fn metrics(State(admin): State<Admin>) -> Response {
+    match admin.asking.metrics().await {
+        Some(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
+        None => ending(),
+    }
+}
+
+async fn ready(State(admin): State<Admin>) -> Response {
+    if admin.asking.is_ready() {
+        "ready\n".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
+    }
+}
+
+#[derive(Deserialize)]
+struct Level {
+    level: String,
+}
+
+async fn log(State(admin): State<Admin>, Query(Level { level }): Query<Level>) -> Response {
+    match admin.log.set(&level) {
+        Ok(()) => format!("log level {level}\n").into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    }
+}
+
+fn json(value: Option<serde_json::Value>) -> Response {
+    match value {
+        Some(value) => axum::Json(value).into_response(),
+        None => ending(),
+    }
+}
+
+fn ending() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "chancery is ending\n").into_response()
+}

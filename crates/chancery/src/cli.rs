@@ -1,0 +1,147 @@
+//! The command line: every verb, its options and its exit code (0 fine, 1 problems found, 2 wrong usage).
+
+mod run;
+mod status;
+mod translate;
+mod validate;
+
+pub(crate) use run::RunArgs;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+/// Turns Gateway API objects into what each Envoy needs, delivers it, and says what became of every line.
+#[derive(Debug, Parser)]
+#[command(name = "chancery", version, about, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve a folder of YAML with real Envoys, in the foreground
+    Run(run::RunArgs),
+    /// Show what a set of files becomes: statuses, resolved intent, or Envoy's own resources
+    Translate(translate::TranslateArgs),
+    /// Check files and point at what is wrong, line by line; exit code 1 if anything is
+    Validate(validate::ValidateArgs),
+    /// Show the statuses and problems of a running Chancery
+    Status(status::StatusArgs),
+    /// Print the version of Chancery and of the Envoy it is made for
+    Version,
+    /// Print a completion script for a shell
+    Completion {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Where a running Chancery keeps its state, and where others find it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StateDir {
+    /// State folder [default: $XDG_STATE_HOME/chancery, else ~/.local/state/chancery]
+    #[arg(long, env = "CHANCERY_STATE_DIR", value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+}
+
+impl StateDir {
+    /// The folder; an error names the option if none can be derived.
+    pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
+        let from = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+        self.state_dir
+            .clone()
+            .or_else(|| from("XDG_STATE_HOME").map(|base| base.join("chancery")))
+            .or_else(|| from("HOME").map(|home| home.join(".local/state/chancery")))
+            .ok_or_else(|| anyhow::anyhow!("no state folder: HOME is not set, so give --state-dir DIR"))
+    }
+}
+
+/// How a verb prints what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people
+    Table,
+    /// More columns
+    Wide,
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// How machines read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DataFormat {
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// How a verb ended when nothing broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Exit code 0.
+    Fine,
+    /// Exit code 1: the verb did its work and found something wrong.
+    Problems,
+}
+
+/// Parses the command line and runs the verb.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match dispatch(cli.verb) {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Problems) => ExitCode::from(1),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "chancery: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
+    match verb {
+        Verb::Run(args) => run::run(args),
+        Verb::Translate(args) => translate::run(&args),
+        Verb::Validate(args) => validate::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Version => version(),
+        Verb::Completion { shell } => completion(shell),
+    }
+}
+
+fn version() -> anyhow::Result<Outcome> {
+    writeln!(std::io::stdout(), "chancery {} (Envoy {})", env!("CARGO_PKG_VERSION"), infra::host::ENVOY_VERSION)?;
+    Ok(Outcome::Fine)
+}
+
+fn completion(shell: clap_complete::Shell) -> anyhow::Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "chancery", &mut script);
+    std::io::stdout().write_all(&script)?;
+    Ok(Outcome::Fine)
+}
+
+/// True if people look at standard output and want colours (`NO_COLOR` is honoured).
+pub(crate) fn colours() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
+}
+
+/// A reader that went away (`chancery status | head`) is not an error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
+}

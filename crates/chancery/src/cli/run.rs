@@ -1,0 +1,77 @@
+//! `chancery run`: serves folders of YAML with real Envoys, in the foreground.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::{Outcome, StateDir};
+use crate::telemetry::{self, LogFormat};
+
+/// Arguments of `chancery run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Folder or file with YAML or JSON; repeats
+    #[arg(long = "dir", short = 'd', value_name = "DIR", required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) state: StateDir,
+    /// The Envoy to start [default: the one on PATH, else of the project's .tools folder]
+    #[arg(long, env = "CHANCERY_ENVOY", value_name = "PATH")]
+    pub(crate) envoy: Option<PathBuf>,
+    /// Static configuration (`kind: EnvoyGateway`); read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write this file once everything has been served for the first time
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
+    /// Keep all statuses in this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) status_file: Option<PathBuf>,
+    /// How long connections may end by themselves at the end, for example `10s` or `500ms`
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) drain_time: Duration,
+    /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
+    #[arg(long)]
+    pub(crate) no_envoy: bool,
+    /// Also serve xDS here, in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) xds_listen: Option<SocketAddr>,
+    /// Envoy's access log: `off`, `stdout`, or a file; one JSON object a request
+    #[arg(long, value_name = "WHERE", default_value = "off")]
+    pub(crate) access_log: String,
+    /// error, warn, info, debug or trace, or directives such as `info,xds=debug`
+    #[arg(long, env = "CHANCERY_LOG_LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// Runs until a signal ends it.
+pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
+    let log = telemetry::start(&args.log_level, args.log_format)?;
+    if let Some(address) = args.xds_listen {
+        anyhow::ensure!(
+            address.ip().is_loopback(),
+            "--xds-listen {address}: only loopback addresses, xDS is in cleartext here"
+        );
+    }
+    // The core has a thread of its own; what is left is I/O, and two threads hold it.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(crate::serve::serve(args, log))?;
+    Ok(Outcome::Fine)
+}
+
+/// `10s`, `500ms`, `1m30s`: the format of Gateway API (GEP-2257).
+fn duration(text: &str) -> Result<Duration, String> {
+    api::DurationText::from(text)
+        .get()
+        .ok_or_else(|| "not a duration: write for example 10s, 500ms or 1m30s".to_owned())
+}

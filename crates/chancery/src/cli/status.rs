@@ -1,0 +1,115 @@
+//! `chancery status`: asks the running process through its admin socket and prints what became of every object.
+
+mod table;
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::Value;
+
+use super::{Format, Outcome, StateDir};
+use crate::admin::client::Client;
+
+/// Arguments of `chancery status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Only this kind (`gateway`, `httproute`, ...), or `problems`
+    kind: Option<String>,
+    /// Only the object of this name, with or without its namespace: `shop` or `default/shop`
+    name: Option<String>,
+    #[command(flatten)]
+    state: StateDir,
+    /// How to print
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Stay, and print again whenever something changed
+    #[arg(long, short)]
+    watch: bool,
+}
+
+/// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted or a problem is an error.
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
+    let state = args.state.path()?;
+    let client = Client::new(&state);
+    let mut seen = 0;
+    let mut report = ask(&client, &state, seen)?;
+    loop {
+        let shown = Shown::select(&report, args);
+        if args.watch && args.output == Format::Table && super::colours() {
+            write!(std::io::stdout(), "\x1b[H\x1b[2J")?;
+        }
+        write!(std::io::stdout(), "{}", shown.print(args.output)?)?;
+        std::io::stdout().flush()?;
+        if !args.watch {
+            return Ok(if shown.is_fine() { Outcome::Fine } else { Outcome::Problems });
+        }
+        seen = report.get("revision").and_then(Value::as_u64).unwrap_or(seen);
+        report = ask(&client, &state, seen)?;
+    }
+}
+
+/// The report of the running process; waits until it differs from revision `seen` (0 answers at once).
+fn ask(client: &Client, state: &Path, seen: u64) -> anyhow::Result<Value> {
+    let text = client.get(&format!("/status?after={seen}")).with_context(|| {
+        format!(
+            "no Chancery answers in {}; start one with `chancery run`, or name its folder with --state-dir",
+            state.display()
+        )
+    })?;
+    serde_json::from_slice(&text).context("the admin socket answered something that is no report")
+}
+
+/// What is left of a report after the user's selection.
+struct Shown<'a> {
+    objects: Vec<&'a Value>,
+    problems: Vec<&'a Value>,
+    only_problems: bool,
+}
+
+impl<'a> Shown<'a> {
+    fn select(report: &'a Value, args: &StatusArgs) -> Self {
+        let list = |name: &str| report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("problems"));
+        let objects = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
+        let problems = list("problems").iter().filter(|_| only_problems || args.kind.is_none()).collect();
+        Self { objects, problems, only_problems }
+    }
+
+    fn print(&self, format: Format) -> anyhow::Result<String> {
+        let data = if self.only_problems { &self.problems } else { &self.objects };
+        Ok(match format {
+            Format::Json => format!("{}\n", serde_json::to_string_pretty(data)?),
+            Format::Yaml => crate::yaml::documents(data.iter().copied()),
+            Format::Table | Format::Wide => {
+                let mut text = String::new();
+                if !self.only_problems {
+                    text.push_str(&table::objects(&self.objects, format == Format::Wide));
+                }
+                text.push_str(&table::problems(&self.problems));
+                text
+            }
+        })
+    }
+
+    fn is_fine(&self) -> bool {
+        let errors =
+            self.problems.iter().any(|problem| problem.get("severity").and_then(Value::as_str) == Some("error"));
+        !errors && self.objects.iter().all(|object| table::is_fine(object))
+    }
+}
+
+/// True if the object is of the kind and name that were asked for; kinds also by plural and in any case.
+fn wanted(object: &Value, args: &StatusArgs) -> bool {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let kind_fits = args.kind.as_deref().is_none_or(|kind| {
+        let (kind, own) = (kind.to_ascii_lowercase(), text("/kind").to_ascii_lowercase());
+        kind == own || kind == format!("{own}s") || kind == format!("{own}es")
+    });
+    let name_fits = args.name.as_deref().is_none_or(|name| match name.split_once('/') {
+        Some((namespace, name)) => namespace == text("/metadata/namespace") && name == text("/metadata/name"),
+        None => name == text("/metadata/name"),
+    });
+    kind_fits && name_fits
+}

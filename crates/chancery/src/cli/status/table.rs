@@ -1,0 +1,149 @@
+//! Statuses and problems as columns for people: one line per object, listener and parent.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::Value;
+
+/// One line of the table.
+struct Row {
+    kind: String,
+    name: String,
+    of: String,
+    state: String,
+    why: String,
+}
+
+/// The table of all objects; `wide` prints messages in full.
+pub(super) fn objects(objects: &[&Value], wide: bool) -> String {
+    let rows: Vec<Row> = objects.iter().flat_map(|object| rows(object)).collect();
+    if rows.is_empty() {
+        return "nothing with a status\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["KIND", "NAME", "OF", "STATE", "DETAIL"]);
+    for row in rows {
+        table.add_row([row.kind, row.name, row.of, row.state, if wide { row.why } else { shortened(&row.why) }]);
+    }
+    trimmed(&table)
+}
+
+/// Problems, one paragraph each, as a compiler prints them.
+pub(super) fn problems(problems: &[&Value]) -> String {
+    let mut text = String::new();
+    for problem in problems {
+        if let Some(shown) = problem.get("shown").and_then(Value::as_str) {
+            text.push('\n');
+            text.push_str(shown.trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// True unless a condition that should be True is False.
+pub(super) fn is_fine(object: &Value) -> bool {
+    rows(object).iter().all(|row| !row.state.starts_with("not "))
+}
+
+fn rows(object: &Value) -> Vec<Row> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+    let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let mut rows = Vec::new();
+    if status.get("conditions").is_some() {
+        let (state, why) = state(status);
+        let addresses = addresses(status);
+        rows.push(Row {
+            kind: kind.clone(),
+            name: name.clone(),
+            of: String::new(),
+            state,
+            why: first_of(why, addresses),
+        });
+    }
+    for listener in list(status, "listeners") {
+        let (state, why) = state(listener);
+        let routes = listener.get("attachedRoutes").and_then(Value::as_u64).unwrap_or_default();
+        let plural = if routes == 1 { "" } else { "s" };
+        let of = field(listener, "name");
+        rows.push(Row {
+            kind: "  listener".to_owned(),
+            name: name.clone(),
+            of,
+            state,
+            why: first_of(why, format!("{routes} route{plural}")),
+        });
+    }
+    for (key, reference) in [("parents", "parentRef"), ("ancestors", "ancestorRef")] {
+        for parent in list(status, key) {
+            let (state, why) = state(parent);
+            let of = parent.get(reference).map(parent_name).unwrap_or_default();
+            rows.push(Row { kind: kind.clone(), name: name.clone(), of, state, why });
+        }
+    }
+    if rows.is_empty() {
+        let why = "no parent of ours: nothing is served for it".to_owned();
+        rows.push(Row { kind, name, of: String::new(), state: "-".to_owned(), why });
+    }
+    rows
+}
+
+/// The conditions in a few words, and the message of the first that is not as it should be.
+fn state(holder: &Value) -> (String, String) {
+    let conditions = list(holder, "conditions");
+    let bad = conditions
+        .iter()
+        .find(|condition| field(condition, "status") == "False" && field(condition, "type") != "Conflicted");
+    if let Some(bad) = bad {
+        return (format!("not {}: {}", field(bad, "type"), field(bad, "reason")), field(bad, "message"));
+    }
+    let named = |wanted: &str| -> Vec<String> {
+        conditions
+            .iter()
+            .filter(|condition| field(condition, "status") == wanted)
+            .map(|condition| field(condition, "type"))
+            .collect()
+    };
+    let (good, open) = (named("True"), named("Unknown"));
+    let partly = conditions.iter().find(|condition| field(condition, "type") == "PartiallyInvalid");
+    let why = partly.map(|condition| field(condition, "message")).unwrap_or_default();
+    match open.first() {
+        Some(first) => (format!("{} ({first} pending)", good.join(", ")), why),
+        None => (good.join(", "), why),
+    }
+}
+
+fn addresses(status: &Value) -> String {
+    list(status, "addresses").iter().map(|address| field(address, "value")).collect::<Vec<_>>().join(", ")
+}
+
+fn parent_name(parent: &Value) -> String {
+    let section = field(parent, "sectionName");
+    let port = parent.get("port").and_then(Value::as_u64).map(|port| format!(":{port}")).unwrap_or_default();
+    let name = field(parent, "name");
+    if section.is_empty() { format!("{name}{port}") } else { format!("{name}{port}#{section}") }
+}
+
+fn list<'a>(holder: &'a Value, key: &str) -> &'a [Value] {
+    holder.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn field(holder: &Value, key: &str) -> String {
+    holder.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn first_of(first: String, second: String) -> String {
+    if first.is_empty() { second } else { first }
+}
+
+/// A message in one line of at most 72 characters.
+fn shortened(text: &str) -> String {
+    const MAX: usize = 72;
+    let line = text.split('\n').next().unwrap_or_default();
+    if line.chars().count() <= MAX { line.to_owned() } else { line.chars().take(MAX - 1).chain(['…']).collect() }
+}
+
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect()
+}

@@ -1,0 +1,44 @@
+//! `chancery validate`: checks files and points at what is wrong; nothing is started.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use api::Severity;
+use clap::Args;
+
+use super::{Outcome, colours};
+use crate::offline::Offline;
+
+/// Arguments of `chancery validate`.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// Files and folders with YAML or JSON; `-` is standard input
+    #[arg(long = "file", short = 'f', value_name = "PATH", required = true)]
+    files: Vec<PathBuf>,
+    /// Also print notes
+    #[arg(long)]
+    notes: bool,
+}
+
+/// Prints every problem, then one line with their numbers; exit code 1 if there is an error or a warning.
+pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
+    let offline = Offline::load(&args.files)?;
+    let problems = offline.problems();
+    let mut out = std::io::stdout().lock();
+    for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {
+        writeln!(out, "{}", crate::diagnostics::render(problem, colours()))?;
+    }
+    let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    writeln!(
+        out,
+        "{} object{}: {errors} error{}, {warnings} warning{}, {notes} note{}",
+        offline.objects(),
+        plural(offline.objects()),
+        plural(errors),
+        plural(warnings),
+        plural(notes)
+    )?;
+    Ok(if errors + warnings > 0 { Outcome::Problems } else { Outcome::Fine })
+}

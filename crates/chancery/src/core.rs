@@ -1,0 +1,286 @@
+//! The one thread that owns the graph: events in, one tick for all that wait, changes out. Nothing else writes.
+
+mod facts;
+mod metrics;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use api::Timestamp;
+use ir::{FleetName, Infra};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot, watch};
+use translator::{Outputs, Translator};
+
+use crate::publish::Publisher;
+use crate::report::{self, Transitions};
+
+use metrics::Metrics;
+
+/// Events that may wait before their senders do: a batch of a source is one event, an acknowledgement another. 4,096 of the
+/// latter, some 100 bytes each, are 0.4 MB.
+pub(crate) const QUEUE: usize = 4096;
+
+/// Events taken into one tick at most, so that a storm cannot starve the publishing.
+const MAX_PER_TICK: usize = 4096;
+
+/// Something that happened.
+pub(crate) enum Input {
+    /// A source has news.
+    Batch(store::Batch),
+    /// The xDS server saw something.
+    Xds(Vec<xds::Event>),
+    /// The supervisor of proxies saw something.
+    Host(infra::host::HostFact),
+    /// Somebody asks.
+    Ask(Box<dyn FnOnce(&Core) + Send>),
+}
+
+/// The state of the whole control plane.
+pub(crate) struct Core {
+    translator: Translator,
+    outputs: Outputs,
+    publisher: Publisher,
+    server: xds::Server,
+    transitions: Transitions,
+    infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
+    revision: watch::Sender<u64>,
+    problems: watch::Sender<u64>,
+    serving: watch::Sender<bool>,
+    ready: Arc<AtomicBool>,
+    with_proxies: bool,
+    clock: fn() -> Timestamp,
+    metrics: Metrics,
+}
+
+/// What the core is made from.
+pub(crate) struct Parts {
+    /// The graph, with its sources announced.
+    pub(crate) translator: Translator,
+    /// How Envoy's resources are written.
+    pub(crate) options: envoy::Options,
+    /// Where updates go.
+    pub(crate) server: xds::Server,
+    /// Where wanted proxies go.
+    pub(crate) infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
+    /// Proxies are started: ready means that they serve.
+    pub(crate) with_proxies: bool,
+    /// The one clock.
+    pub(crate) clock: fn() -> Timestamp,
+}
+
+/// Asks the core from other threads; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    inputs: mpsc::Sender<Input>,
+    revision: watch::Receiver<u64>,
+    problems: watch::Receiver<u64>,
+    serving: watch::Receiver<bool>,
+    ready: Arc<AtomicBool>,
+}
+
+/// Starts the core on a thread of its own. It ends when every sender of inputs is gone.
+pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking, std::thread::JoinHandle<()>)> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let (revision, seen) = watch::channel(0);
+    let (problems, problems_seen) = watch::channel(0);
+    let (serving, serving_seen) = watch::channel(false);
+    let ready = Arc::new(AtomicBool::new(false));
+    let outputs = parts.translator.outputs();
+    let core = Core {
+        outputs,
+        publisher: Publisher::new(outputs, parts.options),
+        translator: parts.translator,
+        server: parts.server,
+        transitions: Transitions::default(),
+        infra: parts.infra,
+        revision,
+        problems,
+        serving,
+        ready: Arc::clone(&ready),
+        with_proxies: parts.with_proxies,
+        clock: parts.clock,
+        metrics: Metrics::default(),
+    };
+    let asking =
+        Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
+    let thread = std::thread::Builder::new().name("core".to_owned()).spawn(move || core.run(receiver))?;
+    Ok((sender, asking, thread))
+}
+
+impl Core {
+    fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        while let Some(first) = inputs.blocking_recv() {
+            let began = Instant::now();
+            let mut asks = Vec::new();
+            let mut changed = self.take(first, &mut asks);
+            for _ in 1..MAX_PER_TICK {
+                let Ok(next) = inputs.try_recv() else { break };
+                changed |= self.take(next, &mut asks);
+            }
+            if changed {
+                self.commit(began);
+            }
+            for ask in asks {
+                ask(&self);
+            }
+        }
+    }
+
+    /// Writes one event into the store; true if a tick is due.
+    fn take(&mut self, input: Input, asks: &mut Vec<Box<dyn FnOnce(&Core) + Send>>) -> bool {
+        match input {
+            Input::Batch(batch) => {
+                self.metrics.batches += 1;
+                let (store, graph) = self.translator.store();
+                store.apply(graph, batch);
+                true
+            }
+            Input::Xds(events) => events.into_iter().fold(false, |due, event| self.note_event(event) || due),
+            Input::Host(fact) => self.note_proxy(fact),
+            Input::Ask(ask) => {
+                asks.push(ask);
+                false
+            }
+        }
+    }
+
+    /// One tick and what follows from it: publish, note, then free.
+    fn commit(&mut self, began: Instant) {
+        if !self.translator.store().0.ready() {
+            return;
+        }
+        let now = (self.clock)();
+        self.translator.set_time(now);
+        let stats = self.translator.tick();
+        let updates = self.publisher.updates(self.translator.graph());
+        if !updates.is_empty() {
+            self.server.publish(updates);
+        }
+        self.publish_infra();
+        self.metrics.tick(&stats, began.elapsed());
+        report::note_changes(self.translator.graph(), self.outputs, &mut self.transitions, now);
+        self.ready.store(true, Ordering::Release);
+        self.revision.send_modify(|revision| *revision += 1);
+        self.tell();
+        self.translator.remember_served();
+        self.translator.settle();
+    }
+
+    /// Tells those who wait for problems, and for the first moment in which everything is served.
+    fn tell(&self) {
+        let graph = self.translator.graph();
+        let told = self.outputs.problems_changed(graph);
+        let by_sources = self.translator.stored().problems_revision();
+        self.problems.send_if_modified(|revision| {
+            let changed = told || *revision != by_sources;
+            *revision = by_sources;
+            changed
+        });
+        if !*self.serving.borrow() && self.all_serve() {
+            self.serving.send_replace(true);
+        }
+    }
+
+    /// True if every proxy serves, or cannot and says why.
+    fn all_serve(&self) -> bool {
+        let (graph, tables) = (self.translator.graph(), self.translator.stored().tables());
+        !self.with_proxies
+            || graph.iter(self.outputs.infra).all(|(fleet, _)| {
+                graph.get(tables.proxies, &fleet.0).is_some_and(|facts| facts.ready || facts.problem.is_some())
+            })
+    }
+
+    fn publish_infra(&self) {
+        let graph = self.translator.graph();
+        let changed = graph.changes(self.outputs.infra).next().is_some();
+        let first = !self.ready.load(Ordering::Acquire);
+        if changed || first {
+            let wanted =
+                graph.iter(self.outputs.infra).map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect();
+            self.infra.send_replace(Arc::new(wanted));
+        }
+    }
+
+    /// Every status and problem.
+    fn report(&self) -> Value {
+        let graph = self.translator.graph();
+        let objects: Vec<Value> = report::statuses(graph, self.outputs)
+            .into_iter()
+            .map(|(key, mut status)| {
+                self.transitions.fill(&key, &mut status);
+                report::object(&key, &status)
+            })
+            .collect();
+        let problems = report::all_problems(self.translator.stored(), graph, self.outputs);
+        json!({ "revision": *self.revision.borrow(), "objects": objects, "problems": report::problems(problems.iter()) })
+    }
+
+    /// The nodes of the graph with their costs.
+    fn graph_report(&self) -> Value {
+        let nodes = self.translator.graph().nodes().map(|node| {
+            json!({ "name": node.name, "rows": node.size, "runs": node.runs, "micros": node.time.as_micros().to_string() })
+        });
+        Value::Array(nodes.collect())
+    }
+}
+
+impl Asking {
+    /// Counts commits; a change of it means that a report may differ.
+    pub(crate) fn revision(&self) -> watch::Receiver<u64> {
+        self.revision.clone()
+    }
+
+    /// True once every source has listed and the first commit is out.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Changes when problems may have changed.
+    pub(crate) fn problems(&self) -> watch::Receiver<u64> {
+        self.problems.clone()
+    }
+
+    /// Waits until everything is served for the first time.
+    pub(crate) async fn serving(&self) {
+        let _ = self.serving.clone().wait_for(|serving| *serving).await;
+    }
+
+    /// Every problem as one line; `None` if the core has ended.
+    pub(crate) async fn problem_lines(&self) -> Option<BTreeSet<(api::Severity, String)>> {
+        self.ask(|core| {
+            let found = report::all_problems(core.translator.stored(), core.translator.graph(), core.outputs);
+            found.iter().map(|problem| (problem.severity, problem.to_string())).collect()
+        })
+        .await
+    }
+
+    /// Every status and problem; `None` if the core has ended.
+    pub(crate) async fn report(&self) -> Option<Value> {
+        self.ask(Core::report).await
+    }
+
+    /// The nodes of the graph; `None` if the core has ended.
+    pub(crate) async fn graph(&self) -> Option<Value> {
+        self.ask(Core::graph_report).await
+    }
+
+    /// OpenMetrics; `None` if the core has ended.
+    pub(crate) async fn metrics(&self) -> Option<String> {
+        self.ask(|core| core.metrics.text(core)).await
+    }
+
+    async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        let ask = move |core: &Core| drop(answer.send(question(core)));
+        self.inputs.send(Input::Ask(Box::new(ask))).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+/// Microseconds as a whole number, for figures that people read.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

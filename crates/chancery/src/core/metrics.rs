@@ -1,0 +1,73 @@
+//! Metrics of the control plane: a small fixed number of series, whatever the number of routes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::TickStats;
+
+use super::{Core, micros};
+
+/// Counters and gauges since the start.
+#[derive(Default)]
+pub(super) struct Metrics {
+    /// Batches of sources.
+    pub(super) batches: u64,
+    /// Resources that a proxy refused.
+    pub(super) refused: u64,
+    ticks: u64,
+    runs: u64,
+    tick_micros: u64,
+    connected: BTreeMap<Arc<str>, i64>,
+}
+
+impl Metrics {
+    /// Notes one commit: from the first event taken to everything handed on.
+    pub(super) fn tick(&mut self, stats: &TickStats, took: Duration) {
+        self.ticks += 1;
+        self.runs += u64::try_from(stats.runs).unwrap_or(u64::MAX);
+        self.tick_micros += micros(took);
+    }
+
+    /// A proxy came (1) or went (-1).
+    pub(super) fn connected(&mut self, fleet: &Arc<str>, by: i64) {
+        let count = self.connected.entry(Arc::clone(fleet)).or_default();
+        *count += by;
+        if *count <= 0 {
+            self.connected.remove(fleet);
+        }
+    }
+
+    /// OpenMetrics text.
+    pub(super) fn text(&self, core: &Core) -> String {
+        let graph = core.translator.graph();
+        let mut text = String::new();
+        let mut series = |name: &str, kind: &str, help: &str, value: String| {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let _ = write!(
+                text,
+                "# HELP chancery_{name} {help}.\n# TYPE chancery_{name} {kind}\nchancery_{name}{suffix} {value}\n"
+            );
+        };
+        series("source_batches", "counter", "Batches that sources sent", self.batches.to_string());
+        series("ticks", "counter", "Commits of the graph", self.ticks.to_string());
+        series("runs", "counter", "Units that ran again in all commits", self.runs.to_string());
+        let seconds = format!("{}.{:06}", self.tick_micros / 1_000_000, self.tick_micros % 1_000_000);
+        series("tick_seconds", "counter", "Time from taking events to handing changes on", seconds);
+        series("refused_resources", "counter", "Resources that a proxy refused", self.refused.to_string());
+        series("objects", "gauge", "Objects in force", core.translator.stored().len().to_string());
+        series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());
+        series("gateways", "gauge", "Gateways with a status", graph.len(core.outputs.gateway_statuses).to_string());
+        series("clusters", "gauge", "Clusters of all fleets", graph.len(core.outputs.clusters).to_string());
+        series("problems", "gauge", "Problems that are told", core.translator.stored().problems().count().to_string());
+        series(
+            "connected_proxies",
+            "gauge",
+            "Proxies with an open stream",
+            self.connected.values().sum::<i64>().to_string(),
+        );
+        text.push_str("# EOF\n");
+        text
+    }
+}

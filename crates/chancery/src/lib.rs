@@ -1,0 +1,16 @@
+//! The `chancery` binary as a library: the verbs, and what `run` is wired from.
+//!
+//! [`cli`] has the verbs; `serve` is the wiring of `run`, read top to bottom it is the picture in ARCHITECTURE.md; `core` is the one
+//! thread that owns the graph; [`publish`] turns its changes into bytes; `admin` answers those who ask; `offline` does what
+//! needs no process.
+
+mod admin;
+pub mod cli;
+mod core;
+mod diagnostics;
+mod offline;
+pub mod publish;
+mod report;
+mod serve;
+mod telemetry;
+mod yaml;

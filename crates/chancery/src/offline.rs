@@ -1,0 +1,163 @@
+//! Files to statuses, intent and Envoy configuration without starting anything.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use api::{Problem, Timestamp};
+use engine::Graph;
+use envoy::{StaticOptions, StaticParts};
+use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName, VirtualHost};
+use provider::file::Input;
+use serde_json::{Map, Value, json};
+use translator::{InFleet, Options, Outputs, Translator};
+
+use crate::report::{self, Transitions};
+
+/// Everything that a set of files becomes.
+pub(crate) struct Offline {
+    translator: Translator,
+    outputs: Outputs,
+}
+
+impl Offline {
+    /// Reads files and folders (`-` is standard input) and translates them. What is wrong inside them is a problem; an error is
+    /// only a path that cannot be read at all.
+    pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        let loaded = provider::file::load_inputs(&inputs(paths)?);
+        let mut translator = Translator::new(Options { file_mode: true, offline: true });
+        let (store, graph) = translator.store();
+        store.apply(graph, loaded.into_batch());
+        translator.set_time(crate::serve::now());
+        translator.tick();
+        let outputs = translator.outputs();
+        Ok(Self { translator, outputs })
+    }
+
+    /// How many objects were read.
+    pub(crate) fn objects(&self) -> usize {
+        self.translator.stored().len()
+    }
+
+    /// All problems, in order of place.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        report::all_problems(self.translator.stored(), self.translator.graph(), self.outputs)
+    }
+
+    /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.
+    pub(crate) fn status(&self) -> Value {
+        let mut transitions = Transitions::default();
+        report::note_changes(self.translator.graph(), self.outputs, &mut transitions, Timestamp(0));
+        let statuses = report::statuses(self.translator.graph(), self.outputs);
+        Value::Array(
+            statuses
+                .into_iter()
+                .map(|(key, mut status)| {
+                    transitions.fill(&key, &mut status);
+                    report::object(&key, &status)
+                })
+                .collect(),
+        )
+    }
+
+    /// Resolved intent by fleet, sorted by name.
+    pub(crate) fn ir(&self) -> anyhow::Result<Value> {
+        let (graph, outputs) = (self.translator.graph(), self.outputs);
+        let mut fleets: Map<String, Value> = Map::new();
+        let mut fleet_names: Vec<_> =
+            graph.iter(outputs.infra).map(|(fleet, infra)| (fleet.clone(), infra.clone())).collect();
+        fleet_names.sort_by(|a, b| a.0.cmp(&b.0));
+        for (fleet, infra) in fleet_names {
+            let mut content = Map::new();
+            content.insert("infra".to_owned(), serde_json::to_value(&*infra)?);
+            content.insert("listeners".to_owned(), list(&of_fleet(graph.iter(outputs.listeners), &fleet))?);
+            content.insert(
+                "routeConfigurations".to_owned(),
+                list(&of_fleet(graph.iter(outputs.route_configurations), &fleet))?,
+            );
+            content.insert("clusters".to_owned(), list(&of_fleet(graph.iter(outputs.clusters), &fleet))?);
+            content.insert("secrets".to_owned(), list(&of_fleet(graph.iter(outputs.secrets), &fleet))?);
+            content.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+            fleets.insert(fleet.0.to_string(), Value::Object(content));
+        }
+        Ok(json!({ "fleets": fleets, "endpoints": list(&endpoint_sets(graph, outputs))? }))
+    }
+
+    /// A complete static configuration that Envoy can read: of the one Gateway, or by name of the Gateway where there are several.
+    pub(crate) fn envoy(&self, show_secrets: bool) -> anyhow::Result<Value> {
+        let (graph, outputs) = (self.translator.graph(), self.outputs);
+        let mut fleets: Vec<&FleetName> = graph.iter(outputs.infra).map(|(fleet, _)| fleet).collect();
+        fleets.sort();
+        let options = StaticOptions { show_secrets, ..StaticOptions::default() };
+        let mut written = Map::new();
+        for fleet in fleets {
+            let parts = StaticParts {
+                listeners: of_fleet(graph.iter(outputs.listeners), fleet),
+                route_configurations: of_fleet(graph.iter(outputs.route_configurations), fleet),
+                separate_hosts: hosts_of_fleet(graph, outputs, fleet),
+                clusters: of_fleet(graph.iter(outputs.clusters), fleet),
+                endpoints: endpoint_sets(graph, outputs),
+                secrets: of_fleet(graph.iter(outputs.secrets), fleet),
+            };
+            written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options)?);
+        }
+        Ok(match written.len() {
+            1 => written.into_iter().next().map(|(_, only)| only).unwrap_or_default(),
+            _ => Value::Object(written),
+        })
+    }
+}
+
+/// The values of one fleet, in order of name.
+fn of_fleet<'g, N: Ord + 'g, V: 'g>(
+    rows: impl Iterator<Item = (&'g InFleet<N>, &'g Arc<V>)>,
+    fleet: &FleetName,
+) -> Vec<&'g V> {
+    let mut rows: Vec<_> = rows.filter(|(key, _)| key.fleet == *fleet).collect();
+    rows.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+    rows.into_iter().map(|(_, value)| &**value).collect()
+}
+
+/// All virtual hosts of a fleet, in order of name.
+fn hosts_of_fleet<'g>(graph: &'g Graph, outputs: Outputs, fleet: &FleetName) -> Vec<&'g VirtualHost> {
+    let mut rows: Vec<_> = outputs.virtual_hosts(graph).filter(|(key, _)| key.fleet == *fleet).collect();
+    rows.sort_by(|a, b| a.0.cmp(b.0));
+    rows.into_iter().map(|(_, host)| &**host).collect()
+}
+
+/// All sets of endpoints that a cluster reads, in order of name.
+fn endpoint_sets(graph: &Graph, outputs: Outputs) -> Vec<&Endpoints> {
+    let read: BTreeSet<&EndpointSetName> = graph
+        .iter(outputs.clusters)
+        .filter_map(|(_, cluster)| match &cluster.endpoints {
+            EndpointSource::Discovered(set) => Some(set),
+            EndpointSource::Dns(_) => None,
+        })
+        .collect();
+    let rows = outputs.endpoints(graph).filter(|(name, _)| read.contains(name));
+    let mut sets: Vec<&Endpoints> = rows.map(|(_, endpoints)| &**endpoints).collect();
+    sets.sort_by(|a, b| a.name.cmp(&b.name));
+    sets
+}
+
+/// Paths as inputs; `-` is what stands on standard input.
+fn inputs(paths: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
+    paths
+        .iter()
+        .map(|path| {
+            if path.as_os_str() != "-" {
+                anyhow::ensure!(path.exists(), "{}: no such file or folder", path.display());
+                return Ok(Input::Path(path.clone()));
+            }
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes)?;
+            Ok(Input::Text { name: "<stdin>".into(), bytes })
+        })
+        .collect()
+}
+
+/// Data of values.
+fn list<V: serde::Serialize>(values: &[&V]) -> anyhow::Result<Value> {
+    Ok(serde_json::to_value(values)?)
+}

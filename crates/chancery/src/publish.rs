@@ -1,0 +1,243 @@
+//! From the graph's changes to bytes for the xDS server: each changed piece is encoded once, whoever reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::Graph;
+use envoy::{Encoded, EncodedPiece, EncodedSet};
+use hashbrown::HashMap as UnorderedMap;
+use ir::{ClusterName, EndpointSetName, EndpointSource, FleetName, RouteConfigurationName, RoutePiece};
+use translator::{InFleet, Outputs, VirtualHostKey};
+use xds::{Change, FleetUpdate, TypeUrl};
+
+/// What has been published, as far as the next change needs it.
+pub struct Publisher {
+    outputs: Outputs,
+    options: envoy::Options,
+    /// Encodings by the address of the piece, which the graph keeps alive until the tick after it changed.
+    pieces: UnorderedMap<usize, EncodedPiece>,
+    endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
+    /// The clusters of each fleet, and which endpoints they read.
+    clusters: BTreeMap<FleetName, BTreeMap<ClusterName, Option<EndpointSetName>>>,
+    /// Who reads a set of endpoints.
+    readers: BTreeMap<EndpointSetName, BTreeSet<(FleetName, ClusterName)>>,
+    /// Route configurations whose hosts travel one by one.
+    separate: BTreeSet<RouteConfigurationKey>,
+}
+
+/// A route configuration of a fleet.
+type RouteConfigurationKey = InFleet<RouteConfigurationName>;
+
+/// Changes by fleet, in the order in which they are handed on.
+type Updates = BTreeMap<FleetName, Vec<Change>>;
+
+impl Publisher {
+    /// Nothing is published yet.
+    pub fn new(outputs: Outputs, options: envoy::Options) -> Self {
+        Self {
+            outputs,
+            options,
+            pieces: UnorderedMap::new(),
+            endpoint_sets: UnorderedMap::new(),
+            clusters: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            separate: BTreeSet::new(),
+        }
+    }
+
+    /// Encodes what the last tick changed. Called once after every tick, before the graph settles.
+    pub fn updates(&mut self, graph: &Graph) -> Vec<FleetUpdate> {
+        let mut updates = Updates::new();
+        self.encode_pieces(graph);
+        self.secrets(graph, &mut updates);
+        self.endpoints(graph, &mut updates);
+        self.clusters(graph, &mut updates);
+        self.listeners(graph, &mut updates);
+        self.routes(graph, &mut updates);
+        updates.into_iter().map(|(fleet, changes)| FleetUpdate { fleet: fleet.0, changes }).collect()
+    }
+
+    /// The clusters of a fleet.
+    pub fn clusters_of(&self, fleet: &FleetName) -> impl Iterator<Item = &ClusterName> {
+        self.clusters.get(fleet).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    fn encode_pieces(&mut self, graph: &Graph) {
+        for change in graph.changes(self.outputs.route_pieces) {
+            if let Some(old) = change.old {
+                self.pieces.remove(&address(old));
+            }
+        }
+        for change in graph.changes(self.outputs.route_pieces) {
+            if let Some(new) = change.new {
+                self.pieces.insert(address(new), envoy::route_piece(new));
+            }
+        }
+    }
+
+    fn secrets(&self, graph: &Graph, updates: &mut Updates) {
+        for change in graph.changes(self.outputs.secrets) {
+            let InFleet { fleet, name } = change.key;
+            let put = change.new.map(|secret| envoy::secret(secret));
+            push(updates, fleet, put, TypeUrl::Secret, &name.0);
+        }
+    }
+
+    fn endpoints(&mut self, graph: &Graph, updates: &mut Updates) {
+        for change in self.outputs.endpoint_changes(graph) {
+            match change.new {
+                Some(endpoints) => self.endpoint_sets.insert(change.key.clone(), envoy::endpoint_set(endpoints)),
+                None => self.endpoint_sets.remove(change.key),
+            };
+            for (fleet, cluster) in self.readers.get(change.key).into_iter().flatten() {
+                let assignment = self.assignment(cluster, change.key);
+                push(updates, fleet, Some(assignment), TypeUrl::Endpoints, &cluster.0);
+            }
+        }
+    }
+
+    fn clusters(&mut self, graph: &Graph, updates: &mut Updates) {
+        for change in graph.changes(self.outputs.clusters) {
+            let InFleet { fleet, name } = change.key;
+            let set = change.new.and_then(|cluster| match &cluster.endpoints {
+                EndpointSource::Discovered(set) => Some(set.clone()),
+                EndpointSource::Dns(_) => None,
+            });
+            let known = self.note_reader(fleet, name, change.new.is_some().then(|| set.clone()));
+            push(updates, fleet, change.new.map(|cluster| envoy::cluster(cluster)), TypeUrl::Cluster, &name.0);
+            if let Some(set) = &set {
+                push(updates, fleet, Some(self.assignment(name, set)), TypeUrl::Endpoints, &name.0);
+            } else if known.is_some() {
+                push(updates, fleet, None, TypeUrl::Endpoints, &name.0);
+            }
+        }
+    }
+
+    /// Notes which set a cluster reads (`None`: the cluster is gone) and gives the one that it read before.
+    fn note_reader(
+        &mut self,
+        fleet: &FleetName,
+        cluster: &ClusterName,
+        set: Option<Option<EndpointSetName>>,
+    ) -> Option<EndpointSetName> {
+        let clusters = self.clusters.entry(fleet.clone()).or_default();
+        let old = match &set {
+            Some(set) => clusters.insert(cluster.clone(), set.clone()).flatten(),
+            None => clusters.remove(cluster).flatten(),
+        };
+        if clusters.is_empty() {
+            self.clusters.remove(fleet);
+        }
+        let reader = (fleet.clone(), cluster.clone());
+        if let Some(old) = &old
+            && let Some(readers) = self.readers.get_mut(old)
+        {
+            readers.remove(&reader);
+            if readers.is_empty() {
+                self.readers.remove(old);
+            }
+        }
+        if let Some(set) = set.flatten() {
+            self.readers.entry(set).or_default().insert(reader);
+        }
+        old
+    }
+
+    /// The endpoints of a cluster; a set that is not there is empty, so that the cluster can warm.
+    fn assignment(&self, cluster: &ClusterName, set: &EndpointSetName) -> Encoded {
+        match self.endpoint_sets.get(set) {
+            Some(encoded) => envoy::load_assignment(cluster, encoded),
+            None => {
+                let empty = ir::Endpoints { name: set.clone(), localities: Vec::new() };
+                envoy::load_assignment(cluster, &envoy::endpoint_set(&empty))
+            }
+        }
+    }
+
+    fn listeners(&self, graph: &Graph, updates: &mut Updates) {
+        for change in graph.changes(self.outputs.listeners) {
+            let InFleet { fleet, name } = change.key;
+            let put = change.new.map(|listener| envoy::listener(listener, &self.options));
+            push(updates, fleet, put, TypeUrl::Listener, &name.0);
+        }
+    }
+
+    /// Route configurations and, for those with separate hosts, their hosts.
+    fn routes(&mut self, graph: &Graph, updates: &mut Updates) {
+        let before = self.separate.clone();
+        for change in graph.changes(self.outputs.route_configurations) {
+            let InFleet { fleet, name } = change.key;
+            let put = change.new.map(|configuration| self.configuration(configuration));
+            push(updates, fleet, put, TypeUrl::Route, &name.0);
+            let separate =
+                change.new.is_some_and(|configuration| matches!(configuration.hosts, ir::route::Hosts::Separate));
+            if separate {
+                self.separate.insert(change.key.clone())
+            } else {
+                self.separate.remove(change.key)
+            };
+            if separate != before.contains(change.key) {
+                self.all_hosts(graph, change.key, separate, updates);
+            }
+        }
+        for change in self.outputs.virtual_host_changes(graph) {
+            let VirtualHostKey { fleet, configuration, name } = change.key;
+            let key = InFleet { fleet: fleet.clone(), name: configuration.clone() };
+            if self.separate.contains(&key) || (before.contains(&key) && change.new.is_none()) {
+                let put = change.new.map(|host| self.host(host));
+                push(updates, fleet, put, TypeUrl::VirtualHost, &name.0);
+            }
+        }
+    }
+
+    /// A configuration that begins or ends to have separate hosts: all of them come or go.
+    fn all_hosts(&self, graph: &Graph, key: &RouteConfigurationKey, put: bool, updates: &mut Updates) {
+        for (host_key, host) in self.outputs.hosts_of(graph, key) {
+            push(updates, &key.fleet, put.then(|| self.host(host)), TypeUrl::VirtualHost, &host_key.name.0);
+        }
+    }
+
+    fn configuration(&self, configuration: &ir::RouteConfiguration) -> Encoded {
+        let hosts: Vec<Encoded> = match &configuration.hosts {
+            ir::route::Hosts::Inline(hosts) => hosts.iter().map(|host| self.host(host)).collect(),
+            ir::route::Hosts::Separate => Vec::new(),
+        };
+        envoy::route_configuration(configuration, &hosts.iter().collect::<Vec<_>>())
+    }
+
+    fn host(&self, host: &ir::VirtualHost) -> Encoded {
+        let encoded: Vec<EncodedPiece> = host.pieces.iter().map(|piece| self.piece(piece)).collect();
+        envoy::virtual_host(host, &encoded.iter().collect::<Vec<_>>())
+    }
+
+    fn piece(&self, piece: &Arc<RoutePiece>) -> EncodedPiece {
+        self.pieces.get(&address(piece)).cloned().unwrap_or_else(|| envoy::route_piece(piece))
+    }
+}
+
+fn address(piece: &Arc<RoutePiece>) -> usize {
+    Arc::as_ptr(piece).addr()
+}
+
+/// Adds one change: the resource, or its removal.
+fn push(updates: &mut Updates, fleet: &FleetName, put: Option<Encoded>, type_url: TypeUrl, name: &Arc<str>) {
+    let change = match put {
+        Some(encoded) => Change::Put(Arc::new(resource(type_url, encoded))),
+        None => Change::Remove { type_url, name: Arc::clone(name) },
+    };
+    updates.entry(fleet.clone()).or_default().push(change);
+}
+
+fn resource(type_url: TypeUrl, encoded: Encoded) -> xds::Resource {
+    xds::Resource {
+        type_url,
+        name: encoded.name,
+        version: xds::Version(encoded.version),
+        body: encoded.body,
+        needs: vec![
+            encoded.needs.into_iter().map(|need| xds::Need::new(TypeUrl::from(need.type_url), need.name)).collect(),
+        ],
+        replaces: None,
+        apart: false,
+    }
+}

@@ -1,0 +1,111 @@
+//! What became of every object, in Kubernetes shape: `{apiVersion, kind, metadata, status}`.
+
+mod transitions;
+
+use std::sync::Arc;
+
+use api::status::Status;
+use api::{ObjectKey, Place, Problem, Timestamp};
+use engine::Graph;
+use serde_json::{Value, json};
+use translator::Outputs;
+
+pub(crate) use transitions::Transitions;
+
+/// The statuses of all objects that have one, in order of kind, namespace and name.
+pub(crate) fn statuses(graph: &Graph, outputs: Outputs) -> Vec<(ObjectKey, Status)> {
+    let mut found = Vec::new();
+    for_each(graph, outputs, |key, status| found.push((key.clone(), status)));
+    found.sort_by(|(a, _), (b, _)| (a.kind(), a.namespace(), a.name()).cmp(&(b.kind(), b.namespace(), b.name())));
+    found
+}
+
+fn for_each(graph: &Graph, outputs: Outputs, mut each: impl FnMut(&ObjectKey, Status)) {
+    graph
+        .iter(outputs.gateway_class_statuses)
+        .for_each(|(key, status)| each(key, Status::GatewayClass((**status).clone())));
+    graph.iter(outputs.gateway_statuses).for_each(|(key, status)| each(key, Status::Gateway((**status).clone())));
+    graph.iter(outputs.route_statuses).for_each(|(key, status)| each(key, Status::Route((**status).clone())));
+    graph.iter(outputs.policy_statuses).for_each(|(key, status)| each(key, Status::Policy((**status).clone())));
+}
+
+/// Notes the statuses that the last tick changed; true if there were any.
+pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, transitions: &mut Transitions, now: Timestamp) -> bool {
+    let mut any = false;
+    let mut note = |key: &ObjectKey, status: Option<Status>| {
+        any = true;
+        transitions.note(key, status, now);
+    };
+    for change in graph.changes(outputs.gateway_class_statuses) {
+        note(change.key, change.new.map(|status| Status::GatewayClass((**status).clone())));
+    }
+    for change in graph.changes(outputs.gateway_statuses) {
+        note(change.key, change.new.map(|status| Status::Gateway((**status).clone())));
+    }
+    for change in graph.changes(outputs.route_statuses) {
+        note(change.key, change.new.map(|status| Status::Route((**status).clone())));
+    }
+    for change in graph.changes(outputs.policy_statuses) {
+        note(change.key, change.new.map(|status| Status::Policy((**status).clone())));
+    }
+    any
+}
+
+/// One object with its status.
+pub(crate) fn object(key: &ObjectKey, status: &Status) -> Value {
+    let api_version = key.kind().map(|kind| kind.api_version()).unwrap_or_default();
+    let metadata = if key.namespace().is_empty() {
+        json!({ "name": key.name() })
+    } else {
+        json!({ "name": key.name(), "namespace": key.namespace() })
+    };
+    json!({ "apiVersion": api_version, "kind": key.kind_name(), "metadata": metadata, "status": status })
+}
+
+/// Problems as data, each also `shown` as a compiler would print it.
+pub(crate) fn problems<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<Value> {
+    problems
+        .map(|problem| {
+            let mut value = serde_json::to_value(problem).unwrap_or(Value::Null);
+            if let Value::Object(fields) = &mut value {
+                fields.retain(|_, field| !field.is_null());
+                fields.insert("shown".to_owned(), Value::String(crate::diagnostics::text(problem)));
+            }
+            value
+        })
+        .collect()
+}
+
+/// All problems: those of sources and those that translation found, in order of place and object, each once.
+pub(crate) fn all_problems(store: &store::Store, graph: &Graph, outputs: Outputs) -> Vec<Problem> {
+    let mut found: Vec<Problem> = store.problems().cloned().collect();
+    found.extend(outputs.problems(graph).map(|(_, problem)| placed(store, problem)));
+    found.extend(graph.panics().iter().map(|panic| {
+        let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
+        Problem {
+            object: None,
+            path: "".into(),
+            severity: api::Severity::Error,
+            text: text.into(),
+            place: None,
+            snippet: None,
+        }
+    }));
+    found.sort_by(|a, b| (&a.place, a).cmp(&(&b.place, b)));
+    found.dedup();
+    found
+}
+
+/// The first column of the line where an object begins.
+fn place(origin: &store::Origin) -> Place {
+    Place { file: Arc::clone(&origin.file), line: origin.line, column: 1 }
+}
+
+/// A problem that translation found, with the place where its object is written.
+fn placed(store: &store::Store, problem: &Arc<Problem>) -> Problem {
+    let mut problem = (**problem).clone();
+    if problem.place.is_none() {
+        problem.place = problem.object.as_ref().and_then(|object| store.origin(object)).map(place);
+    }
+    problem
+}

@@ -1,0 +1,205 @@
+//! `chancery run`: everything is wired here. Read top to bottom it is the picture in ARCHITECTURE.md.
+
+mod outlets;
+mod sockets;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use api::Timestamp;
+use envoy::AccessLog;
+use infra::host::{self, Ending, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
+use ir::{FleetName, Infra};
+use store::Source;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use translator::Translator;
+
+use crate::admin::{self, Admin};
+use crate::cli::RunArgs;
+use crate::core::{self, Input, Parts, QUEUE};
+use crate::telemetry::LogLevel;
+
+/// How long open streams may finish what is on its way at the end.
+const STREAMS_GRACE: Duration = Duration::from_secs(1);
+
+/// Tasks of the process. The end of any one ends the process, with its reason.
+type Tasks = JoinSet<anyhow::Result<()>>;
+
+/// Serves until a signal, or until a part of it fails.
+pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
+    let state = args.state.path()?;
+    let _lock = StateLock::acquire(&state)?;
+    let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
+    let search = search(&args);
+    if !args.no_envoy {
+        let envoy = host::find_envoy(&search).await?;
+        info!(path = %envoy.path.display(), version = %envoy.version, "envoy");
+    }
+    let stop = CancellationToken::new();
+    let mut tasks = Tasks::new();
+
+    // Core: one thread, everything that changes anything goes through its inputs.
+    let (outbox, events) = mpsc::channel(QUEUE);
+    let server = xds::Server::start(&tokio::runtime::Handle::current(), outbox);
+    let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
+    let (inputs, asking, thread) = core::start(Parts {
+        translator: translator(),
+        options: envoy_options(&args)?,
+        server: server.clone(),
+        infra: wanted,
+        with_proxies: !args.no_envoy,
+        clock: now,
+    })?;
+
+    // Source: files.
+    let roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).cloned().collect();
+    let batches = inputs.clone();
+    let files = provider::file::watch(&roots, move |batch| sent(&batches, Input::Batch(batch)))?;
+
+    // Protocol: one socket per Gateway, and what proxies answer.
+    tasks.spawn(sockets::serve(server.clone(), layout.clone(), infra.clone(), args.xds_listen, stop.clone()));
+    tasks.spawn(outlets::forward(events, inputs.clone(), Input::Xds));
+
+    // Proxies.
+    let (end, ending) = watch::channel(Ending::No);
+    let (facts, seen) = mpsc::channel(QUEUE);
+    tasks.spawn(outlets::forward(seen, inputs.clone(), Input::Host));
+    let proxies = (!args.no_envoy).then(|| host::run(host_options(&args, layout, search), infra, facts, ending));
+
+    // People.
+    tasks.spawn(admin::serve(Admin { asking: asking.clone(), log }, state, stop.clone()));
+    tasks.spawn(outlets::announce(asking.clone(), args.ready_file.clone()));
+    tasks.spawn(outlets::problems(asking.clone()));
+    if let Some(file) = args.status_file.clone() {
+        tasks.spawn(outlets::status_file(asking, file));
+    }
+    drop(inputs);
+
+    let outcome = until_the_end(&mut tasks, proxies, &end).await;
+    stop.cancel();
+    drop(files);
+    server.stop(STREAMS_GRACE).await;
+    tasks.shutdown().await;
+    drop(server);
+    tokio::task::spawn_blocking(move || thread.join())
+        .await?
+        .map_err(|_| anyhow::anyhow!("the core thread panicked"))?;
+    info!("ended");
+    outcome
+}
+
+/// Waits for signals, for the proxies to be gone after the first one, and for anything that fails.
+async fn until_the_end(
+    tasks: &mut Tasks,
+    proxies: Option<impl Future<Output = Result<(), host::Error>>>,
+    end: &watch::Sender<Ending>,
+) -> anyhow::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let supervised = proxies.is_some();
+    let proxies = async {
+        match proxies {
+            Some(proxies) => proxies.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(proxies);
+    loop {
+        tokio::select! {
+            result = &mut proxies => return result.map_err(Into::into),
+            Some(ended) = tasks.join_next() => match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(error) => return Err(error).context("a task broke"),
+            },
+            _ = interrupt.recv() => ask_to_end(end),
+            _ = terminate.recv() => ask_to_end(end),
+        }
+        if !supervised && *end.borrow() != Ending::No {
+            return Ok(());
+        }
+    }
+}
+
+/// The first signal drains, the second ends at once.
+fn ask_to_end(end: &watch::Sender<Ending>) {
+    end.send_modify(|ending| {
+        *ending = if *ending == Ending::No { Ending::Drain } else { Ending::AtOnce };
+        match ending {
+            Ending::AtOnce => warn!("ending at once"),
+            _ => info!("draining; a second signal ends at once"),
+        }
+    });
+}
+
+fn translator() -> Translator {
+    let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+    translator.store().0.expect(Source::File);
+    translator
+}
+
+/// Hands an event to the core; false once the core is gone.
+fn sent(inputs: &mpsc::Sender<Input>, input: Input) -> std::ops::ControlFlow<()> {
+    match inputs.blocking_send(input) {
+        Ok(()) => std::ops::ControlFlow::Continue(()),
+        Err(_) => std::ops::ControlFlow::Break(()),
+    }
+}
+
+fn envoy_options(args: &RunArgs) -> anyhow::Result<envoy::Options> {
+    let access_log = match &*args.access_log {
+        "off" => AccessLog::Off,
+        "stdout" => AccessLog::Stdout,
+        file => {
+            AccessLog::File(std::path::absolute(file)?.to_str().context("--access-log: not a text in UTF-8")?.into())
+        }
+    };
+    Ok(envoy::Options { ipv6: TcpListener::bind("[::]:0").is_ok(), access_log })
+}
+
+/// Where Envoy may be: as named, on `PATH`, or in the `.tools` folder of the project that this binary was built in.
+fn search(args: &RunArgs) -> EnvoySearch {
+    let installed = format!(".tools/envoy/{}/bin/envoy", host::ENVOY_VERSION);
+    let binary = std::env::current_exe().unwrap_or_default();
+    let beside = binary.ancestors().skip(1).take(4).map(|folder| folder.join(&installed));
+    let candidates = std::iter::once(PathBuf::from(&installed)).chain(beside).collect();
+    EnvoySearch { named: args.envoy.clone(), path: std::env::var_os("PATH"), candidates }
+}
+
+fn host_options(args: &RunArgs, layout: Layout, search: EnvoySearch) -> HostOptions {
+    let mut options = HostOptions::new(layout, search, Arc::new(bootstrap));
+    options.drain = args.drain_time;
+    options
+}
+
+/// The bootstrap of a Gateway's Envoy.
+fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
+    let socket = |path: &PathBuf| envoy::bootstrap::Endpoint::Unix(path.to_string_lossy().into());
+    let options = envoy::BootstrapOptions {
+        node_id: Arc::clone(&infra.fleet.0),
+        node_cluster: Arc::clone(&infra.fleet.0),
+        zone: None,
+        control_plane: socket(&paths.xds_socket),
+        admin: socket(&paths.admin_socket),
+        local_listener: None,
+        max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
+    };
+    envoy::bootstrap::bootstrap_json(&options).map(|json| json.to_string()).unwrap_or_default()
+}
+
+/// The one clock.
+#[expect(clippy::disallowed_methods, reason = "the one clock of the binary; everything else takes time as a value")]
+pub(crate) fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Fleets that there shall be.
+type Wanted = watch::Receiver<Arc<BTreeMap<FleetName, Arc<Infra>>>>;

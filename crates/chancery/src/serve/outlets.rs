@@ -1,0 +1,86 @@
+//! Small tasks between the core and the world: events in, the ready word, problems as log lines, the status file.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+use crate::core::{Asking, Input};
+
+/// At most one status file, and one round of problems in the log, in this time.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Hands everything that comes to the core; ends with either side.
+pub(super) async fn forward<T: Send + 'static>(
+    mut from: mpsc::Receiver<T>,
+    inputs: mpsc::Sender<Input>,
+    wrap: fn(T) -> Input,
+) -> anyhow::Result<()> {
+    while let Some(one) = from.recv().await {
+        if inputs.send(wrap(one)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says `ready` once: on standard error, and by making the file.
+pub(super) async fn announce(asking: Asking, file: Option<PathBuf>) -> anyhow::Result<()> {
+    asking.serving().await;
+    info!("ready");
+    if let Some(file) = file {
+        replace(&file, b"ready\n").with_context(|| format!("--ready-file {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Logs each problem once when it appears, and once when it is gone.
+pub(super) async fn problems(asking: Asking) -> anyhow::Result<()> {
+    let mut revision = asking.problems();
+    let mut known = BTreeSet::new();
+    loop {
+        let Some(now) = asking.problem_lines().await else { return Ok(()) };
+        for (severity, line) in now.difference(&known) {
+            match severity {
+                api::Severity::Error => error!("{line}"),
+                api::Severity::Warning => warn!("{line}"),
+                api::Severity::Note => info!("{line}"),
+            }
+        }
+        for (_, line) in known.difference(&now) {
+            info!("mended: {line}");
+        }
+        known = now;
+        tokio::time::sleep(PAUSE).await;
+        if revision.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Keeps all statuses in a file.
+pub(super) async fn status_file(asking: Asking, file: PathBuf) -> anyhow::Result<()> {
+    let mut revision = asking.revision();
+    loop {
+        let Some(report) = asking.report().await else { return Ok(()) };
+        let objects = report.get("objects").cloned().unwrap_or(Value::Null);
+        let text = serde_json::to_vec_pretty(&objects)?;
+        replace(&file, &text).with_context(|| format!("--status-file {}", file.display()))?;
+        tokio::time::sleep(PAUSE).await;
+        if revision.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Replaces a file in one step: whoever reads sees the old text or the new.
+fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text)?;
+    std::fs::rename(&beside, file)
+}

@@ -1,0 +1,53 @@
+//! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use infra::host::Layout;
+use ir::FleetName;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::Wanted;
+
+/// Opens and closes sockets as Gateways come and go, until `stop`.
+pub(super) async fn serve(
+    server: xds::Server,
+    layout: Layout,
+    mut infra: Wanted,
+    address: Option<SocketAddr>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    if let Some(address) = address {
+        let bound = server.listen_tcp(address, Arc::new(|node: &xds::Node| Some(Arc::clone(&node.cluster))));
+        info!(address = %bound.with_context(|| format!("--xds-listen {address}"))?, "xDS in cleartext");
+    }
+    let mut open = BTreeSet::new();
+    loop {
+        let wanted: BTreeSet<FleetName> = infra.borrow_and_update().keys().cloned().collect();
+        for fleet in open.difference(&wanted) {
+            server.close_unix(&layout.paths(fleet).xds_socket);
+            server.forget(&fleet.0);
+        }
+        for fleet in wanted.difference(&open) {
+            if let Err(error) = listen(&server, &layout, fleet) {
+                warn!(%fleet, "no xDS socket: {error:#}");
+            }
+        }
+        open = wanted;
+        tokio::select! {
+            changed = infra.changed() => if changed.is_err() { return Ok(()) },
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+fn listen(server: &xds::Server, layout: &Layout, fleet: &FleetName) -> anyhow::Result<()> {
+    let paths = layout.prepare(fleet)?;
+    server.listen_unix(&paths.xds_socket, Arc::clone(&fleet.0))?;
+    // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
+    server.publish(vec![xds::FleetUpdate { fleet: Arc::clone(&fleet.0), changes: Vec::new() }]);
+    Ok(())
+}
