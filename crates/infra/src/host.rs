@@ -1,0 +1,84 @@
+//! Host mode: one Envoy per Gateway as a supervised child process on this machine (Linux).
+//!
+//! [`run`] is told which proxies shall be and makes it so: it finds Envoy, starts it, restarts it with a growing pause when
+//! it dies, drains it when its Gateway goes or Chancery ends, and says what it sees as [`HostFact`]s. Everything it needs
+//! from outside comes with [`HostOptions`]; it reads no environment and knows nothing of bootstraps or of xDS.
+//!
+//! An Envoy outlives a killed Chancery and goes on serving: its output goes to files, it has a process group of its own, and
+//! it connects again to the same socket. The next Chancery adopts it if it was started in the very way in which it would be
+//! started now (program, arguments, bootstrap), else drains it and starts another.
+//!
+//! Files, below the state folder ([`Layout`]): `lock`, `gateways/<hash>/{gateway, bootstrap.json, envoy.pid, envoy.log,
+//! output.log, xds.sock, admin.sock}`. The socket `xds.sock` is made by the xDS server.
+//!
+//! Map: [`run`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
+//! signal), `admin` (ask Envoy), `drain` (end it gently), `log` (carry its lines), `port` and `address` (facts for statuses).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ir::Infra;
+
+mod address;
+mod admin;
+mod backoff;
+mod binary;
+mod drain;
+mod error;
+mod fact;
+mod launch;
+mod layout;
+mod lock;
+mod log;
+mod port;
+mod process;
+mod readable;
+mod run;
+mod supervise;
+
+#[cfg(test)]
+mod tests;
+
+pub use binary::{ENVOY_VERSION, Envoy, EnvoySearch, find_envoy};
+pub use error::Error;
+pub use fact::{HostFact, ProxyFacts};
+pub use layout::{Layout, MAX_SOCKET_PATH, ProxyPaths};
+pub use lock::StateLock;
+pub use port::{port_in_use, port_permission};
+pub use run::{Ending, Wanted, run};
+
+/// Makes the text of a proxy's bootstrap (JSON). It must give the same text for the same arguments: another text means that
+/// a running Envoy is replaced. It may be called from any task, and often.
+pub type BootstrapFn = dyn Fn(&Infra, &ProxyPaths) -> String + Send + Sync;
+
+/// How proxies are run on this machine.
+#[derive(Clone)]
+pub struct HostOptions {
+    /// Where their files are.
+    pub layout: Layout,
+    /// Where Envoy may be.
+    pub search: EnvoySearch,
+    /// Their bootstraps.
+    pub bootstrap: Arc<BootstrapFn>,
+    /// How long requests may take to end when a proxy is drained, where its Gateway says nothing.
+    pub drain: Duration,
+    /// How long connections of a listener that was changed or removed may go on (`--drain-time-s`, whole seconds).
+    pub listener_drain: Duration,
+    /// Envoy's log level where a Gateway says nothing: trace, debug, info, warning, error or critical.
+    pub log_level: String,
+}
+
+impl HostOptions {
+    /// The usual times and levels: 10 s to drain, Envoy's own 600 s for listeners (shorter cuts long streams with every
+    /// change of their listener), log level `warning`.
+    pub fn new(layout: Layout, search: EnvoySearch, bootstrap: Arc<BootstrapFn>) -> Self {
+        Self {
+            layout,
+            search,
+            bootstrap,
+            drain: Duration::from_secs(10),
+            listener_drain: Duration::from_secs(600),
+            log_level: "warning".to_owned(),
+        }
+    }
+}

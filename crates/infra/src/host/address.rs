@@ -1,0 +1,34 @@
+//! At which addresses clients reach a proxy, for the Gateway's status.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+/// Addresses of documentation networks (RFC 5737, RFC 3849): the route to them is the default route.
+const OUTSIDE: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
+
+/// The addresses that clients can use, sorted: those that were asked for; for every interface (nothing asked, or an
+/// unspecified address) 127.0.0.1 and the address by which this machine reaches others, where it has one.
+pub(crate) fn client_addresses(asked: &[IpAddr], ports: &[u16]) -> Vec<SocketAddr> {
+    let mut addresses: Vec<IpAddr> = asked.iter().copied().filter(|address| !address.is_unspecified()).collect();
+    if asked.is_empty() || addresses.len() < asked.len() {
+        addresses.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        addresses.extend(outside_address());
+    }
+    let pairs = addresses.iter().flat_map(|address| ports.iter().map(|port| SocketAddr::new(*address, *port)));
+    let mut pairs: Vec<SocketAddr> = pairs.collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// Connecting a UDP socket sends nothing and makes the kernel choose the address that it would send from.
+fn outside_address() -> Option<IpAddr> {
+    OUTSIDE.iter().find_map(|(any, target)| {
+        let socket = UdpSocket::bind(any).ok()?;
+        socket.connect(target).ok()?;
+        let address = socket.local_addr().ok()?.ip();
+        (!address.is_unspecified() && !address.is_loopback()).then_some(address)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Which Envoy runs: the first usable one of the places where one may be.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+use super::Error;
+
+/// The Envoy that Chancery is built and tested against.
+pub const ENVOY_VERSION: &str = "1.40.0";
+
+/// The oldest major and minor version that knows all that Chancery sends.
+const OLDEST: (u32, u32) = (1, 40);
+
+/// `envoy --version` answers in some 50 ms; a first read of its 107 MB from a slow disk may take seconds.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes of `envoy --version` that are read: the line has about 100.
+const VERSION_BYTES: u64 = 4096;
+
+/// Where to look for Envoy. Everything is passed in: this crate reads no environment.
+#[derive(Clone, Debug, Default)]
+pub struct EnvoySearch {
+    /// What the user named (`--envoy`, `CHANCERY_ENVOY`). Nothing else is looked at then.
+    pub named: Option<PathBuf>,
+    /// The value of `PATH`: its folders are searched in order for `envoy`.
+    pub path: Option<OsString>,
+    /// Further files, in order: the project's `.tools/envoy/<version>/bin/envoy`.
+    pub candidates: Vec<PathBuf>,
+}
+
+/// An Envoy that runs on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envoy {
+    /// The program, absolute.
+    pub path: PathBuf,
+    /// Its version, for example `1.40.0`.
+    pub version: String,
+}
+
+/// Finds the first Envoy that runs and is new enough; runs `envoy --version` of each place until then.
+///
+/// # Errors
+/// [`Error::NoEnvoy`] with every place, what was wrong with it, and how to get one.
+pub async fn find_envoy(search: &EnvoySearch) -> Result<Envoy, Error> {
+    let mut looked = Vec::new();
+    for place in places(search) {
+        match examine(&place).await {
+            Ok(envoy) => return Ok(envoy),
+            Err(reason) => looked.push(format!("{} {reason}", place.display())),
+        }
+    }
+    if looked.is_empty() {
+        looked.push("there is none on PATH".to_owned());
+    }
+    Err(Error::NoEnvoy { looked: looked.join("; ") })
+}
+
+/// Existing files only, but for what the user named.
+fn places(search: &EnvoySearch) -> Vec<PathBuf> {
+    if let Some(named) = &search.named {
+        return vec![named.clone()];
+    }
+    let path = search.path.as_deref().unwrap_or(OsStr::new(""));
+    let on_path = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty()).map(|dir| dir.join("envoy"));
+    on_path.chain(search.candidates.iter().cloned()).filter(|place| place.is_file()).collect()
+}
+
+/// The Envoy at this place, or what is wrong with it.
+async fn examine(place: &Path) -> Result<Envoy, String> {
+    let found = std::fs::metadata(place).map_err(|error| format!("cannot be read: {error}"))?;
+    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
+        return Err("is not a program".to_owned());
+    }
+    let path = std::path::absolute(place).map_err(|error| format!("cannot be used: {error}"))?;
+    let said = tokio::time::timeout(VERSION_TIMEOUT, ask_version(&path))
+        .await
+        .map_err(|_| "does not tell its version in time".to_owned())?
+        .map_err(|error| format!("does not run: {error}"))?;
+    let version = parse_version(&said).ok_or_else(|| "does not say which Envoy it is".to_owned())?;
+    let numbers: Vec<u32> = version.split('.').filter_map(|number| number.parse().ok()).collect();
+    match numbers.as_slice() {
+        [major, minor, ..] if (*major, *minor) >= OLDEST => Ok(Envoy { path, version: version.to_owned() }),
+        _ => Err(format!("is version {version}, older than {}.{}", OLDEST.0, OLDEST.1)),
+    }
+}
+
+async fn ask_version(path: &Path) -> std::io::Result<String> {
+    let mut child = Command::new(path)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut said = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        output.take(VERSION_BYTES).read_to_end(&mut said).await?;
+    }
+    child.wait().await?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+/// `envoy  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
+fn parse_version(said: &str) -> Option<&str> {
+    let (_, rest) = said.split_once("version:")?;
+    let version = rest.split('/').nth(1)?;
+    let plain =
+        !version.is_empty() && version.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-".contains(letter));
+    plain.then_some(version)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! The end of a proxy: nothing new, time for what runs, then signals.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::process::Process;
+use super::run::{Ending, Order};
+use super::{ProxyPaths, admin};
+
+/// From SIGTERM to SIGKILL: Envoy ends within 10 ms unless it hangs.
+const TERM_GRACE: Duration = Duration::from_secs(5);
+
+/// The same when somebody is in a hurry.
+const SHORT_GRACE: Duration = Duration::from_millis(500);
+
+/// From SIGKILL until we stop waiting for the kernel.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+
+/// How often Envoy is asked whether it is idle: at first, and at most.
+const ASK_FIRST: Duration = Duration::from_millis(10);
+const ASK_SLOWEST: Duration = Duration::from_millis(250);
+
+/// Ends a proxy: its listeners close, each answer closes its connection, and it gets up to `bound` for what runs. It ends
+/// sooner if nothing runs, and at once when the order says so.
+pub(crate) async fn end(
+    mut process: Process,
+    paths: &ProxyPaths,
+    bound: Duration,
+    orders: &mut watch::Receiver<Order>,
+) {
+    let pid = process.pid;
+    let hurry = async {
+        // A sender that is gone asks for no hurry.
+        if orders.wait_for(|order| order.ending == Ending::AtOnce).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let hurried = tokio::select! {
+        biased;
+        () = hurry => true,
+        _ = process.ended() => return,
+        () = until_idle(paths, bound) => false,
+    };
+    process.signal(Signal::TERM);
+    let grace = if hurried { SHORT_GRACE } else { TERM_GRACE };
+    if timeout(grace, process.ended()).await.is_ok() {
+        return;
+    }
+    tracing::warn!(pid, "envoy did not end in time, killed");
+    process.signal(Signal::KILL);
+    if timeout(KILL_GRACE, process.ended()).await.is_err() {
+        tracing::error!(pid, "envoy could not be killed");
+    }
+}
+
+async fn until_idle(paths: &ProxyPaths, bound: Duration) {
+    let deadline = Instant::now() + bound;
+    if let Err(error) = admin::drain(&paths.admin_socket).await {
+        tracing::debug!(%error, "not drained");
+        return;
+    }
+    let mut pause = ASK_FIRST;
+    while Instant::now() < deadline {
+        match admin::busy(&paths.admin_socket).await {
+            Ok(busy) if !busy.is_idle() => {}
+            _ => return,
+        }
+        sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
+        pause = (pause * 2).min(ASK_SLOWEST);
+    }
+}

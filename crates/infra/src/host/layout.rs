@@ -1,0 +1,179 @@
+//! Where the files of each proxy are: the folders below the state folder, and the sockets, whose paths must be short.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ir::FleetName;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Error;
+
+/// Bytes of the longest path that a Unix socket can have: `sun_path` has 108, the last is a zero (unix(7)).
+pub const MAX_SOCKET_PATH: usize = 107;
+
+/// The longest name of a socket below the folder of sockets: `/` + 16 digits + `/admin.sock`.
+const SOCKET_TAIL: usize = 1 + 16 + "/admin.sock".len();
+
+/// The state folder, ready for use.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    gateways: PathBuf,
+    sockets: PathBuf,
+}
+
+/// The files of one proxy. All are below folders of mode 0700.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyPaths {
+    /// The proxy's folder: `<state>/gateways/<16 hexadecimal digits of the fleet's name>`.
+    pub dir: PathBuf,
+    /// Envoy's bootstrap, JSON.
+    pub bootstrap: PathBuf,
+    /// Where the xDS server listens for this proxy and for no other: the socket is the identity. At most
+    /// [`MAX_SOCKET_PATH`] bytes, as all sockets here.
+    pub xds_socket: PathBuf,
+    /// Where Envoy's admin interface listens.
+    pub admin_socket: PathBuf,
+    /// Envoy's own log (its standard error).
+    pub log: PathBuf,
+    /// Envoy's standard output: access logs that are written there.
+    pub output: PathBuf,
+    /// Which process runs: see [`super::process::Record`].
+    pub(crate) record: PathBuf,
+    /// The fleet's name, so that a folder can be told from its hash.
+    pub(crate) owner: PathBuf,
+    /// The folder of the two sockets: `dir`, or a shorter one.
+    pub(crate) sockets: PathBuf,
+}
+
+impl Layout {
+    /// Prepares the state folder. Where sockets below it would have too long a path, they live in a new folder below
+    /// `runtime` (for example `XDG_RUNTIME_DIR`; the system's temporary folder if it is absent or too long as well). The
+    /// file `sockets` in the state folder names that folder, so that a later process finds the same sockets.
+    ///
+    /// # Errors
+    /// [`Error::File`] if a folder cannot be made or used.
+    pub fn open(state: &Path, runtime: Option<&Path>) -> Result<Self, Error> {
+        let state = std::path::absolute(state).map_err(Error::file("use", state))?;
+        let gateways = state.join("gateways");
+        make_dir(&gateways)?;
+        let sockets = if fits(&gateways) { gateways.clone() } else { short_dir(&state, runtime)? };
+        Ok(Self { gateways, sockets })
+    }
+
+    /// The files of a fleet's proxy; they need not exist. Always the same for the same fleet and state folder.
+    pub fn paths(&self, fleet: &FleetName) -> ProxyPaths {
+        let hash = format!("{:016x}", xxh3_64(fleet.as_str().as_bytes()));
+        let dir = self.gateways.join(&hash);
+        let sockets = self.sockets.join(&hash);
+        ProxyPaths {
+            bootstrap: dir.join("bootstrap.json"),
+            xds_socket: sockets.join("xds.sock"),
+            admin_socket: sockets.join("admin.sock"),
+            log: dir.join("envoy.log"),
+            output: dir.join("output.log"),
+            record: dir.join("envoy.pid"),
+            owner: dir.join("gateway"),
+            sockets,
+            dir,
+        }
+    }
+
+    /// Makes the folders of a fleet's proxy, so that sockets can be bound there.
+    ///
+    /// # Errors
+    /// [`Error::File`] if a folder cannot be made; [`Error::Occupied`] if two names have one hash.
+    pub fn prepare(&self, fleet: &FleetName) -> Result<ProxyPaths, Error> {
+        let paths = self.paths(fleet);
+        make_dir(&paths.dir)?;
+        make_dir(&paths.sockets)?;
+        match std::fs::read_to_string(&paths.owner) {
+            Ok(owner) if owner == fleet.as_str() => {}
+            Ok(owner) if !owner.is_empty() => return Err(Error::Occupied { path: paths.dir, owner }),
+            _ => write_whole(&paths.owner, fleet.as_str().as_bytes())?,
+        }
+        Ok(paths)
+    }
+
+    /// The fleets whose folders exist, sorted: those of an earlier process included.
+    pub(crate) fn known(&self) -> Vec<FleetName> {
+        let Ok(entries) = std::fs::read_dir(&self.gateways) else { return Vec::new() };
+        let mut known: Vec<FleetName> = entries
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("gateway")).ok())
+            .filter(|owner| !owner.is_empty())
+            .map(FleetName::from)
+            .collect();
+        known.sort();
+        known
+    }
+}
+
+impl ProxyPaths {
+    /// Removes the files of this proxy, and its folders if nothing of others is in them: the xDS server may be listening
+    /// there for the proxy's successor.
+    pub(crate) fn remove(&self) {
+        for file in [&self.record, &self.bootstrap, &self.admin_socket, &self.log, &self.output, &self.owner] {
+            let _absent = std::fs::remove_file(file);
+        }
+        for dir in [&self.sockets, &self.dir] {
+            let _in_use = std::fs::remove_dir(dir);
+        }
+    }
+}
+
+/// Replaces a file in one step: a reader sees the old text or the new, also when this process dies half-way. Mode 0600.
+pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let fresh = PathBuf::from(name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&fresh)
+        .map_err(Error::file("write", &fresh))?;
+    file.write_all(text).map_err(Error::file("write", &fresh))?;
+    std::fs::rename(&fresh, path).map_err(Error::file("write", path))
+}
+
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(Error::file("make", dir))
+}
+
+fn fits(sockets: &Path) -> bool {
+    sockets.as_os_str().as_bytes().len() + SOCKET_TAIL <= MAX_SOCKET_PATH
+}
+
+/// The recorded folder of sockets, or a new one. A name that nobody can guess and mode 0700 keep others' files out of it.
+fn short_dir(state: &Path, runtime: Option<&Path>) -> Result<PathBuf, Error> {
+    let record = state.join("sockets");
+    if let Ok(text) = std::fs::read_to_string(&record) {
+        let dir = PathBuf::from(text);
+        if fits(&dir) && is_ours(&dir) {
+            return Ok(dir);
+        }
+    }
+    let temporary = std::env::temp_dir();
+    let base = runtime.filter(|base| base.is_dir() && fits(&base.join("chancery-123456"))).unwrap_or(&temporary);
+    let dir = tempfile::Builder::new()
+        .prefix("chancery-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in(base)
+        .map_err(Error::file("make a folder for sockets in", base))?
+        .keep();
+    write_whole(&record, dir.as_os_str().as_bytes())?;
+    Ok(dir)
+}
+
+/// A folder (no link), of this user, open to nobody else.
+fn is_ours(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir).is_ok_and(|found| {
+        found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Folders and paths.
+
+use super::*;
+
+#[test]
+fn two_gateways_have_two_folders_and_the_same_gateway_always_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    let (a, b) = (FleetName::from("default/a"), FleetName::from("default/b"));
+    let paths = layout.prepare(&a).unwrap();
+    assert_eq!(paths, Layout::open(dir.path(), None).unwrap().paths(&a));
+    assert_ne!(paths.dir, layout.paths(&b).dir);
+    assert_eq!(std::fs::metadata(&paths.dir).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(layout.known(), [a]);
+}
+
+#[test]
+fn a_folder_of_another_gateway_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    let fleet = FleetName::from("default/a");
+    let paths = layout.prepare(&fleet).unwrap();
+    std::fs::write(&paths.owner, "default/other").unwrap();
+    let error = layout.prepare(&fleet).unwrap_err().to_string();
+    assert!(error.contains("default/other"), "{error}");
+}
+
+#[test]
+fn removing_a_proxys_files_leaves_a_socket_that_its_successor_listens_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    let paths = layout.prepare(&FleetName::from("default/a")).unwrap();
+    write_whole(&paths.bootstrap, b"{}").unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&paths.xds_socket).unwrap();
+    paths.remove();
+    assert!(!paths.bootstrap.exists() && layout.known().is_empty());
+    std::os::unix::net::UnixStream::connect(&paths.xds_socket).unwrap();
+    drop(listener);
+    std::fs::remove_file(&paths.xds_socket).unwrap();
+    paths.remove();
+    assert!(!paths.dir.exists());
+}
+
+#[test]
+fn a_remembered_socket_folder_that_others_can_enter_is_not_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tempfile::tempdir().unwrap();
+    let state = dir.path().join("d/".repeat(50));
+    let fleet = FleetName::from("default/a");
+    let first = Layout::open(&state, Some(runtime.path())).unwrap().paths(&fleet).sockets;
+    std::fs::set_permissions(first.parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let second = Layout::open(&state, Some(runtime.path())).unwrap().paths(&fleet).sockets;
+    assert_ne!(first, second);
+}

@@ -1,0 +1,79 @@
+//! Carrying lines from a file that grows.
+
+use std::io::Write;
+
+use super::*;
+
+struct Written {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    tail: Tail,
+}
+
+impl Written {
+    fn new(before: &[u8]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("envoy.log");
+        std::fs::write(&path, before).unwrap();
+        let tail = Tail::new(&path, Kind::Log);
+        Self { _dir: dir, path, tail }
+    }
+
+    /// Appends, and gives the lines that are carried then.
+    fn then(&mut self, text: &[u8]) -> Vec<String> {
+        OpenOptions::new().append(true).open(&self.path).unwrap().write_all(text).unwrap();
+        let mut lines = Vec::new();
+        while self.tail.read(&mut |_, line| lines.push(line.to_owned())) {}
+        lines
+    }
+}
+
+#[test]
+fn new_lines_are_carried_once_and_half_a_line_waits_for_its_end() {
+    let mut written = Written::new(b"from before\n");
+    assert_eq!(written.then(b"one\ntwo\nthr"), ["one", "two"]);
+    assert_eq!(written.then(b""), Vec::<String>::new());
+    assert_eq!(written.then(b"ee\n\xff\n"), ["three", "\u{fffd}"]);
+}
+
+#[test]
+fn an_endless_line_is_cut() {
+    let mut written = Written::new(b"");
+    let lines = written.then(&[vec![b'x'; 3 * CHUNK], b"\nnext\n".to_vec()].concat());
+    assert_eq!(lines, ["x".repeat(MAX_LINE), "next".to_owned()]);
+}
+
+#[test]
+fn a_file_that_has_grown_is_emptied_and_read_on() {
+    let mut written = Written::new(b"");
+    let line = [vec![b'x'; 1023], b"\n".to_vec()].concat();
+    let many = line.repeat(usize::try_from(EMPTY_AT).unwrap() / line.len());
+    assert_eq!(written.then(&many).len(), many.len() / line.len());
+    assert_eq!(std::fs::metadata(&written.path).unwrap().len(), 0);
+    assert_eq!(written.then(b"after\n"), ["after"]);
+}
+
+#[test]
+fn a_file_that_grew_while_nobody_read_is_emptied_at_the_start() {
+    let mut written = Written::new(&vec![b'x'; usize::try_from(EMPTY_AT).unwrap()]);
+    assert_eq!(std::fs::metadata(&written.path).unwrap().len(), 0);
+    assert_eq!(written.then(b"after\n"), ["after"]);
+}
+
+#[test]
+fn the_last_words_are_the_last_grave_line() {
+    let said = |text: &str| Written::new(text.as_bytes()).last_words();
+    assert_eq!(said("[critical][main] no\n[info][main] exiting\n").as_deref(), Some("no"));
+    assert_eq!(said("PARSE ERROR: Argument: --x\n").as_deref(), Some("PARSE ERROR: Argument: --x"));
+    assert_eq!(
+        said("[error][config] got private_key: abc\n").as_deref(),
+        Some("(a line that may hold a secret is not shown)")
+    );
+    assert_eq!(said(""), None);
+}
+
+impl Written {
+    fn last_words(&self) -> Option<String> {
+        last_words(&self.path)
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether a proxy may have a port, told before it asks: the right to bind it, and who has it already. Nothing is bound
+//! here, so that a question never takes a port away from the proxy that it is asked for.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+/// Bit of `CAP_NET_BIND_SERVICE` (capabilities(7)).
+const NET_BIND_SERVICE: u32 = 10;
+
+/// Ports below this one need the right, where the kernel does not say otherwise (ip(7)).
+const UNPRIVILEGED_START: u16 = 1024;
+
+/// Bytes of a system file that are read: 150 per socket in `/proc/net/tcp`, which may have many.
+const MAX_TABLE: usize = 64 << 20;
+
+/// A socket that listens, as `/proc/net/tcp` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listening {
+    address: IpAddr,
+    port: u16,
+    inode: u64,
+}
+
+/// Whether a proxy started by this process from the program `envoy` may bind `port`; port 0 and unknown facts are allowed.
+///
+/// # Errors
+/// Why not and what helps, for people.
+pub fn port_permission(port: u16, envoy: Option<&Path>) -> Result<(), String> {
+    let first_free = read_number("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or(UNPRIVILEGED_START);
+    if port == 0 || port >= first_free || envoy.is_some_and(has_file_right) {
+        return Ok(());
+    }
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return Ok(()) };
+    if child_may_bind(&status, rustix::process::geteuid().is_root()) {
+        return Ok(());
+    }
+    let program = envoy.map_or_else(|| "the envoy program".to_owned(), |path| path.display().to_string());
+    Err(format!(
+        "port {port} is below {first_free} and Envoy may not bind it; use a higher port, lower the limit with \
+         `sysctl net.ipv4.ip_unprivileged_port_start={port}`, or give the right with \
+         `setcap cap_net_bind_service=+ep {program}`"
+    ))
+}
+
+/// Whether another process than `ours` listens on `port` at an address that collides with one of `addresses` (none: every
+/// interface).
+///
+/// # Errors
+/// Who has the port, for people; the process is named where this user may see it.
+pub fn port_in_use(addresses: &[IpAddr], port: u16, ours: Option<u32>) -> Result<(), String> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| read_bounded(Path::new(path)));
+    let own = ours.map(inodes).unwrap_or_default();
+    let taken = tables
+        .iter()
+        .flat_map(|table| table.lines().filter_map(parse_listening))
+        .find(|socket| socket.port == port && collides(socket.address, addresses) && !own.contains(&socket.inode));
+    let Some(taken) = taken else { return Ok(()) };
+    let who = owner(taken.inode)
+        .map_or_else(|| "another process".to_owned(), |(pid, name)| format!("{name} (process {pid})"));
+    Err(format!("port {port} is taken by {who}, which listens at {}; end it or use another port", taken.address))
+}
+
+/// What a child has after exec (capabilities(7)): root keeps what it has, others keep their ambient set.
+fn child_may_bind(status: &str, root: bool) -> bool {
+    let field = if root { "CapEff:" } else { "CapAmb:" };
+    let set = status.lines().find_map(|line| line.strip_prefix(field));
+    let set = set.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    set.is_none_or(|set| set >> NET_BIND_SERVICE & 1 == 1)
+}
+
+/// The program file itself gives the right: `security.capability`, a little-endian `vfs_cap_data` whose first word's
+/// lowest bit says "effective" and whose second word is the low half of the permitted set.
+fn has_file_right(program: &Path) -> bool {
+    let mut value = [0_u8; 24];
+    let Ok(length) = rustix::fs::getxattr(program, "security.capability", &mut value) else { return false };
+    let word = |at: usize| {
+        let bytes = value.get(..length)?.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    word(0).is_some_and(|flags| flags & 1 == 1) && word(4).is_some_and(|set| set >> NET_BIND_SERVICE & 1 == 1)
+}
+
+/// A line such as `0: 0100007F:1F90 00000000:0000 0A ... uid timeout inode`; `0A` is `TCP_LISTEN`.
+fn parse_listening(line: &str) -> Option<Listening> {
+    let mut fields = line.split_whitespace();
+    let (address, port) = fields.nth(1)?.split_once(':')?;
+    if fields.nth(1)? != "0A" {
+        return None;
+    }
+    Some(Listening {
+        address: parse_address(address)?,
+        port: u16::from_str_radix(port, 16).ok()?,
+        inode: fields.nth(5)?.parse().ok()?,
+    })
+}
+
+/// Words of four bytes, each as this machine orders them.
+fn parse_address(digits: &str) -> Option<IpAddr> {
+    let word = |at: usize| Some(u32::from_str_radix(digits.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    if digits.len() == 8 {
+        return Some(IpAddr::V4(Ipv4Addr::from(word(0)?)));
+    }
+    let mut octets = [0_u8; 16];
+    for (index, chunk) in octets.chunks_exact_mut(4).enumerate() {
+        chunk.copy_from_slice(&word(index * 8)?);
+    }
+    Some(IpAddr::V6(Ipv6Addr::from(octets)))
+}
+
+/// Binding one of `wanted` (none: all of IPv4 and IPv6) would meet this socket. `::` takes IPv4 too (ipv6(7)).
+fn collides(taken: IpAddr, wanted: &[IpAddr]) -> bool {
+    let meets = |wanted: &IpAddr| match (taken.to_canonical(), wanted.to_canonical()) {
+        (IpAddr::V6(taken), _) if taken.is_unspecified() => true,
+        (_, IpAddr::V6(wanted)) if wanted.is_unspecified() => true,
+        (IpAddr::V4(taken), IpAddr::V4(wanted)) => taken == wanted || taken.is_unspecified() || wanted.is_unspecified(),
+        (taken, wanted) => taken == wanted,
+    };
+    wanted.is_empty() || wanted.iter().any(meets)
+}
+
+/// The sockets that a process has; none if it may not be looked at.
+fn inodes(pid: u32) -> BTreeSet<u64> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return BTreeSet::new() };
+    let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
+}
+
+fn owner(inode: u64) -> Option<(u32, String)> {
+    let mut pids = std::fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pid = pids.find(|pid| inodes(*pid).contains(&inode))?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some((pid, name.trim().escape_default().to_string()))
+}
+
+fn read_number(path: &str) -> Option<u16> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn read_bounded(path: &Path) -> String {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    if let Ok(file) = std::fs::File::open(path) {
+        let _partial = file.take(MAX_TABLE as u64).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

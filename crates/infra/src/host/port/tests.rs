@@ -1,0 +1,52 @@
+//! Rights and conflicts of ports.
+
+use std::net::TcpListener;
+
+use super::*;
+
+#[test]
+fn a_port_is_taken_only_where_addresses_collide_and_never_by_its_own_proxy() {
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port();
+    let pid = std::process::id();
+    let why = port_in_use(&[], port, None).unwrap_err();
+    assert!(why.contains(&format!("process {pid}")) && why.contains("127.0.0.1"), "{why}");
+    assert!(port_in_use(&["0.0.0.0".parse().unwrap()], port, None).is_err());
+    assert!(port_in_use(&["127.0.0.1".parse().unwrap()], port, None).is_err());
+    assert_eq!(port_in_use(&["127.0.0.2".parse().unwrap()], port, None), Ok(()));
+    assert_eq!(port_in_use(&[], port, Some(pid)), Ok(()));
+    drop(holder);
+    assert_eq!(port_in_use(&[], port, None), Ok(()));
+}
+
+#[test]
+fn lines_of_the_socket_table_are_read_for_both_families() {
+    let v4 =
+        "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 100 0";
+    let v6 = "   1: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A 0:0 00:0 0 0 0 77 1";
+    if cfg!(target_endian = "little") {
+        let expect = Listening { address: "127.0.0.1".parse().unwrap(), port: 8080, inode: 4242 };
+        assert_eq!(parse_listening(v4), Some(expect));
+        assert_eq!(parse_listening(v6), Some(Listening { address: "::1".parse().unwrap(), port: 80, inode: 77 }));
+    }
+    assert_eq!(parse_listening(&v4.replace(" 0A ", " 01 ")), None);
+    assert_eq!(parse_listening("  sl  local_address rem_address   st"), None);
+    assert_eq!(parse_listening("0: 01:02 03:04 0A"), None);
+}
+
+#[test]
+fn root_keeps_its_rights_and_others_only_their_ambient_ones() {
+    let status =
+        |effective: u64, ambient: u64| format!("Name:\tx\nCapEff:\t{effective:016x}\nCapAmb:\t{ambient:016x}\n");
+    let right = 1 << NET_BIND_SERVICE;
+    assert!(child_may_bind(&status(right, 0), true));
+    assert!(!child_may_bind(&status(0, right), true));
+    assert!(child_may_bind(&status(0, right), false));
+    assert!(!child_may_bind(&status(right, 0), false));
+}
+
+#[test]
+fn high_ports_are_always_permitted() {
+    assert_eq!(port_permission(8080, None), Ok(()));
+    assert_eq!(port_permission(0, None), Ok(()));
+}

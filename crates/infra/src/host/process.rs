@@ -1,0 +1,176 @@
+//! A process that runs apart from us: started in its own process group, watched by a descriptor, found again after a restart.
+
+use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::unix::AsyncFd;
+use tokio::process::{Child, Command};
+
+use super::launch::Launch;
+use super::layout::write_whole;
+use super::readable::readable;
+use super::{Error, ProxyPaths};
+
+/// An Envoy. Dropping this value leaves it running.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// Its number.
+    pub(crate) pid: u32,
+    /// The digest of the [`Launch`] that it was started with; `None` if unknown.
+    pub(crate) identity: Option<String>,
+    /// Signals through a descriptor reach this very process, never a later one with the same number.
+    descriptor: AsyncFd<OwnedFd>,
+    /// Where we are its parent: to be waited for, or it would stay as a zombie.
+    child: Option<Child>,
+}
+
+/// The file `envoy.pid`: who runs. A number alone is not enough, numbers are used again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) pid: u32,
+    /// When the process started, in clock ticks since boot: field 22 of `/proc/<pid>/stat` (proc(5)).
+    pub(crate) started: u64,
+    /// The digest of its [`Launch`].
+    pub(crate) identity: String,
+}
+
+impl Process {
+    /// Starts Envoy and records it. Its output goes to files and not to us, so that it goes on when we are gone; its own
+    /// process group keeps a terminal's Ctrl-C from it.
+    pub(crate) fn start(launch: &Launch, paths: &ProxyPaths) -> Result<Self, Error> {
+        let append = |path: &Path| {
+            let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+            opened.map_err(Error::file("open", path))
+        };
+        let mut child = Command::new(&launch.program)
+            .args(&launch.args)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(append(&paths.output)?)
+            .stderr(append(&paths.log)?)
+            .process_group(0)
+            .spawn()
+            .map_err(|source| Error::Start { path: launch.program.clone(), source })?;
+        // A child that nobody has waited for has its number.
+        let pid = child.id().unwrap_or_default();
+        let mut process = match Self::watch(pid, Some(launch.identity.clone())) {
+            Ok(process) => process,
+            Err(error) => {
+                let _gone = child.start_kill();
+                return Err(error);
+            }
+        };
+        process.child = Some(child);
+        let record = Record { pid, started: start_time(pid).unwrap_or_default(), identity: launch.identity.clone() };
+        if let Err(error) = record.write(&paths.record) {
+            tracing::warn!(pid, %error, "a later chancery will replace this envoy, not adopt it");
+        }
+        Ok(process)
+    }
+
+    /// The Envoy of these files that runs already: the recorded one, or one that was started by a process which died before
+    /// it could record it.
+    pub(crate) fn adopt(paths: &ProxyPaths) -> Result<Option<Self>, Error> {
+        let recorded = Record::read(&paths.record).filter(|record| {
+            record.started != 0
+                && start_time(record.pid) == Some(record.started)
+                && runs_from(record.pid, &paths.bootstrap)
+        });
+        let (pid, identity) = match recorded {
+            Some(record) => (record.pid, Some(record.identity)),
+            None => match search(&paths.bootstrap) {
+                Some(pid) => (pid, None),
+                None => return Ok(None),
+            },
+        };
+        let process = Self::watch(pid, identity)?;
+        // Between the look and the descriptor the process may have ended and its number been given away.
+        Ok(runs_from(pid, &paths.bootstrap).then_some(process))
+    }
+
+    fn watch(pid: u32, identity: Option<String>) -> Result<Self, Error> {
+        let failed = |source: std::io::Error| Error::Watch { pid, source };
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let number = number.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        let descriptor = pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
+        let descriptor = readable(descriptor).map_err(failed)?;
+        Ok(Self { pid, identity, descriptor, child: None })
+    }
+
+    /// Waits for its end; how it ended is known only of our own child. May be called again, also after the end.
+    pub(crate) async fn ended(&mut self) -> String {
+        match &mut self.child {
+            Some(child) => match child.wait().await {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            },
+            None => {
+                // Readable for ever once the process is gone (pidfd_open(2)), so the readiness is not cleared.
+                let _ready = self.descriptor.readable().await;
+                "how is unknown, it was started by an earlier chancery".to_owned()
+            }
+        }
+    }
+
+    /// Sends a signal; one that is gone already is fine.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Err(error) = pidfd_send_signal(self.descriptor.get_ref(), signal) {
+            tracing::debug!(pid = self.pid, %error, "signal not delivered");
+        }
+    }
+}
+
+impl Record {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let mut words = text.split_whitespace();
+        let record = Self {
+            pid: words.next()?.parse().ok()?,
+            started: words.next()?.parse().ok()?,
+            identity: words.next()?.to_owned(),
+        };
+        words.next().is_none().then_some(record)
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Error> {
+        write_whole(path, format!("{} {} {}\n", self.pid, self.started, self.identity).as_bytes())
+    }
+}
+
+/// When a living process started; `None` if there is none or it is a zombie.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in brackets and may hold anything, brackets too.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// A process of this user whose arguments hold `-c <bootstrap>`.
+fn runs_from(pid: u32, bootstrap: &Path) -> bool {
+    let ours =
+        || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|p| p.uid() == rustix::process::geteuid().as_raw());
+    let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let mut args = line.split(|byte| *byte == 0).skip_while(|arg| *arg != b"-c");
+    args.next().is_some() && args.next() == Some(bootstrap.as_os_str().as_bytes()) && ours()
+}
+
+/// Looks through all processes: a few milliseconds, once per start of a proxy.
+fn search(bootstrap: &Path) -> Option<u32> {
+    let entries = std::fs::read_dir("/proc").ok()?;
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    // A process that has been forked and not yet become Envoy has our arguments, not these.
+    numbers.into_iter().find(|pid| runs_from(*pid, bootstrap) && start_time(*pid).is_some())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! One Gateway's proxy from its first start to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ir::{FleetName, Infra};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::address::client_addresses;
+use super::backoff::Backoff;
+use super::launch::Launch;
+use super::layout::write_whole;
+use super::process::Process;
+use super::run::{Ending, Order};
+use super::{Envoy, Error, HostFact, HostOptions, ProxyFacts, ProxyPaths, admin, drain, find_envoy, log, port};
+
+/// How often a starting Envoy is asked whether it is ready: at first, and at most. A ready one is not asked again; it says
+/// no only when it drains.
+const READY_FIRST: Duration = Duration::from_millis(5);
+const READY_SLOWEST: Duration = Duration::from_millis(250);
+
+/// How often ports that cannot be served are looked at again: whoever has them may go.
+const PORTS_AGAIN: Duration = Duration::from_secs(2);
+
+/// What all Gateways' tasks have in common.
+pub(crate) struct Shared {
+    pub(crate) options: HostOptions,
+    /// The Envoy that was found, as long as its file is there.
+    pub(crate) envoy: Mutex<Option<Envoy>>,
+    pub(crate) facts: mpsc::Sender<HostFact>,
+}
+
+/// Keeps the proxy of a fleet as ordered, until it shall go or Chancery ends.
+pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: watch::Receiver<Order>) -> FleetName {
+    let paths = shared.options.layout.paths(&fleet);
+    let mut supervisor = Supervisor {
+        fleet: fleet.clone(),
+        paths,
+        shared,
+        orders,
+        facts: ProxyFacts::default(),
+        told: None,
+        backoff: Backoff::default(),
+    };
+    if !supervisor.prepare().await {
+        supervisor.tell_gone().await;
+        return fleet;
+    }
+    let paths = supervisor.paths.clone();
+    // The log first: it begins at the end of the files, which must be before Envoy's first line.
+    tokio::select! {
+        biased;
+        () = log::carry(&fleet, &paths) => {}
+        () = supervisor.keep() => {}
+    }
+    fleet
+}
+
+struct Supervisor {
+    fleet: FleetName,
+    paths: ProxyPaths,
+    shared: Arc<Shared>,
+    orders: watch::Receiver<Order>,
+    /// What is known.
+    facts: ProxyFacts,
+    /// What was said last.
+    told: Option<ProxyFacts>,
+    backoff: Backoff,
+}
+
+impl Supervisor {
+    /// Makes the folders; tries again as long as that fails and the proxy is wanted. False: it failed, touch nothing there.
+    async fn prepare(&mut self) -> bool {
+        while let Err(error) = self.shared.options.layout.prepare(&self.fleet) {
+            self.fail(error.to_string(), Duration::ZERO).await;
+            let order = self.orders.borrow();
+            if order.infra.is_none() || order.ending != Ending::No {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn keep(&mut self) {
+        loop {
+            let order = self.orders.borrow_and_update().clone();
+            match order.infra {
+                Some(infra) if order.ending == Ending::No => {
+                    if let Err(error) = self.serve(infra).await {
+                        self.fail(error.to_string(), Duration::ZERO).await;
+                    }
+                }
+                wanted => return self.finish(wanted).await,
+            }
+        }
+    }
+
+    /// Adopts or starts the proxy and stays with it until it is gone.
+    async fn serve(&mut self, infra: Arc<Infra>) -> Result<(), Error> {
+        let envoy = self.shared.envoy().await?;
+        let launch = self.launch(&infra, &envoy);
+        let process = match Process::adopt(&self.paths)? {
+            Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
+                tracing::info!(fleet = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
+                self.facts.adopted = true;
+                self.set_log_levels(&launch).await;
+                found
+            }
+            found => {
+                if let Some(found) = found {
+                    tracing::info!(
+                        fleet = self.fleet.as_str(),
+                        pid = found.pid,
+                        "replaces an envoy that was started otherwise"
+                    );
+                    self.end(found, Some(&infra)).await;
+                    // The order may have become another meanwhile.
+                    return Ok(());
+                }
+                self.start(&launch)?
+            }
+        };
+        self.facts.started = true;
+        self.facts.pid = Some(process.pid);
+        self.facts.problem = None;
+        self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
+        self.look_at_ports(&infra, &envoy).await;
+        self.tell().await;
+        self.stay(process, infra, launch, &envoy).await;
+        Ok(())
+    }
+
+    fn start(&mut self, launch: &Launch) -> Result<Process, Error> {
+        write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
+        // Left by a process that was killed; it would answer nothing.
+        let _absent = std::fs::remove_file(&self.paths.admin_socket);
+        let process = Process::start(launch, &self.paths)?;
+        tracing::info!(fleet = self.fleet.as_str(), pid = process.pid, "started envoy");
+        self.facts.adopted = false;
+        Ok(process)
+    }
+
+    /// Returns when the proxy is gone: by itself (after the pause before its next start), or ended by us because the order
+    /// is another.
+    async fn stay(&mut self, mut process: Process, mut infra: Arc<Infra>, mut launch: Launch, envoy: &Envoy) {
+        let began = Instant::now();
+        let mut pause = READY_FIRST;
+        let mut ask_at = began + pause;
+        let mut look_at = began + PORTS_AGAIN;
+        loop {
+            tokio::select! {
+                how = process.ended() => {
+                    let words = log::last_words(&self.paths.log).map(|words| format!("; its last words: {words}")).unwrap_or_default();
+                    return self.fail(format!("envoy ended ({how}){words}"), began.elapsed()).await;
+                }
+                changed = self.orders.changed() => {
+                    // Without a sender there will be no order any more: whoever started us is about to drop us.
+                    if changed.is_err() {
+                        return std::future::pending().await;
+                    }
+                    let order = self.orders.borrow().clone();
+                    let next = order.infra.filter(|_| order.ending == Ending::No).map(|next| (self.launch(&next, envoy), next));
+                    match next {
+                        Some((fresh, next)) if fresh.identity == launch.identity => {
+                            if (&fresh.log_level, &fresh.component_log_levels) != (&launch.log_level, &launch.component_log_levels) {
+                                self.set_log_levels(&fresh).await;
+                            }
+                            (infra, launch) = (next, fresh);
+                            self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
+                            self.look_at_ports(&infra, envoy).await;
+                            self.tell().await;
+                        }
+                        _ => return self.end(process, Some(&infra)).await,
+                    }
+                }
+                () = sleep_until(ask_at), if !self.facts.ready => {
+                    self.facts.ready = admin::ready(&self.paths.admin_socket).await.unwrap_or(false);
+                    self.tell().await;
+                    pause = (pause * 2).min(READY_SLOWEST);
+                    ask_at = Instant::now() + pause;
+                }
+                () = sleep_until(look_at), if !self.facts.refused_ports.is_empty() => {
+                    self.look_at_ports(&infra, envoy).await;
+                    self.tell().await;
+                    look_at = Instant::now() + PORTS_AGAIN;
+                }
+            }
+        }
+    }
+
+    /// The proxy shall go, or Chancery ends.
+    async fn finish(&mut self, wanted: Option<Arc<Infra>>) {
+        match Process::adopt(&self.paths) {
+            Ok(Some(found)) => self.end(found, wanted.as_ref()).await,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(fleet = self.fleet.as_str(), %error, "cannot end envoy"),
+        }
+        // The order may have become another meanwhile; then the files are needed.
+        if self.orders.borrow().infra.is_none() {
+            self.paths.remove();
+        }
+        self.tell_gone().await;
+    }
+
+    /// Drains and ends a process, telling so.
+    async fn end(&mut self, process: Process, infra: Option<&Arc<Infra>>) {
+        let pid = process.pid;
+        self.facts = ProxyFacts {
+            started: true,
+            draining: true,
+            pid: Some(pid),
+            adopted: self.facts.adopted,
+            ..ProxyFacts::default()
+        };
+        self.tell().await;
+        let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);
+        drain::end(process, &self.paths, bound, &mut self.orders).await;
+        tracing::info!(fleet = self.fleet.as_str(), pid, "ended envoy");
+        self.facts = ProxyFacts::default();
+    }
+
+    /// Says why the proxy does not run, and waits before the next try; a new order ends the wait.
+    async fn fail(&mut self, problem: String, up: Duration) {
+        let pause = self.backoff.died(up);
+        tracing::warn!(fleet = self.fleet.as_str(), problem, again_in = ?pause, "the proxy does not run");
+        self.facts = ProxyFacts { deaths: self.backoff.deaths, problem: Some(problem.into()), ..ProxyFacts::default() };
+        self.tell().await;
+        if matches!(timeout(pause, self.orders.changed()).await, Ok(Err(_))) {
+            sleep(pause).await;
+        }
+    }
+
+    async fn tell_gone(&self) {
+        let _closed = self.shared.facts.send(HostFact { fleet: self.fleet.clone(), facts: None }).await;
+    }
+
+    async fn tell(&mut self) {
+        if self.told.as_ref() != Some(&self.facts) {
+            self.told = Some(self.facts.clone());
+            let fact = HostFact { fleet: self.fleet.clone(), facts: Some(self.facts.clone()) };
+            let _closed = self.shared.facts.send(fact).await;
+        }
+    }
+
+    fn launch(&self, infra: &Infra, envoy: &Envoy) -> Launch {
+        let bootstrap = (self.shared.options.bootstrap)(infra, &self.paths);
+        Launch::new(infra, envoy, bootstrap, &self.paths, &self.shared.options)
+    }
+
+    async fn set_log_levels(&self, launch: &Launch) {
+        let components = launch.component_levels();
+        if let Err(error) = admin::set_log_levels(&self.paths.admin_socket, &launch.log_level, &components).await {
+            tracing::warn!(fleet = self.fleet.as_str(), %error, "cannot set envoy's log levels");
+        }
+    }
+
+    /// Looking who has a port may read the files of all processes: not a thing for a thread that serves others.
+    async fn look_at_ports(&mut self, infra: &Arc<Infra>, envoy: &Envoy) {
+        let (infra, program, pid) = (Arc::clone(infra), envoy.path.clone(), self.facts.pid);
+        let look = move || {
+            let refused = infra.ports.iter().filter_map(|number| {
+                let free = port::port_permission(*number, Some(&program))
+                    .and_then(|()| port::port_in_use(&infra.addresses, *number, pid));
+                free.err().map(|why| (*number, why.into()))
+            });
+            refused.collect()
+        };
+        self.facts.refused_ports = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    }
+}
+
+impl Shared {
+    /// The Envoy to start. Looked for once, and again when it is gone or none was there.
+    async fn envoy(&self) -> Result<Envoy, Error> {
+        let mut known = self.envoy.lock().await;
+        if let Some(envoy) = known.as_ref().filter(|envoy| envoy.path.is_file()) {
+            return Ok(envoy.clone());
+        }
+        let found = find_envoy(&self.options.search).await?;
+        *known = Some(found.clone());
+        Ok(found)
+    }
+}

