@@ -4,6 +4,8 @@
 //! writing in `schemas/own`, in a short form of the same language that [`load`] describes.
 
 mod check;
+#[cfg(test)]
+mod differential;
 mod load;
 mod near;
 mod pattern;
@@ -113,6 +115,9 @@ enum Word {
 struct Rule {
     program: Program,
     message: Box<str>,
+    /// For the test that compares with another implementation.
+    #[cfg(test)]
+    text: Box<str>,
 }
 
 /// What a fault inside a list's item costs.

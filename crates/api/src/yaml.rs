@@ -25,7 +25,7 @@ pub const MAX_COPIED: usize = 1 << 18;
 /// Texts longer than this are refused, because places are 32-bit numbers.
 pub const MAX_TEXT: usize = 1 << 31;
 
-/// Why a text is not YAML. The line and column are those of the document's own text, from 1.
+/// Why a text is not YAML. [`crate::Origin::syntax_problem`] makes a problem with line, column and snippet of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     /// Byte in the document's text.

@@ -50,7 +50,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A field as written, or its default.
-    pub(super) fn field(self, name: &str) -> Option<Self> {
+    pub(crate) fn field(self, name: &str) -> Option<Self> {
         let property = self.schema.property(name);
         if let Some(cursor) = self.cursor.get(name) {
             let schema = property.map(|property| &property.schema).or(self.schema.values()).unwrap_or(Schema::any());
@@ -61,12 +61,12 @@ impl<'a> Scope<'a> {
     }
 
     /// The items of a list.
-    pub(super) fn items(self) -> impl Iterator<Item = Self> {
+    pub(crate) fn items(self) -> impl Iterator<Item = Self> {
         let schema = self.schema.items().unwrap_or(Schema::any());
         self.cursor.items().map(move |cursor| Self { cursor, schema })
     }
 
-    pub(super) fn is_list(self) -> bool {
+    pub(crate) fn is_list(self) -> bool {
         matches!(self.cursor.value(), Value::List(_))
     }
 }

@@ -209,7 +209,12 @@ fn rules(at: Cursor<'_, 'static>) -> Result<Box<[Rule]>, String> {
         }
         let program = Program::compile(text).map_err(|error| format!("{text}: {error}"))?;
         let message = rule.get("message").and_then(Cursor::as_str).unwrap_or(text);
-        out.push(Rule { program, message: message.into() });
+        out.push(Rule {
+            program,
+            message: message.into(),
+            #[cfg(test)]
+            text: text.into(),
+        });
     }
     Ok(out.into())
 }

@@ -1,0 +1,182 @@
+//! Every rule of every schema beside an independent implementation of CEL, on objects made by chance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Context, Program, Value as Other};
+use serde_json::{Map as JsonMap, Value as Json, json};
+
+use super::{Schema, Type};
+use crate::cel::Scope;
+use crate::kind::Kind;
+use crate::tree::{Cursor, Value};
+
+/// Objects per kind: enough that every rule meets values that it holds for and values that it does not.
+const OBJECTS: u64 = 250;
+
+/// Words that rules compare with, good and bad ones.
+const WORDS: &[&str] =
+    &["", "a", "a.b", "*.a.b", "1s", "2s", "0s", "soon", "Cluster", "k8s.io/x", "a.b/c", "10.0.0.1", "::1", "*"];
+
+/// The same for fields of some names, so that they meet more often.
+const NAMED: &[(&str, &[&str])] = &[
+    ("group", &["", "gateway.networking.x-k8s.io", "gateway.networking.k8s.io", "certificates.k8s.io"]),
+    ("kind", &["Service", "XBackend", "ClusterTrustBundle"]),
+    ("name", &["a", "b"]),
+    ("protocol", &["HTTP", "HTTPS", "TLS", "TCP"]),
+    ("type", &["IPAddress", "Hostname"]),
+    ("value", &["/a", "/a//b", "/x/./", "/..", "/x/../y", "/.", "%2F", "/a%2f", "/#", "X", "a.b"]),
+];
+
+#[test]
+fn every_rule_answers_as_an_independent_implementation_does() {
+    let mut seen = Seen::default();
+    for kind in Kind::ALL {
+        let schema = Schema::of(*kind);
+        for number in 0..OBJECTS {
+            let mut dice = Dice(number * 1_000 + *kind as u64 + 1);
+            let text = made(("", schema), &mut dice, 0).to_string();
+            let tree = crate::yaml::parse(&text).expect("what was made is JSON");
+            seen.compare(Scope { cursor: tree.root(), schema });
+        }
+    }
+    assert!(seen.rules.len() > 90, "{} rules were compared", seen.rules.len());
+    let one_sided: Vec<_> =
+        seen.rules.iter().filter(|(_, sum)| sum.yes == 0 || sum.no == 0).map(|(text, _)| text).collect();
+    // Rules about sizes beyond what is made here have one answer only.
+    assert!(one_sided.len() <= 3, "rules with one answer only: {one_sided:#?}");
+}
+
+#[derive(Default)]
+struct Seen {
+    rules: BTreeMap<String, Sum>,
+    programs: BTreeMap<String, Option<Program>>,
+}
+
+#[derive(Default)]
+struct Sum {
+    yes: u32,
+    no: u32,
+}
+
+impl Seen {
+    /// Compares the rules of a value and of all values below it.
+    fn compare(&mut self, scope: Scope<'_>) {
+        for rule in &scope.schema.rules {
+            let ours = rule.program.holds(scope) == Ok(true);
+            let text = rule.text.to_string();
+            let program = self.programs.entry(text.clone()).or_insert_with(|| Program::compile(&text).ok());
+            let Some(program) = program else { panic!("the other implementation does not compile {text}") };
+            let mut context = Context::default().with_all();
+            context.add_variable_from_value("self", other(scope));
+            let theirs = matches!(program.execute(&context), Ok(Other::Bool(true)));
+            assert_eq!(ours, theirs, "{text}\non {}", defaulted(scope));
+            let sum = self.rules.entry(text).or_default();
+            sum.yes += u32::from(ours);
+            sum.no += u32::from(!ours);
+        }
+        for property in &scope.schema.properties {
+            scope.field(&property.name).into_iter().for_each(|field| self.compare(field));
+        }
+        if scope.is_list() {
+            scope.items().for_each(|item| self.compare(item));
+        }
+    }
+}
+
+/// A value with its defaults filled in, as the API server would show it to the rules.
+fn defaulted(scope: Scope<'_>) -> Json {
+    match scope.cursor.value() {
+        Value::List(_) => scope.items().map(defaulted).collect(),
+        Value::Map(_) => {
+            let written = scope.cursor.entries().filter_map(|(name, _)| name.as_str());
+            let listed = scope.schema.properties.iter().map(|property| &*property.name);
+            let names: std::collections::BTreeSet<&str> = written.chain(listed).collect();
+            names.into_iter().filter_map(|name| Some((name.to_owned(), defaulted(scope.field(name)?)))).collect()
+        }
+        _ => Cursor::to_json(scope.cursor),
+    }
+}
+
+fn other(scope: Scope<'_>) -> Other {
+    fn convert(value: Json) -> Other {
+        match value {
+            Json::Null => Other::Null,
+            Json::Bool(value) => Other::Bool(value),
+            Json::Number(number) => Other::Int(number.as_i64().expect("only integers are made")),
+            Json::String(text) => Other::String(Arc::new(text)),
+            Json::Array(items) => Other::List(Arc::new(items.into_iter().map(convert).collect())),
+            Json::Object(fields) => {
+                let both =
+                    fields.into_iter().flat_map(|(name, value)| spellings(name).map(move |name| (name, value.clone())));
+                let convert = |(name, value)| (Key::String(Arc::new(name)), convert(value));
+                Other::Map(Map { map: Arc::new(both.map(convert).collect()) })
+            }
+        }
+    }
+    convert(defaulted(scope))
+}
+
+/// Rules may write a field whose name is a reserved word as it is or as `__name__`; Gateway API does both.
+fn spellings(name: String) -> impl Iterator<Item = String> {
+    let escaped = (name == "namespace").then(|| format!("__{name}__"));
+    std::iter::once(name).chain(escaped)
+}
+
+/// Numbers that look like chance and are the same on every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("31 bits") % sides
+    }
+}
+
+/// A value of the right types for a field.
+fn made((name, schema): (&str, &Schema), dice: &mut Dice, depth: u32) -> Json {
+    match schema.value_type {
+        Type::Object => {
+            let mut fields = JsonMap::new();
+            for property in &schema.properties {
+                // Rules run where the structure holds, so what is required is there.
+                let wanted = property.required || depth < 1 || dice.roll(2) == 0;
+                if wanted && !property.schema.later {
+                    fields.insert(property.name.to_string(), made((&property.name, &property.schema), dice, depth + 1));
+                }
+            }
+            if let Some(values) = schema.values() {
+                (0..dice.roll(3)).for_each(|number| {
+                    fields.insert(
+                        format!("{}{number}", WORDS[dice.roll(WORDS.len())]),
+                        made((name, values), dice, depth + 1),
+                    );
+                });
+            }
+            Json::Object(fields)
+        }
+        Type::List => {
+            let count = dice.roll(4);
+            (0..count)
+                .map(|_| schema.items().map_or(Json::Null, |items| made((name, items), dice, depth + 1)))
+                .collect()
+        }
+        Type::Integer | Type::IntOrString | Type::Number => json!(dice.roll(4)),
+        Type::Boolean => json!(dice.roll(2) == 0),
+        Type::String | Type::Any => word(name, schema, dice),
+    }
+}
+
+fn word(name: &str, schema: &Schema, dice: &mut Dice) -> Json {
+    let words = schema.words.len();
+    if words > 0 && dice.roll(10) > 0 {
+        return match &schema.words[dice.roll(words)] {
+            super::Word::String(text) => json!(text),
+            super::Word::Int(number) => json!(number),
+        };
+    }
+    let words = NAMED.iter().find(|(of, _)| *of == name).map_or(WORDS, |(_, words)| words);
+    json!(words[dice.roll(words.len())])
+}
