@@ -1,0 +1,79 @@
+//! Every folder of `examples/` is right: `chancery validate` has nothing to say about it, and Envoy accepts what it becomes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use tests::binary;
+
+#[test]
+fn every_example_is_without_errors_and_warnings() {
+    let examples = examples().unwrap();
+    assert!(examples.len() >= 4, "only {} examples", examples.len());
+    for example in examples {
+        let place = complete(&example).unwrap();
+        let output = binary::run(["validate".as_ref(), "-f".as_ref(), place.path().as_os_str()], "").unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}:\n{told}", example.display());
+        assert!(told.contains(" 0 errors, 0 warnings"), "{}:\n{told}", example.display());
+    }
+}
+
+#[test]
+fn envoy_accepts_what_every_example_becomes() {
+    for example in examples().unwrap() {
+        let place = complete(&example).unwrap();
+        let options = ["translate", "--to", "envoy", "--output", "json", "--show-secrets", "-f"];
+        let words = options.iter().map(AsRef::as_ref).chain([place.path().as_os_str()]);
+        let output = binary::run(words, "").unwrap();
+        assert!(output.status.success(), "{}: {}", example.display(), String::from_utf8_lossy(&output.stderr));
+        // Not in the folder of the objects, and `.json`, by which Envoy tells the format.
+        let made = tempfile::tempdir().unwrap();
+        let file = made.path().join("envoy.json");
+        std::fs::write(&file, &output.stdout).unwrap();
+        let envoy = Command::new(binary::envoy().unwrap())
+            .args(["--mode", "validate", "--log-level", "error", "--disable-hot-restart", "-c"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert!(envoy.status.success(), "{}: {}", example.display(), String::from_utf8_lossy(&envoy.stderr));
+    }
+}
+
+#[test]
+fn a_certificate_is_never_part_of_the_repository() {
+    let ignored = std::fs::read_to_string(binary::root().join("examples/https/.gitignore")).unwrap();
+    assert!(ignored.lines().any(|line| line == "certificate.yaml"));
+}
+
+/// Folders with objects.
+fn examples() -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(binary::root().join("examples"))? {
+        let folder = entry?.path();
+        if folder.is_dir() {
+            found.push(folder);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A copy of an example with what its script makes.
+fn complete(example: &Path) -> anyhow::Result<TempDir> {
+    let place = tempfile::tempdir()?;
+    for entry in std::fs::read_dir(example)? {
+        let file = entry?.path();
+        // A certificate that somebody made while trying the example is not the one under test.
+        let made = file.file_name().is_some_and(|name| name == "certificate.yaml");
+        if let (false, Some(name), true) = (made, file.file_name(), file.is_file()) {
+            std::fs::copy(&file, place.path().join(name))?;
+        }
+    }
+    let script = place.path().join("certificate.sh");
+    if script.is_file() {
+        let output = Command::new(&script).output()?;
+        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(place)
+}
