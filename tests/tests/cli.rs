@@ -1,0 +1,500 @@
+//! What the command line says, word for word: exit code, standard output and standard error of every verb that ends by itself.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::binary;
+
+/// A Gateway, a route and what it needs: nothing is wrong with it.
+const SHOP: &str = "\
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata:
+  name: edge
+spec:
+  gatewayClassName: chancery
+  listeners:
+  - name: http
+    protocol: HTTP
+    port: 8080
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: shop
+  generation: 3
+spec:
+  parentRefs:
+  - name: edge
+  rules:
+  - backendRefs:
+    - name: web
+      port: 80
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  ports:
+  - port: 80
+";
+
+/// For verbs that need no folder.
+const NOWHERE: &str = "/no/such/folder";
+
+/// A folder with files of these names and contents.
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+/// Runs with `DIR` standing for the folder; gives the exit code and both outputs, the folder written as `DIR` again.
+fn told(folder: &Path, words: &[&str], input: &str) -> String {
+    let Output { status, stdout, stderr } = run(folder, words, input);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&folder.display().to_string(), "DIR");
+    let mut told = format!("exit code {}\n", status.code().unwrap());
+    for (name, bytes) in [("stdout", &stdout), ("stderr", &stderr)].iter().filter(|(_, bytes)| !bytes.is_empty()) {
+        told.push_str(&format!("--- {name}\n{}", text(bytes)));
+    }
+    told
+}
+
+fn run(folder: &Path, words: &[&str], input: &str) -> Output {
+    let words = words.iter().map(|word| word.replace("DIR", &folder.display().to_string()));
+    binary::run(words, input).unwrap()
+}
+
+/// What `translate` with these words prints as JSON about `SHOP`.
+fn json(words: &[&str]) -> Value {
+    let place = folder(&[("shop.yaml", SHOP.as_bytes())]);
+    let words: Vec<&str> = ["translate", "-f", "DIR", "-o", "json"].iter().chain(words).copied().collect();
+    let output = run(place.path(), &words, "");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn version_names_chancery_and_envoy() {
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["version"], ""), @"
+    exit code 0
+    --- stdout
+    chancery 0.1.0 (Envoy 1.40.0)
+    ");
+}
+
+#[test]
+fn each_shell_gets_a_completion_script_that_knows_the_verbs() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(Path::new(NOWHERE), &["completion", shell], "");
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        assert!(["translate", "validate", "status"].iter().all(|verb| script.contains(verb)), "{shell}:\n{script}");
+    }
+}
+
+#[test]
+fn an_unknown_verb_is_wrong_usage() {
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["transalte"], ""), @"
+    exit code 2
+    --- stderr
+    error: unrecognized subcommand 'transalte'
+
+      tip: a similar subcommand exists: 'translate'
+
+    Usage: chancery <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_missing_option_is_wrong_usage() {
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["validate"], ""), @"
+    exit code 2
+    --- stderr
+    error: the following required arguments were not provided:
+      --file <PATH>
+
+    Usage: chancery validate --file <PATH>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn an_unknown_stage_is_wrong_usage() {
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["translate", "-f", "x", "--to", "xds"], ""), @"
+    exit code 2
+    --- stderr
+    error: invalid value 'xds' for '--to <STAGES>'
+      [possible values: status, ir, envoy]
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_right_folder_validates() {
+    let place = folder(&[("shop.yaml", SHOP.as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 0
+    --- stdout
+    3 objects: 0 errors, 0 warnings, 1 note
+    ");
+}
+
+#[test]
+fn broken_yaml_is_shown_with_line_column_and_caret_and_other_files_go_on() {
+    let broken = b"apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n spec: {}\n";
+    let place = folder(&[("broken.yaml", broken), ("shop.yaml", SHOP.as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    error: while parsing a block mapping, did not find expected key
+      --> DIR/broken.yaml:5:2
+      |
+    5 |  spec: {}
+      |  ^
+
+    3 objects: 1 error, 0 warnings, 1 note
+    ");
+}
+
+#[test]
+fn an_unknown_field_is_told_with_the_nearest_name() {
+    let place = folder(&[("shop.yaml", SHOP.replace("backendRefs", "backendRef").as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    warning: backendRef is not a field here and is ignored; did you mean backendRefs?
+      --> DIR/shop.yaml:21:5
+       in HTTPRoute default/shop, spec.rules[0].backendRef
+       |
+    21 |   - backendRef:
+       |     ^
+
+    3 objects: 0 errors, 1 warning, 1 note
+    ");
+}
+
+#[test]
+fn a_kind_that_nobody_reads_is_a_note_and_one_that_is_nearly_right_an_error() {
+    let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n---\n\
+                apiVersion: gateway.networking.k8s.io/v1\nkind: HttpRoute\nmetadata:\n  name: shop\n";
+    let place = folder(&[("a.yaml", text.as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "--notes", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    note: the kind Deployment of apps is not read
+      --> DIR/a.yaml:2:7
+       in Deployment web
+      |
+    2 | kind: Deployment
+      |       ^
+
+    error: there is no kind HttpRoute in gateway.networking.k8s.io; did you mean HTTPRoute?
+      --> DIR/a.yaml:7:7
+       in HttpRoute shop, kind
+      |
+    7 | kind: HttpRoute
+      |       ^
+
+    0 objects: 1 error, 0 warnings, 1 note
+    ");
+    let only_note = folder(&[("a.yaml", text.split("---").next().unwrap().as_bytes())]);
+    insta::assert_snapshot!(told(only_note.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 0
+    --- stdout
+    0 objects: 0 errors, 0 warnings, 1 note
+    ");
+}
+
+#[test]
+fn of_two_objects_of_one_name_the_first_file_wins_and_both_are_named() {
+    let service = b"# one\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  ports:\n  - port: 80\n";
+    let place = folder(&[("b.yaml", service), ("a.yaml", service), ("c/d.yaml", service)]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/b.yaml:1 has no effect; remove or rename one of them
+      --> DIR/b.yaml:1:1
+       in Service default/web
+
+    error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/c/d.yaml:1 has no effect; remove or rename one of them
+      --> DIR/c/d.yaml:1:1
+       in Service default/web
+
+    1 object: 2 errors, 0 warnings, 0 notes
+    ");
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_is_told_where_the_object_begins() {
+    let place = folder(&[("shop.yaml", SHOP.replace("name: web\n      port", "name: nobody\n      port").as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    error: Service default/nobody does not exist
+      --> DIR/shop.yaml:12:1
+       in HTTPRoute default/shop, spec.rules[0].backendRefs[0]
+
+    3 objects: 1 error, 0 warnings, 1 note
+    ");
+}
+
+#[test]
+fn translate_shows_what_is_wrong_on_standard_error_and_leaves_judging_to_validate() {
+    let place = folder(&[("shop.yaml", SHOP.replace("name: web\n      port", "name: nobody\n      port").as_bytes())]);
+    let output = run(place.path(), &["translate", "-f", "DIR"], "");
+    assert_eq!(output.status.code(), Some(0));
+    let stderr = String::from_utf8_lossy(&output.stderr).replace(&place.path().display().to_string(), "DIR");
+    insta::assert_snapshot!(stderr, @"
+    error: Service default/nobody does not exist
+      --> DIR/shop.yaml:12:1
+       in HTTPRoute default/shop, spec.rules[0].backendRefs[0]
+    ");
+}
+
+#[test]
+fn statuses_as_json_are_in_kubernetes_shape() {
+    let statuses = json(&["--to", "status"]);
+    for object in statuses.as_array().unwrap() {
+        let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["apiVersion", "kind", "metadata", "status"]);
+    }
+    let route = statuses.as_array().unwrap().iter().find(|object| object["kind"] == "HTTPRoute").unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(route).unwrap(), @r#"
+    {
+      "apiVersion": "gateway.networking.k8s.io/v1",
+      "kind": "HTTPRoute",
+      "metadata": {
+        "name": "shop",
+        "namespace": "default"
+      },
+      "status": {
+        "parents": [
+          {
+            "parentRef": {
+              "group": "gateway.networking.k8s.io",
+              "kind": "Gateway",
+              "namespace": "default",
+              "name": "edge"
+            },
+            "controllerName": "gateway.envoyproxy.io/gatewayclass-controller",
+            "conditions": [
+              {
+                "type": "Accepted",
+                "status": "True",
+                "observedGeneration": 3,
+                "lastTransitionTime": "1970-01-01T00:00:00Z",
+                "reason": "Accepted",
+                "message": "the route is attached"
+              },
+              {
+                "type": "ResolvedRefs",
+                "status": "True",
+                "observedGeneration": 3,
+                "lastTransitionTime": "1970-01-01T00:00:00Z",
+                "reason": "ResolvedRefs",
+                "message": "all references lead to something"
+              }
+            ]
+          }
+        ]
+      }
+    }
+    "#);
+}
+
+#[test]
+fn several_stages_are_one_object_with_a_key_each() {
+    let both = json(&["--to", "status,envoy", "--to", "ir"]);
+    let keys: Vec<&String> = both.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["status", "envoy", "ir"]);
+    assert_eq!(both["status"], json(&["--to", "status"]));
+    assert_eq!(both["ir"], json(&["--to", "ir"]));
+    assert_eq!(both["envoy"], json(&["--to", "envoy"]));
+}
+
+#[test]
+fn statuses_are_the_default_stage_and_yaml_the_default_format() {
+    let place = folder(&[("shop.yaml", SHOP.as_bytes())]);
+    let by_default = run(place.path(), &["translate", "-f", "DIR"], "").stdout;
+    let named = run(place.path(), &["translate", "-f", "DIR", "--to", "status", "-o", "yaml"], "").stdout;
+    assert!(!by_default.is_empty());
+    assert_eq!(by_default, named);
+}
+
+#[test]
+fn standard_input_is_read_as_a_file() {
+    let broken = SHOP.replace("port: 8080", "port: 8080\n    hostnme: a.example");
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["validate", "-f", "-"], &broken), @"
+    exit code 1
+    --- stdout
+    warning: hostnme is not a field here and is ignored; did you mean hostname?
+      --> <stdin>:11:5
+       in Gateway default/edge, spec.listeners[0].hostnme
+       |
+    11 |     hostnme: a.example
+       |     ^
+
+    3 objects: 0 errors, 1 warning, 1 note
+    ");
+}
+
+#[test]
+fn files_folders_and_standard_input_come_together() {
+    let (gateway, rest) = SHOP.split_once("---\n").unwrap();
+    let (route, service) = rest.split_once("---\n").unwrap();
+    let place = folder(&[("gateway.yaml", gateway.as_bytes()), ("folder/route.yaml", route.as_bytes())]);
+    let words = ["validate", "-f", "DIR/gateway.yaml", "-f", "DIR/folder", "-f", "-"];
+    insta::assert_snapshot!(told(place.path(), &words, service), @"
+    exit code 0
+    --- stdout
+    3 objects: 0 errors, 0 warnings, 1 note
+    ");
+}
+
+#[test]
+fn a_static_configuration_among_the_files_counts() {
+    let class = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata:\n  name: chancery\n\
+                 spec:\n  controllerName: example.com/mine\n";
+    let settings = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\n\
+                    gateway:\n  controllerName: example.com/mine\n";
+    let kinds = |files: &[(&str, &[u8])]| {
+        let output = run(folder(files).path(), &["translate", "-f", "DIR", "-o", "json"], "");
+        let statuses: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let spoken = statuses.as_array().unwrap().iter().filter(|object| object.to_string().contains("\"conditions\""));
+        spoken.map(|object| object["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let without = [("class.yaml", class.as_bytes()), ("shop.yaml", SHOP.as_bytes())];
+    assert_eq!(kinds(&without), Vec::<String>::new());
+    let with = [("class.yaml", class.as_bytes()), ("own.yaml", settings.as_bytes()), ("shop.yaml", SHOP.as_bytes())];
+    assert_eq!(kinds(&with), ["GatewayClass", "Gateway", "HTTPRoute"]);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let place = folder(&[]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR/missing.yaml"], ""), @"
+    exit code 1
+    --- stderr
+    chancery: DIR/missing.yaml: no such file or folder
+    ");
+    insta::assert_snapshot!(told(place.path(), &["translate", "-f", "DIR/missing"], ""), @"
+    exit code 1
+    --- stderr
+    chancery: DIR/missing: no such file or folder
+    ");
+}
+
+#[test]
+fn a_text_that_is_not_utf_8_is_told_with_its_place() {
+    let place = folder(&[("bad.yaml", b"kind: Service\nmetadata:\n  name: \xff\xfe\n")]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    error: not UTF-8 from here on; save the file as UTF-8
+      --> DIR/bad.yaml:3:9
+
+    0 objects: 1 error, 0 warnings, 0 notes
+    ");
+}
+
+#[test]
+fn a_billion_laughs_stop_at_a_bound() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let below = format!("*a{}", level - 1);
+        text.push_str(&format!("a{level}: &a{level} [{}]\n", vec![below; 9].join(", ")));
+    }
+    let place = folder(&[("laughs.yaml", text.as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    error: aliases and merge keys copy more than 262144 values
+      --> DIR/laughs.yaml:6:15
+      |
+    6 | a5: &a5 [*a4, *a4, *a4, *a4, *a4, *a4, *a4, *a4, *a4]
+      |               ^
+
+    0 objects: 1 error, 0 warnings, 0 notes
+    ");
+}
+
+#[test]
+fn status_without_a_process_says_how_to_name_another_folder() {
+    let place = folder(&[]);
+    insta::assert_snapshot!(told(place.path(), &["status", "--state-dir", "DIR"], ""), @"
+    exit code 1
+    --- stderr
+    chancery: no Chancery answers in DIR; start one with `chancery run`, or name its folder with --state-dir: connecting to DIR/admin.sock: No such file or directory (os error 2)
+    ");
+}
+
+#[test]
+fn private_keys_are_printed_only_when_asked_for() {
+    let marks = tests::certificate::Marks::default();
+    let secret = "\n---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: cert\ntype: kubernetes.io/tls\n\
+                  data:\n  tls.crt: @cert(a.example)\n  tls.key: @key(a.example)\n";
+    let tls = "protocol: HTTPS\n    tls:\n      certificateRefs:\n      - name: cert";
+    let text = marks.fill(&(SHOP.replace("protocol: HTTP", tls) + secret)).unwrap();
+    let key = marks.fill("@key(a.example)").unwrap();
+    let place = folder(&[("shop.yaml", text.as_bytes())]);
+    let printed = |words: &[&str]| {
+        let words: Vec<&str> = ["translate", "-f", "DIR", "-o", "json"].iter().chain(words).copied().collect();
+        String::from_utf8(run(place.path(), &words, "").stdout).unwrap()
+    };
+    // A line in the middle of the key as it was written, and as base64.
+    let pem = String::from_utf8(decode(&key)).unwrap();
+    let line = pem.lines().nth(1).unwrap();
+    let shows = |text: &str| text.contains(line) || text.contains(key.get(60..120).unwrap());
+    assert!(!shows(&printed(&["--to", "status,ir,envoy"])));
+    assert!(shows(&printed(&["--to", "envoy", "--show-secrets"])));
+}
+
+/// Standard base64 (RFC 4648 section 4) of a text that is right.
+fn decode(text: &str) -> Vec<u8> {
+    let digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Vec::with_capacity(text.len());
+    let (mut bits, mut held) = (0_u32, 0);
+    for digit in text.chars().filter_map(|digit| digits.find(digit)) {
+        bits = (bits << 6 | u32::try_from(digit).unwrap()) & 0xffff;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held & 0xff) as u8);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_thousand_routes_are_translated() {
+    let mut text = SHOP.to_owned();
+    for number in 0..1_000 {
+        text.push_str(&format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: route-{number}\n\
+             spec:\n  parentRefs:\n  - name: edge\n  hostnames: [h{number}.example.com]\n  rules:\n  - matches:\n    \
+             - path:\n        value: /p{number}\n    backendRefs:\n    - name: web\n      port: 80\n"
+        ));
+    }
+    let place = folder(&[("all.yaml", text.as_bytes())]);
+    let output = run(place.path(), &["translate", "-f", "DIR", "--to", "status,envoy", "-o", "json"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let both: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let statuses = both["status"].as_array().unwrap();
+    assert_eq!(statuses.iter().filter(|object| object["kind"] == "HTTPRoute").count(), 1_001);
+    assert_eq!(both["status"][0]["status"]["listeners"][0]["attachedRoutes"], 1_001);
+    let envoy = both["envoy"].to_string();
+    assert!(envoy.contains("\"h0.example.com\"") && envoy.contains("\"h999.example.com\""));
+    assert!(envoy.contains("/p999"));
+}
