@@ -5,21 +5,28 @@ use std::sync::Arc;
 use super::*;
 use crate::host::tests::stage::{gateway, options};
 
-fn launch(change: impl FnOnce(&mut Infra, &mut HostOptions, &mut Envoy)) -> Launch {
-    // The folder need not live on: only its path matters here, and it must be the same each time.
-    let state = std::env::temp_dir().join("chancery-launch-test");
-    let mut options = options(&state);
-    let mut infra = gateway("edge", &[80]);
-    let mut envoy = Envoy { path: "/bin/envoy".into(), version: "1.40.0".to_owned() };
-    change(&mut infra, &mut options, &mut envoy);
-    let paths = options.layout.paths(&infra.fleet);
-    let launch = Launch::new(&infra, &envoy, "{}".to_owned(), &paths, &options);
-    let _removed = std::fs::remove_dir_all(&state);
-    launch
+/// Launches of one Gateway in one state folder.
+struct Launches(tempfile::TempDir);
+
+impl Launches {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Infra, &mut HostOptions, &mut Envoy)) -> Launch {
+        let mut options = options(self.0.path());
+        let mut infra = gateway("edge", &[80]);
+        let mut envoy = Envoy { path: "/bin/envoy".into(), version: "1.40.0".to_owned() };
+        change(&mut infra, &mut options, &mut envoy);
+        let paths = options.layout.paths(&infra.fleet);
+        Launch::new(&infra, &envoy, "{}".to_owned(), &paths, &options)
+    }
 }
 
 #[test]
 fn what_a_running_envoy_cannot_change_makes_another_start_and_the_rest_does_not() {
+    let launches = Launches::new();
+    let launch = |change: fn(&mut Infra, &mut HostOptions, &mut Envoy)| launches.with(change);
     let plain = launch(|_, _, _| {});
     let same = |other: Launch| other.identity == plain.identity;
     assert!(same(launch(|_, _, _| {})));
@@ -36,7 +43,7 @@ fn what_a_running_envoy_cannot_change_makes_another_start_and_the_rest_does_not(
 fn components_that_repeat_configuration_are_quiet_unless_the_user_says_otherwise() {
     let components = |asked: &[(&str, &str)]| {
         let asked = asked.iter().map(|(name, level)| (Arc::from(*name), Arc::from(*level))).collect();
-        launch(|infra, _, _| infra.options.component_log_levels = asked).component_levels()
+        Launches::new().with(|infra, _, _| infra.options.component_log_levels = asked).component_levels()
     };
     assert_eq!(components(&[]), "config:error");
     assert_eq!(components(&[("upstream", "debug")]), "config:error,upstream:debug");

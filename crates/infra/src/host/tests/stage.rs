@@ -21,12 +21,14 @@ use crate::host::{Ending, EnvoySearch, Error, HostFact, HostOptions, Layout, Pro
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Stage {
-    pub(crate) dir: TempDir,
+    dir: TempDir,
     pub(crate) options: HostOptions,
     pub(crate) wanted: watch::Sender<Wanted>,
     pub(crate) ending: watch::Sender<Ending>,
     facts: mpsc::Receiver<HostFact>,
     running: JoinHandle<Result<(), Error>>,
+    /// Its processes are another's now.
+    left: bool,
 }
 
 impl Stage {
@@ -46,20 +48,17 @@ impl Stage {
         let (ending, ends) = watch::channel(Ending::No);
         let (tell, facts) = mpsc::channel(64);
         let running = tokio::spawn(run(options.clone(), wants, tell, ends));
-        Self { dir, options, wanted, ending, facts, running }
+        Self { dir, options, wanted, ending, facts, running, left: false }
     }
 
     /// Ends the supervisor as a crash would: its future is dropped. Then starts another in the same folder.
-    pub(crate) async fn crash_and_start(self, change: impl FnOnce(&mut HostOptions)) -> Self {
-        // Taken apart so that the folder and its processes outlive this value.
-        let mut this = std::mem::ManuallyDrop::new(self);
-        this.running.abort();
-        let _aborted = (&mut this.running).await;
-        let mut options = this.options.clone();
+    pub(crate) async fn crash_and_start(mut self, change: impl FnOnce(&mut HostOptions)) -> Self {
+        self.running.abort();
+        let _aborted = (&mut self.running).await;
+        let mut options = self.options.clone();
         change(&mut options);
-        let dir = std::mem::replace(&mut this.dir, tempfile::tempdir().unwrap());
-        drop(std::mem::ManuallyDrop::into_inner(this));
-        Self::start(dir, options)
+        self.left = true;
+        Self::start(std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap()), options)
     }
 
     pub(crate) fn want(&self, gateways: &[Infra]) {
@@ -119,13 +118,14 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         self.running.abort();
-        end_recorded(self.dir.path());
+        if !self.left {
+            end_recorded(&self.options.layout);
+        }
     }
 }
 
 /// Ends every Envoy that is recorded in a state folder and is still that very process.
-pub(crate) fn end_recorded(state: &Path) {
-    let Ok(layout) = Layout::open(state, None) else { return };
+pub(crate) fn end_recorded(layout: &Layout) {
     for fleet in layout.known() {
         let record = Record::read(&layout.paths(&fleet).record);
         if let Some(record) = record.filter(|record| start_time(record.pid) == Some(record.started)) {
@@ -206,13 +206,23 @@ pub(crate) async fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap().port()
 }
 
-/// One request on a connection of its own: the answer, all of it.
+/// One request on a connection of its own: the answer, head and body. Its length is in its head; waiting for the end of the
+/// connection would take a second, which Envoy leaves its clients to read.
 pub(crate) async fn request(port: u16) -> std::io::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await?;
+    let mut answer = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&answer);
+        let length = text.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse::<usize>().ok());
+        let body = text.split_once("\r\n\r\n").map(|(_, body)| body.len());
+        if body.is_some() && body == length {
+            return Ok(text.into_owned());
+        }
+        if stream.read_buf(&mut answer).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
 }
 
 pub(crate) fn is_alive(pid: u32) -> bool {
