@@ -126,7 +126,7 @@ impl Process {
 }
 
 impl Record {
-    pub(crate) fn read(path: &Path) -> Option<Self> {
+    fn read(path: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(path).ok()?;
         let mut words = text.split_whitespace();
         let record = Self {
@@ -165,7 +165,7 @@ fn runs_from(pid: u32, bootstrap: &Path) -> bool {
 }
 
 /// Looks through all processes: a few milliseconds, once per start of a proxy.
-fn search(bootstrap: &Path) -> Option<u32> {
+pub(crate) fn search(bootstrap: &Path) -> Option<u32> {
     let entries = std::fs::read_dir("/proc").ok()?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     // A process that has been forked and not yet become Envoy has our arguments, not these.

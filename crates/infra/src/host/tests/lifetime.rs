@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 
 use super::stage::{
-    DEADLINE, Stage, end_recorded, forwarding, free_port, gateway, greeting, is_alive, kill, options, request,
+    DEADLINE, Stage, end_all, forwarding, free_port, gateway, greeting, is_alive, kill, options, request,
 };
 use crate::host::{Ending, admin, process::Process};
 
@@ -129,7 +129,7 @@ async fn a_chancery_killed_with_signal_9_leaves_envoy_serving_and_logging_for_th
     let found = Process::adopt(&paths).unwrap().unwrap();
     assert_eq!(found.pid, pid);
     assert!(found.identity.is_some());
-    end_recorded(&layout);
+    end_all(&layout);
 }
 
 #[tokio::test]

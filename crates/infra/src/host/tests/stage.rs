@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::host::process::{Record, start_time};
+use crate::host::process::{search, start_time};
 use crate::host::{Ending, EnvoySearch, Error, HostFact, HostOptions, Layout, ProxyFacts, ProxyPaths, Wanted, run};
 
 /// Longer than anything takes on a loaded machine; reached only by a failing test.
@@ -119,18 +119,16 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.running.abort();
         if !self.left {
-            end_recorded(&self.options.layout);
+            end_all(&self.options.layout);
         }
     }
 }
 
-/// Ends every Envoy that is recorded in a state folder and is still that very process.
-pub(crate) fn end_recorded(layout: &Layout) {
+/// Ends every Envoy that runs from a state folder, recorded or not.
+pub(crate) fn end_all(layout: &Layout) {
     for fleet in layout.known() {
-        let record = Record::read(&layout.paths(&fleet).record);
-        if let Some(record) = record.filter(|record| start_time(record.pid) == Some(record.started)) {
-            let pid = rustix::process::Pid::from_raw(i32::try_from(record.pid).unwrap()).unwrap();
-            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        if let Some(pid) = search(&layout.paths(&fleet).bootstrap) {
+            kill(pid);
         }
     }
 }
