@@ -1,6 +1,7 @@
 //! `EndpointSlice`.
 
 use serde::Deserialize;
+use smol_str::SmolStr;
 
 use crate::kind::Kind;
 use crate::open::open_enum;
@@ -50,20 +51,55 @@ open_enum! {
     }
 }
 
-/// `EndpointSlice.endpoints[]`.
+/// `EndpointSlice.endpoints[]`: what we read of it.
+///
+/// There are more of these than of anything else, so the usual ones hold all of their text inside (56 bytes).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
     /// Addresses of one and the same endpoint; the first is used.
-    pub addresses: Box<[Box<str>]>,
+    pub addresses: Addresses,
+    /// Zone that it is in.
+    pub zone: Option<SmolStr>,
     /// State.
     pub conditions: EndpointConditions,
-    /// Zone that it is in.
-    pub zone: Option<Box<str>>,
-    /// Node that it is on.
-    pub node_name: Option<Box<str>>,
-    /// Host name of a headless Service's endpoint.
-    pub hostname: Option<Box<str>>,
+}
+
+/// Addresses of an endpoint: a slice of texts, without an allocation where there is one short address, as nearly always.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "Vec<SmolStr>")]
+pub struct Addresses(OneOrMore);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum OneOrMore {
+    One(SmolStr),
+    More(Box<[SmolStr]>),
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self(OneOrMore::More(Box::default()))
+    }
+}
+
+impl From<Vec<SmolStr>> for Addresses {
+    fn from(addresses: Vec<SmolStr>) -> Self {
+        Self(match <[SmolStr; 1]>::try_from(addresses) {
+            Ok([one]) => OneOrMore::One(one),
+            Err(more) => OneOrMore::More(more.into()),
+        })
+    }
+}
+
+impl std::ops::Deref for Addresses {
+    type Target = [SmolStr];
+
+    fn deref(&self) -> &[SmolStr] {
+        match &self.0 {
+            OneOrMore::One(one) => std::slice::from_ref(one),
+            OneOrMore::More(more) => more,
+        }
+    }
 }
 
 /// `EndpointSlice.endpoints[].conditions`. Absent is none.
