@@ -29,6 +29,8 @@ pub(crate) struct Catalog {
     touched: IndexMap<ObjectKey, Option<(Object, Origin)>>,
     /// Files whose problems may be others than at the last commit.
     to_report: BTreeSet<Arc<Spot>>,
+    /// Files that the last commits reported problems of.
+    reported: BTreeSet<Arc<Spot>>,
 }
 
 /// What is known of one file, or of a directory that cannot be read.
@@ -39,8 +41,6 @@ pub(crate) struct FileState {
     pub(crate) trouble: Option<Box<Problem>>,
     /// The file is not there, but may be about to come back.
     gone: bool,
-    /// The last commit reported problems of it.
-    reported: bool,
 }
 
 impl Catalog {
@@ -59,10 +59,10 @@ impl Catalog {
         self.files.contains_key(spot)
     }
 
-    /// Whether a place, or anything below it, gives something.
+    /// Whether a place, or anything below it, gives something, and is not about to go.
     pub(crate) fn gives(&self, top: &Arc<Spot>) -> bool {
         let range = self.files.range(top.clone()..).take_while(|(spot, _)| spot.is_under(top));
-        range.map(|(_, state)| state).any(|state| !state.documents.is_empty())
+        range.map(|(_, state)| state).any(|state| !state.documents.is_empty() && !state.gone)
     }
 
     /// Everything at or below a place.
@@ -123,10 +123,7 @@ impl Catalog {
         for document in std::mem::take(&mut state.documents) {
             self.withdraw_document(&spot, &document);
         }
-        if state.reported {
-            // A file without a state reports that nothing is wrong.
-            self.to_report.insert(spot.clone());
-        }
+        self.to_report.insert(spot.clone());
         if state.trouble.is_some() {
             state.gone = false;
             self.files.insert(spot, state);
@@ -148,10 +145,13 @@ impl Catalog {
         }
         for spot in std::mem::take(&mut self.to_report) {
             let problems = self.files.get(&spot).map_or_else(Vec::new, |state| self.problems(&spot, state));
-            let reports = !problems.is_empty();
-            let reported =
-                self.files.get_mut(&spot).is_none_or(|state| std::mem::replace(&mut state.reported, reports));
-            if reports || reported {
+            let was_reported = if problems.is_empty() {
+                self.reported.remove(&spot)
+            } else {
+                self.reported.insert(spot.clone());
+                true
+            };
+            if was_reported {
                 changes.push(Change::Problems { origin: spot.display.clone(), problems });
             }
         }

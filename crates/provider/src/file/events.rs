@@ -13,17 +13,18 @@ use std::sync::Arc;
 
 use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
 
-use crate::file::catalog::Catalog;
 use crate::file::spot::{Spot, is_read, is_visible};
 use crate::file::tree::Tree;
 
 /// What has to be done about a place. Later ones include earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Look {
+    /// Its permissions may be others: only of interest if it could not be read.
+    Again,
     /// It may be gone.
     Gone,
-    /// What the way to it leads to came to be, perhaps only to be written now.
-    CreatedTarget,
+    /// It is there again, empty, to be written now.
+    Empty,
     /// It came to be, perhaps only to be written now.
     Created,
     /// A file there is complete.
@@ -43,7 +44,7 @@ pub(crate) struct Agenda {
 
 impl Agenda {
     /// Notes what an event asks for.
-    pub(crate) fn note(&mut self, event: &InotifyEvent, tree: &mut Tree, catalog: &Catalog) {
+    pub(crate) fn note(&mut self, event: &InotifyEvent, tree: &mut Tree) {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             // Events are lost, so everything has to be looked at, and whoever was writing may have finished.
             self.writing.clear();
@@ -66,29 +67,33 @@ impl Agenda {
             false => Vec::new(),
         };
         for spot in dependent {
-            self.note_dependent(event.mask, spot, catalog);
+            let is_awaited_file = event.mask.contains(AddWatchFlags::IN_CREATE)
+                && tree.end(&spot, event.wd, name).is_some_and(|end| created(end) == Created::Empty);
+            if is_awaited_file {
+                self.add(spot, Look::Empty);
+            } else {
+                self.note_dependent(event.mask, spot);
+            }
         }
         for spot in entries {
-            self.note_entry(event.mask, name, spot, tree, catalog);
+            self.note_entry(event.mask, name, spot);
         }
     }
 
     /// Something happened to a name that the way to this place leads over.
-    fn note_dependent(&mut self, mask: AddWatchFlags, spot: Arc<Spot>, catalog: &Catalog) {
+    fn note_dependent(&mut self, mask: AddWatchFlags, spot: Arc<Spot>) {
         if mask.contains(AddWatchFlags::IN_MODIFY) {
             self.writing.insert(spot);
         } else if mask.contains(AddWatchFlags::IN_CLOSE_WRITE) {
             self.writing.remove(&spot);
-            self.add(spot, Look::Read);
-        } else if mask.contains(AddWatchFlags::IN_ATTRIB) {
-            if catalog.is_troubled(&spot) {
-                self.add(spot, Look::Survey);
+            if spot.is_read() {
+                self.add(spot, Look::Read);
             }
+        } else if mask.contains(AddWatchFlags::IN_ATTRIB) {
+            self.add(spot, Look::Again);
         } else if mask.intersects(AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM) {
             self.writing.remove(&spot);
             self.add(spot, Look::Gone);
-        } else if mask.contains(AddWatchFlags::IN_CREATE) && !mask.contains(AddWatchFlags::IN_ISDIR) {
-            self.add(spot, Look::CreatedTarget);
         } else {
             self.writing.remove(&spot);
             self.add(spot, Look::Survey);
@@ -96,8 +101,7 @@ impl Agenda {
     }
 
     /// Something happened to an entry of a directory that is read.
-    fn note_entry(&mut self, mask: AddWatchFlags, name: &OsStr, spot: Arc<Spot>, tree: &Tree, catalog: &Catalog) {
-        let is_known = || catalog.contains(&spot) || tree.contains(&spot);
+    fn note_entry(&mut self, mask: AddWatchFlags, name: &OsStr, spot: Arc<Spot>) {
         if mask.contains(AddWatchFlags::IN_MODIFY) {
             if is_read(name) {
                 self.writing.insert(spot);
@@ -108,14 +112,10 @@ impl Agenda {
                 self.add(spot, Look::Read);
             }
         } else if mask.contains(AddWatchFlags::IN_ATTRIB) {
-            if catalog.is_troubled(&spot) {
-                self.add(spot, Look::Survey);
-            }
+            self.add(spot, Look::Again);
         } else if mask.intersects(AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM) {
             self.writing.remove(&spot);
-            if is_known() {
-                self.add(spot, Look::Gone);
-            }
+            self.add(spot, Look::Gone);
         } else if mask.contains(AddWatchFlags::IN_CREATE) && !mask.contains(AddWatchFlags::IN_ISDIR) {
             self.add(spot, Look::Created);
         } else {
@@ -124,7 +124,8 @@ impl Agenda {
         }
     }
 
-    fn add(&mut self, spot: Arc<Spot>, look: Look) {
+    /// Puts a look on the agenda, unless a more thorough one is on it already.
+    pub(crate) fn add(&mut self, spot: Arc<Spot>, look: Look) {
         let present = self.looks.entry(spot).or_insert(look);
         *present = look.max(*present);
     }
@@ -153,23 +154,15 @@ pub(crate) enum Created {
     Empty,
     /// A file with content, made by a link to it, or written to already.
     File,
-    /// A link or a directory.
+    /// A link, a directory, or something that cannot be looked at.
     Other,
 }
 
 /// Looks at a name that came to be, without following links.
 pub(crate) fn created(path: &Path) -> Created {
-    classify(fs::symlink_metadata(path))
-}
-
-/// Looks at what the way to a name leads to, now that this came to be.
-pub(crate) fn created_target(path: &Path) -> Created {
-    classify(fs::metadata(path))
-}
-
-fn classify(found: io::Result<fs::Metadata>) -> Created {
-    match found {
-        Err(_) => Created::Nothing,
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Created::Nothing,
+        Err(_) => Created::Other,
         Ok(about) if !about.is_file() => Created::Other,
         Ok(about) if about.size() == 0 && about.nlink() == 1 => Created::Empty,
         Ok(_) => Created::File,

@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use store::{Batch, Source};
 
 use crate::file::catalog::Catalog;
-use crate::file::events::{Agenda, Created, Look, created, created_target};
+use crate::file::events::{Agenda, Created, Look, created};
 use crate::file::read::{Outcome, read_all};
 use crate::file::spot::Spot;
 use crate::file::tree::{Survey, Tree};
@@ -153,7 +153,7 @@ impl Follower {
 
     fn note_events(&mut self) -> Result<(), Error> {
         for event in self.tree.watches.events().map_err(|error| Error::Inotify(error.into()))? {
-            self.agenda.note(&event, &mut self.tree, &self.catalog);
+            self.agenda.note(&event, &mut self.tree);
         }
         Ok(())
     }
@@ -172,22 +172,23 @@ impl Follower {
     fn look(&mut self, spot: &Arc<Spot>, look: Look) {
         let path = self.tree.path(spot);
         match look {
-            Look::Gone if fs::metadata(&path).is_err() => self.survey(spot),
-            // It is there again, which is another event.
-            Look::Gone => {}
-            Look::CreatedTarget => self.look_at_new(spot, created_target(&path)),
-            Look::Created => self.look_at_new(spot, created(&path)),
+            Look::Again if self.catalog.is_troubled(spot) => self.survey(spot),
+            Look::Gone if self.is_known(spot) && fs::metadata(&path).is_err() => self.survey(spot),
+            // Nothing of ours, or there again, which is another event.
+            Look::Again | Look::Gone => {}
+            Look::Empty => self.revive(spot),
+            Look::Created => match created(&path) {
+                Created::Nothing => {}
+                Created::Empty => self.revive(spot),
+                Created::File | Created::Other => self.survey(spot),
+            },
             Look::Read => drop(self.to_read.insert(spot.clone(), path)),
             Look::Survey => self.survey(spot),
         }
     }
 
-    fn look_at_new(&mut self, spot: &Arc<Spot>, what: Created) {
-        match what {
-            Created::Nothing => {}
-            Created::Empty => self.revive(spot),
-            Created::File | Created::Other => self.survey(spot),
-        }
+    fn is_known(&self, spot: &Spot) -> bool {
+        self.catalog.contains(spot) || self.tree.contains(spot)
     }
 
     /// Looks at a place as if for the first time.
@@ -231,7 +232,8 @@ impl Follower {
                 continue;
             }
             match outcome {
-                Outcome::Gone => self.vanish(&spot),
+                // It went since; if it was a link, it may lead to nothing now.
+                Outcome::Gone => self.agenda.add(spot, Look::Survey),
                 Outcome::Trouble(problem) => {
                     let problem = if self.catalog.gives(&spot) { report::kept(problem) } else { problem };
                     self.revive(&spot);

@@ -25,7 +25,9 @@ pub(crate) enum Found {
     Directory(PathBuf),
     /// Nothing: a name on the way does not exist. True if a link led there.
     Missing { dangling: bool },
-    /// A name on the way cannot be looked up, or links lead round in a circle.
+    /// Links lead round in a circle, or so often on that it comes to the same.
+    Circle,
+    /// A name on the way cannot be looked up.
     Failed(io::Error),
 }
 
@@ -69,7 +71,7 @@ impl Walk {
             match self.step(&name) {
                 Ok(None) => {}
                 Ok(Some(found)) => return found,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                     return Found::Missing { dangling: self.links > 0 };
                 }
                 Err(error) => return Found::Failed(error),
@@ -84,7 +86,7 @@ impl Walk {
         if kind.is_symlink() {
             self.links += 1;
             if self.links > MAX_LINKS {
-                return Err(io::Error::other(format!("more than {MAX_LINKS} symbolic links, or a circle of them")));
+                return Ok(Some(Found::Circle));
             }
             self.enter(&next.read_link()?);
         } else if kind.is_dir() {

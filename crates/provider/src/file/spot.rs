@@ -48,6 +48,11 @@ impl Spot {
         Some((Arc::new(Self { root: self.root, path: parent.into(), display: Arc::from("") }), name))
     }
 
+    /// Whether a file at this place is read: a root whatever its name.
+    pub(crate) fn is_read(&self) -> bool {
+        self.path.file_name().is_none_or(is_read)
+    }
+
     /// Whether it is `top` or lies below it.
     pub(crate) fn is_under(&self, top: &Self) -> bool {
         self.root == top.root && self.path.starts_with(&top.path)

@@ -20,7 +20,7 @@ mod loading;
 mod property;
 
 /// How long a fact may take to come true; reached only by a test that fails.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_millis(400);
 
 /// A small object; `version` is a label of it.
 fn namespace(name: &str, version: impl std::fmt::Display) -> String {
@@ -40,6 +40,7 @@ fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) {
 
 /// As editors do it: written beside, then renamed into place.
 fn replace(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) {
+    let _ = fs::remove_file(folder.path().join(".new"));
     write(folder, ".new", text);
     fs::rename(folder.path().join(".new"), folder.path().join(name)).unwrap();
 }

@@ -33,7 +33,7 @@ pub(crate) struct Tree {
     roots: Vec<Root>,
     directories: BTreeMap<Arc<Spot>, Directory>,
     /// Roots and symbolic links, with the names that they lead over.
-    links: BTreeMap<Arc<Spot>, Vec<Lookup>>,
+    links: BTreeMap<Arc<Spot>, Link>,
     pub(crate) watches: Watches,
 }
 
@@ -41,6 +41,13 @@ pub(crate) struct Tree {
 struct Root {
     spot: Arc<Spot>,
     absolute: PathBuf,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    lookups: Vec<Lookup>,
+    /// Where the last name that was there, or was missed, is.
+    end: PathBuf,
 }
 
 #[derive(Debug)]
@@ -127,6 +134,13 @@ impl Tree {
         self.directories.contains_key(spot) || self.links.contains_key(spot)
     }
 
+    /// Where the way that leads over a root or a link ends, if it ends with this name in that watched directory.
+    pub(crate) fn end(&self, spot: &Spot, watch: WatchDescriptor, name: &OsStr) -> Option<&Path> {
+        let link = self.links.get(spot)?;
+        let (last, its_name) = link.lookups.last()?;
+        (*last == watch && its_name == name).then_some(&link.end)
+    }
+
     /// Looks at a place as if for the first time. Watches are set before anything is listed, so that no change is
     /// lost between the two.
     pub(crate) fn survey(&mut self, spot: &Arc<Spot>) -> Survey {
@@ -147,7 +161,7 @@ impl Tree {
             }
         }
         for spot in below(&mut self.links.range(top.clone()..).map(|(spot, _)| spot)) {
-            for lookup in self.links.remove(&spot).unwrap_or_default() {
+            for lookup in self.links.remove(&spot).unwrap_or_default().lookups {
                 self.watches.release_lookup(&lookup, &spot);
             }
         }
@@ -182,7 +196,6 @@ impl Tree {
     fn follow(&mut self, spot: &Arc<Spot>, from: &Path, path: &Path, survey: &mut Survey) {
         let resolution = self.resolve_watched(spot, from, path);
         let is_root = spot.is_root();
-        let named = |name: Option<(Arc<Spot>, &OsStr)>| name.is_none_or(|(_, name)| is_read(name));
         match resolution.found {
             Found::Directory(real) => {
                 if let Some(outer) = self.leads_back(spot, &real) {
@@ -193,16 +206,17 @@ impl Tree {
                     self.list(spot, real, survey);
                 }
             }
-            Found::File if named(spot.parent_and_name()) => survey.files.push((spot.clone(), self.path(spot))),
+            Found::File if spot.is_read() => survey.files.push((spot.clone(), self.path(spot))),
             Found::File => survey.missing = true,
             Found::Missing { dangling } => {
                 survey.missing = true;
                 if is_root {
                     survey.trouble(spot, true, "no such file or directory");
-                } else if dangling && named(spot.parent_and_name()) {
+                } else if dangling && spot.is_read() {
                     survey.trouble(spot, false, "the link leads to nothing; remove it, or put back what it leads to");
                 }
             }
+            Found::Circle => survey.trouble(spot, false, "links lead round in a circle; remove or correct one of them"),
             Found::Failed(error) => survey.unreadable(spot, &error),
         }
     }
@@ -223,12 +237,15 @@ impl Tree {
     fn watch_lookups(&mut self, spot: &Arc<Spot>, resolution: &Resolution) {
         // A file that is missing is as a rule about to be written.
         let is_file = matches!(resolution.found, Found::File | Found::Missing { .. });
-        let last = resolution.lookups.len().saturating_sub(1);
-        for (at, (directory, name)) in resolution.lookups.iter().enumerate() {
-            let lookup = self.watches.lookup(directory, name, spot, is_file && at == last);
-            self.links.entry(spot.clone()).or_default().extend(lookup);
+        let link = self.links.entry(spot.clone()).or_default();
+        let mut lookups = resolution.lookups.iter().peekable();
+        while let Some((directory, name)) = lookups.next() {
+            let is_last = lookups.peek().is_none();
+            link.lookups.extend(self.watches.lookup(directory, name, spot, is_file && is_last));
+            if is_last {
+                link.end = directory.join(name);
+            }
         }
-        self.links.entry(spot.clone()).or_default();
     }
 
     /// The directory around this place that its link leads to, if it does: a circle.

@@ -27,7 +27,9 @@ enum Step {
     /// The same, renamed into place over whatever is there.
     SwapLink(usize, usize),
     LinkDirectory(usize, usize),
-    HardLink(usize, usize),
+    /// Written under a hidden name and linked into place. (The names of a file that is linked twice do not hear of what is
+    /// written through the other one: so it is with inotify.)
+    HardLink(usize, Content),
     /// Lets the watcher see what happened so far, so that steps meet states of different ages.
     Settle,
 }
@@ -50,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (file(), file()).prop_map(|(from, to)| Step::Link(from, to)),
         2 => (file(), file()).prop_map(|(from, to)| Step::SwapLink(from, to)),
         3 => (directory(), directory()).prop_map(|(from, to)| Step::LinkDirectory(from, to)),
-        2 => (file(), file()).prop_map(|(from, to)| Step::HardLink(from, to)),
+        2 => (file(), content()).prop_map(|(at, content)| Step::HardLink(at, content)),
         2 => Just(Step::Settle),
     ]
 }
@@ -71,6 +73,7 @@ fn take(folder: &TempDir, version: usize, step: &Step, watched: &mut Watched) {
     let _ = match step {
         Step::Write(at, content) => fs::write(file(*at), text(content, version)),
         Step::Replace(at, content) => {
+            let _ = fs::remove_file(&new);
             fs::write(&new, text(content, version)).and_then(|()| fs::rename(&new, file(*at)))
         }
         Step::Rename(from, to) => fs::rename(file(*from), file(*to)),
@@ -84,7 +87,10 @@ fn take(folder: &TempDir, version: usize, step: &Step, watched: &mut Watched) {
             symlink(file(*to), &new).and_then(|()| fs::rename(&new, file(*at)))
         }
         Step::LinkDirectory(at, to) => symlink(directory(*to), directory(*at)),
-        Step::HardLink(at, to) => fs::hard_link(file(*to), file(*at)),
+        Step::HardLink(at, content) => {
+            let hidden = folder.path().join(format!(".linked-{version}"));
+            fs::write(&hidden, text(content, version)).and_then(|()| fs::hard_link(hidden, file(*at)))
+        }
         Step::Settle => {
             replace(folder, "settle.yaml", namespace("settle", version));
             let version = version.to_string();
