@@ -17,11 +17,11 @@ fn start(routes: Vec<Route>) -> Proxy {
 }
 
 fn to(cluster: &str, weight: u32, filters: Filters) -> Destination {
-    Destination { backend: Backend::Cluster(cluster.into()), weight, filters }
+    Destination { backend: Backend::Cluster(cluster.into()), weight, filters: filters.into() }
 }
 
 fn broken(weight: u32) -> Destination {
-    Destination { backend: Backend::Broken("no such Service".into()), weight, filters: Filters::default() }
+    Destination { backend: Backend::Broken("no such Service".into()), weight, filters: Filters::default().into() }
 }
 
 fn forward(destinations: Vec<Destination>) -> Action {
@@ -30,7 +30,7 @@ fn forward(destinations: Vec<Destination>) -> Action {
 
 fn route(path: PathMatch, action: Action, filters: Filters) -> Route {
     let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new() };
-    Route { name: "r".into(), matches, action, filters }
+    Route { name: "r".into(), matches, action, filters: filters.into() }
 }
 
 fn prefix(path: &str) -> PathMatch {

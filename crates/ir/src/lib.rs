@@ -24,6 +24,8 @@ pub mod secret;
 pub use cluster::{Address, Cluster, Endpoint, EndpointSource, Endpoints};
 pub use infra::Infra;
 pub use listener::{FilterChain, Listener};
-pub use name::{ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, VirtualHostName};
+pub use name::{
+    ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, VirtualHostName,
+};
 pub use route::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 pub use secret::Secret;

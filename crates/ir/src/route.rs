@@ -1,5 +1,7 @@
 //! Routes: who answers a request, and what is changed on the way.
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,8 +60,8 @@ pub struct Route {
     /// Who answers.
     pub action: Action,
     /// What is changed for every destination.
-    #[serde(skip_serializing_if = "Filters::is_empty")]
-    pub filters: Filters,
+    #[serde(skip_serializing_if = "MaybeFilters::is_none")]
+    pub filters: MaybeFilters,
 }
 
 /// Which requests a route takes: all of these must hold.
@@ -154,8 +156,8 @@ pub struct Destination {
     /// Share = weight / sum of weights; 0 gets nothing. At most 1,000,000 (Gateway API).
     pub weight: u32,
     /// What is changed for this destination only, after the route's own; where both set a thing, this one wins.
-    #[serde(skip_serializing_if = "Filters::is_empty")]
-    pub filters: Filters,
+    #[serde(skip_serializing_if = "MaybeFilters::is_none")]
+    pub filters: MaybeFilters,
 }
 
 /// A backend, or why there is none.
@@ -194,9 +196,66 @@ pub struct Filters {
 impl Filters {
     /// Nothing is changed.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        *self == NO_FILTERS
     }
 }
+
+/// [`Filters`] in a pointer: most routes and destinations have none, and there are many of them.
+#[derive(Clone, Default, Serialize)]
+#[serde(transparent)]
+pub struct MaybeFilters(Option<Box<Filters>>);
+
+impl MaybeFilters {
+    /// Nothing is changed.
+    pub fn is_none(&self) -> bool {
+        self.0.as_deref().is_none_or(Filters::is_empty)
+    }
+}
+
+impl PartialEq for MaybeFilters {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for MaybeFilters {}
+
+impl From<Filters> for MaybeFilters {
+    fn from(filters: Filters) -> Self {
+        Self((!filters.is_empty()).then(|| Box::new(filters)))
+    }
+}
+
+impl Deref for MaybeFilters {
+    type Target = Filters;
+
+    fn deref(&self) -> &Filters {
+        self.0.as_deref().unwrap_or(&NO_FILTERS)
+    }
+}
+
+impl DerefMut for MaybeFilters {
+    fn deref_mut(&mut self) -> &mut Filters {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl fmt::Debug for MaybeFilters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+const NO_CHANGES: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
+
+static NO_FILTERS: Filters = Filters {
+    request_headers: NO_CHANGES,
+    response_headers: NO_CHANGES,
+    rewrite: None,
+    mirrors: Vec::new(),
+    cors: None,
+    redirect: None,
+};
 
 /// Changes of headers: removed first, then set, then added. Values are literal text, names in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::ObjectKey;
-use ir::route::{Action, Backend, Filters};
+use ir::route::{Action, Backend, MaybeFilters};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
@@ -150,7 +150,7 @@ fn patch(
 }
 
 fn refused_entry(entry: &Entry, words: Arc<str>) -> Entry {
-    let route = Route { action: fail(words), filters: Filters::default(), ..(*entry.route).clone() };
+    let route = Route { action: fail(words), filters: MaybeFilters::default(), ..(*entry.route).clone() };
     Entry { route: Arc::new(route), ..entry.clone() }
 }
 

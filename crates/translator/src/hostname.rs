@@ -33,6 +33,11 @@ impl Hostname {
         self.0.as_ref()
     }
 
+    /// Stands for more than one host.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.0.as_deref().is_none_or(|text| text.starts_with('*'))
+    }
+
     /// Every host that `other` stands for is one of ours.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let (Some(mine), Some(theirs)) = (&self.0, &other.0) else { return self.0.is_none() };

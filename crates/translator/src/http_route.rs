@@ -48,8 +48,8 @@ pub(crate) struct ListenerPort {
 /// All that follows from one route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouteOutcome {
-    /// The route's `metadata.generation`.
-    pub(crate) generation: i64,
+    /// The route itself: shared, not copied.
+    pub(crate) route: Arc<HttpRoute>,
     /// Parents that are ours, in the order of the spec.
     pub(crate) parents: Vec<ParentOutcome>,
     /// The first reference, in the order of the spec, that leads nowhere.
@@ -65,8 +65,8 @@ pub(crate) struct RouteOutcome {
 /// One of the route's parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParentOutcome {
-    /// As in the spec, namespace filled in.
-    pub(crate) parent: ParentRef,
+    /// Which of the route's parent references.
+    pub(crate) index: u32,
     /// Who we are.
     pub(crate) controller: Arc<str>,
     /// Whose configuration it is.
@@ -120,12 +120,24 @@ pub(crate) struct Entry {
     pub(crate) route: Arc<ir::Route>,
 }
 
+impl RouteOutcome {
+    /// The parents with their references, namespace filled in.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = (ParentRef, &ParentOutcome)> {
+        let namespace = self.route.meta.namespace();
+        self.parents.iter().filter_map(move |parent| {
+            let mut reference = self.route.spec.parent_refs.get(parent.index as usize)?.clone();
+            reference.namespace.get_or_insert_with(|| namespace.into());
+            Some((reference, parent))
+        })
+    }
+}
+
 /// What follows from a route; reads only what its references lead to.
-pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &HttpRoute) -> RouteOutcome {
+pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<HttpRoute>) -> RouteOutcome {
     let mut problems = Vec::new();
     let attachment = attach(lookup, key, &route.spec, &mut problems);
     let mut outcome = RouteOutcome {
-        generation: route.meta.generation,
+        route: route.clone(),
         parents: attachment.parents,
         bad_reference: None,
         unusable: None,

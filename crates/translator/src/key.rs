@@ -127,32 +127,32 @@ pub(crate) struct EntryKey {
 
 impl Stable for EntryKey {
     fn stable(&self, hasher: &mut StableHasher) {
-        hasher.number(self.rank.0);
+        hasher.number(u64::from(self.rank.0));
         hasher.bytes(self.route.namespace().as_bytes());
         hasher.bytes(self.route.name().as_bytes());
-        hasher.number(u64::from(self.place.rule) << 32 | u64::from(self.place.matched));
+        hasher.number(u64::from(self.place.rule) << 16 | u64::from(self.place.matched));
     }
 }
 
 /// How specific a match is: smaller is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Rank(pub(crate) u64);
+pub(crate) struct Rank(pub(crate) u32);
 
-/// When an object was made, the oldest first. Objects that do not say are the youngest.
+/// When an object was made, in seconds since 1970 (until 2106), the oldest first. Objects that do not say are the youngest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Age(i64);
+pub(crate) struct Age(u32);
 
 impl From<Option<Timestamp>> for Age {
     fn from(created: Option<Timestamp>) -> Self {
-        Self(created.map_or(i64::MAX, |Timestamp(seconds)| seconds))
+        Self(created.map_or(u32::MAX, |Timestamp(seconds)| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX)))
     }
 }
 
 /// Where in its route an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
-    pub(crate) rule: u32,
-    pub(crate) matched: u32,
+    pub(crate) rule: u16,
+    pub(crate) matched: u16,
 }
 
 /// Precedence among objects that claim one thing: older first, then namespace and name.

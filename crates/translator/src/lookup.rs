@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant};
 use engine::{Cx, Index, Table};
-use ir::{ClusterName, FleetName, ListenerName};
+use ir::{ClusterName, FleetName, ListenerName, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
 use crate::backend::{BackendFault, SecretPart, SecretUse};
@@ -20,7 +20,7 @@ use crate::listener::{ListenerPlan, RouteScope};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::secret;
 use crate::status;
-use crate::virtual_host::{self, Pieces};
+use crate::{PieceKey, virtual_host};
 
 /// Grants by each use that they allow.
 pub(crate) type GrantIndex = Index<GrantUse, ObjectKey, Arc<ReferenceGrant>>;
@@ -194,12 +194,17 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// What virtual hosts read.
 #[derive(Clone, Copy)]
 pub(crate) struct HostTables {
-    pub(crate) buckets: Table<Arc<Bucket>, Arc<Pieces>>,
+    pub(crate) by_bucket: Index<Arc<Bucket>, PieceKey, Arc<RoutePiece>>,
+    pub(crate) wide: Index<ListenerKey, PieceKey, Arc<RoutePiece>>,
 }
 
 impl virtual_host::Lookup for Reader<'_, '_, HostTables> {
-    fn pieces(&mut self, bucket: &Arc<Bucket>) -> Option<Arc<Pieces>> {
-        self.cx.get(self.tables.buckets, bucket).cloned()
+    fn has_wide(&mut self, listener: &ListenerKey) -> bool {
+        self.cx.any(self.tables.wide, listener)
+    }
+
+    fn extend(&mut self, bucket: &Arc<Bucket>, pieces: &mut Vec<Arc<RoutePiece>>) {
+        pieces.extend(self.cx.members(self.tables.by_bucket, bucket).values().cloned());
     }
 }
 

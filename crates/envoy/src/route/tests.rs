@@ -43,7 +43,7 @@ fn check_one(found: Route, wanted: &str) {
 fn route(action: Action, filters: Filters) -> Route {
     let matches =
         RouteMatch { path: PathMatch::Prefix("/".into()), method: None, headers: Vec::new(), query: Vec::new() };
-    Route { name: "r".into(), matches, action, filters }
+    Route { name: "r".into(), matches, action, filters: filters.into() }
 }
 
 fn forward(destinations: Vec<Destination>) -> Forward {
@@ -55,15 +55,15 @@ fn forwarding(destinations: Vec<Destination>, filters: Filters) -> Route {
 }
 
 fn to(cluster: &str, weight: u32) -> Destination {
-    Destination { backend: Backend::Cluster(cluster.into()), weight, filters: Filters::default() }
+    Destination { backend: Backend::Cluster(cluster.into()), weight, filters: Filters::default().into() }
 }
 
 fn with(filters: Filters, destination: Destination) -> Destination {
-    Destination { filters, ..destination }
+    Destination { filters: filters.into(), ..destination }
 }
 
 fn broken(reason: &str) -> Destination {
-    Destination { backend: Backend::Broken(reason.into()), weight: 1, filters: Filters::default() }
+    Destination { backend: Backend::Broken(reason.into()), weight: 1, filters: Filters::default().into() }
 }
 
 fn respond(status: u16) -> Action {

@@ -20,7 +20,7 @@ fn piece(paths: &[&str]) -> Arc<RoutePiece> {
             query: Vec::new(),
         };
         let action = Action::Respond(Respond { status: 404, reason: "r".into() });
-        Arc::new(Route { name: "r".into(), matches, action, filters: Filters::default() })
+        Arc::new(Route { name: "r".into(), matches, action, filters: Filters::default().into() })
     };
     Arc::new(RoutePiece { routes: paths.iter().map(route).collect() })
 }

@@ -172,11 +172,11 @@ fn host(configuration: &str, routes: Vec<Route>) -> VirtualHost {
 }
 
 pub(crate) fn to(cluster: &str) -> Destination {
-    Destination { backend: Backend::Cluster(cluster.into()), weight: 1, filters: Filters::default() }
+    Destination { backend: Backend::Cluster(cluster.into()), weight: 1, filters: Filters::default().into() }
 }
 
 pub(crate) fn broken() -> Destination {
-    Destination { backend: Backend::Broken("no such Service".into()), weight: 1, filters: Filters::default() }
+    Destination { backend: Backend::Broken("no such Service".into()), weight: 1, filters: Filters::default().into() }
 }
 
 pub(crate) fn forward(destinations: Vec<Destination>) -> Forward {
@@ -185,7 +185,7 @@ pub(crate) fn forward(destinations: Vec<Destination>) -> Forward {
 
 pub(crate) fn route(path: PathMatch, action: Action, filters: Filters) -> Route {
     let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new() };
-    Route { name: "httproute/ns/r".into(), matches, action, filters }
+    Route { name: "httproute/ns/r".into(), matches, action, filters: filters.into() }
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(Arc<str>, Arc<str>)> {
@@ -293,7 +293,7 @@ fn filtered() -> Vec<Route> {
         cors: Some(Arc::new(cors)),
         redirect: None,
     };
-    let with = |filters: Filters, cluster: &str| Destination { filters, ..to(cluster) };
+    let with = |filters: Filters, cluster: &str| Destination { filters: filters.into(), ..to(cluster) };
     let headers = Filters { request_headers: changes(), ..Filters::default() };
     let host = Rewrite { host: Some("b.example".into()), path: None };
     let rewritten = Filters { rewrite: Some(Box::new(host)), ..Filters::default() };

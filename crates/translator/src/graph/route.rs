@@ -15,7 +15,7 @@ use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, VirtualHostKey};
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, HostTables, Reader, RouteTables};
 use crate::output::HostIndex;
-use crate::virtual_host::{self, Pieces};
+use crate::virtual_host;
 
 /// What is known of routes.
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
             .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
             .collect::<Vec<_>>()
     });
-    let (pieces, buckets) = buckets(g, effective);
+    let (pieces, buckets) = pieces(g, effective);
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
         [ChainKey { fleet: key.fleet.clone(), name: key.configuration.clone() }]
@@ -76,10 +76,9 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
 }
 
 type PieceTable = Table<PieceKey, Arc<RoutePiece>>;
-type BucketTable = Table<Arc<Bucket>, Arc<Pieces>>;
 
-/// Entries in order of precedence per listener and host name, in pieces.
-fn buckets(g: &mut Graph, effective: Table<AttachmentKey, Arc<Effective>>) -> (PieceTable, BucketTable) {
+/// Entries in order of precedence, in pieces, by listener and host name.
+fn pieces(g: &mut Graph, effective: Table<AttachmentKey, Arc<Effective>>) -> (PieceTable, HostTables) {
     let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
     let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| [key.bucket.clone()]);
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
@@ -87,10 +86,12 @@ fn buckets(g: &mut Graph, effective: Table<AttachmentKey, Arc<Effective>>) -> (P
         let piece = RoutePiece { routes: members.values().cloned().collect() };
         [(PieceKey(chunk.clone()), Arc::new(piece))]
     });
-    let of_bucket = g.index("piece_by_bucket", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| [key.0.group.clone()]);
-    let buckets =
-        g.group("route_bucket", of_bucket, |_, _, members| Arc::new(Pieces(members.values().cloned().collect())));
-    (pieces, buckets)
+    let by_bucket = g.index("piece_by_bucket", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| [key.0.group.clone()]);
+    let wide = g.index("wide_piece_by_listener", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| {
+        let bucket = &key.0.group;
+        bucket.hostname.is_wide().then(|| bucket.listener.clone())
+    });
+    (pieces, HostTables { by_bucket, wide })
 }
 
 fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Route>)> {
@@ -110,12 +111,11 @@ fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Rout
 }
 
 /// Hosts that routes bring with them, and those that listeners have.
-fn hosts(g: &mut Graph, gateways: Gateways, buckets: BucketTable) -> [Table<VirtualHostKey, Arc<VirtualHost>>; 2] {
-    let tables = HostTables { buckets };
+fn hosts(g: &mut Graph, gateways: Gateways, tables: HostTables) -> [Table<VirtualHostKey, Arc<VirtualHost>>; 2] {
     let places = gateways.places;
-    let own = g.derive("own_host", buckets, move |cx, bucket, pieces| {
+    let own = g.derive_group("own_host", tables.by_bucket, move |cx, bucket: &Arc<Bucket>, pieces| {
         let place = cx.get(places, &bucket.listener)?;
-        virtual_host::own_host(&mut Reader { cx, tables }, bucket, place, pieces)
+        virtual_host::own_host(&mut Reader { cx, tables }, bucket, place, pieces.values().cloned())
     });
     let fixed = g.derive("listener_host", gateways.chains, move |cx, key, chain| {
         virtual_host::chain_hosts(&mut Reader { cx, tables }, key, chain)

@@ -80,18 +80,17 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
         }
     };
     let mut ancestors = Vec::new();
-    let found =
-        if target.object.kind() == Some(Kind::Gateway) {
-            ancestors.push(status::policy::gateway_ref(target.object.namespace(), target.object.name()));
-            cx.contains(sources.gateways.plans, &target.object)
-        } else {
-            let outcome = cx.get(sources.routes.outcomes, &target.object);
-            let parents = outcome.iter().flat_map(|outcome| &outcome.parents).map(|parent| &parent.parent);
-            ancestors.extend(parents.map(|parent| {
-                status::policy::gateway_ref(parent.namespace.as_deref().unwrap_or_default(), &parent.name)
-            }));
-            outcome.is_some()
-        };
+    let found = if target.object.kind() == Some(Kind::Gateway) {
+        ancestors.push(status::policy::gateway_ref(target.object.namespace(), target.object.name()));
+        cx.contains(sources.gateways.plans, &target.object)
+    } else {
+        let outcome = cx.get(sources.routes.outcomes, &target.object);
+        let parents = outcome.iter().flat_map(|outcome| outcome.parents());
+        ancestors.extend(parents.map(|(parent, _)| {
+            status::policy::gateway_ref(parent.namespace.as_deref().unwrap_or_default(), &parent.name)
+        }));
+        outcome.is_some()
+    };
     let standing = match sources.policies.of(cx, &target) {
         _ if !found => Standing::NotFound,
         Some(winner) if winner != *policy => Standing::Conflicted(winner),

@@ -61,7 +61,7 @@ pub(super) fn attach(
             .push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
     }
     let mut own = None;
-    for parent in &spec.parent_refs {
+    for (index, parent) in (0_u32..).zip(&spec.parent_refs) {
         if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
             continue;
         }
@@ -71,9 +71,8 @@ pub(super) fn attach(
         let hostnames = own.get_or_insert_with(|| own_hostnames(spec, problems));
         let (verdict, taken) = judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames });
         join(&mut found.fleets, &scope.fleet, taken);
-        let parent = ParentRef { namespace: Some(namespace.into()), ..parent.clone() };
         let (controller, fleet) = (scope.controller.clone(), scope.fleet.clone());
-        found.parents.push(ParentOutcome { parent, controller, fleet, verdict });
+        found.parents.push(ParentOutcome { index, controller, fleet, verdict });
     }
     found
 }

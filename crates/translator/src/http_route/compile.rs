@@ -27,8 +27,8 @@ pub(super) struct Rules<'r> {
 
 struct Rule<'r> {
     name: Arc<str>,
-    number: u32,
-    matches: Vec<(u32, Rank, RouteMatch)>,
+    number: u16,
+    matches: Vec<(u16, Rank, RouteMatch)>,
     filters: Draft<'r>,
     answer: Answer<'r>,
 }
@@ -83,7 +83,7 @@ pub(super) fn compile<'r, L: Lookup>(
     let mut losses = Losses::default();
     let base: Arc<str> = format!("{}/{}", route.meta.namespace(), route.meta.name()).into();
     let mut rules = Vec::with_capacity(route.spec.rules.len());
-    for (number, rule) in (0_u32..).zip(&route.spec.rules) {
+    for (number, rule) in (0_u16..).zip(&route.spec.rules) {
         let name = rule.name.as_deref().map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
         targets.enter_rule(rule.name.as_deref());
         let matches = matches(rule, number, &mut losses, problems);
@@ -146,7 +146,7 @@ impl Rule<'_> {
             Answer::Fail(_) => Filters::default(),
             _ => self.filters.finish(&matched.path, None),
         };
-        Route { name: self.name.clone(), matches: matched.clone(), action, filters }
+        Route { name: self.name.clone(), matches: matched.clone(), action, filters: filters.into() }
     }
 }
 
@@ -159,7 +159,7 @@ impl Targeted<'_> {
         let destinations = self.destinations.iter().map(|sent| Destination {
             backend: sent.backend.clone(),
             weight: sent.weight,
-            filters: sent.filters.finish(&matched.path, Some(flavour)),
+            filters: sent.filters.finish(&matched.path, Some(flavour)).into(),
         });
         let Timeouts { request, attempt, retry } = &self.timeouts;
         Action::Forward(Box::new(Forward {
@@ -178,10 +178,10 @@ pub(crate) fn fail(reason: Arc<str>) -> Action {
 
 fn matches(
     rule: &HttpRouteRule,
-    number: u32,
+    number: u16,
     losses: &mut Losses,
     problems: &mut Vec<Finding>,
-) -> Vec<(u32, Rank, RouteMatch)> {
+) -> Vec<(u16, Rank, RouteMatch)> {
     if rule.matches.is_empty() {
         // No match at all is the prefix `/` (Gateway API `HTTPRouteRule.matches`).
         let all = compile_match(&api::http_route::HttpRouteMatch::default());
@@ -189,7 +189,7 @@ fn matches(
     }
     let mut usable = Vec::with_capacity(rule.matches.len());
     let mut refused = Vec::new();
-    for (at, matched) in (0_u32..).zip(&rule.matches) {
+    for (at, matched) in (0_u16..).zip(&rule.matches) {
         match compile_match(matched) {
             Ok(matched) => usable.push((at, rank(&matched), matched)),
             Err(text) => refused.push((format!("spec.rules[{number}].matches[{at}]"), text)),
@@ -210,8 +210,8 @@ fn matches(
 fn rule_body<'r, L: Lookup>(
     targets: &mut Targets<'_, L>,
     rule: &'r HttpRouteRule,
-    number: u32,
-    matches: &[(u32, Rank, RouteMatch)],
+    number: u16,
+    matches: &[(u16, Rank, RouteMatch)],
     losses: &mut Losses,
 ) -> Result<(Draft<'r>, Answer<'r>), String> {
     let path = || format!("spec.rules[{number}]");
@@ -248,7 +248,7 @@ fn rule_body<'r, L: Lookup>(
 fn destinations<'r, L: Lookup>(
     targets: &mut Targets<'_, L>,
     rule: &'r HttpRouteRule,
-    number: u32,
+    number: u16,
     on_prefix: bool,
     losses: &mut Losses,
 ) -> Vec<Sent<'r>> {

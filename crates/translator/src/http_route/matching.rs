@@ -49,16 +49,17 @@ pub(super) fn rank(matched: &RouteMatch) -> Rank {
         PathMatch::Prefix(text) => (2, text.len()),
     };
     let fewer = |count: usize, bits: u32| {
-        let most = (1_u64 << bits) - 1;
-        most - u64::try_from(count).unwrap_or(most).min(most)
+        let most = (1_u32 << bits) - 1;
+        most - u32::try_from(count).unwrap_or(most).min(most)
     };
-    let no_method = u64::from(matched.method.is_none());
+    let no_method = u32::from(matched.method.is_none());
+    // The API allows paths of 1,024 characters, 16 headers and 16 query parameters.
     Rank(
-        kind << 48
-            | fewer(length, 16) << 32
-            | no_method << 31
-            | fewer(matched.headers.len(), 8) << 16
-            | fewer(matched.query.len(), 8),
+        kind << 30
+            | fewer(length, 16) << 14
+            | no_method << 13
+            | fewer(matched.headers.len(), 6) << 6
+            | fewer(matched.query.len(), 6),
     )
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{HttpRoute, Kind, LabelSelector, Object, ObjectKey};
+use api::{Kind, LabelSelector, Object, ObjectKey};
 use ir::route::{Action, Backend, PathMatch};
 use serde_json::{Value, json};
 
@@ -75,8 +75,7 @@ fn outcome(rules: Value) -> RouteOutcome {
     else {
         panic!("a route")
     };
-    let route: &HttpRoute = &route;
-    evaluate(&mut maps(), &route.meta.key, route)
+    evaluate(&mut maps(), &route.meta.key, &route)
 }
 
 /// The routes of the first listener.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::reference::ParentRef;
 use api::status::{Condition, RouteParentStatus, RouteStatus};
 
 use super::Writer;
@@ -12,11 +13,11 @@ pub(crate) fn status(
     outcome: &RouteOutcome,
     mut refused: impl FnMut(&ParentOutcome) -> Option<Arc<str>>,
 ) -> RouteStatus {
-    let writer = Writer { generation: outcome.generation };
-    let parents = outcome.parents.iter().map(|parent| RouteParentStatus {
-        parent_ref: parent.parent.clone(),
+    let writer = Writer { generation: outcome.route.meta.generation };
+    let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
+        conditions: conditions(writer, outcome, (&parent_ref, parent), refused(parent)),
+        parent_ref,
         controller_name: (&*parent.controller).into(),
-        conditions: conditions(writer, outcome, parent, refused(parent)),
     });
     RouteStatus { parents: parents.collect() }
 }
@@ -24,15 +25,14 @@ pub(crate) fn status(
 fn conditions(
     writer: Writer,
     outcome: &RouteOutcome,
-    parent: &ParentOutcome,
+    (reference, parent): (&ParentRef, &ParentOutcome),
     refused: Option<Arc<str>>,
 ) -> Vec<Condition> {
-    let mut conditions = Vec::with_capacity(3);
-    conditions.push(accepted(writer, parent));
-    conditions.push(match &outcome.bad_reference {
+    let resolved = match &outcome.bad_reference {
         None => writer.yes("ResolvedRefs", "ResolvedRefs", "all references lead to something"),
         Some(fault) => writer.no("ResolvedRefs", fault.reason.as_str(), &fault.text),
-    });
+    };
+    let mut conditions = vec![accepted(writer, reference, &parent.verdict), resolved];
     let partly = outcome.unusable.as_ref().filter(|unusable| !unusable.all);
     if let (Some(unusable), Verdict::Accepted) = (partly, &parent.verdict) {
         conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &unusable.text));
@@ -43,12 +43,12 @@ fn conditions(
     conditions
 }
 
-fn accepted(writer: Writer, parent: &ParentOutcome) -> Condition {
-    let name = &parent.parent.name;
-    match &parent.verdict {
+fn accepted(writer: Writer, reference: &ParentRef, verdict: &Verdict) -> Condition {
+    let name = &reference.name;
+    match verdict {
         Verdict::Accepted => writer.yes("Accepted", "Accepted", "the route is attached"),
         Verdict::NoMatchingParent => {
-            let (section, port) = (parent.parent.section_name.as_deref(), parent.parent.port);
+            let (section, port) = (reference.section_name.as_deref(), reference.port);
             let text = match (section, port) {
                 (Some(section), None) => format!("Gateway {name} has no listener {section}"),
                 (None, Some(port)) => format!("Gateway {name} has no listener on port {port}"),

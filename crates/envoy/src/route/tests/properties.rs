@@ -116,7 +116,11 @@ fn destination() -> impl Strategy<Value = Destination> {
         1 => text("[ -~]{1,20}").prop_map(Backend::Broken),
     ];
     let own = prop_oneof![3 => Just(Filters::default()), 1 => filters()];
-    (backend, 0u32..=1_000_000, own).prop_map(|(backend, weight, filters)| Destination { backend, weight, filters })
+    (backend, 0u32..=1_000_000, own).prop_map(|(backend, weight, filters)| Destination {
+        backend,
+        weight,
+        filters: filters.into(),
+    })
 }
 
 fn forward() -> impl Strategy<Value = Forward> {
@@ -137,7 +141,7 @@ fn route() -> impl Strategy<Value = Route> {
         name,
         matches,
         action,
-        filters,
+        filters: filters.into(),
     })
 }
 
