@@ -3,6 +3,8 @@
 //! Those of Gateway API are generated (`cargo xtask schemas`); those of core and Envoy Gateway's kinds are our own
 //! writing in `schemas/own`, in a short form of the same language that [`load`] describes.
 
+#[cfg(test)]
+pub(crate) mod chance;
 mod check;
 #[cfg(test)]
 mod differential;

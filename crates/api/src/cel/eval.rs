@@ -218,12 +218,16 @@ fn member<'a>(expr: &'a Expr, slots: &mut Slots<'a>) -> Answer<Val<'a>> {
     }
 }
 
-/// Calls `see` with each item of a list or name of a map, until it answers true.
+/// Calls `visit` with each item of a list or name of a map, until it answers true.
 fn each<'a>(
     range: &'a Expr,
     slots: &mut Slots<'a>,
-    mut see: impl FnMut(Slot<'a>, &mut Slots<'a>) -> Answer<bool>,
+    mut visit: impl FnMut(Slot<'a>, &mut Slots<'a>) -> Answer<bool>,
 ) -> Answer<()> {
+    let mut see = |item, slots: &mut Slots<'a>| {
+        slots.pay()?;
+        visit(item, slots)
+    };
     let range = match place(range, slots) {
         Some(scope) => scope?.val()?,
         None => eval(range, slots)?,

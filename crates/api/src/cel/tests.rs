@@ -58,6 +58,14 @@ fn functions_do_what_kubernetes_says() {
 }
 
 #[test]
+fn a_rule_that_would_take_too_long_stops() {
+    let text = format!("[{}1]", "1, ".repeat(5_000));
+    let tree = crate::yaml::parse(&text).expect("parses");
+    let program = Program::compile("self.all(a, self.all(b, a == b))").expect("compiles");
+    assert!(program.holds(Scope { cursor: tree.root(), schema: Schema::any() }).is_err());
+}
+
+#[test]
 fn null_is_as_good_as_absent() {
     check("has(self.a)", "{a: null}", "false");
     check("self == null", "~", "true");

@@ -91,11 +91,17 @@ impl<'a> Slot<'a> {
 pub(super) struct Slots<'a> {
     this: Scope<'a>,
     values: Vec<Slot<'a>>,
+    /// Items that macros may still visit.
+    fuel: u32,
 }
+
+/// The macros of one rule visit at most so many items: 64 listeners with each other are 4,096, and a million take about a
+/// tenth of a second.
+const FUEL: u32 = 1 << 20;
 
 impl<'a> Slots<'a> {
     pub(super) fn new(this: Scope<'a>) -> Self {
-        Self { this, values: Vec::new() }
+        Self { this, values: Vec::new(), fuel: FUEL }
     }
 
     pub(super) fn get(&self, number: usize) -> Result<Val<'a>, Failure> {
@@ -114,6 +120,12 @@ impl<'a> Slots<'a> {
                 _ => None,
             },
         }
+    }
+
+    /// Pays for one more item of a macro.
+    pub(super) fn pay(&mut self) -> Result<(), Failure> {
+        self.fuel = self.fuel.checked_sub(1).ok_or(Failure("there are too many items for this rule"))?;
+        Ok(())
     }
 
     pub(super) fn push(&mut self, value: Slot<'a>) {

@@ -1,5 +1,6 @@
 //! Tests of decoding.
 
+mod chance;
 mod routes;
 
 use std::sync::Arc;

@@ -149,7 +149,13 @@ impl<'a> Checker<'a> {
         let around = (self.unit, self.dropped);
         for (index, item) in at.items().enumerate() {
             let key = match &schema.list {
-                ListType::Map(names) => names.iter().map(|name| label(item.get(name))).collect(),
+                ListType::Map(names) => names
+                    .iter()
+                    .map(|name| {
+                        let default = || items.property(name)?.schema.default_value().map(|tree| tree.root());
+                        label(item.get(name).or_else(default))
+                    })
+                    .collect(),
                 _ => vec![label(Some(item))],
             };
             if seen.insert(key) {

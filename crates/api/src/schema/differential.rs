@@ -6,9 +6,10 @@ use std::sync::Arc;
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Program, Value as Other};
-use serde_json::{Map as JsonMap, Value as Json, json};
+use serde_json::Value as Json;
 
-use super::{Schema, Type};
+use super::Schema;
+use super::chance::{Dice, made};
 use crate::cel::Scope;
 use crate::kind::Kind;
 use crate::tree::{Cursor, Value};
@@ -18,27 +19,13 @@ const fn objects(kind: Kind) -> u64 {
     if matches!(kind, Kind::HttpRoute | Kind::Gateway) { 450 } else { 60 }
 }
 
-/// Words that rules compare with, good and bad ones.
-const WORDS: &[&str] =
-    &["", "a", "a.b", "*.a.b", "1s", "2s", "0s", "soon", "Cluster", "k8s.io/x", "a.b/c", "10.0.0.1", "::1", "*"];
-
-/// The same for fields of some names, so that they meet more often.
-const NAMED: &[(&str, &[&str])] = &[
-    ("group", &["", "gateway.networking.x-k8s.io", "gateway.networking.k8s.io", "certificates.k8s.io"]),
-    ("kind", &["Service", "XBackend", "ClusterTrustBundle"]),
-    ("name", &["a", "b"]),
-    ("protocol", &["HTTP", "HTTPS", "TLS", "TCP"]),
-    ("type", &["IPAddress", "Hostname"]),
-    ("value", &["/a", "/a//b", "/x/./", "/..", "/x/../y", "/.", "%2F", "/a%2f", "/#", "X", "a.b"]),
-];
-
 #[test]
 fn every_rule_answers_as_an_independent_implementation_does() {
     let mut seen = Seen::default();
     for kind in Kind::ALL {
         let schema = Schema::of(*kind);
         for number in 0..objects(*kind) {
-            let mut dice = Dice(number * 1_000 + *kind as u64 + 1);
+            let mut dice = Dice::new(number * 1_000 + *kind as u64 + 1);
             let text = made(("", schema), &mut dice, 0).to_string();
             let tree = crate::yaml::parse(&text).expect("what was made is JSON");
             seen.compare(Scope { cursor: tree.root(), schema });
@@ -125,60 +112,4 @@ fn other(scope: Scope<'_>) -> Other {
 fn spellings(name: String) -> impl Iterator<Item = String> {
     let escaped = (name == "namespace").then(|| format!("__{name}__"));
     std::iter::once(name).chain(escaped)
-}
-
-/// Numbers that look like chance and are the same on every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).expect("31 bits") % sides
-    }
-}
-
-/// A value of the right types for a field.
-fn made((name, schema): (&str, &Schema), dice: &mut Dice, depth: u32) -> Json {
-    match schema.value_type {
-        Type::Object => {
-            let mut fields = JsonMap::new();
-            for property in &schema.properties {
-                // Rules run where the structure holds, so what is required is there.
-                let wanted = property.required || depth < 1 || dice.roll(2) == 0;
-                if wanted && !property.schema.later {
-                    fields.insert(property.name.to_string(), made((&property.name, &property.schema), dice, depth + 1));
-                }
-            }
-            if let Some(values) = schema.values() {
-                (0..dice.roll(3)).for_each(|number| {
-                    fields.insert(
-                        format!("{}{number}", WORDS[dice.roll(WORDS.len())]),
-                        made((name, values), dice, depth + 1),
-                    );
-                });
-            }
-            Json::Object(fields)
-        }
-        Type::List => {
-            let count = dice.roll(4);
-            (0..count)
-                .map(|_| schema.items().map_or(Json::Null, |items| made((name, items), dice, depth + 1)))
-                .collect()
-        }
-        Type::Integer | Type::IntOrString | Type::Number => json!(dice.roll(4)),
-        Type::Boolean => json!(dice.roll(2) == 0),
-        Type::String | Type::Any => word(name, schema, dice),
-    }
-}
-
-fn word(name: &str, schema: &Schema, dice: &mut Dice) -> Json {
-    let words = schema.words.len();
-    if words > 0 && dice.roll(10) > 0 {
-        return match &schema.words[dice.roll(words)] {
-            super::Word::String(text) => json!(text),
-            super::Word::Int(number) => json!(number),
-        };
-    }
-    let words = NAMED.iter().find(|(of, _)| *of == name).map_or(WORDS, |(_, words)| words);
-    json!(words[dice.roll(words.len())])
 }

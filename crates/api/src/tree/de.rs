@@ -57,6 +57,13 @@ impl<'a, 't> Reader<'a, 't> {
     fn cursor(self) -> Cursor<'a, 't> {
         Cursor { tree: self.tree, index: self.index }
     }
+
+    fn bounded<'de, V: Visitor<'de>>(self, most: i64, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.cursor().value() {
+            Value::Int(number) => visitor.visit_i64((*number).clamp(0, most)),
+            _ => self.deserialize_any(visitor),
+        }
+    }
 }
 
 impl<'de> Deserializer<'de> for Reader<'_, '_> {
@@ -88,8 +95,19 @@ impl<'de> Deserializer<'de> for Reader<'_, '_> {
         visitor.visit_unit()
     }
 
+    /// The fields that are `u16` have bounds in their schemas; anything beyond is a fault already told.
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.bounded(u16::MAX.into(), visitor)
+    }
+
+    /// Numbers without bounds in their schemas count as the nearest that there is: more retries than 4 billion are 4
+    /// billion.
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.bounded(u32::MAX.into(), visitor)
+    }
+
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        bool i8 i16 i32 i64 i128 u8 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct enum identifier
     }
 }

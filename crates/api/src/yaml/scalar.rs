@@ -9,6 +9,8 @@ use crate::tree::Value;
 /// The words of YAML 1.1 (`yes`, `on`, `no`, `off`) are strings, as in YAML 1.2.
 pub(super) fn resolve(text: Cow<'_, str>) -> Value<'_> {
     match text.as_bytes() {
+        // Nearly all words: no other value starts with these letters.
+        [b'a'..=b'e' | b'g'..=b'm' | b'o'..=b's' | b'u'..=b'z' | b'/' | b'_', ..] => Value::String(text),
         b"" | b"~" | b"null" | b"Null" | b"NULL" => Value::Null,
         b"true" | b"True" | b"TRUE" => Value::Bool(true),
         b"false" | b"False" | b"FALSE" => Value::Bool(false),
