@@ -1,0 +1,144 @@
+//! A scripted delta ADS client: it subscribes to everything and acknowledges everything.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use hyper_util::rt::TokioIo;
+use proto::envoy::config::core::v3::Node;
+use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::Endpoint;
+
+const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+const HOSTS: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
+
+/// One open stream.
+pub(crate) struct Client {
+    requests: mpsc::Sender<DeltaDiscoveryRequest>,
+    responses: Streaming<DeltaDiscoveryResponse>,
+    endpoints: BTreeSet<String>,
+    clusters: usize,
+    routes: BTreeSet<String>,
+}
+
+/// What one response brought.
+pub(crate) struct Received {
+    /// When its last byte was there.
+    pub(crate) at: Instant,
+    /// Its resources' names.
+    pub(crate) names: Vec<String>,
+    /// Bytes of its resources.
+    pub(crate) bytes: usize,
+}
+
+impl Client {
+    /// Connects to an xDS socket and subscribes to all clusters and listeners.
+    pub(crate) async fn connect(socket: &Path) -> anyhow::Result<Self> {
+        let path = socket.to_path_buf();
+        let connector = tower::service_fn(move |_: http::Uri| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        // The address is not used: the connector knows where to go.
+        let channel = Endpoint::try_from("http://chancery")?.connect_with_connector(connector).await?;
+        let (requests, outgoing) = mpsc::channel(1024);
+        let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(1 << 30);
+        grpc.ready().await.map_err(|error| anyhow::anyhow!("{error}"))?;
+        let node = Node { id: "bench".to_owned(), cluster: "default/edge".to_owned(), ..Node::default() };
+        requests.send(DeltaDiscoveryRequest { node: Some(node), ..subscription(CLUSTER, &["*"]) }).await?;
+        requests.send(subscription(LISTENER, &["*"])).await?;
+        let path =
+            http::uri::PathAndQuery::from_static("/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources");
+        let codec = tonic_prost::ProstCodec::default();
+        let responses = grpc.streaming(tonic::Request::new(ReceiverStream::new(outgoing)), path, codec).await?.into_inner();
+        Ok(Self { requests, responses, endpoints: BTreeSet::new(), clusters: 0, routes: BTreeSet::new() })
+    }
+
+    /// Takes the next response, acknowledges it, and subscribes to what it names.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Received> {
+        let response = tokio::time::timeout(Duration::from_secs(120), self.responses.message())
+            .await
+            .context("nothing came for two minutes")??
+            .context("the server ended the stream")?;
+        let at = Instant::now();
+        let names: Vec<String> = response.resources.iter().map(|resource| resource.name.clone()).collect();
+        let bytes = response.resources.iter().map(|resource| resource.resource.as_ref().map_or(0, |any| any.value.len())).sum();
+        let acknowledgement = DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            ..DeltaDiscoveryRequest::default()
+        };
+        match &*response.type_url {
+            CLUSTER => {
+                self.clusters += names.len();
+                self.requests.send(acknowledgement).await?;
+                self.subscribe(ENDPOINTS, &names).await?;
+            }
+            ENDPOINTS => {
+                self.endpoints.extend(names.iter().cloned());
+                self.requests.send(acknowledgement).await?;
+            }
+            LISTENER => {
+                self.requests.send(acknowledgement).await?;
+                // Each listener of the data set has one route configuration, of its own name.
+                self.subscribe(ROUTES, &names).await?;
+            }
+            ROUTES => {
+                self.requests.send(acknowledgement).await?;
+                if self.routes.is_empty() {
+                    self.requests.send(subscription(HOSTS, &[])).await?;
+                }
+                self.routes.extend(names.iter().cloned());
+            }
+            _ => self.requests.send(acknowledgement).await?,
+        }
+        Ok(Received { at, names, bytes })
+    }
+
+    async fn subscribe(&self, type_url: &str, names: &[String]) -> anyhow::Result<()> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(self.requests.send(subscription(type_url, &names)).await?)
+    }
+
+    /// Takes responses until none has come for this long.
+    pub(crate) async fn drain(&mut self, quiet: Duration) -> anyhow::Result<()> {
+        while let Ok(response) = tokio::time::timeout(quiet, self.next()).await {
+            response?;
+        }
+        Ok(())
+    }
+
+    /// Takes responses until `hosts` virtual hosts and the endpoints of `clusters` clusters are there; gives the time of the last
+    /// and the bytes of all.
+    pub(crate) async fn complete(&mut self, clusters: usize, hosts: usize) -> anyhow::Result<(Instant, usize)> {
+        let (mut seen_hosts, mut total) = (BTreeSet::new(), 0);
+        loop {
+            let received = self.next().await?;
+            total += received.bytes;
+            seen_hosts.extend(received.names.into_iter().filter(|name| name.contains(".example.com")));
+            let routed = seen_hosts.len() >= hosts || (hosts <= INLINE_HOSTS && !self.routes.is_empty());
+            if self.endpoints.len() >= clusters && self.clusters >= clusters && routed {
+                return Ok((received.at, total));
+            }
+        }
+    }
+}
+
+/// Up to this many virtual hosts travel inside their route configuration.
+const INLINE_HOSTS: usize = 64;
+
+fn subscription(type_url: &str, names: &[&str]) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: type_url.to_owned(),
+        resource_names_subscribe: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..DeltaDiscoveryRequest::default()
+    }
+}

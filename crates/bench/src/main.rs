@@ -1,0 +1,65 @@
+//! Benchmarks: `bench [NAME ...]` prints one JSON line per figure to standard output and everything else to standard error.
+//!
+//! | name | measures |
+//! |---|---|
+//! | B1 | cold start from YAML: to the last byte for a scripted client, and to a live Envoy |
+//! | B2 | one route changed in a file: event to bytes on the socket, and CPU |
+//! | B2e | the same until a request through Envoy sees it |
+//! | B3 | a circuit breaker changed until Envoy shows it |
+//! | B6 | resident memory |
+//! | B9 | translation from scratch, Envoy bytes included |
+//! | graph | one change of each kind in the real gateway graph |
+
+mod ads;
+mod cold_start;
+mod dataset;
+mod figure;
+mod graph;
+mod memory;
+mod one_change;
+mod process;
+mod through_envoy;
+mod world;
+
+use std::process::ExitCode;
+
+use figure::Report;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// One benchmark: its name and what runs it.
+type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
+
+/// All benchmarks, in the order in which they run.
+const BENCHMARKS: [Benchmark; 7] = [
+    ("B9", graph::from_scratch),
+    ("graph", graph::changes),
+    ("B1", cold_start::run),
+    ("B2", one_change::run),
+    ("B2e", through_envoy::route),
+    ("B3", through_envoy::circuit_breaker),
+    ("B6", memory::run),
+];
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let known = |name: &String| BENCHMARKS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
+        let names: Vec<&str> = BENCHMARKS.iter().map(|(name, _)| *name).collect();
+        figure::say(&format!("no benchmark {unknown}; there are {}", names.join(", ")));
+        return ExitCode::from(2);
+    }
+    let mut report = Report::default();
+    for (name, run) in BENCHMARKS {
+        if !wanted.is_empty() && !wanted.iter().any(|one| one.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        figure::say(&format!("== {name} (load {})", figure::load()));
+        if let Err(error) = run(&mut report) {
+            figure::say(&format!("{name} failed: {error:#}"));
+            report.broken = true;
+        }
+    }
+    ExitCode::from(u8::from(report.broken))
+}

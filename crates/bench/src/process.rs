@@ -1,0 +1,156 @@
+//! Chancery as a process: started on a folder, its CPU and memory read from the kernel, ended with the benchmark.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// How long anything may take before a benchmark gives up.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
+
+/// A running Chancery.
+pub(crate) struct Chancery {
+    place: TempDir,
+    child: Child,
+    /// When it was started.
+    pub(crate) started: Instant,
+}
+
+impl Chancery {
+    /// A temporary folder with a folder `conf` for the objects.
+    pub(crate) fn place() -> anyhow::Result<(TempDir, PathBuf)> {
+        let place = tempfile::Builder::new().prefix("chancery-bench-").tempdir()?;
+        let conf = place.path().join("conf");
+        std::fs::create_dir(&conf)?;
+        Ok((place, conf))
+    }
+
+    /// Starts it on the folder `conf` of a place; without an Envoy it serves xDS only.
+    pub(crate) fn start(place: TempDir, envoy: Option<&Path>) -> anyhow::Result<Self> {
+        let binary = binary()?;
+        let log = std::fs::File::create(place.path().join("log"))?;
+        let mut command = Command::new(binary);
+        command.arg("run").arg("--dir").arg(place.path().join("conf")).arg("--state-dir").arg(place.path().join("state"));
+        command.args(["--drain-time", "0s", "--log-level", "warn", "--ready-file"]).arg(place.path().join("ready"));
+        match envoy {
+            Some(envoy) => command.arg("--envoy").arg(envoy),
+            None => command.arg("--no-envoy"),
+        };
+        let started = Instant::now();
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        Ok(Self { place, child, started })
+    }
+
+    /// The folder of the objects.
+    pub(crate) fn conf(&self) -> PathBuf {
+        self.place.path().join("conf")
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
+        let ready = self.place.path().join("ready");
+        while !ready.exists() {
+            anyhow::ensure!(self.started.elapsed() < DEADLINE, "not ready in {DEADLINE:?}");
+            self.check_alive()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// The socket of this name (`xds.sock`, `admin.sock`) of its only Gateway, once it is there.
+    pub(crate) fn socket(&mut self, name: &str) -> anyhow::Result<PathBuf> {
+        let gateways = self.place.path().join("state/gateways");
+        loop {
+            for entry in std::fs::read_dir(&gateways).into_iter().flatten().flatten() {
+                let socket = entry.path().join(name);
+                if socket.exists() {
+                    return Ok(socket);
+                }
+            }
+            anyhow::ensure!(self.started.elapsed() < DEADLINE, "no {name} below {}", gateways.display());
+            self.check_alive()?;
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// An error with its log if it has ended.
+    pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => anyhow::bail!("chancery ended with {status}: {}", self.log()),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything that it said.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.place.path().join("log")).unwrap_or_default()
+    }
+
+    /// CPU time of all its threads so far.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        cpu_of(self.child.id())
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+        let kilobytes: u64 = line.split_whitespace().nth(1).context("no VmRSS")?.parse()?;
+        Ok(kilobytes * 1024)
+    }
+}
+
+impl Chancery {
+    /// Ends it, and with it its Envoy; its folder stays until it is dropped.
+    pub(crate) fn stop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        if let Ok(id) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(30) {
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Chancery {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// CPU time of all threads of a process, in the scheduler's nanoseconds.
+pub(crate) fn cpu_of(process: u32) -> anyhow::Result<Duration> {
+    let mut nanoseconds = 0;
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        nanoseconds += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default();
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// The binary, which is built beside this one.
+pub(crate) fn binary() -> anyhow::Result<PathBuf> {
+    let binary = std::env::current_exe()?.with_file_name("chancery");
+    anyhow::ensure!(binary.is_file(), "{} is not built", binary.display());
+    Ok(binary)
+}
+
+/// The Envoy to measure.
+pub(crate) fn envoy() -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os("CHANCERY_ENVOY").map_or_else(|| Path::new(".tools/envoy/1.40.0/bin/envoy").into(), PathBuf::from);
+    anyhow::ensure!(path.is_file(), "no Envoy at {}; run `make tools`", path.display());
+    Ok(path)
+}

@@ -1,0 +1,73 @@
+//! Envoy alone: the same resources in a file, the same arguments, nobody to talk to.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use super::http;
+use crate::process::{self, DEADLINE};
+
+/// A process that ends with the measurement.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// From exec until it is live. `bootstrap` is the one that Chancery wrote for its Envoy: all but the resources is taken from
+/// there.
+pub(super) fn time(envoy: &Path, bootstrap: &str, conf: &Path) -> anyhow::Result<Duration> {
+    let output = Command::new(process::binary()?)
+        .args(["translate", "--to", "envoy", "-o", "json", "-f"])
+        .arg(conf)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let mut written: Value = serde_json::from_slice(&output.stdout).context("what `chancery translate` prints")?;
+    let resources = written.get_mut("static_resources").or(None).map(Value::take);
+    let resources = resources.or_else(|| written.get_mut("staticResources").map(Value::take));
+    let resources = resources.context("no static resources in what `chancery translate` prints")?;
+    let mut whole: Value = serde_json::from_str(bootstrap)?;
+    let place = tempfile::Builder::new().prefix("chancery-bench-").tempdir()?;
+    let (file, socket) = (place.path().join("bootstrap.json"), place.path().join("admin.sock"));
+    let fields = whole.as_object_mut().context("a bootstrap is an object")?;
+    fields.retain(|name, _| !["dynamic_resources", "dynamicResources", "staticResources"].contains(&&**name));
+    fields.insert("static_resources".to_owned(), resources);
+    let admin = whole.pointer_mut("/admin/address/pipe/path").context("no admin socket in the bootstrap")?;
+    *admin = Value::from(socket.to_string_lossy());
+    std::fs::write(&file, serde_json::to_vec(&whole)?)?;
+    drop((written, whole));
+
+    let cores = std::thread::available_parallelism()?.get().min(8).to_string();
+    let began = Instant::now();
+    let child = Command::new(envoy)
+        .arg("-c")
+        .arg(&file)
+        .args(["--disable-hot-restart", "--concurrency", &cores, "--log-level", "error"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(place.path().join("log"))?)
+        .spawn()?;
+    let mut child = Ended(child);
+    wait_live(&socket, began).or_else(|error| {
+        let log = std::fs::read_to_string(place.path().join("log")).unwrap_or_default();
+        Err(error.context(log))
+    })?;
+    let took = began.elapsed();
+    anyhow::ensure!(child.0.try_wait()?.is_none(), "Envoy alone has ended");
+    Ok(took)
+}
+
+/// Waits until the Envoy behind this admin socket says that it is live.
+pub(super) fn wait_live(admin: &Path, began: Instant) -> anyhow::Result<()> {
+    while !http::admin(admin, "/ready").is_ok_and(|text| text.contains("LIVE")) {
+        anyhow::ensure!(began.elapsed() < DEADLINE, "Envoy is not live in {DEADLINE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
