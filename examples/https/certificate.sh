@@ -11,8 +11,21 @@ command -v openssl >/dev/null 2>&1 || { echo 'certificate.sh: openssl is missing
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=shop.localhost \
-    -addext subjectAltName=DNS:shop.localhost -keyout "$work/key" -out "$work/certificate" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+cat >"$work/config" <<'EOF'
+[req]
+prompt = no
+distinguished_name = name
+x509_extensions = extensions
+[name]
+CN = shop.localhost
+[extensions]
+subjectAltName = DNS:shop.localhost
+basicConstraints = critical, CA:FALSE
+keyUsage = critical, digitalSignature
+extendedKeyUsage = serverAuth
+EOF
+openssl req -x509 -config "$work/config" -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 \
+    -keyout "$work/key" -out "$work/certificate" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 
 # Written beside and renamed into place, so that nobody reads half a file.
 {

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tests::binary;
+use tests::backend::Backend;
+use tests::client::{get, get_tls};
+use tests::running::{Running, free_ports};
+use tests::{binary, wait};
 
 #[test]
 fn every_example_is_without_errors_and_warnings() {
@@ -38,6 +41,35 @@ fn envoy_accepts_what_every_example_becomes() {
             .unwrap();
         assert!(envoy.status.success(), "{}: {}", example.display(), String::from_utf8_lossy(&envoy.stderr));
     }
+}
+
+#[test]
+fn the_https_example_redirects_and_serves() {
+    let place = complete(&binary::root().join("examples/https")).unwrap();
+    let shop = Backend::start("shop").unwrap();
+    let [http, https] = free_ports().unwrap();
+    let mut running = Running::prepare().unwrap();
+    for name in ["gateway.yaml", "routes.yaml", "services.yaml", "certificate.yaml"] {
+        let text = std::fs::read_to_string(place.path().join(name)).unwrap();
+        // The ports of the example may be taken here.
+        let text = [("8080", http), ("8443", https), ("9001", shop.port)]
+            .iter()
+            .fold(text, |text, (written, port)| text.replace(&format!("port: {written}"), &format!("port: {port}")));
+        running.write(name, &text).unwrap();
+    }
+    running.start().unwrap();
+    let secret = std::fs::read_to_string(place.path().join("certificate.yaml")).unwrap();
+    let certificate: String = secret
+        .lines()
+        .map(|line| format!("{}\n", line.trim()))
+        .skip_while(|line| !line.contains("BEGIN CERTIFICATE"))
+        .take_while(|line| !line.contains("tls.key"))
+        .collect();
+    let served = wait::until("an answer over HTTPS", || {
+        get_tls(https, "shop.localhost", "/any/path", &[&certificate]).ok().filter(|(answer, _)| answer.status == 200)
+    });
+    assert_eq!(served.unwrap().0.body, "shop");
+    assert_eq!(get(http, "shop.localhost", "/any/path").unwrap().status, 301);
 }
 
 #[test]
