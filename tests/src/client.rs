@@ -30,20 +30,30 @@ pub fn get(port: u16, host: &str, path: &str) -> anyhow::Result<Answer> {
     exchange(connect(port)?, host, path)
 }
 
-/// A GET over TLS: the server name is sent, and the certificate must be this one (PEM).
+/// A GET over TLS: the server name is sent, and the server's certificate must be one of these (PEM). Gives which one it was.
 ///
 /// # Errors
 /// If the handshake fails or there is no complete answer.
-pub fn get_tls(port: u16, host: &str, path: &str, certificate: &str) -> anyhow::Result<Answer> {
+pub fn get_tls(port: u16, host: &str, path: &str, certificates: &[&str]) -> anyhow::Result<(Answer, usize)> {
+    let known: Vec<CertificateDer<'_>> =
+        certificates.iter().map(|pem| CertificateDer::from_pem_slice(pem.as_bytes())).collect::<Result<_, _>>()?;
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(certificate.as_bytes())?)?;
+    for certificate in &known {
+        roots.add(certificate.clone())?;
+    }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let connection = ClientConnection::new(Arc::new(config), ServerName::try_from(host.to_owned())?)?;
-    exchange(StreamOwned::new(connection, connect(port)?), host, path)
+    let mut connection = ClientConnection::new(Arc::new(config), ServerName::try_from(host.to_owned())?)?;
+    let mut socket = connect(port)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket)?;
+    }
+    let shown = connection.peer_certificates().and_then(<[_]>::first).context("no certificate was shown")?;
+    let which = known.iter().position(|one| one == shown).context("another certificate was shown")?;
+    Ok((exchange(StreamOwned::new(connection, socket), host, path)?, which))
 }
 
 fn connect(port: u16) -> anyhow::Result<TcpStream> {

@@ -79,9 +79,10 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
     tasks.spawn(outlets::announce(asking.clone(), args.ready_file.clone()));
     tasks.spawn(outlets::problems(asking.clone()));
     if let Some(file) = args.status_file.clone() {
-        tasks.spawn(outlets::status_file(asking, file));
+        tasks.spawn(outlets::status_file(asking.clone(), file));
     }
-    drop(inputs);
+    // Whoever can ask keeps the core alive: from here on only tasks can.
+    drop((inputs, asking));
 
     let outcome = until_the_end(&mut tasks, proxies, &end).await;
     stop.cancel();

@@ -145,5 +145,5 @@ fn shortened(text: &str) -> String {
 }
 
 fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect()
+    table.to_string().lines().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line).trim_end())).collect()
 }
