@@ -236,7 +236,7 @@ impl Origin<'_> {
     pub fn place(&self, start: u32) -> Option<Place> {
         let before = self.text.get(..start as usize).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+        let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
         let columns = before.get(line_start..).unwrap_or_default().chars().count();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let (line, column) = (self.line.saturating_add(number(lines)), number(columns).saturating_add(1));

@@ -131,6 +131,8 @@ enum UnitKind {
     Inner,
     /// The item, which is left out: a parent reference, an endpoint.
     Dropped,
+    /// As `Dropped`, unless none would be left where an empty list means something else: no hostname means every host.
+    DroppedButLast,
 }
 
 /// Which lists have items that fail alone: kind, path of the list.
@@ -139,6 +141,7 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::HttpRoute, &["spec", "rules"], UnitKind::Item),
     (Kind::HttpRoute, &["spec", "rules", "matches"], UnitKind::Inner),
     (Kind::HttpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
+    (Kind::HttpRoute, &["spec", "hostnames"], UnitKind::DroppedButLast),
     (Kind::ReferenceGrant, &["spec", "from"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "to"], UnitKind::Dropped),
     (Kind::Service, &["spec", "ports"], UnitKind::Dropped),

@@ -126,6 +126,9 @@ impl<'a> Checker<'a> {
             (self.unit, self.dropped) = around;
             self.path.pop();
         }
+        if items.unit == Some(UnitKind::DroppedButLast) && !fine {
+            self.out.fatal |= at.items().all(|item| self.out.pruned.contains(&item.index));
+        }
         self.unique(at, schema) && fine
     }
 
@@ -134,7 +137,7 @@ impl<'a> Checker<'a> {
         match items.unit {
             Some(UnitKind::Item) => self.unit = Some(Unit { item: index, inner: None }),
             Some(UnitKind::Inner) => self.unit = self.unit.map(|unit| Unit { inner: Some(index), ..unit }),
-            Some(UnitKind::Dropped) => self.dropped = Some(item.index),
+            Some(UnitKind::Dropped | UnitKind::DroppedButLast) => self.dropped = Some(item.index),
             None => {}
         }
     }

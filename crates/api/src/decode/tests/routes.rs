@@ -111,6 +111,16 @@ fn a_fault_outside_of_any_rule_costs_the_route() {
 }
 
 #[test]
+fn a_bad_hostname_is_left_out_while_others_are_left() {
+    let decoded = all(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {hostnames: ['bad_host', a.example.com]}\n",
+    );
+    let Some(Object::HttpRoute(route)) = decoded.object() else { panic!("{decoded:?}") };
+    assert_eq!(*route.spec.hostnames, ["a.example.com".into()]);
+    assert_eq!(decoded.problems.len(), 1);
+}
+
+#[test]
 fn rules_of_the_api_hold_for_routes() {
     for (rules, words) in [
         (
