@@ -25,7 +25,8 @@ use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
 /// the kernel empties the file some microseconds before it says so.
 const EMPTY_FILE_WAIT: u16 = 2;
 
-/// A thread that follows files. Dropping it ends the thread.
+/// A thread that follows files. Dropping it tells the thread to end, and does not wait: the thread may be in the sink,
+/// waiting for whoever drops this to receive.
 #[derive(Debug)]
 pub struct Watcher {
     thread: Option<JoinHandle<Result<(), Error>>>,
@@ -89,14 +90,6 @@ impl Watcher {
                 Err(Error::Panic(text.unwrap_or_default()))
             }
         }
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.stop = None;
-        // The result can be had from `stop`.
-        let _ = self.wait();
     }
 }
 
@@ -173,15 +166,18 @@ impl Follower {
         let path = self.tree.path(spot);
         match look {
             Look::Again if self.catalog.is_troubled(spot) => self.survey(spot),
-            Look::Gone if self.is_known(spot) && fs::metadata(&path).is_err() => self.survey(spot),
-            // Nothing of ours, or there again, which is another event.
-            Look::Again | Look::Gone => {}
+            Look::Again => {}
+            // A file that was created also went, if it is not there.
+            Look::Gone | Look::Empty | Look::Created if fs::metadata(&path).is_err() => {
+                if self.is_known(spot) || created(&path) != Created::Nothing {
+                    self.survey(spot);
+                }
+            }
+            // There again, which is another event.
+            Look::Gone => {}
             Look::Empty => self.revive(spot),
-            Look::Created => match created(&path) {
-                Created::Nothing => {}
-                Created::Empty => self.revive(spot),
-                Created::File | Created::Other => self.survey(spot),
-            },
+            Look::Created if created(&path) == Created::Empty => self.revive(spot),
+            Look::Created => self.survey(spot),
             Look::Read => drop(self.to_read.insert(spot.clone(), path)),
             Look::Survey => self.survey(spot),
         }
@@ -194,6 +190,10 @@ impl Follower {
     /// Looks at a place as if for the first time.
     fn survey(&mut self, top: &Arc<Spot>) {
         self.agenda.done_below(top);
+        let pending = self.to_read.range(top.clone()..).map(|(spot, _)| spot).take_while(|spot| spot.is_under(top));
+        for spot in pending.cloned().collect::<Vec<_>>() {
+            self.to_read.remove(&spot);
+        }
         let Survey { files, directories, troubles, missing: _ } = self.tree.survey(top);
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
