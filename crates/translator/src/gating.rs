@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::ObjectKey;
-use ir::route::{Action, Backend, MaybeFilters};
+use ir::route::{Action, Backend, MaybeFilters, PathMatch, ValueMatch};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
@@ -21,6 +21,8 @@ pub(crate) trait Lookup {
     fn served(&mut self) -> Option<Arc<AttachedRoute>>;
     /// The words with which a proxy refused this form.
     fn refused(&mut self, form: &AttachedRoute) -> Option<Arc<str>>;
+    /// The form before the one that was refused.
+    fn fallback(&mut self) -> Option<Arc<AttachedRoute>>;
     /// The backend of a cluster is still there.
     fn exists(&mut self, target: &ClusterTarget) -> bool;
 }
@@ -68,8 +70,8 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
         return serve(desired, None);
     }
     if let Some(words) = lookup.refused(desired) {
-        let form = lookup.served().filter(|served| survives(lookup, served));
-        return serve(&form.unwrap_or_else(|| nothing(desired)), Some(words));
+        let form = lookup.fallback().filter(|form| survives(lookup, form));
+        return serve(&form.unwrap_or_else(|| failing(desired, &words)), Some(words));
     }
     let held = held(lookup, desired);
     if !held.warming && held.names.is_empty() {
@@ -115,6 +117,27 @@ fn nothing(desired: &AttachedRoute) -> Arc<AttachedRoute> {
         clusters: Arc::from([]),
         ..desired.clone()
     })
+}
+
+/// A refused route that has no form before: it answers 500. Entries with regular expressions are left out, for these may be what
+/// was refused.
+fn failing(desired: &AttachedRoute, words: &Arc<str>) -> Arc<AttachedRoute> {
+    let fail = |listener: &AttachedListener| {
+        let plain = listener.entries.iter().filter(|entry| !has_regex(&entry.route));
+        let entries = plain.map(|entry| refused_entry(entry, words.clone()));
+        AttachedListener { entries: entries.collect(), ..listener.clone() }
+    };
+    Arc::new(AttachedRoute {
+        listeners: desired.listeners.iter().map(fail).collect(),
+        clusters: Arc::from([]),
+        ..desired.clone()
+    })
+}
+
+fn has_regex(route: &Route) -> bool {
+    let matches = &route.matches;
+    let named = matches.headers.iter().chain(&matches.query);
+    matches!(matches.path, PathMatch::Regex(_)) || named.into_iter().any(|it| matches!(it.value, ValueMatch::Regex(_)))
 }
 
 /// The desired form, but for entries that need a held cluster: they stay as they were served; else they are absent while the

@@ -31,6 +31,8 @@ use crate::reference::uses;
 pub(crate) struct Own {
     /// What was published last for each route and fleet.
     pub(crate) served: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
+    /// For a route with a refused form: the form before.
+    pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
 }
@@ -75,7 +77,7 @@ impl Settings {
 
 /// Declares everything behind the store's tables.
 pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, Outputs) {
-    let own = Own { served: g.input("served"), clock: g.input("clock") };
+    let own = Own { served: g.input("served"), fallback: g.input("fallback"), clock: g.input("clock") };
     let base = base(g, inputs, own, options);
     let secrets = backend::secrets(g, &base);
     let backends = backend::backends(g, &base, secrets);

@@ -34,6 +34,8 @@ pub(crate) trait Lookup: Grants {
     fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
     /// Whether a backend is there and can be reached.
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<BackendKey, BackendFault>;
+    /// Whether there is any policy in a namespace.
+    fn has_policies(&mut self, namespace: &str) -> bool;
     /// The policy that a route or one of its rules is the target of.
     fn policy(&mut self, target: &PolicyTarget) -> Option<ObjectKey>;
 }

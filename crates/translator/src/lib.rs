@@ -10,6 +10,7 @@
 //! | `http_route` | attachment, matches, filters, backends: route entries per listener |
 //! | `reference` | whether one object may name another: the one place |
 //! | `backend`, `secret`, `envoy_proxy`, `backend_traffic_policy` | what references lead to |
+//! | `blame` | which routes a proxy means when it refuses a virtual host |
 //! | `gating` | which form of a route a fleet serves while clusters warm or were refused |
 //! | `virtual_host` | how entries become virtual hosts and route configurations |
 //! | `status` | what people are told, in the words of the Gateway API |
@@ -17,6 +18,7 @@
 
 mod backend;
 mod backend_traffic_policy;
+mod blame;
 mod envoy_proxy;
 mod gateway;
 mod gateway_class;
@@ -67,6 +69,7 @@ pub struct Translator {
     store: Store,
     own: graph::Own,
     outputs: Outputs,
+    blame: blame::Blame,
 }
 
 impl Translator {
@@ -76,7 +79,7 @@ impl Translator {
         let mut graph = Graph::new();
         let store = Store::declare(&mut graph);
         let (own, outputs) = graph::declare(&mut graph, store.tables(), options);
-        Self { graph, store, own, outputs }
+        Self { graph, store, own, outputs, blame: blame::Blame::default() }
     }
 
     /// The inputs: objects through [`Store::apply`], facts through the handles of [`Store::tables`].
@@ -95,8 +98,10 @@ impl Translator {
         self.graph.set(self.own.clock, (), Timestamp(seconds - seconds.rem_euclid(3_600)));
     }
 
-    /// Brings everything that was written into force, in one step.
+    /// Brings everything that was written into force, in one step. A refusal of a route configuration or virtual host, written
+    /// to the store's `route_refusals` under the name of the resource, is turned into refusals of the routes that it means.
     pub fn tick(&mut self) -> TickStats {
+        self.blame.judge(&mut self.graph, self.store.tables(), self.own, self.outputs);
         self.graph.tick()
     }
 
@@ -120,17 +125,25 @@ impl Translator {
     /// Notes that the changes of the last tick were published: a route whose next form has to wait is served in this one.
     /// Call it after each publish and before [`Translator::settle`] and the next tick.
     pub fn remember_served(&mut self) {
-        let changes: Vec<_> = self
+        let changes: Vec<(AttachmentKey, Option<Arc<Effective>>)> = self
             .graph
             .changes(self.outputs.effective)
-            .map(|change| (change.key.clone(), change.new.map(|effective| effective.form.clone())))
+            .map(|change| (change.key.clone(), change.new.cloned()))
             .collect();
-        for (key, form) in changes {
-            match form {
-                Some(form) => self.graph.set(self.own.served, key, form),
+        let (graph, served) = (&self.graph, self.own.served);
+        let before = changes.iter().filter_map(|(key, new)| {
+            // A form that takes the place of a refused one cannot itself be what is refused next.
+            new.as_ref().filter(|effective| effective.refusal.is_none())?;
+            Some((key.clone(), graph.get(served, key).cloned()))
+        });
+        self.blame.published(before);
+        for (key, new) in changes {
+            match new {
+                Some(effective) => self.graph.set(self.own.served, key, effective.form.clone()),
                 None => drop(self.graph.remove(self.own.served, &key)),
             }
         }
+        self.blame.forget(&mut self.graph, self.store.tables(), self.own, self.outputs);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::backend_traffic_policy::PolicyTarget;
 use crate::gateway::{self, ClassOf};
 use crate::gateway_class::ClassView;
 use crate::gating;
-use crate::graph::{Backends, Gateways, Policies, Secrets, Settings};
+use crate::graph::{Backends, Gateways, Own, Policies, Secrets, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, ListenerKey, Seniority};
 use crate::listener::{ListenerPlan, RouteScope};
@@ -183,6 +183,10 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         }
     }
 
+    fn has_policies(&mut self, namespace: &str) -> bool {
+        self.tables.policies.any(self.cx, namespace)
+    }
+
     fn policy(&mut self, target: &PolicyTarget) -> Option<ObjectKey> {
         self.tables.policies.of(self.cx, target)
     }
@@ -213,7 +217,7 @@ impl virtual_host::Lookup for Reader<'_, '_, HostTables> {
 pub(crate) struct GateTables<'k> {
     pub(crate) inputs: Tables,
     pub(crate) backends: Backends,
-    pub(crate) served: Table<AttachmentKey, Arc<AttachedRoute>>,
+    pub(crate) own: Own,
     pub(crate) refusals: Index<FactKey, FactKey, Arc<str>>,
     pub(crate) key: &'k AttachmentKey,
 }
@@ -229,7 +233,11 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
     }
 
     fn served(&mut self) -> Option<Arc<AttachedRoute>> {
-        self.cx.get(self.tables.served, self.tables.key).cloned()
+        self.cx.get(self.tables.own.served, self.tables.key).cloned()
+    }
+
+    fn fallback(&mut self) -> Option<Arc<AttachedRoute>> {
+        self.cx.get(self.tables.own.fallback, self.tables.key).cloned()
     }
 
     fn refused(&mut self, form: &AttachedRoute) -> Option<Arc<str>> {

@@ -1,6 +1,5 @@
 //! EndpointSlices of a Service's port, as one set of endpoints.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,24 +20,31 @@ pub(crate) fn endpoints<'a>(
     port_name: &str,
     slices: impl Iterator<Item = &'a Arc<EndpointSlice>>,
 ) -> Endpoints {
-    let mut zones: BTreeMap<Option<&str>, BTreeMap<Address, Health>> = BTreeMap::new();
+    let mut found: Vec<(Option<&str>, Address, Health)> = Vec::new();
     for slice in slices.filter(|slice| slice.spec.address_type != SliceAddressType::Fqdn) {
         let named = slice.spec.ports.iter().find(|port| {
             port.name.as_deref().unwrap_or_default() == port_name && port.protocol == TransportProtocol::Tcp
         });
         let Some(number) = named.and_then(|port| port.port).filter(|number| *number > 0) else { continue };
+        found.reserve_exact(slice.spec.endpoints.len());
         for endpoint in &slice.spec.endpoints {
             let address = endpoint.addresses.first().and_then(|text| text.parse::<IpAddr>().ok());
-            let (Some(address), Some(health)) = (address, health(endpoint)) else { continue };
-            let known = zones.entry(endpoint.zone.as_deref()).or_default();
-            let entry = known.entry(Address::Ip(address, number)).or_insert(health);
-            *entry = (*entry).min(health);
+            if let (Some(address), Some(health)) = (address, health(endpoint)) {
+                found.push((endpoint.zone.as_deref(), Address::Ip(address, number), health));
+            }
         }
     }
-    let localities = zones.into_iter().map(|(zone, endpoints)| Locality {
-        zone: zone.map(Arc::from),
+    // Of an address that is there twice the healthier entry counts: it sorts first.
+    found.sort_unstable();
+    found.dedup_by(|(zone, address, _), (kept_zone, kept, _)| zone == kept_zone && address == kept);
+    let zones = found.chunk_by(|(one, ..), (two, ..)| one == two);
+    let localities = zones.map(|endpoints| Locality {
+        zone: endpoints.first().and_then(|(zone, ..)| *zone).map(Arc::from),
         priority: 0,
-        endpoints: endpoints.into_iter().map(|(address, health)| Endpoint { address, health }).collect(),
+        endpoints: endpoints
+            .iter()
+            .map(|(_, address, health)| Endpoint { address: address.clone(), health: *health })
+            .collect(),
     });
     Endpoints { name, localities: localities.collect() }
 }

@@ -141,11 +141,13 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
+    /// Whether there is a policy in a namespace.
+    pub(crate) fn any(&self, cx: &mut Cx<'_>, namespace: &str) -> bool {
+        cx.any(self.by_namespace, &Arc::from(namespace))
+    }
+
     /// The policy that holds for a target itself.
     pub(crate) fn of(&self, cx: &mut Cx<'_>, target: &PolicyTarget) -> Option<ObjectKey> {
-        if !cx.any(self.by_namespace, &Arc::from(target.object.namespace())) {
-            return None;
-        }
         cx.get(self.by_target, target).cloned()
     }
 

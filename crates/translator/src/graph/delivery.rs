@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use api::Kind;
 use engine::{Graph, Table};
 use ir::{Cluster, ClusterName, Secret, SecretName};
 
 use super::{Backends, Gateways, Policies, Routes, Secrets};
 use crate::backend::{SecretUse, cluster};
 use crate::gating::Effective;
-use crate::key::{AttachmentKey, ClusterKey, InFleet};
+use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
 use crate::secret;
 
 /// What this stage reads.
@@ -42,7 +43,14 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let cluster = cluster::cluster(&key.target, view, limits);
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });
-    let named = g.derive_group("cluster_secret", used, move |cx, key: &ClusterKey, _| {
+    // Only `Backend` objects name Secrets.
+    let objects = g.index("backend_by_use", routes.effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
+        let is_object = |target: &ClusterTarget| target.backend.object.kind() == Some(Kind::Backend);
+        let fleet = key.fleet.clone();
+        let targets = effective.clusters().into_iter().filter(is_object);
+        targets.map(move |target| ClusterKey { fleet: fleet.clone(), target })
+    });
+    let named = g.derive_group("backend_secret", objects, move |cx, key: &ClusterKey, _| {
         let backend = &key.target.backend;
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_deref().ok());

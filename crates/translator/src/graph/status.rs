@@ -9,15 +9,17 @@ use engine::{Cx, Graph, Table};
 use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend::{Reading, SecretUse};
 use crate::backend_traffic_policy::{self as policy, Target};
+use crate::blame;
 use crate::gateway::GatewayPlan;
-use crate::key::{AttachmentKey, BackendKey, ProblemKey};
+use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::lookup::{Reader, StatusTables};
 use crate::secret::Parsed;
 use crate::status::policy::{Reached, Standing};
 use crate::status::{self};
+use store::FactKey;
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 8;
+pub(crate) const PROBLEM_TABLES: usize = 9;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]
@@ -127,6 +129,9 @@ fn problems(
             // Kept apart from the route's own by a number that those never reach.
             numbered(&key.route, REFUSAL_NUMBER, vec![Arc::new(problem)])
         }),
+        g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
+            if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
+        }),
         g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
         g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
         g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
@@ -141,8 +146,18 @@ fn problems(
 /// The number of a problem that a proxy reports; a route has far fewer of its own (16 rules of 64 matches).
 const REFUSAL_NUMBER: u32 = 1 << 24;
 
+/// A refusal that fits no route in particular belongs to the Gateway.
+fn resource_problem(fact: &FactKey, words: &Arc<str>) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let (namespace, name) = fact.fleet.split_once('/').unwrap_or(("", &fact.fleet));
+    let gateway = ObjectKey::of(Kind::Gateway, namespace, name);
+    let problem = Problem::of(&gateway, "", Severity::Error, format!("a proxy refused {}: {words}", fact.name));
+    // Several resources of one Gateway can be refused: their names tell them apart.
+    let number = u32::from_str_radix(&short_hash(&[&fact.name]), 16).unwrap_or_default() | REFUSAL_NUMBER;
+    numbered(&gateway, number, vec![Arc::new(problem)])
+}
+
 fn numbered(object: &ObjectKey, offset: u32, problems: Vec<Arc<Problem>>) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let number = |(at, problem)| (ProblemKey { object: object.clone(), number: offset + at }, problem);
+    let number = |(at, problem)| (ProblemKey { object: object.clone(), number: offset.saturating_add(at) }, problem);
     (0_u32..).zip(problems).map(number).collect()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::duration::DurationText;
 use api::http_route::{HttpBackendRef, HttpRoute, HttpRouteRule};
 use ir::Route;
-use ir::route::{Action, Backend, Destination, Filters, Forward, Respond, Retry, RouteMatch};
+use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch};
 
 use super::filter::{Draft, UNSUPPORTED, draft};
 use super::matching::{compile as compile_match, rank};
@@ -143,10 +143,10 @@ impl Rule<'_> {
             Answer::Forward(targeted) => targeted.forward(matched, flavour),
         };
         let filters = match &self.answer {
-            Answer::Fail(_) => Filters::default(),
+            Answer::Fail(_) => MaybeFilters::default(),
             _ => self.filters.finish(&matched.path, None),
         };
-        Route { name: self.name.clone(), matches: matched.clone(), action, filters: filters.into() }
+        Route { name: self.name.clone(), matches: matched.clone(), action, filters }
     }
 }
 
@@ -159,7 +159,7 @@ impl Targeted<'_> {
         let destinations = self.destinations.iter().map(|sent| Destination {
             backend: sent.backend.clone(),
             weight: sent.weight,
-            filters: sent.filters.finish(&matched.path, Some(flavour)).into(),
+            filters: sent.filters.finish(&matched.path, Some(flavour)),
         });
         let Timeouts { request, attempt, retry } = &self.timeouts;
         Action::Forward(Box::new(Forward {

@@ -6,7 +6,7 @@ use api::http_route::{
     CorsFilter, HeaderFilter, HttpMethod, HttpRouteFilter, PathModifier, RequestMirrorFilter, RequestRedirectFilter,
     UrlRewriteFilter,
 };
-use ir::route::{Cors, Filters, HeaderChanges, Mirror, PathChange, PathMatch, Redirect, Rewrite};
+use ir::route::{Cors, Filters, HeaderChanges, MaybeFilters, Mirror, PathChange, PathMatch, Redirect, Rewrite};
 
 use super::compile::Flavour;
 use super::matching::{lower, prefix};
@@ -16,6 +16,8 @@ use super::{ListenerPort, Lookup};
 /// The filters of a rule or backend, checked.
 #[derive(Default)]
 pub(super) struct Draft<'r> {
+    /// There is a filter at all: most lists are empty.
+    any: bool,
     /// All but rewrite and redirect.
     fixed: Filters,
     rewrite: Option<&'r UrlRewriteFilter>,
@@ -42,7 +44,7 @@ pub(super) fn draft<'r, L: Lookup>(
     filters: &'r [HttpRouteFilter],
     path: &dyn Fn() -> String,
 ) -> Result<Draft<'r>, Refused> {
-    let mut draft = Draft::default();
+    let mut draft = Draft { any: !filters.is_empty(), ..Draft::default() };
     for (index, filter) in filters.iter().enumerate() {
         let refused = |text: String| Refused { reason: UNSUPPORTED, index, text };
         let once = |taken: bool| match taken {
@@ -114,7 +116,10 @@ impl Draft<'_> {
     }
 
     /// For one match. A redirect of a rule is an action and not among the filters; `with_redirect` keeps that of a backend.
-    pub(super) fn finish(&self, matched: &PathMatch, with_redirect: Option<Flavour>) -> Filters {
+    pub(super) fn finish(&self, matched: &PathMatch, with_redirect: Option<Flavour>) -> MaybeFilters {
+        if !self.any {
+            return MaybeFilters::default();
+        }
         let mut filters = self.fixed.clone();
         filters.rewrite = self.rewrite.and_then(|rewrite| {
             let host = rewrite.hostname.as_deref().map(Arc::from);
@@ -122,7 +127,7 @@ impl Draft<'_> {
             (host.is_some() || path.is_some()).then(|| Box::new(Rewrite { host, path }))
         });
         filters.redirect = with_redirect.and_then(|flavour| self.redirect(matched, flavour)).map(Box::new);
-        filters
+        filters.into()
     }
 
     /// The redirect for a match and a listener (table 5.9 of the reference): the effective port is that of the filter, else of

@@ -15,6 +15,8 @@ use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
 pub(super) struct Targets<'a, L> {
     lookup: &'a mut L,
     route: &'a ObjectKey,
+    /// Some policy is in the route's namespace: most have none, and nothing more is asked.
+    policies: bool,
     route_policy: Option<ObjectKey>,
     policy: Option<ObjectKey>,
     clusters: Vec<ClusterTarget>,
@@ -23,14 +25,16 @@ pub(super) struct Targets<'a, L> {
 
 impl<'a, L: Lookup> Targets<'a, L> {
     pub(super) fn new(lookup: &'a mut L, route: &'a ObjectKey) -> Self {
-        let route_policy = lookup.policy(&PolicyTarget { object: route.clone(), section: None });
+        let policies = lookup.has_policies(route.namespace());
+        let own = PolicyTarget { object: route.clone(), section: None };
+        let route_policy = if policies { lookup.policy(&own) } else { None };
         let policy = route_policy.clone();
-        Self { lookup, route, route_policy, policy, clusters: Vec::new(), bad: Vec::new() }
+        Self { lookup, route, policies, route_policy, policy, clusters: Vec::new(), bad: Vec::new() }
     }
 
     /// What follows belongs to a rule of this name: a policy on the rule beats one on the route.
     pub(super) fn enter_rule(&mut self, name: Option<&str>) {
-        let section = name.map(Arc::from);
+        let section = name.filter(|_| self.policies).map(Arc::from);
         let own = section.and_then(|section| {
             self.lookup.policy(&PolicyTarget { object: self.route.clone(), section: Some(section) })
         });

@@ -48,6 +48,10 @@ impl Lookup for Maps {
         if self.backends.contains(&key) { Ok(key) } else { Err(missing) }
     }
 
+    fn has_policies(&mut self, _: &str) -> bool {
+        true
+    }
+
     fn policy(&mut self, _: &PolicyTarget) -> Option<ObjectKey> {
         None
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
 
-use crate::gating::form_name;
-use crate::testing::{World, gateway, route, service, short};
-use api::{Kind, ObjectKey};
+use crate::testing::{World, gateway, object, route, route_spec, service, short};
+use api::Kind;
 
 const FLEET: &str = "default/web";
 const HOST: &str = "x.org";
@@ -109,30 +108,59 @@ fn a_refused_cluster_answers_500_where_nothing_was_served_and_the_status_has_env
     assert_eq!(world.problems(), [""; 0]);
 }
 
+/// A proxy refuses a resource, as the server tells it.
+fn refuse(world: &mut World, resource: &str) {
+    let tables = world.translator.stored().tables();
+    let (_, graph) = world.translator.store();
+    graph.set(tables.route_refusals, FactKey::new(FLEET, resource), "bad route".into());
+    world.translator.tick();
+    world.translator.remember_served();
+    world.translator.tick();
+    world.translator.remember_served();
+}
+
 #[test]
-fn a_refused_form_falls_back_to_the_served_one_and_the_next_form_is_tried() {
+fn a_refused_virtual_host_costs_the_route_that_changed_last_and_the_next_edit_is_tried() {
+    for resource in ["default/web/80", "default/web/80/x.org"] {
+        let mut world = world();
+        world.apply([route("innocent", "web", &[HOST], &[("/innocent", "v1")])]);
+        world.translator.remember_served();
+        edit(&mut world, &[("/bad", "v1")]);
+        refuse(&mut world, resource);
+        assert_eq!((ask(&world, "/"), ask(&world, "/innocent")), ("default/v1/80*1".into(), "default/v1/80*1".into()));
+        let parent = &world.route_status("r").parents[0];
+        assert_eq!(short(&parent.conditions)[2], "PartiallyInvalid=True/UnsupportedValue");
+        assert!(parent.conditions[2].message.contains("bad route"), "{}", parent.conditions[2].message);
+        assert_eq!(world.parent("innocent", 0).len(), 2);
+        assert_eq!(world.problems().len(), 1);
+
+        edit(&mut world, &[("/good", "v1")]);
+        assert_eq!((ask(&world, "/good"), ask(&world, "/")), ("default/v1/80*1".into(), "404".into()));
+        assert_eq!(world.parent("r", 0).len(), 2);
+        assert_eq!(world.problems(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_refused_route_that_is_new_answers_500_and_one_with_expressions_is_left_out() {
     let mut world = world();
-    edit(&mut world, &[("/bad", "v1")]);
-    let key = ObjectKey::of(Kind::HttpRoute, "default", "r");
-    let graph = world.translator.graph();
-    let (_, effective) = graph.iter(world.translator.outputs().effective).next().expect("a route");
-    let name = form_name(&key, &effective.desired);
-    // What was served before the refused form is what the publisher remembers; here that form was never acknowledged.
-    let refuse = |world: &mut World, words: Option<&str>| {
-        let tables = world.translator.stored().tables();
-        let (_, graph) = world.translator.store();
-        match words {
-            Some(words) => graph.set(tables.route_refusals, FactKey::new(FLEET, &*name), words.into()),
-            None => drop(graph.remove(tables.route_refusals, &FactKey::new(FLEET, &*name))),
-        }
-        world.translator.tick();
-    };
-    refuse(&mut world, Some("bad route"));
-    assert_eq!(short(&world.route_status("r").parents[0].conditions)[2], "PartiallyInvalid=True/UnsupportedValue");
-    edit(&mut world, &[("/good", "v1")]);
-    assert_eq!(ask(&world, "/good"), "default/v1/80*1");
-    assert_eq!(world.parent("r", 0).len(), 2);
-    refuse(&mut world, None);
+    let mut spec = route_spec("web", &["new.org"], &[("/plain", "v1"), ("/regex", "v1")]);
+    spec["rules"][1]["matches"][0]["path"]["type"] = "RegularExpression".into();
+    world.apply([object(Kind::HttpRoute, "new", spec)]);
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80/new.org");
+    assert_eq!(world.hosts("default/web/80")["new.org"], ["/plain -> 500"]);
+    world.delete(Kind::HttpRoute, "default", "new");
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+#[test]
+fn a_refusal_that_fits_no_change_is_a_problem_of_the_gateway_and_changes_nothing() {
+    let mut world = world();
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80/nobody.org");
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+    assert_eq!(world.problems(), ["error: Gateway default/web: a proxy refused default/web/80/nobody.org: bad route"]);
 }
 
 #[test]

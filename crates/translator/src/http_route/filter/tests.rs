@@ -72,8 +72,8 @@ fn a_prefix_is_replaced_whatever_the_slashes() {
 #[test]
 fn a_rewrite_keeps_what_it_does_not_name() {
     let filter: UrlRewriteFilter = serde_json::from_value(json!({"hostname": "a.org"})).expect("a rewrite");
-    let draft = Draft { rewrite: Some(&filter), ..Draft::default() };
-    let rewrite = draft.finish(&PathMatch::Prefix("/".into()), None).rewrite.expect("a rewrite");
+    let draft = Draft { any: true, rewrite: Some(&filter), ..Draft::default() };
+    let rewrite = draft.finish(&PathMatch::Prefix("/".into()), None).rewrite.clone().expect("a rewrite");
     assert_eq!((rewrite.host.as_deref(), rewrite.path), (Some("a.org"), None));
 }
 
