@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::kind::{Kind, Object, Scope, build};
+use crate::kind::{Kind, Object, Scope, build, group};
 use crate::meta::{Labels, ObjectMeta, ServerMeta, Timestamp};
 use crate::problem::{Fault, Place, Problem, Severity, UnitFaults};
 use crate::resource::{Resource, Spec};
@@ -13,6 +13,21 @@ use crate::{FieldPath, ObjectKey};
 
 /// The annotation in which `kubectl apply` keeps a copy of the whole object; it is not kept.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Kinds that exist and are not read, but have names so like those of ours that one might take them for mistakes.
+const EXISTING: &[(&str, &str)] = &[
+    (group::GATEWAY, "GRPCRoute"),
+    (group::GATEWAY, "TCPRoute"),
+    (group::GATEWAY, "TLSRoute"),
+    (group::GATEWAY, "UDPRoute"),
+    (group::GATEWAY, "BackendTLSPolicy"),
+    (group::GATEWAY, "ListenerSet"),
+    (group::ENVOY_GATEWAY, "ClientTrafficPolicy"),
+    (group::ENVOY_GATEWAY, "EnvoyPatchPolicy"),
+    (group::ENVOY_GATEWAY, "EnvoyExtensionPolicy"),
+    (group::ENVOY_GATEWAY, "SecurityPolicy"),
+    (group::ENVOY_GATEWAY, "HTTPRouteFilter"),
+];
 
 /// The longest part of a line that a problem shows, in bytes.
 const MAX_SNIPPET: usize = 400;
@@ -144,7 +159,7 @@ impl Decoder<'_> {
 
     /// A kind that we do not read: a note, unless it looks like one that we do.
     fn unknown_kind(&mut self, root: Cursor<'_, '_>, group: &str, kind: &str) {
-        let ours = || Kind::ALL.iter().copied();
+        let ours = || Kind::ALL.iter().copied().filter(|_| !EXISTING.contains(&(group, kind)));
         let at = root.get("kind").unwrap_or(root);
         let close = nearest(kind, ours().filter(|known| known.group() == group).map(Kind::name));
         let elsewhere = ours().find(|known| known.name() == kind).filter(|_| group.is_empty() || !group.contains('.'));

@@ -185,7 +185,7 @@ impl<'a> Checker<'a> {
             fine = self.size(at, u32::try_from(text.chars().count()).unwrap_or(u32::MAX), schema, "characters");
         }
         if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| fine && !pattern.matches(text)) {
-            let text = format!("{} does not match {}", self.found(at), pattern.text());
+            let text = format!("expected {}, found {}", pattern.wanted(), self.found(at));
             fine = self.error(at, text);
         }
         let (holds, wanted) = match schema.format {
@@ -253,7 +253,7 @@ impl<'a> Checker<'a> {
 
     fn alternatives(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
         let holding = |checker: &mut Self, alternatives: &'a [Schema]| {
-            alternatives.iter().filter(|alternative| checker.would_hold(at, alternative)).count()
+            alternatives.iter().filter(|alternative| checker.would_hold(at, schema, alternative)).count()
         };
         let mut fine = true;
         if !schema.one_of.is_empty() && holding(self, &schema.one_of) != 1 {
@@ -262,18 +262,27 @@ impl<'a> Checker<'a> {
         if !schema.any_of.is_empty() && holding(self, &schema.any_of) == 0 {
             fine = self.error(at, "this combination of fields is not valid".to_owned());
         }
-        if schema.not.as_deref().is_some_and(|not| self.would_hold(at, not)) {
+        if schema.not.as_deref().is_some_and(|not| self.would_hold(at, schema, not)) {
             fine = self.error(at, "this combination of fields is not valid".to_owned());
         }
         fine
     }
 
-    /// Whether a value obeys a schema, without telling anybody.
-    fn would_hold(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+    /// Whether a value obeys a further schema, without telling anybody. Defaults come from the value's own schema.
+    fn would_hold(&mut self, at: Cursor<'a, 'a>, own: &'a Schema, further: &'a Schema) -> bool {
         let (silent, failed) = (self.silent, self.failed);
         let pruned = self.out.pruned.len();
         (self.silent, self.failed) = (true, false);
-        self.value(at, schema);
+        if let Value::Map(_) = at.value() {
+            for property in &further.properties {
+                match (Scope { cursor: at, schema: own }).field(&property.name) {
+                    Some(field) => drop(self.value(field.cursor, &property.schema)),
+                    None => self.failed |= property.required,
+                }
+            }
+        } else {
+            self.value(at, further);
+        }
         let held = !self.failed;
         (self.silent, self.failed) = (silent, failed);
         self.out.pruned.truncate(pruned);
@@ -381,9 +390,10 @@ fn sentence(message: &str) -> String {
     let message = message.trim().trim_end_matches('.');
     let mut letters = message.chars();
     let first = letters.next();
-    let acronym = letters.clone().next().is_some_and(|second| second.is_uppercase());
+    // Names of the API keep their capitals.
+    let is_name = letters.as_str().chars().take_while(|letter| !letter.is_whitespace()).any(char::is_uppercase);
     match first {
-        Some(first) if !acronym => first.to_lowercase().chain(letters).collect(),
+        Some(first) if !is_name => first.to_lowercase().chain(letters).collect(),
         _ => message.to_owned(),
     }
 }

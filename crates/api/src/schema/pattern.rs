@@ -8,47 +8,69 @@ use regex::Regex;
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: Box<str>,
-    quick: Option<Quick>,
+    quick: Option<(Quick, &'static str)>,
     compiled: OnceLock<Option<Regex>>,
 }
 
 type Quick = fn(&str) -> bool;
 
 /// Patterns that nearly every object meets, and functions that accept the same strings. A property test compares.
-pub(super) const QUICK: &[(&str, Quick)] = &[
-    ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", is_label),
-    (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", is_name),
-    (r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", |text| {
-        is_name(text.strip_prefix("*.").unwrap_or(text))
-    }),
-    (r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", |text| text.is_empty() || is_name(text)),
-    ("^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$", |text| {
-        text.starts_with(|letter: char| letter.is_ascii_alphabetic())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            && !text.ends_with('-')
-    }),
-    (r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$", |text| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
-    }),
-    (r"^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$", is_path),
+pub(super) const QUICK: &[(&str, Quick, &str)] = &[
+    ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", is_label, "a DNS label (small letters, digits and dashes)"),
+    (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", is_name, DNS_NAME),
+    (
+        r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        |text| is_name(text.strip_prefix("*.").unwrap_or(text)),
+        "a host name (small letters, digits, dashes and dots, `*.` may stand in front)",
+    ),
+    (
+        r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        |text| text.is_empty() || is_name(text),
+        DNS_NAME,
+    ),
+    (
+        "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$",
+        |text| {
+            text.starts_with(|letter: char| letter.is_ascii_alphabetic())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                && !text.ends_with('-')
+        },
+        "the name of a kind (letters, digits and dashes)",
+    ),
+    (
+        r"^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$",
+        |text| {
+            !text.is_empty()
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        },
+        "a header name (a token of RFC 9110)",
+    ),
+    (r"^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$", is_path, "a path (RFC 3986)"),
+    ("^([0-9]{1,5}(h|m|s|ms)){1,4}$", is_duration, "a duration such as 1h30m, 10s or 500ms"),
 ];
+
+const DNS_NAME: &str = "a DNS name (small letters, digits, dashes and dots)";
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Self {
-        let quick = QUICK.iter().find(|(known, _)| *known == text).map(|(_, quick)| *quick);
+        let quick = QUICK.iter().find(|(known, ..)| *known == text).map(|(_, quick, words)| (*quick, *words));
         Self { text: text.into(), quick, compiled: OnceLock::new() }
     }
 
     /// Whether the pattern occurs in a text. A pattern that does not compile occurs nowhere.
     pub(crate) fn matches(&self, text: &str) -> bool {
         match self.quick {
-            Some(quick) => quick(text),
+            Some((quick, _)) => quick(text),
             None => self.regex().is_some_and(|regex| regex.is_match(text)),
         }
     }
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
+    /// What a text must be, for people.
+    pub(super) fn wanted(&self) -> String {
+        match self.quick {
+            Some((_, words)) => words.to_owned(),
+            None => format!("a text that matches {}", self.text),
+        }
     }
 
     pub(super) fn regex(&self) -> Option<&Regex> {
@@ -75,6 +97,23 @@ fn is_label(text: &str) -> bool {
 /// Labels with dots between them.
 fn is_name(text: &str) -> bool {
     text.split('.').all(is_label)
+}
+
+/// GEP-2257: one to four numbers of at most five digits, each with its unit.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text;
+    for _ in 0..4 {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, tail) = rest.split_at(digits);
+        // `ms` before `m`: what follows a number is a unit, and no unit begins with `s`.
+        let unit = ["h", "ms", "m", "s"].into_iter().find(|unit| tail.starts_with(unit));
+        let Some(unit) = unit.filter(|_| (1..=5).contains(&number.len())) else { return false };
+        rest = tail.get(unit.len()..).unwrap_or_default();
+        if rest.is_empty() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Characters of a path (RFC 3986, `pchar` and slash), percent signs only before two hexadecimal digits.

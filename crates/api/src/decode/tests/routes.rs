@@ -111,6 +111,30 @@ fn a_fault_outside_of_any_rule_costs_the_route() {
 }
 
 #[test]
+fn addresses_are_ip_addresses_unless_their_type_says_otherwise() {
+    let gateway = |address: &str| {
+        let head = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: g}\nspec:\n  gatewayClassName: c\n  listeners: [{name: a, port: 80, protocol: HTTP}]\n";
+        lines(&all(&format!("{head}  addresses: [{address}]\n")))
+    };
+    for good in [
+        "{value: 10.0.0.1}",
+        "{value: '::1', type: IPAddress}",
+        "{type: Hostname, value: a.b}",
+        "{type: a.b/c, value: x}",
+    ] {
+        assert_eq!(gateway(good), [""; 0], "{good}");
+    }
+    for bad in [
+        "{value: a.b}",
+        "{type: IPAddress, value: 10.0.0}",
+        "{type: Hostname, value: 'A B'}",
+        "{value: 10.0.0.1}, {value: 10.0.0.1}",
+    ] {
+        assert_ne!(gateway(bad), [""; 0], "{bad}");
+    }
+}
+
+#[test]
 fn a_bad_hostname_is_left_out_while_others_are_left() {
     let decoded = all(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {hostnames: ['bad_host', a.example.com]}\n",
@@ -127,7 +151,7 @@ fn rules_of_the_api_hold_for_routes() {
             "  - timeouts: {request: 1s, backendRequest: 2s}\n",
             "backendRequest timeout cannot be longer than request timeout",
         ),
-        ("  - timeouts: {request: 1.5s}\n", "does not match"),
+        ("  - timeouts: {request: 1.5s}\n", "expected a duration such as 1h30m, 10s or 500ms, found \"1.5s\""),
         (
             "  - filters:\n    - {type: URLRewrite, urlRewrite: {hostname: a}}\n    - {type: URLRewrite, urlRewrite: {hostname: b}}\n",
             "URLRewrite filter cannot be repeated",
