@@ -38,9 +38,11 @@ fn parameters(reference: &ObjectRef, exists: impl FnOnce(&ObjectKey) -> bool) ->
 }
 
 /// Features of the conformance suite that are really built, sorted (`GatewayClass.status.supportedFeatures`).
-pub(crate) const SUPPORTED_FEATURES: [&str; 35] = [
+pub(crate) const SUPPORTED_FEATURES: [&str; 37] = [
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayPort8080",

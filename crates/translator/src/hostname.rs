@@ -1,5 +1,6 @@
 //! Host names as listeners and routes write them: which requests they stand for, and what two of them have in common.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// A host name: exact, a wildcard for one or more labels to the left (`*.example.com`), or any host at all.
@@ -12,10 +13,10 @@ impl Hostname {
     /// Every host.
     pub(crate) const ANY: Self = Self(None);
 
-    /// Reads a name as the Gateway API wants it (RFC 1123 labels, `*.` in front at most); none if it is something else.
+    /// Reads a name as the Gateway API wants it (RFC 1123 labels, `*.` in front at most, no address); none if it is something else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let labels = text.strip_prefix("*.").unwrap_or(text);
-        let good = text.len() <= MAX_LENGTH && labels.split('.').all(is_label);
+        let good = text.len() <= MAX_LENGTH && labels.split('.').all(is_label) && labels.parse::<Ipv4Addr>().is_err();
         if !good {
             return None;
         }

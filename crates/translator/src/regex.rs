@@ -4,7 +4,10 @@ use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
 
 /// The largest program that we let a proxy compile, in RE2 instructions as we estimate them. The proxies' own limit
 /// (`re2.max_program_size.error_level`) has to be at least this.
-pub const MAX_PROGRAM_SIZE: u64 = 10_000;
+pub const MAX_PROGRAM_SIZE: u64 = 4_096;
+
+/// Instructions for "any character".
+const ANY_CHARACTER: u64 = 10;
 
 /// RE2 refuses counted repetition above this.
 const MAX_REPEAT: u32 = 1000;
@@ -32,8 +35,9 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
 fn size(ast: &Ast) -> Result<u64, String> {
     Ok(match ast {
         Ast::Empty(_) | Ast::Flags(_) => 1,
-        Ast::Literal(_) | Ast::Dot(_) | Ast::Assertion(_) => 1,
-        Ast::ClassPerl(_) => 4,
+        Ast::Literal(_) | Ast::Assertion(_) => 1,
+        // Any character but one is several ranges of bytes in UTF-8.
+        Ast::Dot(_) | Ast::ClassPerl(_) => ANY_CHARACTER,
         Ast::ClassUnicode(_) => 200,
         Ast::ClassBracketed(class) => bracketed(class)?,
         Ast::Repetition(repetition) => {
@@ -71,7 +75,8 @@ fn bracketed(class: &regex_syntax::ast::ClassBracketed) -> Result<u64, String> {
         }
         regex_syntax::ast::ClassSet::Item(_) => {
             let written = class.span.end.offset.saturating_sub(class.span.start.offset);
-            Ok(u64::try_from(written).unwrap_or(u64::MAX).max(4))
+            let least = if class.negated { ANY_CHARACTER } else { 1 };
+            Ok(u64::try_from(written).unwrap_or(u64::MAX).saturating_add(least))
         }
     }
 }

@@ -58,6 +58,9 @@ fn view(
         return Err(fault(format!("type {} of {object} is not supported", backend.spec.backend_type)));
     }
     let endpoints = &backend.spec.endpoints;
+    if endpoints.is_empty() {
+        return Err(fault(format!("{object} lists no endpoint")));
+    }
     let names = endpoints.iter().filter(|endpoint| endpoint.fqdn.is_some()).count();
     if names != 0 && names != endpoints.len() {
         return Err(fault(format!("{object} mixes names with addresses")));
