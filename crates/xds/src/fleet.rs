@@ -1,14 +1,18 @@
 //! One fleet: its resources and what its clients have in common. Everything that belongs to one client is in its
 //! [`crate::session`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
 use crate::redact;
-use crate::resource::{Change, Need};
+use crate::resource::{Change, Need, TypeUrl};
 use crate::snapshot::{Item, Snapshot};
+
+/// Clients whose streams broke amid cluster changes and that did not come again: names of processes that are no more. The names in
+/// doubt are few each, so that this many cost less than a megabyte.
+const DOUBTFUL_CLIENTS: usize = 1024;
 
 /// See the module.
 #[derive(Default)]
@@ -17,6 +21,9 @@ pub(crate) struct Fleet {
     facts: Facts,
     /// Something was published: before that nobody is answered, because "nothing" would be taken for an answer (invariant 11).
     published: bool,
+    /// By client: what it may have without saying so when it comes again: it does not note the versions of a response that it
+    /// refuses, also where it takes them (R11), and does not list ghosts (R11a).
+    doubts: BTreeMap<Arc<str>, BTreeSet<Need>>,
     /// Listeners that were taken back because what they need did not come (R5), and those needs.
     taken_back: BTreeMap<Need, Vec<Need>>,
 }
@@ -67,6 +74,29 @@ impl Fleet {
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
         self.facts.leave(client, &mut self.snapshot, confirmed);
+    }
+
+    /// A client went while these resources were not known to be taken or gone.
+    pub(crate) fn doubt(&mut self, node: &Arc<str>, doubts: BTreeSet<Need>) {
+        if doubts.is_empty() {
+            return;
+        }
+        if self.doubts.len() >= DOUBTFUL_CLIENTS {
+            self.doubts.pop_first();
+        }
+        self.doubts.entry(Arc::clone(node)).or_default().extend(doubts);
+    }
+
+    /// What is to be cleared up about one kind with a client that has come again: from now on that is its session's business.
+    pub(crate) fn take_doubts(&mut self, node: &str, type_url: &TypeUrl) -> BTreeSet<Arc<str>> {
+        let Some(doubts) = self.doubts.get_mut(node) else { return BTreeSet::new() };
+        let (taken, left) = std::mem::take(doubts).into_iter().partition(|need| need.type_url == *type_url);
+        *doubts = left;
+        if doubts.is_empty() {
+            self.doubts.remove(node);
+        }
+        let taken: BTreeSet<Need> = taken;
+        taken.into_iter().map(|need| need.name).collect()
     }
 
     /// How many clients there are.

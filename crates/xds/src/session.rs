@@ -18,6 +18,7 @@ use crate::wire::{Request, Response};
 mod answer;
 mod channel;
 mod gate;
+mod ghost;
 mod put;
 mod remove;
 mod subscribe;
@@ -29,6 +30,7 @@ mod tests;
 
 use channel::Channel;
 use gate::Wait;
+use ghost::Haunted;
 use warm::Cold;
 
 /// Why a stream is ended by us.
@@ -57,6 +59,9 @@ struct Cure {
 /// See the module.
 pub(crate) struct Session {
     client: ClientId,
+    node: Arc<Node>,
+    /// Clusters that the client may hold as ghosts: refused, or sent on an earlier stream and not answered.
+    uncured: BTreeSet<Arc<str>>,
     /// The change of the fleet up to which names are marked.
     cursor: u64,
     nonce: u64,
@@ -69,10 +74,18 @@ pub(crate) struct Session {
     /// Clusters on their way of which only the CDS acknowledgement proves anything (R3).
     without_witness: BTreeSet<Arc<str>>,
     waits: BTreeMap<Need, Wait>,
+    /// Route configurations that were refused together with their first virtual hosts.
+    lost_hosts: BTreeSet<Arc<str>>,
+    /// Endpoint sets that Envoy has just asked for.
+    asked: Vec<Arc<str>>,
     activations: BTreeMap<Arc<str>, Activation>,
     cures: Vec<Cure>,
+    /// Clusters that were taken back because nothing was heard of them.
+    haunted: BTreeMap<Arc<str>, Haunted>,
     /// The version of each name that this client refused last.
     refused: BTreeMap<Need, Version>,
+    /// When the client spoke first.
+    began: Option<Duration>,
     /// The client had a configuration before this stream.
     resumed: bool,
     /// The client has acknowledged a complete configuration.
@@ -85,7 +98,9 @@ impl Session {
     /// A client's stream begins.
     pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>) -> Self {
         Self {
-            client: fleet.join(node),
+            client: fleet.join(Arc::clone(&node)),
+            node,
+            uncured: BTreeSet::new(),
             cursor: fleet.seq(),
             nonce: 0,
             groups: 0,
@@ -94,9 +109,13 @@ impl Session {
             sharers: BTreeMap::new(),
             without_witness: BTreeSet::new(),
             waits: BTreeMap::new(),
+            lost_hosts: BTreeSet::new(),
+            asked: Vec::new(),
             activations: BTreeMap::new(),
             cures: Vec::new(),
+            haunted: BTreeMap::new(),
             refused: BTreeMap::new(),
+            began: None,
             resumed: false,
             complete: false,
             counted: false,
@@ -109,7 +128,16 @@ impl Session {
     /// The client asks for more than a stream may hold: the stream is to be ended.
     pub(crate) fn receive(&mut self, fleet: &mut Fleet, request: Request, now: Duration) -> Result<(), Violation> {
         let type_url = TypeUrl::from(request.type_url.as_str());
+        self.began.get_or_insert(now);
+        let mut inherited = BTreeSet::new();
+        if !self.is(&type_url, |channel| channel.opened) {
+            inherited = fleet.take_doubts(&self.node.id, &type_url);
+        }
         self.subscribe(fleet, &type_url, &request)?;
+        self.inherit(fleet, &type_url, inherited);
+        for set in std::mem::take(&mut self.asked) {
+            self.endpoints_asked_for(fleet, &set);
+        }
         if let Ok(nonce) = request.nonce.parse() {
             self.answer(fleet, &type_url, nonce, request.error.as_deref(), now);
         }
@@ -141,6 +169,13 @@ impl Session {
 
     /// The stream has ended.
     pub(crate) fn leave(self, fleet: &mut Fleet) {
+        let need = |type_url: &TypeUrl, name: &Arc<str>| Need::new(type_url.clone(), Arc::clone(name));
+        let mut doubts: BTreeSet<Need> = self.uncured.iter().map(|name| need(&TypeUrl::Cluster, name)).collect();
+        for (type_url, channel) in &self.channels {
+            let each_flight = *type_url == TypeUrl::Cluster;
+            doubts.extend(channel.doubts(each_flight).map(|name| need(type_url, name)));
+        }
+        fleet.doubt(&self.node.id, doubts);
         fleet.leave(self.client, |key| self.confirmed(key));
     }
 

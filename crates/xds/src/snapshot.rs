@@ -46,6 +46,8 @@ struct Entry {
     current: Arc<Item>,
     /// The newest version that a client has acknowledged.
     accepted: Option<Arc<Item>>,
+    /// What was current before, if it was not accepted by the time it was replaced: a client may still say that it has it.
+    previous: Option<Arc<Item>>,
     /// `current` was refused: the fleet stays on `accepted`.
     refused: bool,
     /// Removed by the publisher, but something that may still be in use needs it.
@@ -115,6 +117,11 @@ impl Snapshot {
         self.entry(type_url, name)?.accepted.as_ref()
     }
 
+    /// What was current before, if nobody had acknowledged it.
+    pub(crate) fn previous(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
+        self.entry(type_url, name)?.previous.as_ref()
+    }
+
     /// What is needed by something, but not there.
     pub(crate) fn missing(&self) -> &BTreeSet<Need> {
         &self.missing
@@ -151,6 +158,7 @@ impl Snapshot {
         let dropped = entry.older().cloned();
         let pinned = !Arc::ptr_eq(&entry.current, item);
         entry.accepted = Some(Arc::clone(item));
+        entry.previous = None;
         if pinned {
             self.needs.add(&item.resource);
         }
@@ -213,7 +221,8 @@ impl Snapshot {
         let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
             self.needs.add(&resource);
             let current = Item::new(resource, seq);
-            let entry = Entry { current, accepted: None, refused: false, leaving: false, reported: None };
+            let entry =
+                Entry { current, accepted: None, previous: None, refused: false, leaving: false, reported: None };
             self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
             self.count += 1;
             return self.changed(key);
@@ -225,6 +234,7 @@ impl Snapshot {
         let kept = entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current));
         let old = std::mem::replace(&mut entry.current, Item::new(Arc::clone(&resource), seq));
         entry.refused = false;
+        entry.previous = (!kept).then(|| Arc::clone(&old));
         self.needs.add(&resource);
         if !kept {
             self.needs.drop(&old.resource);

@@ -30,11 +30,18 @@ impl Session {
 
     fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight) {
         self.channel(type_url).land(flight, true);
+        if *type_url == TypeUrl::Cluster {
+            flight.names().for_each(|name| {
+                self.uncured.remove(name);
+            });
+        }
         for item in &flight.puts {
             match type_url {
                 TypeUrl::Cluster => {
                     self.without_witness.remove(item.name());
-                    self.cold.remove(item.name());
+                    if self.cold.get(item.name()).is_some_and(|cold| cold.nonce != 0 && cold.nonce <= flight.last) {
+                        self.cold.remove(item.name());
+                    }
                     fleet.accept(item);
                     self.confirm(fleet, type_url, item.name());
                 }
@@ -86,12 +93,13 @@ impl Session {
             }
         }
         if *type_url == TypeUrl::Cluster {
+            self.uncured.extend(flight.puts.iter().map(|item| Arc::clone(item.name())));
             self.cure(fleet, flight, &had, now);
         }
     }
 
     /// This resource alone was refused.
-    fn refuse(&mut self, fleet: &mut Fleet, item: &Arc<Item>, text: &str) {
+    pub(super) fn refuse(&mut self, fleet: &mut Fleet, item: &Arc<Item>, text: &str) {
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         if key.type_url == TypeUrl::Listener {
             self.activations.remove(&key.name);
@@ -127,14 +135,14 @@ impl Session {
         }
     }
 
-    /// A route configuration that was refused may not have asked for the hosts that were sent behind it: Envoy acknowledges such
-    /// hosts and drops them.
-    fn hosts_are_lost(&mut self, fleet: &Fleet, route_configuration: &str) {
-        let hosts: Vec<Arc<str>> =
-            fleet.snapshot().hosts_of(route_configuration).map(|h| Arc::clone(h.name())).collect();
-        if let Some(channel) = self.channels.get_mut(&TypeUrl::VirtualHost) {
-            channel.force.extend(hosts.iter().cloned());
-            channel.dirty.extend(hosts);
+    /// If the refused route configuration was the first that asks for hosts, Envoy drops the hosts that were sent behind it,
+    /// although it acknowledges them: they go again behind the next.
+    fn hosts_are_lost(&mut self, fleet: &Fleet, route_configuration: &Arc<str>) {
+        let mut hosts = fleet.snapshot().hosts_of(route_configuration).peekable();
+        let held = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |channel| channel.holds(host.name()));
+        if hosts.peek().is_some() && !hosts.any(held) {
+            self.lost_hosts.insert(Arc::clone(route_configuration));
+            self.forget_hosts_of(route_configuration);
         }
     }
 
@@ -172,7 +180,7 @@ impl Session {
             TypeUrl::Route => {
                 let mut hosts = fleet.snapshot().hosts_of(&need.name).peekable();
                 let held = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |channel| channel.holds(host.name()));
-                holds() && (hosts.peek().is_none() || hosts.any(held))
+                holds() && (self.lost_hosts.contains(&need.name) || hosts.peek().is_none() || hosts.any(held))
             }
             _ => true,
         }

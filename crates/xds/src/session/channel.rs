@@ -12,11 +12,11 @@ use crate::snapshot::Item;
 
 /// Responses of one kind that are told apart while they are not acknowledged. CDS acknowledgements can be withheld for minutes
 /// (R2); beyond this number the oldest two are kept as one, so that a client's unanswered responses cost at most this many
-/// entries and each resource at most once.
-const FLIGHTS: usize = 32;
+/// entries and each resource at most once. Four times [`SPLIT`]: responses that look for a guilty resource must not be kept as one.
+const FLIGHTS: usize = 4 * SPLIT;
 
 /// The groups that a refused response is split into. A response costs Envoy about 1 ms, so up to 64 resources go one by one at
-/// once, and the guilty one of 10,000 is found in three rounds of at most 64 responses.
+/// once, and the guilty one of 10,000 is found in three rounds of at most 64 responses. No more than these are on their way.
 const SPLIT: usize = 64;
 
 /// What a client has under one name.
@@ -32,6 +32,9 @@ pub(super) struct Known {
     pub(super) confirmed: u64,
 }
 
+/// Stands for what a client may have or not: no resource has this version.
+const UNSURE: Version = Version(u128::MAX - 1);
+
 /// A response, or several, not acknowledged yet.
 pub(super) struct Flight {
     /// Nonces of the first and the last response in it.
@@ -41,12 +44,21 @@ pub(super) struct Flight {
     pub(super) at: Duration,
     /// Nothing waits for it any more.
     pub(super) overdue: bool,
+    /// Takes a refused response back: those under suspicion stay so whatever the answer.
+    pub(super) cure: bool,
+    /// Was taken back without an answer.
+    pub(super) doubted: bool,
     pub(super) puts: Vec<Arc<Item>>,
     pub(super) removed: Vec<Arc<str>>,
 }
 
 impl Flight {
-    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    /// Whether an answer to it is still to be expected.
+    pub(super) fn is_trusted(&self) -> bool {
+        !self.cure && !self.doubted && !self.puts.is_empty()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.puts.iter().map(|item| item.name()).chain(&self.removed)
     }
 }
@@ -67,8 +79,10 @@ pub(super) struct Channel {
     pub(super) dirty: BTreeSet<Arc<str>>,
     /// Names that are to be sent even if nothing changed (R9).
     pub(super) force: BTreeSet<Arc<str>>,
-    /// Names out of refused responses, with the group that they are sent in (R11).
+    /// Names out of refused responses that were not acknowledged since, with the group that they are sent in (R11).
     pub(super) suspects: BTreeMap<Arc<str>, u64>,
+    /// Names that a response was refused with among others: they may have been taken all the same (R11).
+    pub(super) unsure: BTreeSet<Arc<str>>,
     /// How many dirty names could not be sent the last time because they wait for something.
     pub(super) waiting: usize,
     /// How many dirty names could not be sent the last time because the fleet lacks what they need.
@@ -113,7 +127,6 @@ impl Channel {
         }
         for name in removed {
             self.settle(name);
-            self.suspects.remove(name);
             let known = self.known.entry(Arc::clone(name)).or_default();
             (known.sent, known.flying) = (None, nonce);
         }
@@ -121,7 +134,16 @@ impl Channel {
             self.merge_oldest();
         }
         let (puts, removed) = (puts.to_vec(), removed.to_vec());
-        self.flights.push_back(Flight { first: nonce, last: nonce, at, overdue: false, puts, removed });
+        self.flights.push_back(Flight {
+            first: nonce,
+            last: nonce,
+            at,
+            overdue: false,
+            cure: false,
+            doubted: false,
+            puts,
+            removed,
+        });
     }
 
     /// The flight that this answer is about: none if it is unknown, or not the last of several.
@@ -137,14 +159,17 @@ impl Channel {
             let Some(known) = self.known.get_mut(&**item.name()) else { continue };
             if acked {
                 known.acked = Some(item.version());
+                self.unsure.remove(item.name());
+            } else if flight.puts.len() > 1 {
+                self.unsure.insert(Arc::clone(item.name()));
             }
             if known.flying <= flight.last {
                 known.flying = 0;
                 if !acked {
-                    known.sent = known.acked;
+                    known.sent = if self.unsure.contains(item.name()) { Some(UNSURE) } else { known.acked };
                 }
             }
-            if acked {
+            if acked && !flight.cure {
                 self.suspects.remove(item.name());
             }
         }
@@ -152,6 +177,9 @@ impl Channel {
             let over = self.known.get(name).is_some_and(|known| known.sent.is_none() && known.flying <= flight.last);
             if over {
                 self.known.remove(name);
+            }
+            if acked {
+                self.unsure.remove(name);
             }
         }
     }
@@ -172,11 +200,20 @@ impl Channel {
         self.flights.iter().any(|flight| self.is_awaited(flight))
     }
 
+    /// How many more responses with resources under suspicion may go now.
+    pub(super) fn room_for_trials(&self) -> usize {
+        let trial =
+            |flight: &&Flight| !flight.cure && flight.puts.iter().any(|item| self.suspects.contains_key(item.name()));
+        let under_way = self.flights.iter().filter(|flight| self.is_awaited(flight)).filter(trial).count();
+        SPLIT.saturating_sub(under_way)
+    }
+
     /// Whether some name of the flight waits for its answer.
     pub(super) fn is_awaited(&self, flight: &Flight) -> bool {
         let awaited =
             |name: &Arc<str>| self.known.get(name).is_some_and(|k| k.flying >= flight.first && k.flying <= flight.last);
-        !flight.overdue && flight.names().any(awaited)
+        let empty = flight.puts.is_empty() && flight.removed.is_empty();
+        !flight.overdue && (empty || flight.names().any(awaited))
     }
 
     /// Nothing waits any longer for flights that were sent before `limit`.
@@ -188,6 +225,20 @@ impl Channel {
                     known.flying = 0;
                 }
             }
+        }
+    }
+
+    /// What the client may have or not, and will not say so when it comes again.
+    pub(super) fn doubts(&self, each_flight: bool) -> impl Iterator<Item = &Arc<str>> {
+        let flights = self.flights.iter().filter(move |flight| each_flight || flight.puts.len() > 1);
+        flights.flat_map(|flight| &flight.puts).map(|item| item.name()).chain(&self.unsure)
+    }
+
+    /// Whatever was sent under this name last was taken back: the client has what it acknowledged.
+    pub(super) fn release(&mut self, name: &str) {
+        if let Some(known) = self.known.get_mut(name) {
+            known.flying = 0;
+            known.sent = known.acked;
         }
     }
 

@@ -13,9 +13,17 @@ use crate::snapshot::Item;
 /// then its route configuration can wait this long each: together well below the 15 s after which Envoy makes do without.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long it is held back for a cluster that the fleet does not have at all, because it was refused or never published: time
+/// for a publication without it, which the refusal brings about within milliseconds.
+const PATIENCE_IN_VAIN: Duration = Duration::from_secs(1);
+
 /// Since when a name waits, and for what.
 pub(super) struct Wait {
-    pub(super) since: Duration,
+    since: Duration,
+    /// When it goes all the same.
+    pub(super) until: Duration,
+    /// Number of the item that waits.
+    seq: u64,
     on: Need,
 }
 
@@ -36,11 +44,15 @@ impl Session {
             return Gate::Blocked;
         }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
-        let still = self.waits.get(&key).filter(|wait| self.is_blocking(fleet, &wait.on)).map(|wait| wait.on.clone());
+        let same = self.waits.get(&key).filter(|wait| wait.seq == item.seq);
+        let still = same.filter(|wait| self.is_blocking(fleet, &wait.on)).map(|wait| wait.on.clone());
         let Some(on) = still.or_else(|| self.blocker(fleet, item)) else { return Gate::Open };
-        let wait = self.waits.entry(key).or_insert_with(|| Wait { since: now, on: on.clone() });
-        wait.on = on;
-        if now < wait.since + PATIENCE { Gate::Wait } else { Gate::Open }
+        let wait =
+            self.waits.entry(key).or_insert_with(|| Wait { since: now, until: now, seq: item.seq, on: on.clone() });
+        let in_vain = fleet.snapshot().missing().contains(&on);
+        wait.until = wait.since + if in_vain { PATIENCE_IN_VAIN } else { PATIENCE };
+        (wait.on, wait.seq) = (on, item.seq);
+        if now < wait.until { Gate::Wait } else { Gate::Open }
     }
 
     /// The first thing that this resource has to wait for.

@@ -46,7 +46,11 @@ impl Session {
         for Cure { puts, removed } in std::mem::take(&mut self.cures) {
             let names: Vec<Arc<str>> = puts.iter().map(|item| Arc::clone(item.name())).chain(removed.clone()).collect();
             self.send_clusters(turn, puts, removed);
-            self.channel(&TypeUrl::Cluster).dirty.extend(names);
+            let clusters = self.channel(&TypeUrl::Cluster);
+            clusters.dirty.extend(names);
+            if let Some(flight) = clusters.flights.back_mut() {
+                flight.cure = true;
+            }
         }
         if !self.is(&TypeUrl::Cluster, |clusters| clusters.opened) {
             return;
@@ -179,9 +183,9 @@ impl Session {
             return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
         }
         let Some(item) = fleet.snapshot().target(type_url, name) else {
-            return self.judge_absent(type_url, name, forced);
+            return self.judge_absent(fleet, type_url, name, forced);
         };
-        if !forced && (known.sent == Some(item.version()) || self.has_refused(item)) {
+        if !forced && (known.sent == Some(item.version()) || self.has_refused(fleet, item)) {
             return Verdict::Drop;
         }
         if known.flying != 0 || self.is_before_its_parent(fleet, item) {
@@ -195,11 +199,18 @@ impl Session {
     }
 
     /// What a client gets for a name that does not exist (R6).
-    fn judge_absent(&mut self, type_url: &TypeUrl, name: &Arc<str>, forced: bool) -> Verdict {
+    fn judge_absent(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, forced: bool) -> Verdict {
         let starts = !self.resumed && !self.complete;
         let channel = self.channel(type_url);
+        channel.suspects.remove(name);
         let sent = channel.known.get(name).and_then(|known| known.sent);
         let named = channel.names.contains(name);
+        let acked = channel.known.get(name).and_then(|known| known.acked);
+        let refused = fleet.snapshot().current(type_url, name).map(|item| item.version());
+        if refused.is_some() && acked.is_some() && acked != refused {
+            // it has a good version of an earlier time that the fleet has not: better than none
+            return Verdict::Drop;
+        }
         match type_url {
             TypeUrl::Secret => Verdict::Drop,
             TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN) && !forced => Verdict::Drop,
@@ -215,13 +226,16 @@ impl Session {
         }
     }
 
-    /// Whether the client has refused this version. Once there is another, that is forgotten.
-    fn has_refused(&mut self, item: &Item) -> bool {
+    /// Whether the client has refused this version, which others accepted. Once there is another, or the same was published anew,
+    /// that is forgotten.
+    fn has_refused(&mut self, fleet: &Fleet, item: &Item) -> bool {
         if self.refused.is_empty() {
             return false;
         }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
-        let same = self.refused.get(&key) == Some(&item.version());
+        let accepted = fleet.snapshot().accepted(&item.resource.type_url, item.name());
+        let accepted = accepted.is_some_and(|accepted| accepted.version() == item.version());
+        let same = accepted && self.refused.get(&key) == Some(&item.version());
         if !same {
             self.refused.remove(&key);
         }
@@ -258,6 +272,17 @@ impl Session {
                 }
             };
             batches.entry(key).or_default().push(item);
+        }
+        if !channel.suspects.is_empty() {
+            let room = channel.room_for_trials();
+            let mut trials = 0;
+            batches.retain(|_, batch| {
+                let trial = batch.iter().any(|item| channel.suspects.contains_key(item.name()));
+                trials += usize::from(trial);
+                let goes = !trial || trials <= room;
+                channel.waiting += if goes { 0 } else { batch.len() };
+                goes
+            });
         }
         batches.into_values().collect()
     }
@@ -325,8 +350,9 @@ impl Session {
     /// Behind a route configuration that is new to the client go all its hosts.
     fn send_routes(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>) {
         for item in &puts {
+            let lost = self.lost_hosts.remove(item.name());
             let routes = self.channel(&TypeUrl::Route);
-            if routes.has(item.name()) && !routes.force.contains(item.name()) {
+            if routes.has(item.name()) && !routes.force.contains(item.name()) && !lost {
                 continue;
             }
             let hosts: Vec<Arc<str>> =

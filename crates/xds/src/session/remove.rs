@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::channel::Channel;
+use super::gate::PATIENCE;
 use super::put::Verdict;
 use super::{Session, Turn};
+use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, route_configuration_of};
 
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
@@ -13,7 +17,7 @@ const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::R
 impl Session {
     /// Removals of one kind.
     pub(super) fn remove(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
-        if self.is(type_url, |channel| channel.dirty.is_empty()) || !self.is_quiet(type_url) {
+        if self.is(type_url, |channel| channel.dirty.is_empty()) || !self.is_quiet(turn, type_url) {
             return;
         }
         let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
@@ -37,13 +41,30 @@ impl Session {
     }
 
     /// Whether nothing is on its way that could use resources of this kind.
-    fn is_quiet(&self, type_url: &TypeUrl) -> bool {
+    fn is_quiet(&self, turn: &Turn<'_>, type_url: &TypeUrl) -> bool {
         let busy = |kind: &TypeUrl| self.is(kind, |channel| channel.waiting > 0 || channel.is_flying());
         let clusters = match type_url {
             TypeUrl::Endpoints | TypeUrl::Secret => self.is(&TypeUrl::Cluster, |clusters| clusters.is_flying()),
             _ => false,
         };
-        !clusters && !USERS.iter().any(busy)
+        let introduced = self.is_introduced(turn.fleet) || self.introduction_ends().is_none_or(|end| turn.now >= end);
+        introduced && !clusters && !USERS.iter().any(busy)
+    }
+
+    /// Whether it is known what the client has from an earlier stream. It says so kind by kind, all within about 1 ms; before it
+    /// has spoken of its routes nothing that they may name can go.
+    pub(super) fn is_introduced(&self, fleet: &Fleet) -> bool {
+        let opened = |type_url| self.is(type_url, |channel| channel.opened);
+        let listens = self.is(&TypeUrl::Listener, |listeners| !listeners.known.is_empty());
+        let hosts = |routes: &Channel| routes.names.iter().any(|name| fleet.snapshot().hosts_of(name).next().is_some());
+        let routes = !listens
+            || (opened(&TypeUrl::Route) && (opened(&TypeUrl::VirtualHost) || !self.is(&TypeUrl::Route, hosts)));
+        !self.resumed || (opened(&TypeUrl::Listener) && routes)
+    }
+
+    /// When a client that is not introduced is taken as it is: some use fewer kinds.
+    pub(super) fn introduction_ends(&self) -> Option<Duration> {
+        self.began.map(|began| began + PATIENCE)
     }
 
     fn forget_activity(&mut self, type_url: &TypeUrl, name: &Arc<str>) {

@@ -1,10 +1,11 @@
 //! What a client asks for, and which names a change concerns.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::channel::{Channel, Known};
-use super::{Session, Violation};
+use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::order::Kind;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
@@ -36,27 +37,38 @@ impl Session {
         if names + more > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
         }
+        let mut listed = BTreeSet::new();
         if request.nonce.is_empty() && !self.is(type_url, |channel| channel.opened) {
-            self.open(fleet, type_url, request);
+            listed = self.open(fleet, type_url, request);
         }
         for name in &request.unsubscribe {
             self.unsubscribe_name(type_url, name);
         }
         for name in &request.subscribe {
-            self.subscribe_name(fleet, type_url, name);
+            // a cluster that was sent without its endpoints waits for them whatever the client has of them
+            let waits =
+                *type_url == TypeUrl::Endpoints && self.cold.get(name.as_str()).is_some_and(|cold| cold.nonce != 0);
+            self.subscribe_name(fleet, type_url, name, !waits && listed.contains(name.as_str()));
+        }
+        if *type_url == TypeUrl::Endpoints && listed.is_empty() {
+            // else it is a client that comes again: it repeats what it asked for long ago
+            self.asked.extend(request.subscribe.iter().map(|name| shared(fleet, type_url, name)));
         }
         Ok(())
     }
 
-    /// The first request of a kind.
-    fn open(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &Request) {
+    /// The first request of a kind. Gives the names that the client has something under.
+    fn open<'a>(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &'a Request) -> BTreeSet<&'a str> {
         self.resumed |= !request.initial_versions.is_empty();
+        // a stream that begins with EDS broke while a cluster warmed, and that waits for its endpoints whatever version it lists
+        let warms = *type_url == TypeUrl::Endpoints && !self.is(&TypeUrl::Cluster, |clusters| clusters.opened);
         let legacy = request.subscribe.is_empty() && is_legacy_wildcard(type_url);
         let channel = self.channel(type_url);
         channel.opened = true;
         channel.compare = true;
         channel.wildcard |= legacy;
-        for (name, version) in &request.initial_versions {
+        let initial = request.initial_versions.iter().filter(|_| !warms);
+        for (name, version) in initial.clone() {
             let version = Some(version.unwrap_or(FOREIGN));
             let known = Known { acked: version, sent: version, ..Known::default() };
             channel.known.entry(shared(fleet, type_url, name)).or_insert(known);
@@ -64,9 +76,27 @@ impl Session {
         let wildcard = channel.wildcard || request.subscribe.iter().any(|name| name == "*");
         let wants_answer = matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener);
         channel.owes_first = wildcard && wants_answer && request.initial_versions.is_empty();
+        initial.map(|(name, _)| name.as_str()).collect()
     }
 
-    fn subscribe_name(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str) {
+    /// Takes over what an earlier stream left in doubt: it is sent, or denied, whatever the client lists. Only what the client
+    /// lists and should not have goes in its turn, because its routes may name it.
+    pub(super) fn inherit(&mut self, fleet: &Fleet, type_url: &TypeUrl, doubts: BTreeSet<Arc<str>>) {
+        let channel = self.channel(type_url);
+        for name in &doubts {
+            if !channel.has(name) || fleet.snapshot().target(type_url, name).is_some() {
+                channel.force.insert(Arc::clone(name));
+            }
+            channel.dirty.insert(Arc::clone(name));
+            channel.unsure.insert(Arc::clone(name));
+        }
+        if *type_url == TypeUrl::Cluster {
+            self.uncured.extend(doubts);
+        }
+    }
+
+    /// One more name. What the client has listed is compared, anything else is sent whatever it has (R9).
+    fn subscribe_name(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str, listed: bool) {
         let channel = self.channel(type_url);
         channel.opened = true;
         if name == "*" {
@@ -76,14 +106,10 @@ impl Session {
         }
         let name = shared(fleet, type_url, name);
         channel.dirty.insert(Arc::clone(&name));
-        let listed = channel.compare && channel.known.get(&name).is_some_and(|known| known.flying == 0);
         if !listed {
             channel.force.insert(Arc::clone(&name));
         }
-        channel.names.insert(Arc::clone(&name));
-        if *type_url == TypeUrl::Endpoints {
-            self.endpoints_asked_for(&name);
-        }
+        channel.names.insert(name);
     }
 
     fn unsubscribe_name(&mut self, type_url: &TypeUrl, name: &str) {
@@ -174,12 +200,20 @@ impl Session {
         let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
         match target {
             Some(item) if known.sent == Some(item.version()) => {
-                if known.flying == 0 && known.acked == known.sent {
+                if *type_url == TypeUrl::Listener && known.flying == 0 {
+                    // it was taken on the stream before, and may wait for its routes still (R4)
+                    self.activations.insert(name, Activation { item, acked: true });
+                } else if known.flying == 0 && known.acked == known.sent {
                     fleet.accept(&item);
                     self.confirm(fleet, type_url, &name);
                 }
             }
             _ => {
+                let before =
+                    fleet.snapshot().previous(type_url, &name).filter(|item| known.acked == Some(item.version()));
+                if let Some(before) = before.cloned() {
+                    fleet.accept(&before);
+                }
                 if *type_url == TypeUrl::Cluster {
                     self.note_cold(fleet, &name, now);
                 }
@@ -190,6 +224,10 @@ impl Session {
 
     /// A virtual host goes to those that have its route configuration.
     pub(super) fn wants_host(&self, host: &str) -> bool {
+        let lost = |route_configuration| self.lost_hosts.contains(route_configuration);
+        if !self.lost_hosts.is_empty() && route_configuration_of(host).is_some_and(lost) {
+            return false;
+        }
         let by_name = self.is(&TypeUrl::VirtualHost, |hosts| hosts.names.contains(host) || hosts.has(host));
         let routes = |routes: &Channel| route_configuration_of(host).is_some_and(|name| routes.has(name));
         by_name || self.is(&TypeUrl::Route, routes)

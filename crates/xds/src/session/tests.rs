@@ -1,1 +1,9 @@
-//! Placeholder.
+//! The protocol, message by message, without sockets.
+
+mod envoy;
+mod first_start;
+mod nack;
+mod order;
+mod property;
+mod rig;
+mod subscription;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
-use super::gate::PATIENCE;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
 
@@ -36,6 +35,9 @@ impl Session {
             let (client, session) = (self.client, &*self);
             fleet.uncount(client, |key| session.confirmed(key));
         }
+        if !lagging {
+            self.lay_ghosts(fleet, now);
+        }
         let patience = self.patience_with_clusters();
         for (name, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
             if lagging {
@@ -61,11 +63,14 @@ impl Session {
     pub(crate) fn next_deadline(&self, now: Duration) -> Option<Duration> {
         let patience = self.patience_with_clusters();
         let cold = self.cold.values().filter(|cold| !cold.stalled).map(|cold| cold.since + patience);
-        let waits = self.waits.values().map(|wait| wait.since + PATIENCE);
+        let waits = self.waits.values().map(|wait| wait.until);
         let awaited = self.channels.values().flat_map(|c| c.flights.iter().filter(|flight| !flight.overdue));
         let unanswered = awaited.map(|flight| flight.at + UNANSWERED);
         let lag = self.oldest_unanswered().filter(|_| self.counted).map(|at| at + LAGGING);
-        cold.chain(waits.filter(|at| *at > now)).chain(unanswered).chain(lag).min()
+        let introduction = self.introduction_ends().filter(|end| self.resumed && *end > now);
+        let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
+        let withheld = self.withheld_at().filter(|at| *at > now);
+        cold.chain(introduction).chain(withheld).chain(waits.filter(|at| *at > now)).chain(unanswered).chain(lag).min()
     }
 
     /// Whether the client has everything, and whether it keeps up.
@@ -88,7 +93,8 @@ impl Session {
             let stalled = |name: &Arc<str>| self.cold.get(name).is_some_and(|cold| cold.stalled);
             let withheld = |item: &Arc<crate::snapshot::Item>| *type_url == TypeUrl::Cluster && stalled(item.name());
             let open = channel.flights.iter().filter(|flight| channel.is_awaited(flight));
-            channel.dirty.len() == channel.blocked && open.into_iter().all(|flight| flight.puts.iter().all(withheld))
+            channel.dirty.len() == channel.blocked
+                && open.into_iter().all(|f| !f.puts.is_empty() && f.puts.iter().all(withheld))
         });
         opened(&TypeUrl::Cluster)
             && opened(&TypeUrl::Listener)

@@ -19,12 +19,21 @@ pub(super) struct Cold {
     pub(super) since: Duration,
     /// The CDS response that it went in; 0 if it was not sent yet.
     pub(super) nonce: u64,
+    /// It has an endpoint set of its own name, which Envoy asks for if it takes the cluster.
+    pub(super) asks: bool,
     /// Envoy has asked for its endpoint set since.
     subscribed: bool,
     /// Envoy has acknowledged its endpoint set since.
     acked: bool,
     /// It was reported as not getting ready.
     pub(super) stalled: bool,
+}
+
+impl Cold {
+    /// Whether it may still be getting ready. Envoy asks for the endpoints of what it takes within milliseconds.
+    pub(super) fn may_warm(&self) -> bool {
+        self.subscribed || self.item.resource.apart
+    }
 }
 
 impl Session {
@@ -34,11 +43,13 @@ impl Session {
             self.cold.remove(name);
             return;
         };
-        if self.is(&TypeUrl::Cluster, |clusters| clusters.has(name)) {
+        let known = self.channels.get(&TypeUrl::Cluster).and_then(|clusters| clusters.known.get(name));
+        let sent = known.is_some_and(|known| known.sent.is_some());
+        if sent && (known.is_some_and(|known| known.acked.is_some()) || self.cold.contains_key(name)) {
             return;
         }
         let item = Arc::clone(item);
-        let cold = Cold { item, since: now, nonce: 0, subscribed: false, acked: false, stalled: false };
+        let cold = Cold { item, since: now, nonce: 0, asks: false, subscribed: false, acked: false, stalled: false };
         self.cold.insert(Arc::clone(name), cold);
     }
 
@@ -46,7 +57,8 @@ impl Session {
     pub(super) fn cluster_sent(&mut self, item: &Arc<Item>, nonce: u64, sets: &[Arc<str>], now: Duration) {
         if let Some(cold) = self.cold.get_mut(item.name()) {
             let stalled = cold.stalled;
-            *cold = Cold { item: Arc::clone(item), since: now, nonce, subscribed: false, acked: false, stalled };
+            let asks = sets.contains(item.name());
+            *cold = Cold { item: Arc::clone(item), since: now, nonce, asks, subscribed: false, acked: false, stalled };
         }
         if item.resource.apart {
             self.without_witness.insert(Arc::clone(item.name()));
@@ -59,9 +71,10 @@ impl Session {
     }
 
     /// Envoy asks for an endpoint set.
-    pub(super) fn endpoints_asked_for(&mut self, set: &str) {
+    pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
         if let Some(cold) = self.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
             cold.subscribed = true;
+            self.warm_if_witnessed(fleet, set);
         }
     }
 
@@ -93,7 +106,8 @@ impl Session {
     /// A new cluster is ready for requests if both witnesses say so. That Envoy asked for its endpoints proves that it took the
     /// cluster, so that it is as good as acknowledged.
     fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
-        let Some(cold) = self.cold.get(name).filter(|cold| cold.acked && cold.subscribed) else { return };
+        let witnessed = |cold: &&Cold| cold.acked && cold.subscribed && !cold.item.resource.apart;
+        let Some(cold) = self.cold.get(name).filter(witnessed) else { return };
         let item = Arc::clone(&cold.item);
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
         if !secrets.all(|Need { type_url, name }| self.is(type_url, |secrets| secrets.holds(name))) {

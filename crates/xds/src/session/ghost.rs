@@ -1,0 +1,119 @@
+//! Clusters that were refused without a word: their refusal is withheld because of themselves (R2, R11a).
+//!
+//! Envoy withholds CDS answers while a cluster warms, and a cluster that it rejects late counts as warming for ever. If such a
+//! cluster comes while another warms, its refusal never arrives. The signs: Envoy acknowledges everything else, and no cluster is
+//! left that could still get ready. Then what was not answered is taken back, which opens the gate, and goes again one by one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::channel::{Channel, Flight};
+use super::{Cure, Session};
+use crate::fleet::Fleet;
+use crate::resource::{TypeUrl, Version};
+use crate::snapshot::Item;
+
+/// How long an answer is awaited before it is taken for withheld: well above the 2 to 16 ms that ordinary clusters need.
+const WITHHELD: Duration = Duration::from_secs(5);
+
+/// The same while Envoy has not asked for any endpoints: on a first start it needs seconds for many clusters.
+const WITHHELD_AT_START: Duration = Duration::from_secs(30);
+
+/// How often a version is taken back like this before it counts as refused.
+const CHANCES: u8 = 2;
+
+impl Session {
+    /// Takes back what holds the gate shut.
+    pub(super) fn lay_ghosts(&mut self, fleet: &mut Fleet, now: Duration) {
+        let patience = self.patience_with_answers();
+        let due = |flight: &&Flight| flight.is_trusted() && now >= flight.at + patience;
+        let flights = self.channel(&TypeUrl::Cluster).flights.iter().filter(due);
+        let items: Vec<Arc<Item>> = flights.flat_map(|flight| flight.puts.iter().cloned()).collect();
+        let others = self.cold.values().any(|cold| cold.nonce != 0 && cold.may_warm());
+        let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
+        let mut again = Vec::new();
+        for item in items.into_iter().filter(|item| self.is_unproven(item)) {
+            match self.cold.get(item.name()) {
+                Some(cold) if cold.nonce != 0 && !cold.may_warm() && (cold.asks || !others) => {
+                    cure.removed.push(Arc::clone(item.name()));
+                }
+                Some(_) => continue,
+                None if others => continue,
+                None if !self.is(&TypeUrl::Cluster, |clusters| clusters.holds(item.name())) => {
+                    cure.removed.push(Arc::clone(item.name()));
+                }
+                None => cure.puts.extend(fleet.snapshot().accepted(&TypeUrl::Cluster, item.name()).cloned()),
+            }
+            again.push(item);
+        }
+        if !again.is_empty() {
+            for flight in
+                self.channel(&TypeUrl::Cluster).flights.iter_mut().filter(|flight| now >= flight.at + patience)
+            {
+                flight.doubted = true;
+            }
+            self.take_back(fleet, cure, again, now);
+        }
+    }
+
+    /// Whether the version was sent last and nothing proves that the client took it.
+    fn is_unproven(&self, item: &Item) -> bool {
+        let version = Some(item.version());
+        let unproven = |clusters: &Channel| {
+            clusters.known.get(item.name()).is_some_and(|known| known.sent == version && known.acked != version)
+        };
+        self.is(&TypeUrl::Cluster, unproven)
+    }
+
+    fn take_back(&mut self, fleet: &mut Fleet, mut cure: Cure, again: Vec<Arc<Item>>, now: Duration) {
+        cure.removed.sort_unstable();
+        cure.removed.dedup();
+        cure.puts.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        cure.puts.dedup_by(|a, b| a.name() == b.name());
+        // what was not answered will not be missed: the gate lets go of all its answers when it opens
+        let clusters = self.channel(&TypeUrl::Cluster);
+        for name in again.iter().map(|item| item.name()) {
+            clusters.release(name);
+        }
+        for name in &cure.removed {
+            self.cold.remove(name);
+        }
+        if !cure.puts.is_empty() || !cure.removed.is_empty() {
+            self.cures.push(cure);
+        }
+        let mut groups = self.groups;
+        for item in again {
+            if self.is_out_of_chances(&item) {
+                self.refuse(fleet, &item, "it neither became ready nor was refused");
+            } else {
+                self.channel(&TypeUrl::Cluster).suspect(&[Arc::clone(&item)], &mut groups);
+            }
+            self.note_cold(fleet, item.name(), now);
+        }
+        self.groups = groups;
+    }
+
+    fn is_out_of_chances(&mut self, item: &Item) -> bool {
+        let entry = self.haunted.entry(Arc::clone(item.name())).or_insert((item.version(), 0));
+        if entry.0 != item.version() {
+            *entry = (item.version(), 0);
+        }
+        entry.1 += 1;
+        entry.1 > CHANCES
+    }
+
+    /// When the answer of a CDS response counts as withheld.
+    pub(super) fn withheld_at(&self) -> Option<Duration> {
+        let patience = self.patience_with_answers();
+        let clusters = self.channels.get(&TypeUrl::Cluster)?;
+        clusters.flights.iter().filter(|flight| flight.is_trusted()).map(|flight| flight.at + patience).min()
+    }
+
+    fn patience_with_answers(&self) -> Duration {
+        let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.opened);
+        if asked || self.complete || self.resumed { WITHHELD } else { WITHHELD_AT_START }
+    }
+}
+
+/// Version and how often it was taken back.
+pub(super) type Haunted = (Version, u8);

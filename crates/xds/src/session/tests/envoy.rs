@@ -1,0 +1,393 @@
+//! A model of Envoy 1.40 as a client, as measured: the CDS gate, warming, ghosts, refusals that apply half, VHDS, resumed streams.
+//!
+//! What a resource means follows from its name and version: a cluster `silent…` never warms, `plain…` has no endpoint set; a route
+//! configuration `v…` asks for its hosts. Versions 90 to 99 are refused when they are applied, 80 to 89 before anything of their
+//! response is; a cluster refused with 95 to 99 stays behind as a ghost.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::rig::{answer, kind, request};
+use crate::resource::{Resource, TypeUrl, Version, route_configuration_of};
+use crate::wire::{Request, Response};
+
+type Name = Arc<str>;
+
+/// What Envoy has under a name.
+#[derive(Clone)]
+struct Held {
+    resource: Arc<Resource>,
+    /// What it would say that it has, on the next stream.
+    listed: Version,
+}
+
+#[derive(Default)]
+pub(super) struct Envoy {
+    clusters: BTreeMap<Name, Held>,
+    warming: BTreeMap<Name, Held>,
+    ghosts: BTreeSet<Name>,
+    listeners: BTreeMap<Name, Held>,
+    warming_listeners: BTreeMap<Name, Held>,
+    routes: BTreeMap<Name, Held>,
+    hosts: BTreeMap<Name, Held>,
+    secrets: BTreeMap<Name, Held>,
+    sets: BTreeMap<Name, Held>,
+    asked: BTreeMap<TypeUrl, BTreeSet<Name>>,
+    initialized: bool,
+    hosts_asked: bool,
+    clusters_due: bool,
+    /// Route configurations that need not wait for hosts any more, be it that those were refused.
+    hosted: BTreeSet<Name>,
+    /// Route configurations that were refused.
+    answered: BTreeSet<Name>,
+    withheld: VecDeque<Request>,
+    /// On its way to the server.
+    pub(super) out: VecDeque<Request>,
+}
+
+fn is_bad(resource: &Resource) -> bool {
+    (90..100).contains(&resource.version.0)
+}
+
+fn is_rotten(resource: &Resource) -> bool {
+    (80..90).contains(&resource.version.0)
+}
+
+fn needs(resource: &Resource, kind: &TypeUrl) -> BTreeSet<Name> {
+    resource.needs().filter(|need| need.type_url == *kind).map(|need| Arc::clone(&need.name)).collect()
+}
+
+impl Envoy {
+    /// A new process opens its first stream.
+    pub(super) fn first_start(&mut self) {
+        self.out.push_back(request("cds", &[], &[]));
+    }
+
+    /// The stream broke and a new one is opened.
+    pub(super) fn reconnect(&mut self) {
+        self.out.clear();
+        self.withheld.clear();
+        self.hosts_asked = false;
+        self.clusters_due = !self.warming.is_empty();
+        if !self.clusters_due {
+            self.open_clusters();
+        }
+        self.open("eds", &TypeUrl::Endpoints, &self.sets.clone());
+        if self.initialized {
+            let message = Self::with_versions("lds", &[], self.warming_listeners.iter().chain(&self.listeners));
+            self.out.push_back(message);
+            self.open("rds", &TypeUrl::Route, &self.routes.clone());
+            self.open("sds", &TypeUrl::Secret, &self.secrets.clone());
+            self.ask_for_hosts();
+        }
+    }
+
+    fn open_clusters(&mut self) {
+        let message = Self::with_versions("cds", &[], self.warming.iter().chain(&self.clusters));
+        self.out.push_back(message);
+    }
+
+    fn open(&mut self, short: &str, kind: &TypeUrl, held: &BTreeMap<Name, Held>) {
+        let names: Vec<Name> = self.asked.get(kind).into_iter().flatten().cloned().collect();
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+            let message = Self::with_versions(short, &names, held.iter());
+            self.out.push_back(message);
+        }
+    }
+
+    fn with_versions<'a>(short: &str, names: &[&str], held: impl Iterator<Item = (&'a Name, &'a Held)>) -> Request {
+        let known = held.filter(|(_, held)| held.listed != Version(0));
+        let mut versions: BTreeMap<String, Option<Version>> = BTreeMap::new();
+        for (name, held) in known {
+            versions.entry(name.to_string()).or_insert(Some(held.listed));
+        }
+        Request { initial_versions: versions.into_iter().collect(), ..request(short, names, &[]) }
+    }
+
+    /// A response comes in.
+    pub(super) fn receive(&mut self, response: &Response) {
+        let rotten = response.puts.iter().any(|item| is_rotten(&item.resource));
+        let error = match response.type_url {
+            _ if rotten && response.type_url != TypeUrl::VirtualHost => {
+                Some("Proto constraint validation failed".to_owned())
+            }
+            TypeUrl::Cluster => self.take_clusters(response),
+            TypeUrl::Endpoints => self.take_sets(response),
+            TypeUrl::Listener => self.take_listeners(response),
+            TypeUrl::Route => self.take_routes(response),
+            TypeUrl::VirtualHost => self.take_hosts(response),
+            _ => self.take_secrets(response),
+        };
+        if error.is_some() && response.type_url == TypeUrl::Route {
+            self.answered.extend(response.puts.iter().map(|item| Arc::clone(item.name())));
+        }
+        let reply = answer(response, error.as_deref());
+        if response.type_url == TypeUrl::Cluster && self.is_gate_closed(response) {
+            self.withheld.push_back(reply);
+        } else {
+            self.out.push_back(reply);
+        }
+        self.settle();
+    }
+
+    /// The CDS gate: neither ACK nor NACK while a cluster warms. A ghost closes it from the next response on.
+    fn is_gate_closed(&self, response: &Response) -> bool {
+        let older_ghost = self.ghosts.iter().any(|ghost| response.puts.iter().all(|item| item.name() != ghost));
+        !self.warming.is_empty() || older_ghost
+    }
+
+    fn take_clusters(&mut self, response: &Response) -> Option<String> {
+        let mut refused = Vec::new();
+        for item in &response.puts {
+            let (name, resource) = (Arc::clone(item.name()), Arc::clone(&item.resource));
+            if is_bad(&resource) {
+                refused.push(name.to_string());
+                if (95..100).contains(&resource.version.0) {
+                    self.ghosts.insert(name);
+                }
+                continue;
+            }
+            let active = self.clusters.get(&name);
+            let same = active.is_some_and(|active| active.resource.version == resource.version);
+            if same && !self.warming.contains_key(&name) && !self.ghosts.contains(&name) {
+                continue;
+            }
+            let new = active.is_none() && !self.warming.contains_key(&name);
+            self.warming.insert(Arc::clone(&name), Held { listed: resource.version, resource });
+            if new && !name.starts_with("plain") {
+                self.ask("eds", &TypeUrl::Endpoints, &name);
+            }
+            if name.starts_with("plain") {
+                self.ghosts.remove(&name);
+                self.warm(&name);
+            }
+        }
+        for name in &response.removed {
+            self.clusters.remove(name);
+            self.warming.remove(name);
+            self.ghosts.remove(name);
+            self.let_go("eds", &TypeUrl::Endpoints, name);
+            self.sets.remove(name);
+        }
+        let error =
+            (!refused.is_empty()).then(|| format!("Error adding/updating cluster(s) {}: no", refused.join(", ")));
+        if error.is_some() {
+            // it does not note the versions of a response that it refuses
+            for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
+                let old = self.clusters.get(item.name()).map_or(Version(0), |held| held.listed);
+                if let Some(held) = self.warming.get_mut(item.name()) {
+                    held.listed = old;
+                }
+            }
+        }
+        error
+    }
+
+    fn warm(&mut self, name: &Name) {
+        if let Some(held) = self.warming.remove(name) {
+            self.clusters.insert(Arc::clone(name), held);
+        }
+    }
+
+    fn take_sets(&mut self, response: &Response) -> Option<String> {
+        let bad = response.puts.iter().any(|item| is_bad(&item.resource));
+        for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
+            let name = item.name();
+            if !self.asked.get(&TypeUrl::Endpoints).is_some_and(|asked| asked.contains(name)) {
+                continue;
+            }
+            let listed = if bad { self.sets.get(name).map_or(Version(0), |held| held.listed) } else { item.version() };
+            self.sets.insert(Arc::clone(name), Held { resource: Arc::clone(&item.resource), listed });
+            if !name.starts_with("silent") {
+                self.ghosts.remove(name);
+                self.warm(name);
+            }
+        }
+        if self.clusters_due {
+            self.clusters_due = false;
+            self.open_clusters();
+        }
+        bad.then(|| "malformed IP address".to_owned())
+    }
+
+    fn take_listeners(&mut self, response: &Response) -> Option<String> {
+        let mut refused = Vec::new();
+        for item in &response.puts {
+            if is_bad(&item.resource) {
+                refused.push(item.name().to_string());
+                continue;
+            }
+            let held = Held { resource: Arc::clone(&item.resource), listed: item.version() };
+            self.warming_listeners.insert(Arc::clone(item.name()), held);
+        }
+        for name in &response.removed {
+            self.listeners.remove(name);
+            self.warming_listeners.remove(name);
+        }
+        (!refused.is_empty()).then(|| {
+            for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
+                let old = self.listeners.get(item.name()).map_or(Version(0), |held| held.listed);
+                if let Some(held) = self.warming_listeners.get_mut(item.name()) {
+                    held.listed = old;
+                }
+            }
+            format!("Error adding/updating listener(s) {}: no", refused.join(", "))
+        })
+    }
+
+    fn take_routes(&mut self, response: &Response) -> Option<String> {
+        let bad = response.puts.iter().any(|item| is_bad(&item.resource));
+        for item in response.puts.iter() {
+            let name = item.name();
+            if is_bad(&item.resource) {
+                // the first failure stops the rest
+                break;
+            }
+            if !self.asked.get(&TypeUrl::Route).is_some_and(|asked| asked.contains(name)) {
+                continue;
+            }
+            let listed =
+                if bad { self.routes.get(name).map_or(Version(0), |held| held.listed) } else { item.version() };
+            self.routes.insert(Arc::clone(name), Held { resource: Arc::clone(&item.resource), listed });
+        }
+        if self.routes.keys().any(|name| name.starts_with('v')) {
+            self.ask_for_hosts();
+        }
+        bad.then(|| "missing ]: [".to_owned())
+    }
+
+    fn ask_for_hosts(&mut self) {
+        if !self.hosts_asked && self.routes.keys().any(|name| name.starts_with('v')) {
+            self.hosts_asked = true;
+            let message = Self::with_versions("vhds", &[], self.hosts.iter());
+            self.out.push_back(message);
+        }
+    }
+
+    fn take_hosts(&mut self, response: &Response) -> Option<String> {
+        let parents = response.puts.iter().filter_map(|item| route_configuration_of(item.name()));
+        self.hosted.extend(parents.map(Name::from));
+        if response.puts.iter().any(|item| is_bad(&item.resource) || is_rotten(&item.resource)) {
+            return Some("Only unique values for domains are permitted".to_owned());
+        }
+        for item in &response.puts {
+            let parent = route_configuration_of(item.name()).unwrap_or_default();
+            if self.routes.contains_key(parent) {
+                let held = Held { resource: Arc::clone(&item.resource), listed: item.version() };
+                self.hosts.insert(Arc::clone(item.name()), held);
+            }
+        }
+        for name in &response.removed {
+            self.hosts.remove(name);
+        }
+        None
+    }
+
+    fn take_secrets(&mut self, response: &Response) -> Option<String> {
+        let bad = response.puts.iter().any(|item| is_bad(&item.resource));
+        for item in response.puts.iter().filter(|_| !bad) {
+            if self.asked.get(&TypeUrl::Secret).is_some_and(|asked| asked.contains(item.name())) {
+                let held = Held { resource: Arc::clone(&item.resource), listed: item.version() };
+                self.secrets.insert(Arc::clone(item.name()), held);
+            }
+        }
+        bad.then(|| "KEY_VALUES_MISMATCH".to_owned())
+    }
+
+    /// What follows from a change: subscriptions, warm listeners, withheld answers.
+    fn settle(&mut self) {
+        if self.warming.is_empty() && self.ghosts.is_empty() {
+            self.out.append(&mut self.withheld);
+        }
+        if !self.initialized && self.warming.is_empty() {
+            self.initialized = true;
+            self.out.push_back(request("lds", &[], &[]));
+        }
+        for (short, kind) in [("rds", TypeUrl::Route), ("sds", TypeUrl::Secret)] {
+            let users = self.listeners.values().chain(self.warming_listeners.values());
+            let wanted: BTreeSet<Name> = users.flat_map(|held| needs(&held.resource, &kind)).collect();
+            let asked = self.asked.get(&kind).cloned().unwrap_or_default();
+            for name in asked.difference(&wanted) {
+                self.let_go(short, &kind, name);
+                self.routes.retain(|route, _| kind != TypeUrl::Route || route != name);
+                self.hosts.retain(|host, _| kind != TypeUrl::Route || route_configuration_of(host) != Some(name));
+                self.secrets.retain(|secret, _| kind != TypeUrl::Secret || secret != name);
+            }
+            for name in wanted.difference(&asked) {
+                self.ask(short, &kind, name);
+            }
+        }
+        let ready = |held: &Held| {
+            let routed = needs(&held.resource, &TypeUrl::Route).iter().all(|name| self.has_route(name));
+            routed && needs(&held.resource, &TypeUrl::Secret).iter().all(|name| self.secrets.contains_key(name))
+        };
+        let active: Vec<Name> =
+            self.warming_listeners.iter().filter(|(_, h)| ready(h)).map(|(n, _)| Arc::clone(n)).collect();
+        for name in &active {
+            let held = self.warming_listeners.remove(name).expect("it was there");
+            self.listeners.insert(Arc::clone(name), held);
+        }
+        if !active.is_empty() {
+            self.settle();
+        }
+    }
+
+    fn has_route(&self, name: &Name) -> bool {
+        // a refusal ends the waiting too: the listener then answers 404
+        self.answered.contains(name)
+            || self.routes.contains_key(name) && (!name.starts_with('v') || self.hosted.contains(name))
+    }
+
+    fn ask(&mut self, short: &str, kind: &TypeUrl, name: &Name) {
+        if self.asked.entry(kind.clone()).or_default().insert(Arc::clone(name)) {
+            self.out.push_back(request(short, &[name], &[]));
+        }
+    }
+
+    fn let_go(&mut self, short: &str, kind: &TypeUrl, name: &Name) {
+        if self.asked.entry(kind.clone()).or_default().remove(name) {
+            self.out.push_back(request(short, &[], &[name]));
+        }
+    }
+
+    /// What it really has of a kind: name and version of what is in effect.
+    pub(super) fn has(&self, short: &str) -> BTreeMap<String, u128> {
+        let held = match kind(short) {
+            TypeUrl::Cluster => &self.clusters,
+            TypeUrl::Listener => &self.listeners,
+            TypeUrl::Route => &self.routes,
+            TypeUrl::VirtualHost => &self.hosts,
+            TypeUrl::Endpoints => &self.sets,
+            _ => &self.secrets,
+        };
+        held.iter().map(|(name, held)| (name.to_string(), held.resource.version.0)).collect()
+    }
+
+    /// What is not in effect yet, and what it keeps back.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let clusters = self.warming.keys().map(|name| format!("cluster {name} warms"));
+        let ghosts = self.ghosts.iter().map(|name| format!("cluster {name} is a ghost"));
+        let listeners = self.warming_listeners.keys().map(|name| format!("listener {name} warms"));
+        let withheld = self.withheld.iter().map(|_| "a withheld answer".to_owned());
+        clusters.chain(ghosts).chain(listeners).chain(withheld).collect()
+    }
+
+    /// Routes in effect that name a cluster that is not active.
+    pub(super) fn broken_routes(&self) -> Vec<String> {
+        let used: BTreeSet<Name> =
+            self.listeners.values().flat_map(|held| needs(&held.resource, &TypeUrl::Route)).collect();
+        let routes = self.routes.iter().filter(|(name, _)| used.contains(*name));
+        let hosts =
+            self.hosts.iter().filter(|(name, _)| route_configuration_of(name).is_some_and(|r| used.contains(r)));
+        let mut broken = Vec::new();
+        for (name, held) in routes.chain(hosts) {
+            for cluster in needs(&held.resource, &TypeUrl::Cluster) {
+                if !self.clusters.contains_key(&cluster) {
+                    broken.push(format!("{name}@{} -> {cluster}", held.resource.version.0));
+                }
+            }
+        }
+        broken
+    }
+}

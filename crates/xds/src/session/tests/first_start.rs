@@ -1,0 +1,156 @@
+//! First starts and resumed streams.
+
+use super::rig::{Rig, request};
+
+const SMALL: &str = "cds a; eds a; lds l -> r; rds r -> a";
+
+#[test]
+fn a_first_start_goes_in_envoys_own_order() {
+    let mut rig = Rig::new(SMALL);
+    assert_eq!(rig.subscribe("cds", &[]), "CDS a@1");
+    assert_eq!(rig.subscribe("eds", &["a"]), "EDS a@1");
+    assert_eq!(rig.ack("cds"), "");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.subscribe("lds", &[]), "LDS l@1");
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");
+    assert_eq!(rig.ack("lds"), "");
+    assert_eq!(rig.events(), "connected envoy, warm a");
+    assert_eq!(rig.ack("rds"), "");
+    assert_eq!(rig.events(), "accepted rds r@1, accepted lds l@1, live");
+    assert_eq!(rig.deadline(), None);
+}
+
+#[test]
+fn nobody_is_answered_before_the_first_publication() {
+    let mut rig = Rig::new("");
+    rig.fleet = crate::fleet::Fleet::new("ns/gw".into());
+    rig.clients.clear();
+    rig.connect("envoy");
+    assert_eq!(rig.subscribe("cds", &[]), "");
+    assert_eq!(rig.publish("cds a; eds a"), "CDS a@1");
+}
+
+#[test]
+fn without_clusters_and_listeners_the_answers_are_empty() {
+    let mut rig = Rig::new("");
+    assert_eq!(rig.subscribe("cds", &[]), "CDS");
+    assert_eq!(rig.subscribe("lds", &[]), "LDS");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.events(), "connected envoy, live");
+}
+
+#[test]
+fn an_unknown_endpoint_set_is_answered_with_an_empty_one_and_later_with_the_real_one() {
+    let mut rig = Rig::new("cds a");
+    rig.subscribe("cds", &[]);
+    assert_eq!(rig.subscribe("eds", &["a"]), "EDS a@none");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("eds a@3"), "EDS a@3");
+}
+
+#[test]
+fn an_unknown_route_configuration_is_empty_before_the_first_ready_and_removed_later() {
+    let mut rig = Rig::new("");
+    rig.subscribe("cds", &[]);
+    rig.subscribe("lds", &[]);
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@none");
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("rds", &["s"]), "RDS -s");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("rds s@2; rds r@2"), "RDS r@2 s@2");
+}
+
+#[test]
+fn an_unknown_secret_is_not_answered_before_it_exists() {
+    let mut rig = Rig::new("");
+    rig.subscribe("cds", &[]);
+    assert_eq!(rig.subscribe("sds", &["s"]), "");
+    assert_eq!(rig.publish("sds s@2"), "SDS s@2");
+}
+
+#[test]
+fn a_listener_whose_parts_are_not_there_is_not_sent_before_they_are() {
+    let mut rig = Rig::new("lds l -> r; lds t -> q, sds:s; rds q");
+    rig.subscribe("cds", &[]);
+    assert_eq!(rig.subscribe("lds", &[]), "LDS");
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "connected envoy, live");
+    assert_eq!(rig.publish("rds r"), "LDS l@1");
+    assert_eq!(rig.publish("sds s"), "LDS t@1 | SDS s@1");
+}
+
+#[test]
+fn a_resumed_stream_costs_nothing_when_nothing_changed() {
+    let mut rig = Rig::new(SMALL);
+    assert_eq!(rig.resume("cds", &[], &["a@1"]), "");
+    assert_eq!(rig.resume("eds", &["a"], &["a@1"]), "");
+    assert_eq!(rig.resume("lds", &[], &["l@1"]), "");
+    assert_eq!(rig.resume("rds", &["r"], &["r@1"]), "");
+    assert_eq!(rig.events(), "connected envoy, warm a, accepted rds r@1, accepted lds l@1, live");
+}
+
+#[test]
+fn on_a_resumed_stream_what_changed_is_sent_and_what_vanished_is_removed() {
+    let mut rig = Rig::new("cds a@2; cds b; eds a; eds b; lds l -> r; rds r@2 -> a");
+    assert_eq!(rig.resume("cds", &[], &["a@1", "b@1", "gone@1"]), "CDS a@2 | EDS a@1");
+    assert_eq!(rig.resume("eds", &["a", "b"], &["a@1", "b@1"]), "");
+    // what the routes of the client name is not known before it speaks of them
+    assert_eq!(rig.resume("lds", &[], &["l@1", "old@1"]), "");
+    assert_eq!(rig.resume("rds", &["r"], &["r@1"]), "RDS r@2");
+    assert_eq!(rig.ack_all(0), "LDS -old | CDS -gone");
+}
+
+#[test]
+fn endpoints_are_answered_before_clusters_are_asked_for() {
+    let mut rig = Rig::new("cds a; cds b; eds a; eds b@2; rds r@2 -> a, b");
+    // a cluster that warms waits for its endpoints, whatever version of them the client lists
+    assert_eq!(rig.resume("eds", &["a", "b"], &["a@1"]), "EDS a@1 b@2");
+    // what the client has is not known before it asks for clusters, so its routes wait
+    assert_eq!(rig.resume("rds", &["r"], &["r@1"]), "");
+    rig.ack_all(0);
+    assert_eq!(rig.resume("cds", &[], &["a@1", "b@1"]), "RDS r@2");
+}
+
+#[test]
+fn a_stream_without_clusters_is_not_kept_waiting_for_them() {
+    let mut rig = Rig::new("rds r -> a; cds a");
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");
+}
+
+#[test]
+fn foreign_versions_are_replaced() {
+    let mut rig = Rig::new("cds a; eds a");
+    assert_eq!(rig.resume("cds", &[], &["a@v1"]), "CDS a@1 | EDS a@1");
+}
+
+#[test]
+fn the_first_listeners_wait_for_clusters_that_are_about_to_be_acknowledged() {
+    let mut rig = Rig::new(SMALL);
+    rig.subscribe("cds", &[]);
+    rig.subscribe("eds", &["a"]);
+    assert_eq!(rig.subscribe("lds", &[]), "");
+    assert_eq!(rig.ack("cds"), "LDS l@1");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_sent_is_reported_at_once() {
+    let mut rig = Rig::new("cds a -> sds:ca; cds b; eds a; eds b");
+    assert_eq!(rig.subscribe("cds", &[]), "CDS b@1");
+    assert_eq!(rig.events(), "connected envoy, stalled a");
+    rig.subscribe("eds", &["b"]);
+    rig.ack_all(0);
+    rig.subscribe("lds", &[]);
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.events(), "warm b, live");
+    assert_eq!(rig.publish("sds ca"), "CDS a@1 | EDS a@1 | SDS ca@1");
+}
+
+#[test]
+fn too_many_names_end_the_stream() {
+    let mut rig = Rig::new("");
+    let names: Vec<String> = (0..super::super::subscribe::MOST_NAMES + 1).map(|n| n.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let session = &mut rig.clients[0].session;
+    let refused = session.receive(&mut rig.fleet, request("eds", &names, &[]), rig.now);
+    assert_eq!(refused, Err(crate::session::Violation::TooManyNames(super::super::subscribe::MOST_NAMES)));
+}

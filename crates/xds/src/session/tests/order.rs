@@ -1,0 +1,268 @@
+//! Make before break: what goes when, and what waits for what.
+
+use super::rig::Rig;
+
+const SMALL: &str = "cds a; eds a; lds l -> r; rds r -> a";
+
+#[test]
+fn endpoints_follow_every_cluster_in_the_same_write_changed_or_not() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds a@2"), "CDS a@2 | EDS a@1");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("cds a@3; eds a@3; cds b; eds b"), "CDS a@3 b@1 | EDS a@3 b@1");
+}
+
+#[test]
+fn endpoints_of_another_name_follow_too() {
+    let mut rig = Rig::started("cds a -> eds:shared; eds shared");
+    assert_eq!(rig.publish("cds b -> eds:shared"), "CDS b@1 | EDS shared@1");
+}
+
+#[test]
+fn secrets_follow_the_listener_or_cluster_that_names_them_one_by_one() {
+    let mut rig = Rig::started("cds a -> sds:ca; eds a; lds l -> r, sds:s, sds:t; rds r; sds ca; sds s; sds t");
+    assert_eq!(rig.publish("lds l@2 -> r, sds:s, sds:t"), "LDS l@2 | SDS s@1 | SDS t@1");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("cds a@2 -> sds:ca"), "CDS a@2 | EDS a@1 | SDS ca@1");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("sds s@2; sds t@2"), "SDS s@2 | SDS t@2");
+}
+
+#[test]
+fn routes_go_out_only_when_their_clusters_are_warm() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds b; eds b; rds r@2 -> a, b"), "CDS b@1 | EDS b@1");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.subscribe("eds", &["b"]), "EDS b@1 | RDS r@2");
+    assert_eq!(rig.events(), "warm b");
+}
+
+#[test]
+fn the_cluster_acknowledgement_alone_proves_warmth_too() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("cds b; eds b; rds r@2 -> a, b");
+    assert_eq!(rig.ack("cds"), "RDS r@2");
+}
+
+#[test]
+fn the_acknowledged_endpoints_of_a_cluster_that_envoy_did_not_ask_for_prove_nothing() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("cds b; eds b; rds r@2 -> b");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.pass(1900), "");
+}
+
+#[test]
+fn a_new_cluster_with_a_secret_is_warm_when_the_secret_is_there() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("cds b -> sds:ca; eds b; sds ca; rds r@2 -> b");
+    rig.subscribe("eds", &["b"]);
+    assert_eq!(rig.ack("eds"), "EDS b@1");
+    assert_eq!(rig.ack("sds"), "RDS r@2");
+}
+
+#[test]
+fn a_changed_cluster_holds_no_route_back() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds a@2; rds r@2 -> a"), "CDS a@2 | EDS a@1 | RDS r@2");
+}
+
+#[test]
+fn a_withheld_cluster_acknowledgement_stops_nobody_else() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds silent !apart; eds silent; rds r@2 -> a, silent"), "CDS silent@1 | EDS silent@1");
+    rig.subscribe("eds", &["silent"]);
+    rig.ack("eds");
+    assert_eq!(rig.publish("cds a@2"), "CDS a@2 | EDS a@1");
+    rig.ack("eds");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.publish("cds a@3; eds a@3"), "CDS a@3 | EDS a@3");
+    rig.ack("eds");
+    assert_eq!(rig.publish("cds b; eds b; rds r@3 -> a, b"), "CDS b@1 | EDS b@1");
+    rig.subscribe("eds", &["b"]);
+    assert_eq!(rig.ack("eds"), "EDS b@1 | RDS r@3");
+    rig.ack("eds");
+    rig.ack("rds");
+    assert_eq!(rig.pass(2000), "");
+    assert_eq!(rig.events(), "warm a, warm a, warm b, accepted rds r@3, stalled silent");
+}
+
+#[test]
+fn clusters_that_may_not_warm_go_alone_after_the_others() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds slow !apart; cds slower !apart; cds b; eds b"), "CDS b@1 | EDS b@1");
+    rig.subscribe("eds", &["b"]);
+    assert_eq!(rig.ack("eds"), "CDS slow@1 | CDS slower@1 | EDS b@1");
+}
+
+#[test]
+fn a_route_is_not_held_back_for_ever() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("cds b; eds b; rds r@2 -> b");
+    rig.ack("eds");
+    assert_eq!(rig.deadline(), Some(2000));
+    assert_eq!(rig.pass(2000), "");
+    assert_eq!(rig.events(), "stalled b");
+    assert_eq!(rig.deadline(), Some(3000));
+    // Envoy did not even ask for the endpoints of b: it must have refused it, and that is withheld
+    assert_eq!(rig.pass(3000), "CDS -b | RDS r@2");
+}
+
+#[test]
+fn a_route_published_without_the_stalled_cluster_goes_at_once() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("cds b; eds b; rds r@2 -> a, b");
+    rig.ack("eds");
+    rig.pass(2000);
+    assert_eq!(rig.publish("rds r@3 -> a"), "RDS r@3");
+}
+
+#[test]
+fn a_listener_waits_for_the_clusters_of_its_routes_and_brings_secrets_along() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds b; eds b; rds q -> b; lds m -> q, sds:s; sds s"), "CDS b@1 | EDS b@1");
+    assert_eq!(rig.ack("cds"), "LDS m@1 | SDS s@1");
+    assert_eq!(rig.subscribe("rds", &["q"]), "RDS q@1");
+}
+
+#[test]
+fn removals_come_last_each_after_the_acknowledgement_of_what_used_it() {
+    let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; lds m -> q; rds r -> a; rds q -> b");
+    assert_eq!(rig.publish("-cds b; -eds b; -lds m; -rds q; rds r@2 -> a"), "RDS r@2");
+    assert_eq!(rig.ack("rds"), "LDS -m");
+    assert_eq!(rig.ack("lds"), "RDS -q");
+    assert_eq!(rig.ack("rds"), "CDS -b");
+    assert_eq!(rig.unsubscribe("eds", &["b"]), "");
+    assert_eq!(rig.ack("cds"), "");
+    assert_eq!(rig.deadline(), None);
+}
+
+#[test]
+fn a_cluster_stays_until_the_routes_that_name_it_are_gone_from_the_client() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds b; eds b; rds r@2 -> b; -cds a; -eds a"), "CDS b@1 | EDS b@1");
+    assert_eq!(rig.ack("cds"), "RDS r@2");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.ack("rds"), "CDS -a");
+}
+
+#[test]
+fn what_is_removed_while_something_needs_it_stays_until_nothing_does() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("-cds a; -eds a"), "");
+    assert_eq!(rig.publish("rds r@2"), "RDS r@2");
+    assert_eq!(rig.ack("rds"), "CDS -a");
+}
+
+#[test]
+fn a_renamed_listener_is_added_and_removed_in_one_response() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("lds l2 -> r ~l; -lds l"), "LDS l2@1 -l");
+}
+
+#[test]
+fn a_listener_counts_as_accepted_when_its_routes_are() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("lds m -> q; rds q");
+    assert_eq!(rig.ack("lds"), "");
+    rig.subscribe("rds", &["q"]);
+    assert_eq!(rig.events(), "");
+    rig.ack("rds");
+    assert_eq!(rig.events(), "accepted rds q@1, accepted lds m@1");
+}
+
+#[test]
+fn hosts_go_right_behind_their_route_configuration_unasked_one_response_each() {
+    let mut rig = Rig::started("lds l -> r, q; rds r; rds q");
+    let told = rig.publish("rds r@2; rds q@2; vhds r/a; vhds r/b; vhds q/a; vhds other/a");
+    assert_eq!(told, "RDS q@2 r@2 | VHDS q/a@1 | VHDS r/a@1 r/b@1");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("vhds r/a@2"), "VHDS r/a@2");
+}
+
+#[test]
+fn a_domain_moves_from_host_to_host_in_one_response() {
+    let mut rig = Rig::started("lds l -> r; rds r; vhds r/a; vhds r/b");
+    assert_eq!(rig.publish("vhds r/c; -vhds r/a"), "VHDS r/c@1 -r/a");
+}
+
+#[test]
+fn the_change_to_hosts_apart_waits_for_the_clusters_of_all_hosts() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("cds b; eds b; rds r@2; vhds r/a -> a; vhds r/b -> b"), "CDS b@1 | EDS b@1");
+    assert_eq!(rig.ack("cds"), "RDS r@2 | VHDS r/a@1 r/b@1");
+}
+
+#[test]
+fn one_host_that_waits_for_its_cluster_does_not_hold_back_the_others() {
+    let mut rig = Rig::started("cds a; eds a; lds l -> r; rds r; vhds r/a -> a; vhds r/b -> a");
+    assert_eq!(rig.publish("cds b; eds b; vhds r/a@2 -> b; vhds r/b@2 -> a"), "CDS b@1 | EDS b@1 | VHDS r/b@2");
+    assert_eq!(rig.ack("cds"), "VHDS r/a@2");
+}
+
+#[test]
+fn the_change_back_to_hosts_inside_removes_the_others_afterwards() {
+    let mut rig = Rig::started("lds l -> r; rds r; vhds r/a; vhds r/b");
+    assert_eq!(rig.publish("rds r@2; -vhds r/a; -vhds r/b"), "RDS r@2");
+    assert_eq!(rig.ack("rds"), "VHDS -r/a -r/b");
+}
+
+#[test]
+fn hosts_never_come_before_the_route_configuration_that_asks_for_them() {
+    let mut rig = Rig::started("lds l -> r; rds r");
+    assert_eq!(rig.publish("rds r@2"), "RDS r@2");
+    assert_eq!(rig.publish("rds r@3; vhds r/a"), "");
+    assert_eq!(rig.ack("rds"), "RDS r@3 | VHDS r/a@1");
+}
+
+#[test]
+fn a_route_configuration_asked_for_again_brings_its_hosts_again() {
+    let mut rig = Rig::started("lds l -> r; rds r; vhds r/a");
+    rig.unsubscribe("rds", &["r"]);
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1 | VHDS r/a@1");
+}
+
+#[test]
+fn on_a_resumed_stream_hosts_are_compared_when_they_are_asked_for() {
+    let mut rig = Rig::new("rds r; vhds r/a@2; vhds r/b");
+    assert_eq!(rig.resume("rds", &["r"], &["r@1"]), "");
+    assert_eq!(rig.resume("vhds", &[], &["r/a@1", "r/b@1", "r/gone@1"]), "VHDS r/a@2 -r/gone");
+}
+
+#[test]
+fn with_several_clients_a_cluster_is_warm_when_all_that_keep_up_have_it() {
+    let mut rig = Rig::started(SMALL);
+    let second = rig.connect("second");
+    rig.start(second);
+    rig.events();
+    rig.publish("cds b; eds b");
+    rig.advance(second);
+    rig.ack("cds");
+    assert_eq!(rig.events(), "");
+    rig.answer(second, "cds", None);
+    assert_eq!(rig.events(), "warm b");
+}
+
+#[test]
+fn a_client_that_does_not_keep_up_is_not_waited_for() {
+    let mut rig = Rig::started(SMALL);
+    let second = rig.connect("second");
+    rig.start(second);
+    rig.events();
+    rig.publish("cds b; eds b; eds a@2");
+    rig.advance(second);
+    rig.ack_all(0);
+    rig.pass(2000);
+    assert_eq!(rig.events(), "");
+    rig.advance(second);
+    assert_eq!(rig.events(), "warm b");
+}
+
+#[test]
+fn when_the_last_client_goes_the_next_one_is_reported_from_the_beginning() {
+    let mut rig = Rig::started(SMALL);
+    rig.reconnect();
+    assert_eq!(rig.events(), "gone envoy, 0 left, connected envoy");
+    rig.start(0);
+    assert_eq!(rig.events(), "warm a, accepted rds r@1, accepted lds l@1, live");
+}
