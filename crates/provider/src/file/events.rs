@@ -124,10 +124,12 @@ impl Agenda {
         }
     }
 
-    /// Puts a look on the agenda, unless a more thorough one is on it already.
+    /// Puts a look on the agenda. Of two the more thorough one is taken; a file that was complete and then went, or
+    /// was created, may be anything by now.
     pub(crate) fn add(&mut self, spot: Arc<Spot>, look: Look) {
         let present = self.looks.entry(spot).or_insert(look);
-        *present = look.max(*present);
+        let (less, more) = (look.min(*present), look.max(*present));
+        *present = if more == Look::Read && less < Look::Read && less > Look::Again { Look::Survey } else { more };
     }
 
     /// Takes the next place to look at, those above before those below.
@@ -135,13 +137,15 @@ impl Agenda {
         self.looks.pop_first()
     }
 
-    /// A place is looked at as if for the first time: what was pending below it is done with that.
-    pub(crate) fn done_below(&mut self, top: &Arc<Spot>) {
-        let below: Vec<Arc<Spot>> = self.looks.range(top.clone()..).map(|(spot, _)| spot).cloned().collect();
-        for spot in below.into_iter().take_while(|spot| spot.is_under(top)) {
+    /// A place is looked at as if for the first time: what was pending at and below it is done with that. Whoever was
+    /// writing a file may finish unheard while watches are set anew; `is_watched_anew` says whether that is so for the
+    /// place itself.
+    pub(crate) fn done_below(&mut self, top: &Arc<Spot>, is_watched_anew: bool) {
+        let below = self.looks.range(top.clone()..).map(|(spot, _)| spot).take_while(|spot| spot.is_under(top));
+        for spot in below.cloned().collect::<Vec<_>>() {
             self.looks.remove(&spot);
         }
-        self.writing.retain(|spot| !spot.is_under(top));
+        self.writing.retain(|spot| !spot.is_under(top) || spot == top && !is_watched_anew);
     }
 }
 

@@ -126,14 +126,18 @@ impl Follower {
         }
     }
 
-    /// Waits for events, or for the time at which a vanished file is believed to be gone; true: the thread shall end.
+    /// Waits for events, or for the time at which a vanished file is believed to be gone, and not at all while there is
+    /// something to look at; true: the thread shall end.
     fn wait(&self) -> Result<bool, Error> {
         let Some(inotify) = self.tree.watches.inotify() else { return Ok(true) };
         let now = Instant::now();
         let next = self.vanished.values().min().map(|time| time.saturating_duration_since(now));
         // Rounded up, so that it has passed when the wait is over.
         let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
-        let timeout = millis.map_or(PollTimeout::NONE, PollTimeout::from);
+        let timeout = match self.agenda.looks.is_empty() {
+            true => millis.map_or(PollTimeout::NONE, PollTimeout::from),
+            false => PollTimeout::ZERO,
+        };
         let mut fds =
             [PollFd::new(inotify.as_fd(), PollFlags::POLLIN), PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout) {
@@ -151,15 +155,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Looks at every place on the agenda, then reads the files, until nothing is left to be done.
+    /// Looks at every place on the agenda, then reads the files. What happens meanwhile is for the next time, so that
+    /// somebody who writes all the time delays nobody.
     fn work_off(&mut self) -> Result<(), Error> {
-        while !self.agenda.looks.is_empty() {
-            while let Some((spot, look)) = self.agenda.next() {
-                self.look(&spot, look);
-            }
-            self.read()?;
+        while let Some((spot, look)) = self.agenda.next() {
+            self.look(&spot, look);
         }
-        Ok(())
+        self.read()
     }
 
     fn look(&mut self, spot: &Arc<Spot>, look: Look) {
@@ -189,7 +191,7 @@ impl Follower {
 
     /// Looks at a place as if for the first time.
     fn survey(&mut self, top: &Arc<Spot>) {
-        self.agenda.done_below(top);
+        self.agenda.done_below(top, top.is_root() || self.tree.contains(top));
         let pending = self.to_read.range(top.clone()..).map(|(spot, _)| spot).take_while(|spot| spot.is_under(top));
         for spot in pending.cloned().collect::<Vec<_>>() {
             self.to_read.remove(&spot);
