@@ -14,9 +14,9 @@
 //! Only a file that vanishes is believed to be gone a moment later ([`VANISH_GRACE`]), because editors that keep
 //! backups, and git, remove or rename the old file before they write the new one.
 //!
-//! Map: [`spot`] places and names, [`resolve`] links, [`watches`] inotify, [`tree`] which files there are, [`read`] and
-//! [`document`] from bytes to objects, [`merge`] from one version of a file to the next, [`offer`] and [`catalog`] who is
-//! in force, [`events`] from events to what has to be looked at, [`follower`] the thread, [`report`] wording.
+//! Map: `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
+//! `document` from bytes to objects, `merge` from one version of a file to the next, `offer` and `catalog` who is
+//! in force, `events` from events to what has to be looked at, `follower` the thread, `report` wording.
 
 use std::io;
 use std::ops::ControlFlow;

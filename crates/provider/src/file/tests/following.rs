@@ -208,3 +208,13 @@ fn a_watcher_ends_when_it_is_stopped_and_when_nobody_listens() {
     write(&folder, "a.yaml", namespace("a", 1));
     watched.watcher.join().unwrap();
 }
+
+#[test]
+fn dropping_a_watcher_does_not_wait_for_a_receiver_that_does_not_receive() {
+    let folder = TempDir::new().unwrap();
+    let (sender, batches) = sync_channel(0);
+    let sink = move |batch| if sender.send(batch).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    drop(watch(&[folder.path().to_owned()], sink).unwrap());
+    assert!(batches.recv_timeout(DEADLINE).is_ok());
+    assert!(matches!(batches.recv_timeout(DEADLINE), Err(RecvTimeoutError::Disconnected)), "the thread ended");
+}
