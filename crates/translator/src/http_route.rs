@@ -57,7 +57,7 @@ pub(crate) struct RouteOutcome {
     /// The first reference, in the order of the spec, that leads nowhere.
     pub(crate) bad_reference: Option<RefFault>,
     /// Rules that cannot be used as written, in words.
-    pub(crate) unusable: Option<Unusable>,
+    pub(crate) unusable: Option<Box<Unusable>>,
     /// One per fleet.
     pub(crate) attached: Vec<Arc<AttachedRoute>>,
     /// Everything there is to say, for `status` and `validate`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::status::{GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
 use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Table};
+use ir::FleetName;
 
 use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend::{Reading, SecretUse};
@@ -57,8 +58,16 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
     let refused = g.derive("route_refused", routes.effective, |_, key, effective| {
         effective.refusal.clone().map(|words| (key.clone(), words))
     });
-    let route_statuses = g.map("route_status", routes.outcomes, move |cx, key, outcome| {
+    let any_refused = g.index("refused_by_namespace", refused, |key: &AttachmentKey, _| {
+        [(key.fleet.clone(), Arc::from(key.route.namespace()))]
+    });
+    let route_statuses = g.map("route_status", routes.outcomes, move |cx, key: &ObjectKey, outcome| {
         let refused = |parent: &crate::http_route::ParentOutcome| {
+            // One question that all routes of a namespace share, before the one of this route.
+            let group: (FleetName, Arc<str>) = (parent.fleet.clone(), key.namespace().into());
+            if !cx.any(any_refused, &group) {
+                return None;
+            }
             let key = AttachmentKey { fleet: parent.fleet.clone(), route: key.clone() };
             cx.get(refused, &key).cloned()
         };

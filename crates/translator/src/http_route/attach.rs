@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::http_route::HttpRouteSpec;
+use api::http_route::{HttpRouteFilter, HttpRouteSpec};
 use api::reference::ParentRef;
 use api::{Kind, ObjectKey, group};
 use ir::FleetName;
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     /// No host name in common.
     NoMatchingListenerHostname,
     /// Not one rule can be used.
-    Unusable(Unusable),
+    Unusable(Box<Unusable>),
 }
 
 /// What attaching a route gave.
@@ -61,6 +61,7 @@ pub(super) fn attach(
             .push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
     }
     let mut own = None;
+    let redirects = redirects(spec);
     for (index, parent) in (0_u32..).zip(&spec.parent_refs) {
         if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
             continue;
@@ -69,12 +70,23 @@ pub(super) fn attach(
         let gateway = ObjectKey::of(Kind::Gateway, namespace, &parent.name);
         let Some(scope) = lookup.scope(&gateway) else { continue };
         let hostnames = own.get_or_insert_with(|| own_hostnames(spec, problems));
-        let (verdict, taken) = judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames });
+        let (verdict, taken) =
+            judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames, redirects });
         join(&mut found.fleets, &scope.fleet, taken);
         let (controller, fleet) = (scope.controller.clone(), scope.fleet.clone());
         found.parents.push(ParentOutcome { index, controller, fleet, verdict });
     }
     found
+}
+
+/// Some filter of the route is a redirect.
+fn redirects(spec: &HttpRouteSpec) -> bool {
+    let redirects = |filters: &[HttpRouteFilter]| {
+        filters.iter().any(|filter| matches!(filter, HttpRouteFilter::RequestRedirect(_)))
+    };
+    spec.rules
+        .iter()
+        .any(|rule| redirects(&rule.filters) || rule.backend_refs.iter().any(|target| redirects(&target.filters)))
 }
 
 /// One parent reference with all that decides about it.
@@ -84,11 +96,14 @@ struct Judged<'a> {
     gateway: &'a ObjectKey,
     scope: &'a RouteScope,
     hostnames: &'a [Hostname],
+    /// The route redirects, and so has to know the ports of its listeners.
+    redirects: bool,
 }
 
 fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) {
-    let Judged { key, parent, gateway, scope, hostnames } = judged;
-    let ports = lookup.ports(gateway);
+    let Judged { key, parent, gateway, scope, hostnames, redirects } = judged;
+    // Only those who have to know a port look at ports: a change of one then costs the others nothing.
+    let ports = if parent.port.is_some() || redirects { lookup.ports(gateway) } else { None };
     let port_of = |index: usize| ports.as_deref().and_then(|ports| ports.get(index)).copied();
     let named = |(index, listener): &(usize, &ScopeListener)| {
         parent.section_name.as_deref().is_none_or(|name| name == &*listener.name)

@@ -20,7 +20,7 @@ pub(super) type Flavour = Option<ListenerPort>;
 /// The rules of a route, checked.
 pub(super) struct Rules<'r> {
     rules: Vec<Rule<'r>>,
-    pub(super) unusable: Option<Unusable>,
+    pub(super) unusable: Option<Box<Unusable>>,
     /// Entries differ by the listener's port.
     pub(super) redirects: bool,
 }
@@ -104,7 +104,7 @@ pub(super) fn compile<'r, L: Lookup>(
     let all = losses.lost == rules.len();
     let unusable = losses.reason.map(|reason| {
         let text = format!("Dropped Rule: {}", losses.texts.join("; "));
-        Unusable { reason, text: text.into(), all }
+        Box::new(Unusable { reason, text: text.into(), all })
     });
     let redirects = rules.iter().any(Rule::redirects);
     Rules { rules, unusable, redirects }

@@ -257,3 +257,23 @@ fn a_live_fleet_and_its_facts_do_not_depend_on_history_either() {
     assert_eq!(everything(&edited.translator), everything(&made.translator));
     assert_eq!(Options::default(), Options { file_mode: false, offline: false });
 }
+
+#[test]
+fn a_listeners_port_concerns_no_route_but_those_that_redirect() {
+    let listener = |port: u16| gateway("web", json!([{"name": "http", "port": port, "protocol": "HTTP"}]));
+    let redirect = json!({
+        "parentRefs": [{"name": "web"}], "hostnames": ["r.org"],
+        "rules": [{"filters": [{"type": "RequestRedirect", "requestRedirect": {}}]}],
+    });
+    let mut world = World::with([listener(80), crate::testing::service("v1", 80)]);
+    world.apply((0..20).map(|at| crate::testing::route(&format!("r{at}"), "web", &["x.org"], &[("/", "v1")])));
+    world.apply([object(Kind::HttpRoute, "redirect", redirect)]);
+    let runs = |world: &World| {
+        let mut nodes = world.translator.graph().nodes();
+        nodes.find(|node| node.name == "http_route").map(|node| node.runs)
+    };
+    let before = runs(&world).expect("the node");
+    world.apply([listener(81)]);
+    assert_eq!(runs(&world), Some(before + 1));
+    assert_eq!(world.ask("default/web/81", "x.org", "/"), "default/v1/80*1");
+}
