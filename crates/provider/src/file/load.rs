@@ -1,6 +1,5 @@
 //! Reading once, without following changes.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -96,9 +95,12 @@ fn path(input: &Input) -> Option<&Path> {
     }
 }
 
-/// Whether a path is a pipe, a socket or a device that can be read to an end. `/dev/stdin` is one even when the shell
-/// made it a file.
+/// Whether a path is read as it is: a pipe, a device, or standard input and its like, which have no place in a directory
+/// even if the shell made them files.
 fn is_pipe(path: &Path) -> bool {
-    let is_device = path.starts_with("/dev") && path.file_name() != Some(OsStr::new("null"));
-    is_device || path.metadata().is_ok_and(|about| about.file_type().is_fifo())
+    let is_descriptor = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|place| path.starts_with(place));
+    path.metadata().is_ok_and(|about| {
+        let kind = about.file_type();
+        kind.is_fifo() || kind.is_char_device() || is_descriptor && kind.is_file()
+    })
 }

@@ -114,3 +114,14 @@ fn the_static_configuration_is_an_object_like_others_and_there_is_one() {
     assert_eq!((applied, settings.as_deref()), (1, Some("a.b/c")));
     assert_eq!(store.problems().count(), 1);
 }
+
+#[test]
+fn a_pipe_that_is_named_is_read_to_its_end() {
+    use std::os::fd::AsRawFd;
+    let folder = TempDir::new().unwrap();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut writer, namespace("a", 1).as_bytes()).unwrap();
+    drop(writer);
+    let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+    assert_eq!(State::of(folder.path(), &[path, folder.path().to_owned()]).version("a"), Some("1"));
+}
