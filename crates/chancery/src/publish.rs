@@ -8,14 +8,14 @@ use envoy::{Encoded, EncodedPiece, EncodedSet};
 use hashbrown::HashMap as UnorderedMap;
 use ir::{ClusterName, EndpointSetName, EndpointSource, FleetName, RouteConfigurationName, RoutePiece};
 use translator::{InFleet, Outputs, VirtualHostKey};
-use xds::{Change, FleetUpdate, TypeUrl};
+use xds::{Change, FleetUpdate, Need, TypeUrl};
 
 /// What has been published, as far as the next change needs it.
 pub struct Publisher {
     outputs: Outputs,
     options: envoy::Options,
     /// Encodings by the address of the piece, which the graph keeps alive until the tick after it changed.
-    pieces: UnorderedMap<usize, EncodedPiece>,
+    pieces: UnorderedMap<usize, Piece>,
     endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
     /// The clusters of each fleet, and which endpoints they read.
     clusters: BTreeMap<FleetName, BTreeMap<ClusterName, Option<EndpointSetName>>>,
@@ -24,6 +24,24 @@ pub struct Publisher {
     /// Route configurations whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
 }
+
+/// A piece of routes: its bytes, and the clusters that it needs as a slice that every version of its virtual host shares.
+#[derive(Clone)]
+struct Piece {
+    encoded: EncodedPiece,
+    needs: Arc<[Need]>,
+}
+
+impl Piece {
+    fn of(piece: &RoutePiece) -> Self {
+        let encoded = envoy::route_piece(piece);
+        let needs = encoded.clusters.iter().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(&name.0))).collect();
+        Self { encoded, needs }
+    }
+}
+
+/// A resource that is put together from pieces, with what these need.
+type Composed = (Encoded, Vec<Arc<[Need]>>);
 
 /// A route configuration of a fleet.
 type RouteConfigurationKey = InFleet<RouteConfigurationName>;
@@ -70,7 +88,7 @@ impl Publisher {
         }
         for change in graph.changes(self.outputs.route_pieces) {
             if let Some(new) = change.new {
-                self.pieces.insert(address(new), envoy::route_piece(new));
+                self.pieces.insert(address(new), Piece::of(new));
             }
         }
     }
@@ -168,7 +186,7 @@ impl Publisher {
         for change in graph.changes(self.outputs.route_configurations) {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|configuration| self.configuration(configuration));
-            push(updates, fleet, put, TypeUrl::Route, &name.0);
+            push_composed(updates, fleet, put, TypeUrl::Route, &name.0);
             let separate =
                 change.new.is_some_and(|configuration| matches!(configuration.hosts, ir::route::Hosts::Separate));
             if separate {
@@ -185,7 +203,7 @@ impl Publisher {
             let key = InFleet { fleet: fleet.clone(), name: configuration.clone() };
             if self.separate.contains(&key) || (before.contains(&key) && change.new.is_none()) {
                 let put = change.new.map(|host| self.host(host));
-                push(updates, fleet, put, TypeUrl::VirtualHost, &name.0);
+                push_composed(updates, fleet, put, TypeUrl::VirtualHost, &name.0);
             }
         }
     }
@@ -193,25 +211,31 @@ impl Publisher {
     /// A configuration that begins or ends to have separate hosts: all of them come or go.
     fn all_hosts(&self, graph: &Graph, key: &RouteConfigurationKey, put: bool, updates: &mut Updates) {
         for (host_key, host) in self.outputs.hosts_of(graph, key) {
-            push(updates, &key.fleet, put.then(|| self.host(host)), TypeUrl::VirtualHost, &host_key.name.0);
+            push_composed(updates, &key.fleet, put.then(|| self.host(host)), TypeUrl::VirtualHost, &host_key.name.0);
         }
     }
 
-    fn configuration(&self, configuration: &ir::RouteConfiguration) -> Encoded {
-        let hosts: Vec<Encoded> = match &configuration.hosts {
-            ir::route::Hosts::Inline(hosts) => hosts.iter().map(|host| self.host(host)).collect(),
-            ir::route::Hosts::Separate => Vec::new(),
-        };
-        envoy::route_configuration(configuration, &hosts.iter().collect::<Vec<_>>())
+    fn configuration(&self, configuration: &ir::RouteConfiguration) -> Composed {
+        let (mut hosts, mut needs) = (Vec::new(), Vec::new());
+        if let ir::route::Hosts::Inline(inline) = &configuration.hosts {
+            for host in inline {
+                let (encoded, of_host) = self.host(host);
+                hosts.push(encoded);
+                needs.extend(of_host);
+            }
+        }
+        (envoy::route_configuration(configuration, &hosts.iter().collect::<Vec<_>>()), needs)
     }
 
-    fn host(&self, host: &ir::VirtualHost) -> Encoded {
-        let encoded: Vec<EncodedPiece> = host.pieces.iter().map(|piece| self.piece(piece)).collect();
-        envoy::virtual_host(host, &encoded.iter().collect::<Vec<_>>())
+    fn host(&self, host: &ir::VirtualHost) -> Composed {
+        let pieces: Vec<Piece> = host.pieces.iter().map(|piece| self.piece(piece)).collect();
+        let encoded: Vec<&EncodedPiece> = pieces.iter().map(|piece| &piece.encoded).collect();
+        let needs = pieces.iter().map(|piece| Arc::clone(&piece.needs)).filter(|needs| !needs.is_empty()).collect();
+        (envoy::virtual_host(host, &encoded), needs)
     }
 
-    fn piece(&self, piece: &Arc<RoutePiece>) -> EncodedPiece {
-        self.pieces.get(&address(piece)).cloned().unwrap_or_else(|| envoy::route_piece(piece))
+    fn piece(&self, piece: &Arc<RoutePiece>) -> Piece {
+        self.pieces.get(&address(piece)).cloned().unwrap_or_else(|| Piece::of(piece))
     }
 }
 
@@ -221,23 +245,28 @@ fn address(piece: &Arc<RoutePiece>) -> usize {
 
 /// Adds one change: the resource, or its removal.
 fn push(updates: &mut Updates, fleet: &FleetName, put: Option<Encoded>, type_url: TypeUrl, name: &Arc<str>) {
+    let put = put.map(|mut encoded| {
+        let own = std::mem::take(&mut encoded.needs);
+        let needs =
+            own.into_iter().map(|need| Need::new(TypeUrl::from(need.type_url), need.name)).collect::<Arc<[Need]>>();
+        (encoded, if needs.is_empty() { Vec::new() } else { vec![needs] })
+    });
+    push_composed(updates, fleet, put, type_url, name);
+}
+
+/// The same for what is put together from pieces.
+fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>, type_url: TypeUrl, name: &Arc<str>) {
     let change = match put {
-        Some(encoded) => Change::Put(Arc::new(resource(type_url, encoded))),
+        Some((encoded, needs)) => Change::Put(Arc::new(xds::Resource {
+            type_url,
+            name: encoded.name,
+            version: xds::Version(encoded.version),
+            body: encoded.body,
+            needs,
+            replaces: None,
+            apart: false,
+        })),
         None => Change::Remove { type_url, name: Arc::clone(name) },
     };
     updates.entry(fleet.clone()).or_default().push(change);
-}
-
-fn resource(type_url: TypeUrl, encoded: Encoded) -> xds::Resource {
-    xds::Resource {
-        type_url,
-        name: encoded.name,
-        version: xds::Version(encoded.version),
-        body: encoded.body,
-        needs: vec![
-            encoded.needs.into_iter().map(|need| xds::Need::new(TypeUrl::from(need.type_url), need.name)).collect(),
-        ],
-        replaces: None,
-        apart: false,
-    }
 }

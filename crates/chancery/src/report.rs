@@ -2,6 +2,7 @@
 
 mod transitions;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::status::Status;
@@ -76,10 +77,20 @@ pub(crate) fn problems<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<V
         .collect()
 }
 
-/// All problems: those of sources and those that translation found, in order of place and object, each once.
+/// All problems: those of sources and those that translation found, in order of place and object, each once. What a source said of
+/// a field, with its place, is not said again in the words of what follows from it.
 pub(crate) fn all_problems(store: &store::Store, graph: &Graph, outputs: Outputs) -> Vec<Problem> {
     let mut found: Vec<Problem> = store.problems().cloned().collect();
-    found.extend(outputs.problems(graph).map(|(_, problem)| placed(store, problem)));
+    let mut said: BTreeMap<Option<ObjectKey>, Vec<Box<str>>> = BTreeMap::new();
+    for problem in &found {
+        said.entry(problem.object.clone()).or_default().push(problem.text.clone());
+    }
+    let repeats = |problem: &Problem| {
+        said.get(&problem.object).is_some_and(|texts| texts.iter().any(|text| problem.text.contains(&**text)))
+    };
+    let derived =
+        outputs.problems(graph).map(|(_, problem)| placed(store, problem)).filter(|problem| !repeats(problem));
+    found.extend(derived.collect::<Vec<_>>());
     found.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
         Problem {

@@ -39,7 +39,8 @@ pub struct Encoded {
     pub version: u128,
     /// The message.
     pub body: Body,
-    /// What must be there before this can serve; sorted, each once, without [`ClusterName::INVALID`].
+    /// What must be there before this can serve; sorted, each once. Virtual hosts and route configurations need what their pieces
+    /// need ([`EncodedPiece::clusters`]); that is not repeated here.
     pub needs: Vec<Need>,
 }
 

@@ -3,23 +3,22 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use ir::route::Hosts;
-use ir::{ClusterName, RouteConfiguration, VirtualHost};
+use ir::{RouteConfiguration, VirtualHost};
 use prost::Message;
 use proto::envoy::config::route::v3 as route;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::resource::{Encoded, EncodedPiece, Need, Versions, cluster_needs, field_header, sorted_needs, type_url};
+use crate::resource::{Encoded, EncodedPiece, Versions, field_header, type_url};
 use crate::route::messages;
 use crate::wire::ads;
 
 /// The number of `virtual_hosts` in `envoy.config.route.v3.RouteConfiguration`.
 const HOSTS_FIELD: u32 = 2;
 
-/// A virtual host of the encodings of its pieces, in order. It needs the clusters that its routes name.
+/// A virtual host of the encodings of its pieces, in order. What it needs is what its pieces need, which the caller has: nothing is
+/// collected here, so that a change costs its piece.
 pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
     let head = Bytes::from(head(host).encode_to_vec());
     let mut versions = Versions::default();
@@ -30,13 +29,13 @@ pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
         versions.part(piece.hash);
         body.push(piece.bytes.clone());
     }
-    let clusters = pieces.iter().flat_map(|piece| piece.clusters.iter().cloned()).collect();
-    let needs = cluster_needs(clusters).into_iter().map(cluster_need).collect();
-    Encoded { type_url: type_url::VIRTUAL_HOST, name: host.name.0.clone(), version: versions.version(), body, needs }
+    let (name, version) = (host.name.0.clone(), versions.version());
+    Encoded { type_url: type_url::VIRTUAL_HOST, name, version, body, needs: Vec::new() }
 }
 
 /// A route configuration with the encodings of its hosts in order, or, for [`Hosts::Separate`], without any (`hosts` is not
-/// looked at): then each host is a resource of its own. It needs what its hosts need.
+/// looked at): then each host is a resource of its own. It needs what the pieces of its
+/// hosts need.
 pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&Encoded]) -> Encoded {
     let separate = configuration.hosts == Hosts::Separate;
     let hosts = if separate { &[] } else { hosts };
@@ -52,9 +51,8 @@ pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&Encoded
     }
     versions.part(xxh3_128(&tail));
     body.push(tail);
-    let needs = sorted_needs(hosts.iter().flat_map(|host| host.needs.iter().cloned()).collect());
-    let name = configuration.name.0.clone();
-    Encoded { type_url: type_url::ROUTE_CONFIGURATION, name, version: versions.version(), body, needs }
+    let (name, version) = (configuration.name.0.clone(), versions.version());
+    Encoded { type_url: type_url::ROUTE_CONFIGURATION, name, version, body, needs: Vec::new() }
 }
 
 /// The whole as one message, for configurations that are written whole. `hosts` are used whatever `configuration.hosts` says.
@@ -100,9 +98,4 @@ fn skeleton(configuration: &RouteConfiguration, separate: bool) -> route::RouteC
         ignore_port_in_host_matching: true,
         ..route::RouteConfiguration::default()
     }
-}
-
-fn cluster_need(cluster: ClusterName) -> Need {
-    let ClusterName(name): ClusterName = cluster;
-    Need { type_url: type_url::CLUSTER, name: Arc::clone(&name) }
 }
