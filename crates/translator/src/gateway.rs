@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::gateway::{AddressType, Protocol};
+use api::reference::SecretRef;
 use api::{Gateway, Kind, ObjectKey};
 use ir::FleetName;
 
@@ -54,6 +55,8 @@ pub(crate) struct GatewayPlan {
     pub(crate) addresses: Vec<IpAddr>,
     /// A requested address that cannot be had.
     pub(crate) unusable_address: Option<Arc<str>>,
+    /// Shown to backends on every TLS connection, unless they have one of their own.
+    pub(crate) client_certificate: Option<SecretUse>,
     /// `ResolvedRefs` for references of the Gateway itself.
     pub(crate) unresolved: Option<Refusal>,
     /// Some port lets clients through whose certificate cannot be verified.
@@ -81,6 +84,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
     listener::judge_together(lookup, key, gateway, &addresses, &mut listeners);
+    let (client_certificate, unresolved) = backend_certificate(lookup, key, gateway);
     Some(GatewayPlan {
         fleet: fleet(key),
         generation: gateway.meta.generation,
@@ -90,7 +94,8 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         refused,
         addresses,
         unusable_address,
-        unresolved: backend_certificate(gateway),
+        client_certificate,
+        unresolved,
         insecure_clients: listener::is_insecure(gateway),
         listeners,
         warnings: warnings(gateway),
@@ -136,6 +141,7 @@ impl GatewayPlan {
                 listener.certificates.iter().chain(listener.client.as_ref().map(|client| &client.bundle)).cloned()
             })
             .collect();
+        wanted.extend(self.client_certificate.clone());
         wanted.sort_unstable();
         wanted.dedup();
         wanted
@@ -161,7 +167,8 @@ pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
     });
     let validations = configs.filter_map(|config| config.validation.as_ref());
     let bundles = validations.flat_map(|validation| validation.ca_certificate_refs.iter()).map(Reference::from);
-    certificates.chain(bundles).map(key).collect()
+    let own = client_certificate_ref(gateway).map(Reference::from);
+    certificates.chain(bundles).chain(own).map(key).collect()
 }
 
 /// Addresses to bind; a type that is not supported; an address that cannot be had.
@@ -223,14 +230,23 @@ fn parameters(
     }
 }
 
-/// A certificate towards backends is not built yet: it says so, and none is presented.
-fn backend_certificate(gateway: &Gateway) -> Option<Refusal> {
-    let backend = gateway.spec.tls.as_deref()?.backend.as_ref()?;
-    backend.client_certificate_ref.as_ref()?;
-    Some(Refusal::new(
-        "InvalidClientCertificateRef",
-        "tls.backend.clientCertificateRef is not supported yet, none is presented",
-    ))
+/// The certificate for backends, or why there is none: then none is presented, and everything else goes on.
+fn backend_certificate(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    gateway: &Gateway,
+) -> (Option<SecretUse>, Option<Refusal>) {
+    let reference = client_certificate_ref(gateway);
+    match reference.map(|reference| listener::certificate(lookup, key, reference)) {
+        None => (None, None),
+        Some(Ok(wanted)) => (Some(wanted), None),
+        Some(Err(Refusal { reason: "RefNotPermitted", text })) => (None, Some(Refusal::new("RefNotPermitted", text))),
+        Some(Err(refusal)) => (None, Some(Refusal::new("InvalidClientCertificateRef", refusal.text))),
+    }
+}
+
+fn client_certificate_ref(gateway: &Gateway) -> Option<&SecretRef> {
+    gateway.spec.tls.as_deref()?.backend.as_ref()?.client_certificate_ref.as_ref()
 }
 
 fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
@@ -254,8 +270,5 @@ fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
         let options = listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty());
         add(options, format!("spec.listeners[{index}].tls.options"), "no option is known, they are ignored");
     }
-    let backend = spec.tls.as_deref().and_then(|tls| tls.backend.as_ref());
-    let certificate = backend.is_some_and(|backend| backend.client_certificate_ref.is_some());
-    add(certificate, "spec.tls.backend.clientCertificateRef".into(), "not supported yet, no certificate is presented");
     found
 }

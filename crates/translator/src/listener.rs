@@ -13,7 +13,7 @@ use api::reference::RouteGroupKind;
 use api::{Gateway, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
-pub(crate) use self::check::check;
+pub(crate) use self::check::{certificate, check};
 pub(crate) use self::port::{Chain, Place, chains, ir_listeners, listener_name, places};
 use crate::backend::SecretUse;
 use crate::gateway::Lookup;

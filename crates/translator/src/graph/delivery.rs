@@ -40,7 +40,10 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_deref().ok());
         let limits = policies.limits(cx, key.target.policy.as_ref(), &key.fleet);
-        let cluster = cluster::cluster(&key.target, view, limits);
+        let mut cluster = cluster::cluster(&key.target, view, limits);
+        if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
+            tls.certificate = cx.get(gateways.client_certificates, &key.fleet).cloned();
+        }
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });
     // Only `Backend` objects name Secrets.

@@ -182,6 +182,8 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
         found.push(Arc::new(Problem::of(key, "spec.gatewayClassName", Severity::Note, text)));
     }
     found.extend(plan.refused.iter().map(|refusal| error("spec", &refusal.text)));
+    let unresolved = plan.unresolved.iter();
+    found.extend(unresolved.map(|refusal| error("spec.tls.backend.clientCertificateRef", &refusal.text)));
     found.extend(plan.unusable_address.iter().map(|text| error("spec.addresses", text)));
     for (index, listener) in plan.listeners.iter().enumerate() {
         let path = format!("spec.listeners[{index}]");

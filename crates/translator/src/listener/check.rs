@@ -140,7 +140,12 @@ fn certificates(
     (found, first_bad)
 }
 
-fn certificate(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &SecretRef) -> Result<SecretUse, Refusal> {
+/// A Secret with a certificate and its key, that the Gateway may name.
+pub(crate) fn certificate(
+    lookup: &mut impl Lookup,
+    gateway: &ObjectKey,
+    reference: &SecretRef,
+) -> Result<SecretUse, Refusal> {
     let invalid = |text: String| Refusal::new("InvalidCertificateRef", text);
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),

@@ -227,3 +227,45 @@ fn an_expired_certificate_is_served_with_a_warning() {
     assert!(world.problems().iter().any(|problem| problem.contains("expired")), "{:?}", world.problems());
     assert_eq!(short(&world.listener("web", "https").conditions)[2], "ResolvedRefs=True/ResolvedRefs");
 }
+
+#[test]
+fn a_gateways_own_certificate_is_shown_to_backends_that_speak_tls() {
+    let of = |reference: Value| {
+        let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+        let tls = json!({"backend": {"clientCertificateRef": reference}});
+        object(Kind::Gateway, "web", json!({"gatewayClassName": "eg", "listeners": listeners, "tls": tls}))
+    };
+    let port = json!({"ports": [{"port": 80, "appProtocol": "kubernetes.io/wss"}, {"port": 81}]});
+    let refs = json!([{"name": "s", "port": 80}, {"name": "s", "port": 81}]);
+    let mut world = World::with([
+        secret("own", &pair()),
+        of(json!({"name": "own"})),
+        object(Kind::Service, "s", port),
+        object(Kind::HttpRoute, "r", json!({"parentRefs": [{"name": "web"}], "rules": [{"backendRefs": refs}]})),
+    ]);
+    let shown = |world: &World| {
+        let outputs = world.translator.outputs();
+        let mut clusters: Vec<_> =
+            world.translator.graph().iter(outputs.clusters).map(|(_, cluster)| cluster.clone()).collect();
+        clusters.sort_by(|one, two| one.name.cmp(&two.name));
+        let certificate = |cluster: &ir::Cluster| cluster.tls.as_ref()?.certificate.as_ref().map(ToString::to_string);
+        clusters.iter().map(|cluster| certificate(cluster)).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&world), [Some("secret/default/own".to_owned()), None]);
+    assert_eq!(world.translator.graph().len(world.translator.outputs().secrets), 1);
+    assert_eq!(short(&world.gateway_status("web").conditions)[2], "ResolvedRefs=True/ResolvedRefs");
+    for (reference, reason) in [
+        (json!({"name": "gone"}), "InvalidClientCertificateRef"),
+        (json!({"name": "own", "kind": "ConfigMap"}), "InvalidClientCertificateRef"),
+        (json!({"name": "own", "namespace": "other"}), "RefNotPermitted"),
+    ] {
+        world.apply([of(reference)]);
+        let conditions = short(&world.gateway_status("web").conditions);
+        assert_eq!(
+            (&*conditions[0], &*conditions[2]),
+            ("Accepted=True/Accepted", &*format!("ResolvedRefs=False/{reason}"))
+        );
+        assert_eq!(shown(&world), [None, None]);
+        assert_eq!(world.problems().len(), 2, "the reference, and unverified TLS: {:?}", world.problems());
+    }
+}
