@@ -1,1 +1,7 @@
+//! The shell through its sockets: a small gRPC client, and a real Envoy.
 
+mod client;
+mod proxy;
+mod real_envoy;
+mod resources;
+mod sockets;

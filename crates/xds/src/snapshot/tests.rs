@@ -1,1 +1,135 @@
+//! What is kept for whom, and at what cost.
 
+use super::*;
+
+fn resource(kind: TypeUrl, name: &str, version: u128, needs: Vec<Arc<[Need]>>) -> Arc<Resource> {
+    let version = Version(version);
+    Arc::new(Resource {
+        type_url: kind,
+        name: name.into(),
+        version,
+        body: Vec::new(),
+        needs,
+        replaces: None,
+        apart: false,
+    })
+}
+
+fn put(kind: TypeUrl, name: &str, version: u128, needs: &[(TypeUrl, &str)]) -> Change {
+    let needs: Vec<Need> = needs.iter().map(|(kind, name)| Need::new(kind.clone(), *name)).collect();
+    Change::Put(resource(kind, name, version, vec![needs.into()]))
+}
+
+fn remove(kind: TypeUrl, name: &str) -> Change {
+    Change::Remove { type_url: kind, name: name.into() }
+}
+
+fn target(snapshot: &Snapshot, kind: &TypeUrl, name: &str) -> Option<u128> {
+    snapshot.target(kind, name).map(|item| item.version().0)
+}
+
+fn accept(snapshot: &mut Snapshot, kind: &TypeUrl, name: &str) {
+    let item = Arc::clone(snapshot.target(kind, name).unwrap());
+    snapshot.accept(&item);
+}
+
+#[test]
+fn of_several_changes_of_a_name_in_one_update_the_last_counts() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![
+        put(TypeUrl::Cluster, "a", 1, &[]),
+        remove(TypeUrl::Cluster, "a"),
+        put(TypeUrl::Cluster, "a", 2, &[]),
+    ]);
+    assert_eq!(target(&snapshot, &TypeUrl::Cluster, "a"), Some(2));
+    snapshot.apply(vec![put(TypeUrl::Cluster, "a", 3, &[]), remove(TypeUrl::Cluster, "a")]);
+    assert_eq!(target(&snapshot, &TypeUrl::Cluster, "a"), None);
+}
+
+#[test]
+fn what_the_accepted_version_of_a_route_needs_stays_until_the_next_is_accepted() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![put(TypeUrl::Cluster, "a", 1, &[]), put(TypeUrl::Route, "r", 1, &[(TypeUrl::Cluster, "a")])]);
+    accept(&mut snapshot, &TypeUrl::Route, "r");
+    snapshot.apply(vec![put(TypeUrl::Route, "r", 2, &[]), remove(TypeUrl::Cluster, "a")]);
+    assert_eq!(target(&snapshot, &TypeUrl::Cluster, "a"), Some(1));
+    accept(&mut snapshot, &TypeUrl::Route, "r");
+    assert_eq!(target(&snapshot, &TypeUrl::Cluster, "a"), None);
+}
+
+#[test]
+fn a_refused_version_gives_way_to_the_accepted_one_until_a_newer_is_put() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![put(TypeUrl::Route, "r", 1, &[])]);
+    accept(&mut snapshot, &TypeUrl::Route, "r");
+    snapshot.apply(vec![put(TypeUrl::Route, "r", 2, &[])]);
+    let bad = Arc::clone(snapshot.target(&TypeUrl::Route, "r").unwrap());
+    assert!(snapshot.refuse(&bad));
+    assert!(!snapshot.refuse(&bad));
+    assert_eq!(target(&snapshot, &TypeUrl::Route, "r"), Some(1));
+    snapshot.apply(vec![put(TypeUrl::Route, "r", 3, &[])]);
+    assert_eq!(target(&snapshot, &TypeUrl::Route, "r"), Some(3));
+    assert!(!snapshot.refuse(&bad), "there is a newer version already");
+}
+
+#[test]
+fn needs_that_are_not_there_are_known() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![put(TypeUrl::Listener, "l", 1, &[(TypeUrl::Route, "r")])]);
+    assert_eq!(snapshot.missing().len(), 1);
+    snapshot.apply(vec![put(TypeUrl::Route, "r", 1, &[])]);
+    assert!(snapshot.missing().is_empty());
+    let refused = Arc::clone(snapshot.target(&TypeUrl::Route, "r").unwrap());
+    snapshot.refuse(&refused);
+    assert_eq!(snapshot.missing().len(), 1);
+    snapshot.apply(vec![put(TypeUrl::Listener, "l", 2, &[])]);
+    assert!(snapshot.missing().is_empty(), "{:?}", snapshot.missing());
+}
+
+#[test]
+fn the_same_version_again_is_no_change() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![put(TypeUrl::Cluster, "a", 1, &[])]);
+    let seq = snapshot.seq();
+    snapshot.apply(vec![put(TypeUrl::Cluster, "a", 1, &[])]);
+    assert_eq!(snapshot.seq(), seq);
+}
+
+#[test]
+fn changes_are_told_from_any_point_that_is_not_too_long_ago() {
+    let mut snapshot = Snapshot::default();
+    for name in 0..LOG_AT_LEAST + 10 {
+        snapshot.apply(vec![put(TypeUrl::Cluster, "a", name as u128 + 1, &[])]);
+    }
+    let names = |cursor| snapshot.changes_since(cursor).map(Iterator::count);
+    assert_eq!(names(snapshot.seq()), Some(0));
+    assert_eq!(names(snapshot.seq() - 3), Some(3));
+    assert_eq!(names(10), Some(LOG_AT_LEAST));
+    assert_eq!(names(9), None);
+}
+
+#[test]
+fn shared_slices_of_needs_are_counted_once_and_let_go_with_the_last_version() {
+    let mut snapshot = Snapshot::default();
+    let slice = |name: &str| -> Arc<[Need]> { vec![Need::new(TypeUrl::Cluster, name)].into() };
+    let (a, b, c) = (slice("a"), slice("b"), slice("c"));
+    let put = |version, needs: &[&Arc<[Need]>]| {
+        Change::Put(resource(TypeUrl::Route, "r", version, needs.iter().map(|slice| Arc::clone(slice)).collect()))
+    };
+    snapshot.apply(vec![put(1, &[&a, &b])]);
+    accept(&mut snapshot, &TypeUrl::Route, "r");
+    snapshot.apply(vec![put(2, &[&a, &c])]);
+    assert_eq!(snapshot.missing().len(), 3);
+    accept(&mut snapshot, &TypeUrl::Route, "r");
+    snapshot.apply(vec![remove(TypeUrl::Route, "r")]);
+    assert!(snapshot.missing().is_empty(), "{:?}", snapshot.missing());
+}
+
+#[test]
+fn hosts_belong_to_the_configuration_before_their_last_slash() {
+    let mut snapshot = Snapshot::default();
+    let hosts = ["r/a", "r/b", "r/x/c", "rr/a", "r"].map(|name| put(TypeUrl::VirtualHost, name, 1, &[]));
+    snapshot.apply(hosts.into());
+    let names: Vec<&str> = snapshot.hosts_of("r").map(|item| &**item.name()).collect();
+    assert_eq!(names, ["r/a", "r/b"]);
+}

@@ -1,0 +1,205 @@
+//! A real Envoy as a child process, backends that say their name, and a request loop.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::client::DEADLINE;
+
+/// Where the pinned Envoy is installed.
+const ENVOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/envoy/1.40.0/bin/envoy");
+
+/// A loopback address that is free now.
+pub(super) fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// An Envoy that ends with this value.
+pub(super) struct Envoy {
+    child: Child,
+    admin: PathBuf,
+}
+
+impl Envoy {
+    /// Starts an Envoy that gets everything over the socket in `folder`.
+    pub(super) fn start(folder: &Path) -> Self {
+        assert!(Path::new(ENVOY).is_file(), "no Envoy at {ENVOY}; run `make tools`");
+        let admin = folder.join("admin.sock");
+        let config = folder.join("bootstrap.json");
+        std::fs::write(&config, bootstrap(&folder.join("xds.sock"), &admin)).unwrap();
+        let log = std::fs::File::create(folder.join("envoy.log")).unwrap();
+        let child = Command::new(ENVOY)
+            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "-c"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { child, admin }
+    }
+
+    /// What the admin interface says; empty as long as it does not answer.
+    pub(super) fn admin(&self, path: &str) -> String {
+        let Ok(mut stream) = UnixStream::connect(&self.admin) else { return String::new() };
+        let mut answer = Vec::new();
+        let asked = write!(stream, "GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
+        if asked.and_then(|()| stream.read_to_end(&mut answer)).is_err() {
+            return String::new();
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Waits until the active clusters hold this version of a cluster, at most for `within`.
+    pub(super) fn wait_for_cluster(&self, version: u128, within: Duration) {
+        let version = format!("{version:032x}");
+        wait_for("the cluster's version to be active", within, || {
+            self.admin("/config_dump?resource=dynamic_active_clusters&mask=version_info").contains(&version)
+        });
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        // it may have ended by itself
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn bootstrap(xds: &Path, admin: &Path) -> String {
+    let (xds, admin) = (xds.display(), admin.display());
+    format!(
+        r#"{{
+  "node": {{"id": "test-envoy", "cluster": "ns/gw"}},
+  "admin": {{"address": {{"pipe": {{"path": "{admin}", "mode": 384}}}}}},
+  "dynamic_resources": {{
+    "ads_config": {{
+      "api_type": "DELTA_GRPC", "transport_api_version": "V3", "set_node_on_first_message_only": true,
+      "grpc_services": [{{"envoy_grpc": {{"cluster_name": "xds",
+        "retry_policy": {{"retry_back_off": {{"base_interval": "0.1s", "max_interval": "1s"}}}}}}}}]
+    }},
+    "cds_config": {{"ads": {{}}, "resource_api_version": "V3"}},
+    "lds_config": {{"ads": {{}}, "resource_api_version": "V3"}}
+  }},
+  "static_resources": {{"clusters": [{{
+    "name": "xds", "type": "STATIC", "connect_timeout": "1s",
+    "typed_extension_protocol_options": {{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {{
+      "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+      "explicit_http_config": {{"http2_protocol_options": {{}}}}}}}},
+    "load_assignment": {{"cluster_name": "xds", "endpoints": [{{"lb_endpoints": [{{
+      "endpoint": {{"address": {{"pipe": {{"path": "{xds}"}}}}}}}}]}}]}}
+  }}]}}
+}}"#
+    )
+}
+
+/// Waits for a fact.
+pub(super) fn wait_for(what: &str, within: Duration, fact: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !fact() {
+        assert!(start.elapsed() < within, "waited {within:?} for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// An HTTP server that answers its name; it ends with this value.
+pub(super) struct Backend {
+    pub(super) address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Backend {
+    pub(super) fn start(name: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let stream = stream.unwrap();
+                std::thread::spawn(move || answer_all(stream, name));
+            }
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _woken = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Answers requests until the connection ends.
+fn answer_all(mut stream: TcpStream, name: &str) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
+        if line == "\r\n" {
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+        line.clear();
+    }
+}
+
+/// One request over a connection of its own: `200 a`, or what went wrong.
+pub(super) fn get(at: SocketAddr, host: &str) -> String {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(at)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let status = answer.split(' ').nth(1).unwrap_or("nothing").to_owned();
+        let body = answer.split("\r\n\r\n").nth(1).unwrap_or("").to_owned();
+        Ok(format!("{status} {body}"))
+    };
+    ask().unwrap_or_else(|error| error.kind().to_string())
+}
+
+/// Requests one after the other until it is asked what came.
+pub(super) struct Loop {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<String>>,
+}
+
+impl Loop {
+    pub(super) fn start(at: SocketAddr, host: &'static str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut answers = Vec::new();
+            while !stopped.load(Ordering::SeqCst) {
+                answers.push(get(at, host));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            answers
+        });
+        Self { stop, thread }
+    }
+
+    /// How many answers there were, and those that were not 200.
+    pub(super) fn finish(self) -> (usize, Vec<String>) {
+        self.stop.store(true, Ordering::SeqCst);
+        let answers = self.thread.join().unwrap();
+        (answers.len(), answers.into_iter().filter(|answer| !answer.starts_with("200 ")).collect())
+    }
+}

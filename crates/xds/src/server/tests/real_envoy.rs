@@ -1,0 +1,221 @@
+//! The rules against a real Envoy 1.40 over a Unix socket, under requests.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use super::client::DEADLINE;
+use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
+use super::resources::{bad_routes, cluster, endpoints, ghost, gone, host, listener, routes, routes_of_hosts};
+use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
+
+/// Well below the 15 s after which Envoy makes do without what it waits for.
+const SOON: Duration = Duration::from_secs(8);
+
+/// A server with its own runtime, an Envoy, and two backends.
+struct Stage {
+    runtime: Runtime,
+    server: Server,
+    events: Arc<Mutex<Vec<Event>>>,
+    envoy: Envoy,
+    folder: TempDir,
+    at: SocketAddr,
+    a: Backend,
+    b: Backend,
+}
+
+fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mutex<Vec<Event>>>) -> Server {
+    let (sender, mut receiver) = mpsc::channel::<Vec<Event>>(8);
+    let seen = Arc::clone(events);
+    runtime.spawn(async move {
+        while let Some(batch) = receiver.recv().await {
+            seen.lock().unwrap().extend(batch);
+        }
+    });
+    let server = Server::start(runtime.handle(), sender);
+    server.listen_unix(&folder.path().join("xds.sock"), "ns/gw".into()).unwrap();
+    server
+}
+
+impl Stage {
+    /// Cluster `a` with its endpoints, a listener, and these routes, until requests are answered.
+    fn new(more: Vec<Change>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let events = Arc::default();
+        let server = start_server(&runtime, &folder, &events);
+        let (a, b, at) = (Backend::start("a"), Backend::start("b"), free_address());
+        let envoy = Envoy::start(folder.path());
+        let stage = Self { runtime, server, events, envoy, folder, at, a, b };
+        let mut changes = vec![cluster("a", 1), endpoints("a", 1, stage.a.address), listener(at)];
+        changes.extend(more);
+        stage.publish(changes);
+        stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
+        stage
+    }
+
+    fn publish(&self, changes: Vec<Change>) {
+        self.server.publish(vec![FleetUpdate { fleet: "ns/gw".into(), changes }]);
+    }
+
+    /// Waits until something was reported.
+    fn wait(&self, what: &str, is_it: impl Fn(&Event) -> bool) {
+        wait_for(what, SOON, || self.events.lock().unwrap().iter().any(&is_it));
+    }
+
+    fn wait_for_routes(&self, number: u128) {
+        self.wait(
+            "the routes to be accepted",
+            |event| matches!(event, Event::Accepted { type_url: TypeUrl::Route, version, .. } if version.0 == number),
+        );
+    }
+
+    fn wait_for_answer(&self, host: &str, answer: &str) {
+        wait_for(answer, SOON, || get(self.at, host) == answer);
+    }
+
+    fn end(self) {
+        drop(self.envoy);
+        self.runtime.block_on(self.server.stop(DEADLINE));
+    }
+}
+
+#[test]
+fn a_changed_cluster_is_active_at_once_and_loses_no_request() {
+    let stage = Stage::new(vec![routes(1, "a")]);
+    assert_eq!(get(stage.at, "any"), "200 a");
+    let requests = Loop::start(stage.at, "any");
+    for version in 2..12 {
+        stage.publish(vec![cluster("a", version)]);
+        stage.envoy.wait_for_cluster(version, SOON);
+    }
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    stage.end();
+}
+
+#[test]
+fn new_clusters_with_their_routes_and_removed_old_ones_lose_no_request() {
+    let stage = Stage::new(vec![routes(1, "a")]);
+    let requests = Loop::start(stage.at, "any");
+    let mut old = "a".to_owned();
+    for round in 2..32 {
+        let (new, backend) = (format!("new-{round}"), if round % 2 == 0 { &stage.b } else { &stage.a });
+        stage.publish(vec![
+            cluster(&new, 1),
+            endpoints(&new, 1, backend.address),
+            routes(round, &new),
+            gone(TypeUrl::Cluster, &old),
+            gone(TypeUrl::Endpoints, &old),
+        ]);
+        stage.wait_for_routes(round);
+        let answer = if round % 2 == 0 { "200 b" } else { "200 a" };
+        assert_eq!(get(stage.at, "any"), answer, "accepted means in effect");
+        old = new;
+    }
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    wait_for("the old clusters to be gone", SOON, || !stage.envoy.admin("/clusters").contains("new-30::"));
+    stage.end();
+}
+
+#[test]
+fn many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside() {
+    let mut more = vec![routes_of_hosts(1)];
+    more.extend((0..100).map(|n| host(&format!("h{n}.test"), 1, "a")));
+    let stage = Stage::new(more);
+    for n in [0, 42, 99] {
+        assert_eq!(get(stage.at, &format!("h{n}.test")), "200 a");
+    }
+    assert!(get(stage.at, "other.test").starts_with("404"));
+    let requests = Loop::start(stage.at, "h7.test");
+    stage.publish(vec![
+        cluster("b", 1),
+        endpoints("b", 1, stage.b.address),
+        host("h42.test", 2, "b"),
+        host("more.test", 1, "b"),
+    ]);
+    stage.wait_for_answer("h42.test", "200 b");
+    stage.wait_for_answer("more.test", "200 b");
+    stage.publish(vec![gone(TypeUrl::VirtualHost, "r/h42.test")]);
+    wait_for("the host to be gone", SOON, || get(stage.at, "h42.test").starts_with("404"));
+    let mut inside = vec![routes(2, "b"), gone(TypeUrl::VirtualHost, "r/more.test")];
+    inside.extend((0..100).map(|n| gone(TypeUrl::VirtualHost, &format!("r/h{n}.test"))));
+    stage.publish(inside);
+    stage.wait_for_answer("other.test", "200 b");
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    stage.end();
+}
+
+#[test]
+fn refused_routes_and_ghost_clusters_stop_nothing_else() {
+    let stage = Stage::new(vec![routes(1, "a")]);
+    let requests = Loop::start(stage.at, "any");
+    stage.publish(vec![bad_routes(2)]);
+    stage.wait(
+        "the routes to be refused",
+        |event| matches!(event, Event::Refused { type_url: TypeUrl::Route, text, .. } if text.contains("same.test")),
+    );
+    // a new and a changed ghost among good ones
+    stage.publish(vec![
+        ghost("g", 1),
+        endpoints("g", 1, stage.b.address),
+        cluster("b", 1),
+        endpoints("b", 1, stage.b.address),
+    ]);
+    stage.publish(vec![ghost("a", 2)]);
+    for ghost in ["g", "a"] {
+        stage.wait(
+            "the ghost to be refused",
+            |event| matches!(event, Event::Refused { type_url: TypeUrl::Cluster, name, .. } if &**name == ghost),
+        );
+    }
+    stage.publish(vec![routes(3, "b"), cluster("b", 2)]);
+    stage.wait_for_routes(3);
+    stage.envoy.wait_for_cluster(2, SOON);
+    // the gate is open again: the next cluster's own acknowledgement arrives
+    stage.publish(vec![cluster("a", 7)]);
+    stage.envoy.wait_for_cluster(7, SOON);
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    stage.end();
+}
+
+#[test]
+fn a_restarted_server_resumes_without_a_lost_request_and_changes_go_on() {
+    let mut stage = Stage::new(vec![routes(1, "a")]);
+    let requests = Loop::start(stage.at, "any");
+    stage.runtime.block_on(stage.server.stop(DEADLINE));
+    stage.events.lock().unwrap().clear();
+    stage.server = start_server(&stage.runtime, &stage.folder, &stage.events);
+    stage.publish(vec![
+        cluster("a", 2),
+        endpoints("a", 1, stage.a.address),
+        cluster("b", 1),
+        endpoints("b", 1, stage.b.address),
+        listener(stage.at),
+        routes(2, "b"),
+    ]);
+    stage.wait_for_routes(2);
+    stage.envoy.wait_for_cluster(2, SOON);
+    assert_eq!(get(stage.at, "any"), "200 b");
+    stage.wait("the fleet to be live again", |event| matches!(event, Event::Live { .. }));
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    stage.end();
+}
+
+#[test]
+fn a_first_start_with_nothing_and_with_missing_parts_is_ready() {
+    let stage = Stage::new(Vec::new());
+    // the listener has no routes to go with: it is not there, and nothing waits for it
+    assert!(stage.envoy.admin("/ready").contains("LIVE"));
+    stage.publish(vec![routes(1, "a")]);
+    stage.wait_for_answer("any", "200 a");
+    stage.end();
+}

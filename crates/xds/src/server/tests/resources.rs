@@ -1,0 +1,162 @@
+//! Envoy's resources made by hand: an HTTP listener, routes, and clusters whose endpoints come by EDS.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use proto::envoy::config::cluster::v3::{Cluster, cluster};
+use proto::envoy::config::core::v3::{
+    Address, AggregatedConfigSource, ApiVersion, ConfigSource, SocketAddress, address, config_source, socket_address,
+};
+use proto::envoy::config::endpoint::v3::{
+    ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint,
+};
+use proto::envoy::config::listener::v3::{Filter, FilterChain, Listener, filter};
+use proto::envoy::config::route::v3::{
+    Route, RouteAction, RouteConfiguration, RouteMatch, Vhds, VirtualHost, route, route_action, route_match,
+};
+use proto::envoy::extensions::filters::http::router::v3::Router;
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter,
+};
+use proto::google::protobuf::Any;
+
+use crate::{Change, Need, Resource, TypeUrl, Version};
+
+fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl Message, needs: Vec<Need>) -> Change {
+    let body = vec![Bytes::from(message.encode_to_vec())];
+    let (name, version, needs) = (name.into(), Version(version), vec![needs.into()]);
+    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
+}
+
+fn ads() -> Option<ConfigSource> {
+    Some(ConfigSource {
+        resource_api_version: ApiVersion::V3 as i32,
+        config_source_specifier: Some(config_source::ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
+        ..ConfigSource::default()
+    })
+}
+
+fn address(at: SocketAddr) -> Option<Address> {
+    Some(Address {
+        address: Some(address::Address::SocketAddress(SocketAddress {
+            address: at.ip().to_string(),
+            port_specifier: Some(socket_address::PortSpecifier::PortValue(at.port().into())),
+            ..SocketAddress::default()
+        })),
+    })
+}
+
+/// A cluster of EDS; its version is in its connect time-out, so that each version has bytes of its own.
+pub(super) fn cluster(name: &str, version: u128) -> Change {
+    put(TypeUrl::Cluster, name, version, &cluster_message(name, version), Vec::new())
+}
+
+/// A cluster that Envoy rejects only after it has begun to warm it.
+pub(super) fn ghost(name: &str, version: u128) -> Change {
+    let mut message = cluster_message(name, version);
+    message.lb_policy = cluster::LbPolicy::RingHash as i32;
+    message.lb_config = Some(cluster::LbConfig::RingHashLbConfig(cluster::RingHashLbConfig {
+        minimum_ring_size: Some(64),
+        maximum_ring_size: Some(32),
+        ..cluster::RingHashLbConfig::default()
+    }));
+    put(TypeUrl::Cluster, name, version, &message, Vec::new())
+}
+
+fn cluster_message(name: &str, version: u128) -> Cluster {
+    Cluster {
+        name: name.into(),
+        connect_timeout: Some(prost_types::Duration { seconds: 2, nanos: i32::try_from(version).unwrap() }),
+        cluster_discovery_type: Some(cluster::ClusterDiscoveryType::Type(cluster::DiscoveryType::Eds as i32)),
+        eds_cluster_config: Some(cluster::EdsClusterConfig { eds_config: ads(), service_name: String::new() }),
+        ..Cluster::default()
+    }
+}
+
+/// The endpoint set of a cluster.
+pub(super) fn endpoints(cluster: &str, version: u128, at: SocketAddr) -> Change {
+    let endpoint = Endpoint { address: address(at), ..Endpoint::default() };
+    let endpoint =
+        LbEndpoint { host_identifier: Some(lb_endpoint::HostIdentifier::Endpoint(endpoint)), ..LbEndpoint::default() };
+    let locality = LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..LocalityLbEndpoints::default() };
+    let message = ClusterLoadAssignment {
+        cluster_name: cluster.into(),
+        endpoints: vec![locality],
+        ..ClusterLoadAssignment::default()
+    };
+    put(TypeUrl::Endpoints, cluster, version, &message, Vec::new())
+}
+
+/// The listener `l` at an address, with the route configuration `r`.
+pub(super) fn listener(at: SocketAddr) -> Change {
+    let router = HttpFilter {
+        name: "router".into(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(Any::pack(&Router::default()))),
+        ..HttpFilter::default()
+    };
+    let manager = HttpConnectionManager {
+        stat_prefix: "l".into(),
+        route_specifier: Some(http_connection_manager::RouteSpecifier::Rds(Rds {
+            config_source: ads(),
+            route_config_name: "r".into(),
+        })),
+        http_filters: vec![router],
+        ..HttpConnectionManager::default()
+    };
+    let filter =
+        Filter { name: "http".into(), config_type: Some(filter::ConfigType::TypedConfig(Any::pack(&manager))) };
+    let message = Listener {
+        name: "l".into(),
+        address: address(at),
+        filter_chains: vec![FilterChain { filters: vec![filter], ..FilterChain::default() }],
+        ..Listener::default()
+    };
+    put(TypeUrl::Listener, "l", 1, &message, vec![Need::new(TypeUrl::Route, "r")])
+}
+
+/// The virtual host of a domain, all of whose requests go to one cluster.
+fn virtual_host(name: &str, domain: &str, cluster: &str) -> VirtualHost {
+    let action = RouteAction {
+        cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(cluster.into())),
+        ..RouteAction::default()
+    };
+    let everything =
+        RouteMatch { path_specifier: Some(route_match::PathSpecifier::Prefix("/".into())), ..RouteMatch::default() };
+    let route = Route { r#match: Some(everything), action: Some(route::Action::Route(action)), ..Route::default() };
+    VirtualHost { name: name.into(), domains: vec![domain.into()], routes: vec![route], ..VirtualHost::default() }
+}
+
+/// The route configuration `r`: everything to one cluster.
+pub(super) fn routes(version: u128, cluster: &str) -> Change {
+    let virtual_hosts = vec![virtual_host("all", "*", cluster)];
+    let message = RouteConfiguration { name: "r".into(), virtual_hosts, ..RouteConfiguration::default() };
+    put(TypeUrl::Route, "r", version, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
+}
+
+/// A version of the route configuration `r` that Envoy refuses.
+pub(super) fn bad_routes(version: u128) -> Change {
+    let virtual_hosts = vec![virtual_host("one", "same.test", "a"), virtual_host("two", "same.test", "a")];
+    let message = RouteConfiguration { name: "r".into(), virtual_hosts, ..RouteConfiguration::default() };
+    put(TypeUrl::Route, "r", version, &message, Vec::new())
+}
+
+/// The route configuration `r` whose hosts come by VHDS.
+pub(super) fn routes_of_hosts(version: u128) -> Change {
+    let vhds = Some(Vhds { config_source: ads() });
+    let message = RouteConfiguration { name: "r".into(), vhds, ..RouteConfiguration::default() };
+    put(TypeUrl::Route, "r", version, &message, Vec::new())
+}
+
+/// A virtual host of VHDS in the route configuration `r`.
+pub(super) fn host(domain: &str, version: u128, cluster: &str) -> Change {
+    let name = format!("r/{domain}");
+    let message = virtual_host(&name, domain, cluster);
+    put(TypeUrl::VirtualHost, &name, version, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
+}
+
+/// A removal.
+pub(super) fn gone(type_url: TypeUrl, name: &str) -> Change {
+    Change::Remove { type_url, name: name.into() }
+}

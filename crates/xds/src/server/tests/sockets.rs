@@ -1,0 +1,172 @@
+//! Streams over sockets: who sees what, what wakes whom, how streams end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use tokio::net::UnixStream;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::client::Client;
+use crate::{Change, Event, FleetUpdate, ListenError, Resource, Server, TypeUrl, Version};
+
+fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
+    let (name, version) = (name.into(), Version(version));
+    Change::Put(Arc::new(Resource { type_url, name, version, body, needs: Vec::new(), replaces: None, apart: false }))
+}
+
+fn update(fleet: &str, changes: Vec<Change>) -> Vec<FleetUpdate> {
+    vec![FleetUpdate { fleet: fleet.into(), changes }]
+}
+
+fn server() -> (Server, mpsc::Receiver<Vec<Event>>) {
+    let (events, received) = mpsc::channel(8);
+    (Server::start(&Handle::current(), events), received)
+}
+
+const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+
+#[tokio::test]
+async fn a_change_published_from_another_thread_wakes_the_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    let mut client = Client::unix(&path).await;
+    client.subscribe(Some("whatever"), CDS, &[]).await;
+    let publisher = server.clone();
+    let thread = std::thread::spawn(move || {
+        publisher.publish(update("other", vec![put(TypeUrl::Cluster, "not yours", 1, Vec::new())]));
+        publisher.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    });
+    assert_eq!(client.names().await, ["a"]);
+    thread.join().unwrap();
+    server.stop(Duration::from_secs(5)).await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn large_and_small_pieces_arrive_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    let bodies: Vec<Vec<Bytes>> = (0..40)
+        .map(|n| vec![Bytes::from(vec![1u8; n]), Bytes::from(vec![2u8; n * 2000]), Bytes::from(vec![3u8; 5])])
+        .collect();
+    let puts = bodies
+        .iter()
+        .enumerate()
+        .map(|(n, body)| put(TypeUrl::Cluster, &format!("c{n:02}"), 1, body.clone()))
+        .collect();
+    server.publish(update("one", puts));
+    let mut client = Client::unix(&path).await;
+    client.subscribe(None, CDS, &[]).await;
+    let response = client.next().await.unwrap();
+    for (resource, body) in response.resources.iter().zip(&bodies) {
+        assert!(resource.resource.as_ref().unwrap().value == body.concat(), "{}", resource.name);
+    }
+    assert_eq!(response.resources.len(), 40);
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn over_tcp_the_node_says_which_fleet_and_may_be_refused() {
+    let (server, _events) = server();
+    let known = |node: &crate::Node| (&*node.cluster == "one").then(|| Arc::clone(&node.cluster));
+    let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), Arc::new(known)).unwrap();
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    let mut client = Client::tcp(address).await;
+    client.subscribe(Some("one"), CDS, &[]).await;
+    assert_eq!(client.names().await, ["a"]);
+    let mut stranger = Client::tcp(address).await;
+    stranger.subscribe(Some("two"), CDS, &[]).await;
+    assert_eq!(stranger.next().await, Err("7".into()));
+    client.subscribe(Some("two"), EDS, &[]).await;
+    assert_eq!(client.next().await, Err("3".into()));
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn tcp_beyond_this_machine_is_refused() {
+    let (server, _events) = server();
+    let refused = server.listen_tcp("0.0.0.0:0".parse().unwrap(), Arc::new(|_: &crate::Node| None));
+    assert!(matches!(refused, Err(ListenError::NotLoopback(_))));
+}
+
+#[tokio::test]
+async fn a_dead_socket_is_taken_over_and_a_live_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let (first, _events) = server();
+    first.listen_unix(&path, "one".into()).unwrap();
+    let (second, _events) = server();
+    assert!(matches!(second.listen_unix(&path, "one".into()), Err(ListenError::InUse(_))));
+    first.stop(Duration::from_secs(5)).await;
+    second.listen_unix(&path, "one".into()).unwrap();
+    second.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn other_methods_and_broken_messages_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    let io = Box::new(UnixStream::connect(&path).await.unwrap());
+    let client = Client::over(io, "NoSuchMethod").await;
+    assert_eq!(client.headers["grpc-status"], "12");
+    let mut client = Client::unix(&path).await;
+    client.send(DeltaDiscoveryRequest { type_url: "x".repeat(17 << 20), ..DeltaDiscoveryRequest::default() }).await;
+    assert_eq!(client.next().await, Err("8".into()));
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_stopping_server_ends_its_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, mut events) = server();
+    server.publish(update("one", Vec::new()));
+    server.listen_unix(&path, "one".into()).unwrap();
+    let mut client = Client::unix(&path).await;
+    client.subscribe(None, CDS, &[]).await;
+    assert_eq!(client.names().await, Vec::<String>::new());
+    assert!(matches!(events.recv().await.unwrap()[..], [Event::Connected { .. }]));
+    server.stop(Duration::from_secs(5)).await;
+    assert_eq!(client.next().await, Err("14".into()));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_up_nobody_and_gets_the_latest_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    let body = |n: u8| vec![Bytes::from(vec![n; 300 << 10])];
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, body(1))]));
+    let mut slow = Client::unix(&path).await;
+    slow.subscribe(None, CDS, &[]).await;
+    let mut quick = Client::unix(&path).await;
+    quick.subscribe(None, CDS, &[]).await;
+    assert_eq!(quick.names().await, ["a"]);
+    for version in 2..40 {
+        server.publish(update("one", vec![put(TypeUrl::Cluster, "a", version, body(1))]));
+        assert_eq!(quick.names().await, ["a"]);
+    }
+    let mut seen = 0;
+    loop {
+        let response = slow.next().await.unwrap();
+        slow.ack(&response).await;
+        seen += 1;
+        if Version::parse(&response.resources[0].version) == Some(Version(39)) {
+            break;
+        }
+    }
+    assert!(seen < 5, "{seen} versions for a client that read at the end");
+    server.stop(Duration::from_secs(5)).await;
+}
