@@ -45,7 +45,7 @@ impl Client {
         let path = socket.to_path_buf();
         let connector = tower::service_fn(move |_: http::Uri| {
             let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+            async move { patiently(&path).await.map(TokioIo::new) }
         });
         // The address is not used: the connector knows where to go.
         let channel = Endpoint::try_from("http://chancery")?.connect_with_connector(connector).await?;
@@ -55,10 +55,12 @@ impl Client {
         let node = Node { id: "bench".to_owned(), cluster: "default/edge".to_owned(), ..Node::default() };
         requests.send(DeltaDiscoveryRequest { node: Some(node), ..subscription(CLUSTER, &["*"]) }).await?;
         requests.send(subscription(LISTENER, &["*"])).await?;
-        let path =
-            http::uri::PathAndQuery::from_static("/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources");
+        let path = http::uri::PathAndQuery::from_static(
+            "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
+        );
         let codec = tonic_prost::ProstCodec::default();
-        let responses = grpc.streaming(tonic::Request::new(ReceiverStream::new(outgoing)), path, codec).await?.into_inner();
+        let responses =
+            grpc.streaming(tonic::Request::new(ReceiverStream::new(outgoing)), path, codec).await?.into_inner();
         Ok(Self { requests, responses, endpoints: BTreeSet::new(), clusters: 0, routes: BTreeSet::new() })
     }
 
@@ -70,7 +72,8 @@ impl Client {
             .context("the server ended the stream")?;
         let at = Instant::now();
         let names: Vec<String> = response.resources.iter().map(|resource| resource.name.clone()).collect();
-        let bytes = response.resources.iter().map(|resource| resource.resource.as_ref().map_or(0, |any| any.value.len())).sum();
+        let bytes =
+            response.resources.iter().map(|resource| resource.resource.as_ref().map_or(0, |any| any.value.len())).sum();
         let acknowledgement = DeltaDiscoveryRequest {
             type_url: response.type_url.clone(),
             response_nonce: response.nonce.clone(),
@@ -128,6 +131,17 @@ impl Client {
             if self.endpoints.len() >= clusters && self.clusters >= clusters && routed {
                 return Ok((received.at, total));
             }
+        }
+    }
+}
+
+/// The file of a socket is there a moment before somebody listens.
+async fn patiently(path: &Path) -> std::io::Result<UnixStream> {
+    let began = Instant::now();
+    loop {
+        match UnixStream::connect(path).await {
+            Err(_) if began.elapsed() < Duration::from_secs(5) => tokio::time::sleep(Duration::from_micros(200)).await,
+            outcome => return outcome,
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for (routes, limit) in SIZES {
         let (mut last_byte, mut bytes) = (Samples::default(), 0);
-        let mut reading = Samples::default();
+        let (mut reading, mut cpu) = (Samples::default(), Samples::default());
         for round in 0..if routes > 10_000 { 3 } else { 5 } {
             say(&format!("B1 n={routes} round {round}"));
             let (place, conf) = Chancery::place()?;
@@ -27,11 +27,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
                 client.complete(routes, routes.div_ceil(ROUTES_PER_HOST)).await
             })?;
             last_byte.add(at - chancery.started);
+            cpu.add(chancery.cpu()?);
             bytes = received;
             chancery.wait_ready()?;
         }
         report.figure("B1", "last_byte_ms_p50", routes, (millis(last_byte.percentile(50)), "ms"), Some(limit));
         report.figure("B1", "reading_yaml_ms_p50", routes, (millis(reading.percentile(50)), "ms"), None);
+        report.figure("B1", "cpu_ms_p50", routes, (millis(cpu.percentile(50)), "ms"), None);
         report.figure("B1", "configuration_bytes", routes, (dataset::count(bytes), "bytes"), None);
     }
     crate::through_envoy::cold_start(report)

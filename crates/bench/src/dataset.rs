@@ -101,7 +101,10 @@ pub(crate) fn write_part(folder: &Path, file: usize, routes: usize, endpoints: E
     let services: Vec<String> =
         (first..routes.min(first + ROUTES_PER_FILE)).map(|index| service(index, endpoints)).collect();
     std::fs::write(folder.join(format!("services-{file:04}.yaml")), services.join("---\n"))?;
-    Ok(std::fs::write(folder.join(format!("routes-{file:04}.yaml")), routes_file(file, routes, |_| "first".to_owned()))?)
+    Ok(std::fs::write(
+        folder.join(format!("routes-{file:04}.yaml")),
+        routes_file(file, routes, |_| "first".to_owned()),
+    )?)
 }
 
 /// Replaces a file in one step, as editors do: written under a hidden name beside it, then renamed.

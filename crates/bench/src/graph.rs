@@ -9,7 +9,7 @@ use crate::figure::{Figure, Report, Samples, micros, millis, say};
 use crate::world::{Step, World, object, objects};
 
 /// Sizes of B9, with rounds.
-const SIZES: [(usize, usize); 3] = [(1_000, 9), (10_000, 5), (50_000, 3)];
+const SIZES: [(usize, usize); 3] = [(1_000, 31), (10_000, 9), (50_000, 3)];
 
 /// Sizes at which single changes are measured; their numbers of runs must be equal.
 const CHANGE_SIZES: [usize; 2] = [10_000, 50_000];
@@ -30,10 +30,11 @@ pub(crate) fn from_scratch(report: &mut Report) -> anyhow::Result<()> {
         let (mut times, mut bytes) = (Samples::default(), 0);
         for round in 0..rounds {
             let mut world = World::new();
-            let step = world.put(all.iter().cloned());
+            let step = world.put(all.iter().cloned())?;
             world.check()?;
             anyhow::ensure!(step.resources > 2 * routes, "only {} resources for {routes} routes", step.resources);
-            say(&format!("B9 n={routes} round {round}: {:.1} ms, {} resources", millis(step.took), step.resources));
+            let (took, encoding) = (millis(step.took), millis(step.encoding));
+            say(&format!("B9 n={routes} round {round}: {took:.1} ms, of which encoding {encoding:.1} ms"));
             if round + 1 == rounds {
                 world.costs(&mut Vec::new()).iter().for_each(|line| say(line));
             }
@@ -95,40 +96,40 @@ impl Bench<'_> {
         let n = self.routes;
         let all = objects(&shape::all(n))?;
         let mut world = World::new();
-        let step = world.put(all);
+        let step = world.put(all)?;
         world.go_live();
         say(&format!("graph n={n}: built in {:.1} ms, {} resources", millis(step.took), step.resources));
         self.report.figure("graph", "full_build_ms", n, (millis(step.took), "ms"), None);
         let w = &mut world;
         self.measure(w, "one_route", Some(50.0), ROUNDS, &mut |world, round| {
-            Ok(world.put([object(&shape::route(shape::spread(round, 7, n), 2 + round))?]))
+            world.put([object(&shape::route(shape::spread(round, 7, n), 2 + round))?])
         })?;
         self.measure(w, "one_service", None, ROUNDS, &mut |world, round| {
             let protocol = if round % 2 == 0 { "kubernetes.io/h2c" } else { "http" };
-            Ok(world.put([object(&shape::service(shape::spread(round / 2, 5, n), protocol))?]))
+            world.put([object(&shape::service(shape::spread(round / 2, 5, n), protocol))?])
         })?;
         self.measure(w, "one_slice", Some(10.0), ROUNDS, &mut |world, round| {
-            Ok(world.put([object(&shape::slice(shape::spread(round, 9, n), 1 + round))?]))
+            world.put([object(&shape::slice(shape::spread(round, 9, n), 1 + round))?])
         })?;
         self.measure(w, "one_grant", None, ROUNDS, &mut |world, round| {
             let grant = object(&shape::grant(round / 2 * 7 % (n / shape::ROUTES_PER_GRANT)))?;
-            Ok(if round % 2 == 0 { world.delete(grant.key().clone()) } else { world.put([grant]) })
+            if round % 2 == 0 { world.delete(grant.key().clone()) } else { world.put([grant]) }
         })?;
         let gateways = n / shape::ROUTES_PER_GATEWAY;
         self.measure(w, "one_listener_port", None, ROUNDS, &mut |world, round| {
             let change = shape::Listeners { moved: round % 2 == 0, narrow: true };
-            Ok(world.put([object(&shape::gateway(round / 2 * 7 % gateways, change))?]))
+            world.put([object(&shape::gateway(round / 2 * 7 % gateways, change))?])
         })?;
         self.measure(w, "one_listener_hostname", None, ROUNDS, &mut |world, round| {
             let change = shape::Listeners { moved: false, narrow: round % 2 == 1 };
-            Ok(world.put([object(&shape::gateway(round / 2 * 7 % gateways, change))?]))
+            world.put([object(&shape::gateway(round / 2 * 7 % gateways, change))?])
         })?;
         self.measure(w, "unused_object", Some(2.0), ROUNDS, &mut |world, round| {
-            Ok(world.put([object(&shape::unused(round))?]))
+            world.put([object(&shape::unused(round))?])
         })?;
         self.measure(w, "batch_of_1000_routes", None, BATCH_ROUNDS, &mut |world, round| {
             let text: Vec<String> = (0..1_000).map(|index| shape::route(index, 5_000 + round)).collect();
-            Ok(world.put(objects(&text.join("---\n"))?))
+            world.put(objects(&text.join("---\n"))?)
         })?;
         world.check()
     }
@@ -137,11 +138,11 @@ impl Bench<'_> {
     fn one_host(&mut self) -> anyhow::Result<()> {
         let n = self.routes;
         let mut world = World::new();
-        let step = world.put(objects(&shape::all_on_one_host(n))?);
+        let step = world.put(objects(&shape::all_on_one_host(n))?)?;
         world.go_live();
         say(&format!("graph n={n} on one host: built in {:.1} ms", millis(step.took)));
         self.measure(&mut world, "one_route_of_one_host", Some(50.0), ROUNDS, &mut |world, round| {
-            Ok(world.put([object(&shape::route_on_one_host(shape::spread(round, 7, n), 2 + round))?]))
+            world.put([object(&shape::route_on_one_host(shape::spread(round, 7, n), 2 + round))?])
         })?;
         world.check()
     }
@@ -156,7 +157,8 @@ impl Bench<'_> {
         change: Change<'_>,
     ) -> anyhow::Result<()> {
         let warm_up = WARM_UP.min(rounds);
-        let (mut times, mut runs, mut costs, mut resources) = (Samples::default(), Vec::new(), Vec::new(), 0);
+        let (mut times, mut encoding, mut runs, mut costs) =
+            (Samples::default(), Samples::default(), Vec::new(), Vec::new());
         for round in 0..warm_up + rounds {
             if round == warm_up {
                 world.costs(&mut costs);
@@ -165,14 +167,15 @@ impl Bench<'_> {
             if round >= warm_up {
                 times.add(step.took);
                 runs.push(step.runs);
-                resources += step.resources;
+                encoding.add(step.encoding);
             }
         }
         runs.sort_unstable();
         let median = runs.get(runs.len() / 2).copied().unwrap_or_default();
         let median = f64::from(u32::try_from(median)?);
         let (n, p50, p99) = (self.routes, micros(times.percentile(50)), micros(times.percentile(99)));
-        say(&format!("graph n={n} {name}: p50 {p50:.1} us, p99 {p99:.1} us, {median} runs, {resources} resources in all"));
+        let encoding = micros(encoding.percentile(50));
+        say(&format!("graph n={n} {name}: p50 {p50:.1} us (encoding {encoding:.1}), p99 {p99:.1} us, {median} runs"));
         world.costs(&mut costs).iter().take(6).for_each(|line| say(line));
         self.report.figure("graph", &format!("{name}_us_p50"), n, (p50, "us"), limit);
         self.report.figure("graph", &format!("{name}_us_p99"), n, (p99, "us"), None);

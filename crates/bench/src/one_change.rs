@@ -36,7 +36,15 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         let mut measured = runtime.block_on(changes(routes))?;
         let mut add = |figure, value, limit, peer: Option<f64>| {
             let peer = peer.map(|value| dataset::peer("Envoy Gateway 1.9.1 (2026-11-21)", value)).unwrap_or_default();
-            report.add(&Figure { bench: "B2", figure, n: routes, value: millis(value), unit: "ms", limit: Some(limit), peer });
+            report.add(&Figure {
+                bench: "B2",
+                figure,
+                n: routes,
+                value: millis(value),
+                unit: "ms",
+                limit: Some(limit),
+                peer,
+            });
         };
         add("bytes_on_socket_ms_p50", measured.latency.percentile(50), 1.0, None);
         add("bytes_on_socket_ms_p99", measured.latency.percentile(99), 5.0, None);

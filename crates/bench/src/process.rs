@@ -34,7 +34,12 @@ impl Chancery {
         let binary = binary()?;
         let log = std::fs::File::create(place.path().join("log"))?;
         let mut command = Command::new(binary);
-        command.arg("run").arg("--dir").arg(place.path().join("conf")).arg("--state-dir").arg(place.path().join("state"));
+        command
+            .arg("run")
+            .arg("--dir")
+            .arg(place.path().join("conf"))
+            .arg("--state-dir")
+            .arg(place.path().join("state"));
         command.args(["--drain-time", "0s", "--log-level", "warn", "--ready-file"]).arg(place.path().join("ready"));
         match envoy {
             Some(envoy) => command.arg("--envoy").arg(envoy),
@@ -150,7 +155,8 @@ pub(crate) fn binary() -> anyhow::Result<PathBuf> {
 
 /// The Envoy to measure.
 pub(crate) fn envoy() -> anyhow::Result<PathBuf> {
-    let path = std::env::var_os("CHANCERY_ENVOY").map_or_else(|| Path::new(".tools/envoy/1.40.0/bin/envoy").into(), PathBuf::from);
+    let path = std::env::var_os("CHANCERY_ENVOY")
+        .map_or_else(|| Path::new(".tools/envoy/1.40.0/bin/envoy").into(), PathBuf::from);
     anyhow::ensure!(path.is_file(), "no Envoy at {}; run `make tools`", path.display());
     Ok(path)
 }

@@ -1,14 +1,14 @@
 //! Objects in, bytes out, within this process: what the core thread does with a batch, and how long it takes.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::{Object, ObjectKey};
 use chancery::publish::Publisher;
 use ir::FleetName;
+use nix::time::{ClockId, clock_gettime};
 use store::{Batch, Change, ClusterState, FactKey, Origin, Source};
 use translator::{Options, Translator};
-use xds::FleetUpdate;
 
 /// A translator and what publishes its changes.
 pub(crate) struct World {
@@ -19,9 +19,12 @@ pub(crate) struct World {
 
 /// What one batch cost.
 pub(crate) struct Step {
-    /// From the first input written until all bytes are there, and noted as published. Making the objects, and freeing what
-    /// was replaced, are not in it.
+    /// CPU time of this thread, the only one, from the first input written until all bytes are there and noted as published:
+    /// what a clock shows on a machine that does nothing else. Making the objects, and freeing what was replaced, are not
+    /// in it.
     pub(crate) took: Duration,
+    /// The part of it that the encoding took.
+    pub(crate) encoding: Duration,
     /// Runs of transforms.
     pub(crate) runs: u64,
     /// Resources that came, changed or went.
@@ -39,34 +42,37 @@ impl World {
     }
 
     /// Brings objects into force.
-    pub(crate) fn put(&mut self, objects: impl IntoIterator<Item = Object>) -> Step {
+    pub(crate) fn put(&mut self, objects: impl IntoIterator<Item = Object>) -> anyhow::Result<Step> {
         let origin = self.origin.clone();
         let changes = objects.into_iter().map(|object| Change::Apply(object, origin.clone())).collect();
         self.apply(changes)
     }
 
     /// Takes an object away.
-    pub(crate) fn delete(&mut self, key: ObjectKey) -> Step {
+    pub(crate) fn delete(&mut self, key: ObjectKey) -> anyhow::Result<Step> {
         self.apply(vec![Change::Delete(key)])
     }
 
-    fn apply(&mut self, changes: Vec<Change>) -> Step {
+    fn apply(&mut self, changes: Vec<Change>) -> anyhow::Result<Step> {
         let batch = Batch { source: Source::File, changes, listed: true };
-        let began = Instant::now();
+        let began = thread_time()?;
         let (store, graph) = self.translator.store();
         store.apply(graph, batch);
-        let (runs, updates) = self.commit();
-        let took = began.elapsed();
+        let runs = self.translator.tick().runs;
+        let ticked = thread_time()?;
+        let updates = self.publisher.updates(self.translator.graph());
+        let encoded = thread_time()?;
+        self.translator.remember_served();
+        let took = thread_time()? - began;
         self.translator.settle();
         let changes = || updates.iter().flat_map(|update| &update.changes);
-        Step { took, runs, resources: changes().count(), bytes: changes().map(size).sum() }
-    }
-
-    fn commit(&mut self) -> (u64, Vec<FleetUpdate>) {
-        let runs = self.translator.tick().runs;
-        let updates = self.publisher.updates(self.translator.graph());
-        self.translator.remember_served();
-        (runs, updates)
+        Ok(Step {
+            took,
+            encoding: encoded - ticked,
+            runs,
+            resources: changes().count(),
+            bytes: changes().map(size).sum(),
+        })
     }
 
     /// Every fleet has a proxy that has everything, as it is most of the time: from now on routes ask whether their clusters
@@ -82,7 +88,9 @@ impl World {
             }
             graph.set(tables.fleet_live, fleet.0, ());
         }
-        self.commit();
+        self.translator.tick();
+        self.publisher.updates(self.translator.graph());
+        self.translator.remember_served();
         self.translator.settle();
     }
 
@@ -107,6 +115,11 @@ impl World {
         anyhow::ensure!(panics.is_empty(), "transforms panicked: {panics:?}");
         Ok(())
     }
+}
+
+/// CPU time of this thread so far, to the nanosecond.
+fn thread_time() -> anyhow::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 fn size(change: &xds::Change) -> usize {

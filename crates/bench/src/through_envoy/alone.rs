@@ -54,9 +54,9 @@ pub(super) fn time(envoy: &Path, bootstrap: &str, conf: &Path) -> anyhow::Result
         .stderr(std::fs::File::create(place.path().join("log"))?)
         .spawn()?;
     let mut child = Ended(child);
-    wait_live(&socket, began).or_else(|error| {
+    wait_live(&socket, began).map_err(|error| {
         let log = std::fs::read_to_string(place.path().join("log")).unwrap_or_default();
-        Err(error.context(log))
+        error.context(log)
     })?;
     let took = began.elapsed();
     anyhow::ensure!(child.0.try_wait()?.is_none(), "Envoy alone has ended");

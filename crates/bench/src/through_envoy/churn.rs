@@ -10,8 +10,12 @@ use super::{PAUSE, PEER, Stage, in_conf};
 use crate::dataset::{self, Edit, Endpoints};
 use crate::figure::{Figure, Report, Samples, millis, say};
 
-/// Times that each of the four kinds of edits is made.
+/// Times that each of the four kinds of edits is made at most, and at least.
 const ROUNDS: usize = 60;
+const MIN_ROUNDS: usize = 5;
+
+/// No further round begins after this time.
+const BUDGET: Duration = Duration::from_secs(40);
 
 /// Rules that change places.
 const RULES: usize = 10;
@@ -122,9 +126,17 @@ fn edits(stage: &Stage, shared: &Shared) -> anyhow::Result<Samples> {
     let endpoints = Endpoints::Here(stage.backend.port);
     let mut connection = Connection::open(stage.port)?;
     let (mut added, mut swap, mut turn) = (Samples::default(), 1, 0);
+    let start = Instant::now();
     for round in 1..=2 * ROUNDS {
+        if round > 2 * MIN_ROUNDS && start.elapsed() > BUDGET {
+            break;
+        }
         // Change and reorder by turns.
-        if round % 2 == 0 { turn += 3 } else { swap = 3 - swap }
+        if round % 2 == 0 {
+            turn += 3
+        } else {
+            swap = 3 - swap
+        }
         Edit::prepare(&stage.chancery.conf(), "churn.yaml", &churn(round, swap, turn))?.rename()?;
         let value = format!("v{round}");
         wait(&mut connection, HOST, "/swap", |answer| answer.value.as_deref() == Some(&*value))?;
@@ -143,12 +155,7 @@ fn edits(stage: &Stage, shared: &Shared) -> anyhow::Result<Samples> {
     Ok(added)
 }
 
-fn wait(
-    connection: &mut Connection,
-    host: &str,
-    path: &str,
-    right: impl Fn(&Answer) -> bool,
-) -> anyhow::Result<()> {
+fn wait(connection: &mut Connection, host: &str, path: &str, right: impl Fn(&Answer) -> bool) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         let answer = connection.get(host, path)?;

@@ -48,7 +48,8 @@ impl Observer {
     /// When a resource with this end of its name came, after `since`.
     pub(super) fn received(&self, name: &str, since: Instant) -> anyhow::Result<Instant> {
         loop {
-            let received = self.seen.recv_timeout(Duration::from_secs(10)).context("the scripted client got nothing")?;
+            let received =
+                self.seen.recv_timeout(Duration::from_secs(10)).context("the scripted client got nothing")?;
             if received.at > since && received.names.iter().any(|one| one.ends_with(name)) {
                 return Ok(received.at);
             }
