@@ -1,18 +1,20 @@
 //! Statuses in the shape that Kubernetes gives them.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::gateway::AddressType;
 use crate::meta::Timestamp;
 use crate::reference::{ParentRef, RouteGroupKind};
 
-/// `metav1.Condition`.
+/// `metav1.Condition`. Most words of conditions are the same on every object, so they are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Type, for example `Accepted`.
     #[serde(rename = "type")]
-    pub condition_type: Box<str>,
+    pub condition_type: Arc<str>,
     /// True, False or Unknown.
     pub status: ConditionStatus,
     /// Generation of the object that carries the condition.
@@ -21,9 +23,9 @@ pub struct Condition {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
     /// One word for machines.
-    pub reason: Box<str>,
+    pub reason: Arc<str>,
     /// A sentence for people, at most 32,768 characters.
-    pub message: Box<str>,
+    pub message: Arc<str>,
 }
 
 /// The status of a condition.
@@ -130,7 +132,7 @@ pub struct RouteParentStatus {
     /// The reference, namespace filled in.
     pub parent_ref: ParentRef,
     /// Who wrote the entry.
-    pub controller_name: Box<str>,
+    pub controller_name: Arc<str>,
     /// Conditions by type.
     pub conditions: Vec<Condition>,
 }
@@ -150,7 +152,7 @@ pub struct PolicyAncestorStatus {
     /// The Gateway or route.
     pub ancestor_ref: ParentRef,
     /// Who wrote the entry.
-    pub controller_name: Box<str>,
+    pub controller_name: Arc<str>,
     /// Conditions by type.
     pub conditions: Vec<Condition>,
 }

@@ -8,6 +8,8 @@ pub(crate) mod gateway_class;
 pub(crate) mod policy;
 pub(crate) mod route;
 
+use std::sync::{Arc, LazyLock};
+
 use api::status::{Condition, ConditionStatus};
 
 /// Writes the conditions of one object.
@@ -31,14 +33,37 @@ impl Writer {
 
     fn write(self, kind: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {
         Condition {
-            condition_type: kind.into(),
+            condition_type: shared(kind),
             status,
             observed_generation: self.generation,
             last_transition_time: None,
-            reason: reason.into(),
-            message: bounded(message).into(),
+            reason: shared(reason),
+            message: shared(bounded(message)),
         }
     }
+}
+
+/// The words that most objects carry, once for all of them.
+static COMMON: [&str; 9] = [
+    "Accepted",
+    "Programmed",
+    "ResolvedRefs",
+    "Pending",
+    ATTACHED,
+    RESOLVED,
+    "BackendNotFound",
+    "UnsupportedValue",
+    "Invalid",
+];
+
+/// What the status of a good route says.
+pub(crate) const ATTACHED: &str = "the route is attached";
+/// What is said of good references.
+pub(crate) const RESOLVED: &str = "all references lead to something";
+
+fn shared(text: &str) -> Arc<str> {
+    static KEPT: LazyLock<[Arc<str>; 9]> = LazyLock::new(|| COMMON.map(Arc::from));
+    KEPT.iter().find(|kept| &***kept == text).map_or_else(|| Arc::from(text), Arc::clone)
 }
 
 /// Bound of `metav1.Condition.message`, in characters.

@@ -7,7 +7,7 @@ use api::status::{Condition, GatewayStatus, GatewayStatusAddress, ListenerStatus
 use ir::ListenerName;
 use store::{ListenerState, ProxyFacts};
 
-use super::Writer;
+use super::{RESOLVED, Writer};
 use crate::gateway::GatewayPlan;
 use crate::listener::{ListenerPlan, listener_name};
 
@@ -107,7 +107,7 @@ fn listener_conditions(
     conditions.push(listener_programmed(writer, plan, listener, delivered));
     conditions.push(match &listener.unresolved {
         Some(refusal) => writer.no("ResolvedRefs", refusal.reason, &refusal.text),
-        None => writer.yes("ResolvedRefs", "ResolvedRefs", "all references lead to something"),
+        None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
     });
     if let Some(conflict) = &listener.conflict {
         conditions.push(writer.yes("Conflicted", conflict.reason, &conflict.text));
@@ -195,7 +195,7 @@ fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
         Some((listener, refusal)) => {
             writer.no(kind, "ListenersNotResolved", &format!("listener {}: {}", listener.name, refusal.text))
         }
-        None => writer.yes(kind, "ResolvedRefs", "all references lead to something"),
+        None => writer.yes(kind, "ResolvedRefs", RESOLVED),
     }
 }
 

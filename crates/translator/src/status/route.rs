@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::reference::ParentRef;
 use api::status::{Condition, RouteParentStatus, RouteStatus};
 
-use super::Writer;
+use super::{ATTACHED, RESOLVED, Writer};
 use crate::http_route::{ParentOutcome, RouteOutcome, Verdict};
 
 /// The status of a route; `refused` gives the words of a proxy that refused the route in a fleet.
@@ -17,7 +17,7 @@ pub(crate) fn status(
     let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
         conditions: conditions(writer, outcome, (&parent_ref, parent), refused(parent)),
         parent_ref,
-        controller_name: (&*parent.controller).into(),
+        controller_name: parent.controller.clone(),
     });
     RouteStatus { parents: parents.collect() }
 }
@@ -29,7 +29,7 @@ fn conditions(
     refused: Option<Arc<str>>,
 ) -> Vec<Condition> {
     let resolved = match &outcome.bad_reference {
-        None => writer.yes("ResolvedRefs", "ResolvedRefs", "all references lead to something"),
+        None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
         Some(fault) => writer.no("ResolvedRefs", fault.reason.as_str(), &fault.text),
     };
     let mut conditions = vec![accepted(writer, reference, &parent.verdict), resolved];
@@ -46,7 +46,7 @@ fn conditions(
 fn accepted(writer: Writer, reference: &ParentRef, verdict: &Verdict) -> Condition {
     let name = &reference.name;
     match verdict {
-        Verdict::Accepted => writer.yes("Accepted", "Accepted", "the route is attached"),
+        Verdict::Accepted => writer.yes("Accepted", "Accepted", ATTACHED),
         Verdict::NoMatchingParent => {
             let (section, port) = (reference.section_name.as_deref(), reference.port);
             let text = match (section, port) {
