@@ -11,8 +11,8 @@
 //! its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
-//! Only a file that vanishes is believed to be gone a moment later ([`VANISH_GRACE`]), because editors that keep
-//! backups, and git, remove or rename the old file before they write the new one.
+//! Only a file that vanishes or becomes empty is believed a moment later ([`VANISH_GRACE`]), because editors that keep
+//! backups, and git, remove or rename the old file before they write the new one, and others empty it first.
 //!
 //! Map: `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
 //! `document` from bytes to objects, `merge` from one version of a file to the next, `offer` and `catalog` who is
@@ -44,7 +44,7 @@ mod watches;
 pub use follower::{Watcher, watch};
 pub use load::{Input, load, load_inputs};
 
-/// How long a file that vanished is given to come back. `git checkout` and editors that write backups need well under
+/// How long a file that vanished or became empty is given to come back. `git checkout` and editors that write backups need well under
 /// a millisecond between removing the old file and creating the new one; a busy machine may take some tens.
 pub const VANISH_GRACE: Duration = Duration::from_millis(50);
 

@@ -137,6 +137,11 @@ impl Agenda {
         self.looks.pop_first()
     }
 
+    /// Whether what was read there just now may be out of date already: it will be looked at again, now or later.
+    pub(crate) fn is_changing(&self, spot: &Spot) -> bool {
+        self.writing.contains(spot) || self.looks.get(spot).is_some_and(|look| *look > Look::Again)
+    }
+
     /// A place is looked at as if for the first time: what was pending at and below it is done with that. Whoever was
     /// writing a file may finish unheard while watches are set anew; `is_watched_anew` says whether that is so for the
     /// place itself.

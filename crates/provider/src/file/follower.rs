@@ -21,10 +21,6 @@ use crate::file::tree::{Survey, Tree};
 use crate::file::watches::Watches;
 use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
 
-/// How long to wait, in milliseconds, for the other half of a truncation before an empty file is believed to be empty:
-/// the kernel empties the file some microseconds before it says so.
-const EMPTY_FILE_WAIT: u16 = 2;
-
 /// A thread that follows files. Dropping it tells the thread to end, and does not wait: the thread may be in the sink,
 /// waiting for whoever drops this to receive.
 #[derive(Debug)]
@@ -196,7 +192,7 @@ impl Follower {
         for spot in pending.cloned().collect::<Vec<_>>() {
             self.to_read.remove(&spot);
         }
-        let Survey { files, directories, troubles, missing: _ } = self.tree.survey(top);
+        let Survey { files, troubles, missing: _ } = self.tree.survey(top);
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
         for spot in self.catalog.under(top) {
@@ -206,9 +202,6 @@ impl Follower {
                 self.vanish(&spot);
             }
         }
-        for directory in &directories {
-            self.catalog.relieve(directory);
-        }
         for trouble in troubles {
             let keeps = trouble.keeps && self.catalog.gives(&trouble.spot);
             let problem = if keeps { report::kept(trouble.problem) } else { trouble.problem };
@@ -217,19 +210,17 @@ impl Follower {
         self.to_read.extend(files);
     }
 
-    /// Reads what has to be read. What is being written at the same time is left for the event that ends the writing.
+    /// Reads what has to be read. What was touched at the same time may be half of one version and half of the next: it
+    /// is left for the look that those events ask for, now or when they are complete.
     fn read(&mut self) -> Result<(), Error> {
         let files: Vec<(Arc<Spot>, PathBuf)> = std::mem::take(&mut self.to_read).into_iter().collect();
         if files.is_empty() {
             return Ok(());
         }
         let outcomes = read_all(&files, &self.catalog);
-        if files.iter().zip(&outcomes).any(|((spot, _), outcome)| self.is_suddenly_empty(spot, outcome)) {
-            self.await_event();
-        }
         self.note_events()?;
         for ((spot, _), outcome) in files.into_iter().zip(outcomes) {
-            if self.agenda.writing.contains(&spot) {
+            if self.agenda.is_changing(&spot) {
                 self.revive(&spot);
                 continue;
             }
@@ -241,6 +232,15 @@ impl Follower {
                     self.revive(&spot);
                     self.catalog.trouble(&spot, problem);
                 }
+                // Whoever writes in place empties the file first, and the kernel says so only afterwards.
+                Outcome::Documents(parsed) if parsed.is_empty() => {
+                    // The time runs from the last sign of life.
+                    self.vanished.remove(&spot);
+                    self.vanish(&spot);
+                    if !self.catalog.contains(&spot) {
+                        self.catalog.put(&spot, parsed);
+                    }
+                }
                 Outcome::Documents(parsed) => {
                     self.vanished.remove(&spot);
                     self.catalog.put(&spot, parsed);
@@ -248,17 +248,6 @@ impl Follower {
             }
         }
         Ok(())
-    }
-
-    fn is_suddenly_empty(&self, spot: &Spot, outcome: &Outcome) -> bool {
-        matches!(outcome, Outcome::Documents(parsed) if parsed.is_empty()) && !self.catalog.documents(spot).is_empty()
-    }
-
-    fn await_event(&self) {
-        if let Some(inotify) = self.tree.watches.inotify() {
-            // Whether anything came shows when the events are read.
-            let _ = poll(&mut [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)], PollTimeout::from(EMPTY_FILE_WAIT));
-        }
     }
 
     fn vanish(&mut self, spot: &Arc<Spot>) {
@@ -278,11 +267,15 @@ impl Follower {
     /// Files that did not come back in time are gone.
     fn expire(&mut self) {
         let now = Instant::now();
-        let gone: Vec<_> =
+        let due: Vec<_> =
             self.vanished.iter().filter(|(_, time)| **time <= now).map(|(spot, _)| spot.clone()).collect();
-        for spot in gone {
-            self.vanished.remove(&spot);
-            self.catalog.remove(&spot);
+        for spot in due {
+            if self.agenda.is_changing(&spot) {
+                self.revive(&spot);
+            } else {
+                self.vanished.remove(&spot);
+                self.catalog.remove(&spot);
+            }
         }
     }
 }

@@ -62,8 +62,6 @@ struct Directory {
 pub(crate) struct Survey {
     /// Files to read, with their paths.
     pub(crate) files: Vec<(Arc<Spot>, PathBuf)>,
-    /// Directories that can be read.
-    pub(crate) directories: Vec<Arc<Spot>>,
     /// What cannot be read, and why.
     pub(crate) troubles: Vec<Trouble>,
     /// True if the place itself does not exist.
@@ -284,7 +282,6 @@ impl Tree {
         self.directories.insert(spot.clone(), Directory { real: real.clone(), watch });
         match listed {
             Ok(names) => {
-                survey.directories.push(spot.clone());
                 for (name, kind) in names {
                     let entry = spot.join(&name);
                     match kind {

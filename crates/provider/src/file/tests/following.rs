@@ -218,3 +218,18 @@ fn dropping_a_watcher_does_not_wait_for_a_receiver_that_does_not_receive() {
     assert!(batches.recv_timeout(DEADLINE).is_ok());
     assert!(matches!(batches.recv_timeout(DEADLINE), Err(RecvTimeoutError::Disconnected)), "the thread ended");
 }
+
+#[test]
+fn edits_in_place_one_upon_the_other_never_show_an_empty_or_half_file() {
+    let folder = TempDir::new().unwrap();
+    let documents = |version: u32| join(&["a", "b", "c"].map(|name| namespace(name, version)));
+    write(&folder, "a.yaml", documents(0));
+    let mut watched = Watched::folder(&folder);
+    for version in 1..=1_000 {
+        write(&folder, "a.yaml", documents(version));
+    }
+    watched.until_while(
+        |state| ["a", "b", "c"].iter().all(|name| state.version(name) == Some("1000")),
+        |state| state.objects.len() == 3 && state.problems.is_empty(),
+    );
+}
