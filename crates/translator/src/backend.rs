@@ -55,6 +55,15 @@ pub(crate) struct Reading {
     pub(crate) problems: Vec<Arc<Problem>>,
 }
 
+/// All that routes read of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The key that everything behind shares, in place of one more copy per reference.
+    pub(crate) object: ObjectKey,
+    /// None: it can be sent to.
+    pub(crate) fault: Option<Box<BackendFault>>,
+}
+
 impl Reading {
     pub(crate) fn good(view: BackendView) -> Self {
         Self { view: Ok(Arc::new(view)), problems: Vec::new() }

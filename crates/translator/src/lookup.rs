@@ -8,7 +8,7 @@ use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
-use crate::backend::{BackendFault, SecretPart, SecretUse};
+use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::gateway::{self, ClassOf};
 use crate::gateway_class::ClassView;
@@ -174,8 +174,8 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         };
         let key = BackendKey { object: object.clone(), port };
         match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
-            Some(None) => Ok(key),
-            Some(Some(fault)) => Err(fault.clone()),
+            Some(Verdict { object, fault: None }) => Ok(BackendKey { object: object.clone(), port }),
+            Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
             None if is_service && self.cx.contains(self.tables.inputs.services, object) => {
                 Err(not_found(format!("{object} has no port {port}")))
             }
@@ -252,7 +252,7 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
 
     fn exists(&mut self, target: &ClusterTarget) -> bool {
         let verdicts = self.tables.backends.verdicts_of(&target.backend.object);
-        matches!(self.cx.get(verdicts, &target.backend), Some(None))
+        self.cx.get(verdicts, &target.backend).is_some_and(|verdict| verdict.fault.is_none())
     }
 }
 

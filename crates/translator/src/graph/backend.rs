@@ -9,7 +9,7 @@ use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName};
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
-use crate::backend::{BackendFault, Reading, SecretUse, service, slice};
+use crate::backend::{Reading, SecretUse, Verdict, service, slice};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::gateway;
 use crate::key::BackendKey;
@@ -66,13 +66,13 @@ pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
 pub(crate) struct Backends {
     pub(crate) readings: [Table<BackendKey, Arc<Reading>>; 2],
     /// Usable, or why not: all that routes read.
-    verdicts: [Table<BackendKey, Option<BackendFault>>; 2],
+    verdicts: [Table<BackendKey, Verdict>; 2],
     pub(crate) endpoints: [Table<EndpointSetName, Arc<Endpoints>>; 2],
 }
 
 impl Backends {
     /// Whether a backend can be sent to.
-    pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<BackendKey, Option<BackendFault>> {
+    pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<BackendKey, Verdict> {
         let [services, objects] = self.verdicts;
         if object.kind() == Some(Kind::Backend) { objects } else { services }
     }
@@ -98,10 +98,13 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         let reading = object::read(&mut reader, &key, backend, allowed);
         [(key, Arc::new(reading))]
     });
-    let verdict = |reading: &Arc<Reading>| reading.view.as_ref().err().cloned();
+    let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
+        object: key.object.clone(),
+        fault: reading.view.as_ref().err().cloned().map(Box::new),
+    };
     let verdicts = [
-        g.map("service_verdict", services, move |_, _, reading| verdict(reading)),
-        g.map("backend_verdict", objects, move |_, _, reading| verdict(reading)),
+        g.map("service_verdict", services, move |_, key, reading| verdict(key, reading)),
+        g.map("backend_verdict", objects, move |_, key, reading| verdict(key, reading)),
     ];
     let slices = g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::service_of(slice));
     let endpoints = [
