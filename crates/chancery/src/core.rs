@@ -26,6 +26,9 @@ pub(crate) const QUEUE: usize = 4096;
 /// Events taken into one tick at most, so that a storm cannot starve the publishing.
 const MAX_PER_TICK: usize = 4096;
 
+/// A question, asked on the core's thread after the next commit.
+pub(crate) type Ask = Box<dyn FnOnce(&Core) + Send>;
+
 /// Something that happened.
 pub(crate) enum Input {
     /// A source has news.
@@ -35,7 +38,7 @@ pub(crate) enum Input {
     /// The supervisor of proxies saw something.
     Host(infra::host::HostFact),
     /// Somebody asks.
-    Ask(Box<dyn FnOnce(&Core) + Send>),
+    Ask(Ask),
 }
 
 /// The state of the whole control plane.
@@ -130,7 +133,7 @@ impl Core {
     }
 
     /// Writes one event into the store; true if a tick is due.
-    fn take(&mut self, input: Input, asks: &mut Vec<Box<dyn FnOnce(&Core) + Send>>) -> bool {
+    fn take(&mut self, input: Input, asks: &mut Vec<Ask>) -> bool {
         match input {
             Input::Batch(batch) => {
                 self.metrics.batches += 1;
@@ -138,7 +141,13 @@ impl Core {
                 store.apply(graph, batch);
                 true
             }
-            Input::Xds(events) => events.into_iter().fold(false, |due, event| self.note_event(event) || due),
+            Input::Xds(events) => {
+                let mut due = false;
+                for event in events {
+                    due |= self.note_event(event);
+                }
+                due
+            }
             Input::Host(fact) => self.note_proxy(fact),
             Input::Ask(ask) => {
                 asks.push(ask);
