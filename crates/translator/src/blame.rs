@@ -62,7 +62,7 @@ impl Blame {
             if self.unclear.contains(&fact) {
                 continue;
             }
-            let guilty = self.guilty(graph, outputs, &fact);
+            let guilty = self.guilty(graph, outputs, &fact, &words);
             if guilty.is_empty() {
                 self.unclear.insert(fact);
                 continue;
@@ -103,12 +103,14 @@ impl Blame {
         }
     }
 
-    /// Routes of the resource that changed last: key, name of the refused form, form before.
+    /// Routes of the resource that changed last: key, name of the refused form, form before. Where several changed together, the
+    /// proxy's words may say which.
     fn guilty(
         &self,
         graph: &Graph,
         outputs: Outputs,
         fact: &FactKey,
+        words: &str,
     ) -> Vec<(AttachmentKey, String, Option<Arc<AttachedRoute>>)> {
         let names = routes_in(graph, outputs, fact);
         let candidates = self.recent.iter().filter(|published| {
@@ -119,8 +121,19 @@ impl Blame {
             .filter(|(_, effective)| effective.refusal.is_none())
             .collect();
         let Some(last) = usable.iter().map(|(published, _)| published.revision).max() else { return Vec::new() };
-        let of_last = usable.into_iter().filter(|(published, _)| published.revision == last);
+        let mut of_last: Vec<_> = usable.into_iter().filter(|(published, _)| published.revision == last).collect();
+        let hints: [&dyn Fn(&Effective) -> bool; 2] =
+            [&|effective| effective.desired.expressions().any(|text| words.contains(text)), &|effective| {
+                words.contains("regex") && effective.desired.expressions().next().is_some()
+            }];
+        for hint in hints {
+            if of_last.iter().any(|(_, effective)| hint(effective)) {
+                of_last.retain(|(_, effective)| hint(effective));
+                break;
+            }
+        }
         of_last
+            .into_iter()
             .map(|(published, effective)| {
                 let form = form_name(&published.key.route, &effective.desired);
                 (published.key.clone(), form, published.before.clone())

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::ObjectKey;
-use ir::route::{Action, Backend, MaybeFilters, PathMatch, ValueMatch};
+use ir::route::{Action, Backend, MaybeFilters};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
-use crate::http_route::{AttachedListener, AttachedRoute, Entry, fail};
+use crate::http_route::{AttachedListener, AttachedRoute, Entry, expressions, fail};
 use crate::key::{ClusterTarget, short_hash};
 
 /// What gating asks of the tables.
@@ -123,7 +123,7 @@ fn nothing(desired: &AttachedRoute) -> Arc<AttachedRoute> {
 /// was refused.
 fn failing(desired: &AttachedRoute, words: &Arc<str>) -> Arc<AttachedRoute> {
     let fail = |listener: &AttachedListener| {
-        let plain = listener.entries.iter().filter(|entry| !has_regex(&entry.route));
+        let plain = listener.entries.iter().filter(|entry| expressions(&entry.route).next().is_none());
         let entries = plain.map(|entry| refused_entry(entry, words.clone()));
         AttachedListener { entries: entries.collect(), ..listener.clone() }
     };
@@ -132,12 +132,6 @@ fn failing(desired: &AttachedRoute, words: &Arc<str>) -> Arc<AttachedRoute> {
         clusters: Arc::from([]),
         ..desired.clone()
     })
-}
-
-fn has_regex(route: &Route) -> bool {
-    let matches = &route.matches;
-    let named = matches.headers.iter().chain(&matches.query);
-    matches!(matches.path, PathMatch::Regex(_)) || named.into_iter().any(|it| matches!(it.value, ValueMatch::Regex(_)))
 }
 
 /// The desired form, but for entries that need a held cluster: they stay as they were served; else they are absent while the

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use api::reference::ParentRef;
 use api::{FieldPath, HttpRoute, ObjectKey, Problem, Severity};
 use ir::FleetName;
+use ir::route::{PathMatch, ValueMatch};
 
 pub(crate) use self::attach::Verdict;
 use self::attach::{Attachment, attach};
@@ -99,6 +100,27 @@ pub struct AttachedRoute {
     pub(crate) listeners: Vec<AttachedListener>,
     /// Sorted, each once.
     pub(crate) clusters: Arc<[ClusterTarget]>,
+}
+
+impl AttachedRoute {
+    /// The regular expressions of its matches: what a proxy is most likely to refuse.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
+        let entries = self.listeners.iter().flat_map(|listener| listener.entries.iter());
+        entries.flat_map(|entry| expressions(&entry.route))
+    }
+}
+
+/// The regular expressions of a match.
+pub(crate) fn expressions(route: &ir::Route) -> impl Iterator<Item = &str> {
+    let path = match &route.matches.path {
+        PathMatch::Regex(text) => Some(&**text),
+        _ => None,
+    };
+    let named = route.matches.headers.iter().chain(&route.matches.query);
+    path.into_iter().chain(named.filter_map(|named| match &named.value {
+        ValueMatch::Regex(text) => Some(&**text),
+        ValueMatch::Exact(_) => None,
+    }))
 }
 
 /// A listener that takes a route.

@@ -155,6 +155,29 @@ fn a_refused_route_that_is_new_answers_500_and_one_with_expressions_is_left_out(
 }
 
 #[test]
+fn of_routes_that_changed_together_the_one_that_the_proxy_names_is_blamed() {
+    let mut world = world();
+    let with_regex = |name: &str, expression: &str| {
+        let mut spec = route_spec("web", &["new.org"], &[(expression, "v1")]);
+        spec["rules"][0]["matches"][0]["path"]["type"] = "RegularExpression".into();
+        object(Kind::HttpRoute, name, spec)
+    };
+    world.apply([
+        with_regex("a", "/bad.*route"),
+        with_regex("b", "/good"),
+        route("c", "web", &["new.org"], &[("/c", "v1")]),
+    ]);
+    world.translator.remember_served();
+    let tables = world.translator.stored().tables();
+    let (_, graph) = world.translator.store();
+    let words = "regex '/bad.*route' RE2 program size of 105 > max program size of 100";
+    graph.set(tables.route_refusals, FactKey::new(FLEET, "default/web/80"), words.into());
+    world.translator.tick();
+    assert_eq!(world.hosts("default/web/80")["new.org"], ["~/good -> default/v1/80*1", "/c -> default/v1/80*1"]);
+    assert_eq!([world.parent("a", 0).len(), world.parent("b", 0).len(), world.parent("c", 0).len()], [3, 2, 2]);
+}
+
+#[test]
 fn a_refusal_that_fits_no_change_is_a_problem_of_the_gateway_and_changes_nothing() {
     let mut world = world();
     world.translator.remember_served();
