@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
@@ -13,6 +14,20 @@ use crate::snapshot::{Item, Snapshot};
 /// Clients whose streams broke amid cluster changes and that did not come again: names of processes that are no more. The names in
 /// doubt are few each, so that this many cost less than a megabyte.
 const DOUBTFUL_CLIENTS: usize = 1024;
+
+/// A listener can be refused because its port is taken, which passes: it is tried again after this time, then after twice as long
+/// and so on up to [`LONGEST_PAUSE`]. What is refused for its content costs one response of some kilobytes at each trial.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+
+/// See [`FIRST_PAUSE`].
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A refused listener.
+struct Retry {
+    /// When it is tried again; none while it is being tried.
+    at: Option<Duration>,
+    pause: Duration,
+}
 
 /// See the module.
 #[derive(Default)]
@@ -26,6 +41,8 @@ pub(crate) struct Fleet {
     doubts: BTreeMap<Arc<str>, BTreeSet<Need>>,
     /// Listeners that were taken back because what they need did not come (R5), and those needs.
     taken_back: BTreeMap<Need, Vec<Need>>,
+    /// Listeners that were refused.
+    retries: BTreeMap<Need, Retry>,
 }
 
 impl Fleet {
@@ -39,6 +56,10 @@ impl Fleet {
         let before = self.snapshot.seq();
         self.published = true;
         self.snapshot.apply(changes);
+        if !self.retries.is_empty() {
+            let changed: BTreeSet<&Need> = self.snapshot.changes_since(before).into_iter().flatten().collect();
+            self.retries.retain(|key, _| !changed.contains(key));
+        }
         self.give_another_chance(before);
         let (snapshot, facts) = (&self.snapshot, &mut self.facts);
         let each = |key: &Need, facts: &mut Facts| {
@@ -116,6 +137,9 @@ impl Fleet {
 
     /// A client has acknowledged the item: it can be gone back to.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) {
+        if !self.retries.is_empty() {
+            self.retries.remove(&key_of(item));
+        }
         self.snapshot.accept(item);
     }
 
@@ -125,10 +149,15 @@ impl Fleet {
     }
 
     /// A client refuses the item in these words.
-    pub(crate) fn refuse(&mut self, item: &Arc<Item>, text: &str) {
+    pub(crate) fn refuse(&mut self, item: &Arc<Item>, text: &str, now: Duration) {
         let text = redact::refusal(&item.resource.type_url, text);
         if self.is_current(item) && !self.is_refused(item) {
             self.facts.refuse(item, text);
+            if item.resource.type_url == TypeUrl::Listener {
+                let before = self.retries.get(&key_of(item)).map(|retry| retry.pause * 2);
+                let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
+                self.retries.insert(key_of(item), Retry { at: Some(now + pause), pause });
+            }
         }
         self.snapshot.refuse(item);
     }
@@ -139,10 +168,18 @@ impl Fleet {
         let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
         if self.is_current(item) && !self.is_refused(item) {
             self.facts.refuse(item, text.into());
-            let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
-            self.taken_back.insert(key, waits_for);
+            self.taken_back.insert(key_of(item), waits_for);
         }
         self.snapshot.refuse(item);
+    }
+
+    /// Tries again what is due. Gives the time of the next trial.
+    pub(crate) fn retry(&mut self, now: Duration) -> Option<Duration> {
+        for (key, retry) in self.retries.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now)) {
+            retry.at = None;
+            self.snapshot.forgive(key);
+        }
+        self.retries.values().filter_map(|retry| retry.at).min()
     }
 
     /// A new cluster does not get ready on a client that answers.
@@ -160,7 +197,7 @@ impl Fleet {
     }
 
     fn is_refused(&self, item: &Item) -> bool {
-        self.snapshot.is_refused(&Need::new(item.resource.type_url.clone(), Arc::clone(item.name())))
+        self.snapshot.is_refused(&key_of(item))
     }
 
     /// What a listener that was taken back waits for has changed: the listener is tried again.
@@ -180,4 +217,8 @@ impl Fleet {
             self.snapshot.forgive(&listener);
         }
     }
+}
+
+fn key_of(item: &Item) -> Need {
+    Need::new(item.resource.type_url.clone(), Arc::clone(item.name()))
 }

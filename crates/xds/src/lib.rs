@@ -3,8 +3,10 @@
 //! Resources are opaque: bytes with a name, a version and the names of what they need. The rules that the code cites as R1 to R17
 //! say what Envoy 1.40 does with what a server sends (measured); `order` holds the order of delivery as data.
 //!
-//! The protocol is sans-io: a [`fleet`] holds what a group of clients should have, a [`session`] what one of them has, and both are
-//! driven by messages, changes and the time, all of them arguments. [`server`] is the thin shell of sockets around them.
+//! The protocol is sans-io: a `fleet` holds what a group of clients should have, a `session` what one of them has, and both are
+//! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them.
+//!
+//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `server`.
 
 mod empty;
 mod event;

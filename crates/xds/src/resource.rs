@@ -8,7 +8,7 @@ use bytes::Bytes;
 #[cfg(test)]
 mod tests;
 
-/// A kind of resource. The declaration order is only that of maps; the order of delivery is in [`crate::order`].
+/// A kind of resource. The declaration order is only that of maps; the order of delivery is in `order`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TypeUrl {
     /// `envoy.config.cluster.v3.Cluster`, CDS.

@@ -86,6 +86,8 @@ pub(crate) struct Session {
     refused: BTreeMap<Need, Version>,
     /// When the client spoke first.
     began: Option<Duration>,
+    /// When the fleet tries again what was refused.
+    retry: Option<Duration>,
     /// The client had a configuration before this stream.
     resumed: bool,
     /// The client has acknowledged a complete configuration.
@@ -116,6 +118,7 @@ impl Session {
             haunted: BTreeMap::new(),
             refused: BTreeMap::new(),
             began: None,
+            retry: None,
             resumed: false,
             complete: false,
             counted: false,

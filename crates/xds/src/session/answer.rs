@@ -85,7 +85,7 @@ impl Session {
         }
         match flight.puts.as_slice() {
             [] => {}
-            [item] => self.refuse(fleet, item, text),
+            [item] => self.refuse(fleet, item, text, now),
             items => {
                 let mut groups = self.groups;
                 self.channel(type_url).suspect(items, &mut groups);
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// This resource alone was refused.
-    pub(super) fn refuse(&mut self, fleet: &mut Fleet, item: &Arc<Item>, text: &str) {
+    pub(super) fn refuse(&mut self, fleet: &mut Fleet, item: &Arc<Item>, text: &str, now: Duration) {
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         if key.type_url == TypeUrl::Listener {
             self.activations.remove(&key.name);
@@ -108,7 +108,7 @@ impl Session {
         channel.suspects.remove(&key.name);
         channel.dirty.insert(Arc::clone(&key.name));
         self.refused.insert(key, item.version());
-        fleet.refuse(item, text);
+        fleet.refuse(item, text, now);
     }
 
     /// R11a: whatever a refused CDS response held may be stuck among the warming clusters, and then no later one is ever answered.
@@ -136,13 +136,10 @@ impl Session {
     }
 
     /// If the refused route configuration was the first that asks for hosts, Envoy drops the hosts that were sent behind it,
-    /// although it acknowledges them: they go again behind the next.
+    /// although it acknowledges them: they all go again behind the next.
     fn hosts_are_lost(&mut self, fleet: &Fleet, route_configuration: &Arc<str>) {
-        let mut hosts = fleet.snapshot().hosts_of(route_configuration).peekable();
-        let held = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |channel| channel.holds(host.name()));
-        if hosts.peek().is_some() && !hosts.any(held) {
+        if fleet.snapshot().hosts_of(route_configuration).next().is_some() {
             self.lost_hosts.insert(Arc::clone(route_configuration));
-            self.forget_hosts_of(route_configuration);
         }
     }
 

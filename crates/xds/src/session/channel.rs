@@ -33,7 +33,7 @@ pub(super) struct Known {
 }
 
 /// Stands for what a client may have or not: no resource has this version.
-const UNSURE: Version = Version(u128::MAX - 1);
+pub(super) const UNSURE: Version = Version(u128::MAX - 1);
 
 /// A response, or several, not acknowledged yet.
 pub(super) struct Flight {

@@ -76,7 +76,7 @@ impl Session {
     fn route_blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
         self.own_blocker(fleet, item).or_else(|| {
             let mut hosts = fleet.snapshot().hosts_of(item.name());
-            if self.has_hosts_of(fleet, item.name()) {
+            if self.has_hosts_of(fleet, item.name()) && !self.lost_hosts.contains(item.name()) {
                 return None;
             }
             hosts.find_map(|host| self.own_blocker(fleet, host))

@@ -84,7 +84,7 @@ impl Session {
         let mut groups = self.groups;
         for item in again {
             if self.is_out_of_chances(&item) {
-                self.refuse(fleet, &item, "it neither became ready nor was refused");
+                self.refuse(fleet, &item, "it neither became ready nor was refused", now);
             } else {
                 self.channel(&TypeUrl::Cluster).suspect(&[Arc::clone(&item)], &mut groups);
             }

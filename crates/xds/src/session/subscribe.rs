@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channel::{Channel, Known};
+use super::channel::{Channel, Known, UNSURE};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::order::Kind;
@@ -86,6 +86,9 @@ impl Session {
         for name in &doubts {
             if !channel.has(name) || fleet.snapshot().target(type_url, name).is_some() {
                 channel.force.insert(Arc::clone(name));
+            }
+            if let Some(known) = channel.known.get_mut(name) {
+                known.sent = Some(UNSURE);
             }
             channel.dirty.insert(Arc::clone(name));
             channel.unsure.insert(Arc::clone(name));
@@ -209,10 +212,12 @@ impl Session {
                 }
             }
             _ => {
-                let before =
-                    fleet.snapshot().previous(type_url, &name).filter(|item| known.acked == Some(item.version()));
-                if let Some(before) = before.cloned() {
-                    fleet.accept(&before);
+                let snapshot = fleet.snapshot();
+                let known_bytes = [snapshot.current(type_url, &name), snapshot.previous(type_url, &name)];
+                let listed = known_bytes.into_iter().flatten().find(|item| known.acked == Some(item.version()));
+                // a listener that is listed may not be active (R4)
+                if let Some(listed) = listed.filter(|_| *type_url != TypeUrl::Listener).cloned() {
+                    fleet.accept(&listed);
                 }
                 if *type_url == TypeUrl::Cluster {
                     self.note_cold(fleet, &name, now);
@@ -224,10 +229,6 @@ impl Session {
 
     /// A virtual host goes to those that have its route configuration.
     pub(super) fn wants_host(&self, host: &str) -> bool {
-        let lost = |route_configuration| self.lost_hosts.contains(route_configuration);
-        if !self.lost_hosts.is_empty() && route_configuration_of(host).is_some_and(lost) {
-            return false;
-        }
         let by_name = self.is(&TypeUrl::VirtualHost, |hosts| hosts.names.contains(host) || hosts.has(host));
         let routes = |routes: &Channel| route_configuration_of(host).is_some_and(|name| routes.has(name));
         by_name || self.is(&TypeUrl::Route, routes)

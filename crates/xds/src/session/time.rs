@@ -24,6 +24,7 @@ const LAGGING: Duration = Duration::from_secs(2);
 impl Session {
     /// What is due by now.
     pub(super) fn pass_time(&mut self, fleet: &mut Fleet, now: Duration) {
+        self.retry = fleet.retry(now);
         for channel in self.channels.values_mut() {
             if let Some(limit) = now.checked_sub(UNANSWERED) {
                 channel.give_up_before(limit);
@@ -70,7 +71,13 @@ impl Session {
         let introduction = self.introduction_ends().filter(|end| self.resumed && *end > now);
         let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
         let withheld = self.withheld_at().filter(|at| *at > now);
-        cold.chain(introduction).chain(withheld).chain(waits.filter(|at| *at > now)).chain(unanswered).chain(lag).min()
+        cold.chain(introduction)
+            .chain(withheld)
+            .chain(self.retry)
+            .chain(waits.filter(|at| *at > now))
+            .chain(unanswered)
+            .chain(lag)
+            .min()
     }
 
     /// Whether the client has everything, and whether it keeps up.

@@ -48,8 +48,11 @@ impl Session {
         if sent && (known.is_some_and(|known| known.acked.is_some()) || self.cold.contains_key(name)) {
             return;
         }
+        // removed and published again while it was on its way: it was sent all the same
+        let under_way = known.filter(|known| known.sent == Some(item.version())).map_or(0, |known| known.flying.max(1));
+        let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
         let item = Arc::clone(item);
-        let cold = Cold { item, since: now, nonce: 0, asks: false, subscribed: false, acked: false, stalled: false };
+        let cold = Cold { item, since: now, nonce: under_way, asks, subscribed: false, acked: false, stalled: false };
         self.cold.insert(Arc::clone(name), cold);
     }
 

@@ -172,6 +172,12 @@ impl Envoy {
         }
         let error =
             (!refused.is_empty()).then(|| format!("Error adding/updating cluster(s) {}: no", refused.join(", ")));
+        for item in response.puts.iter().filter(|_| error.is_none()) {
+            for held in [&mut self.clusters, &mut self.warming].into_iter().filter_map(|held| held.get_mut(item.name()))
+            {
+                held.listed = if held.resource.version == item.version() { item.version() } else { held.listed };
+            }
+        }
         if error.is_some() {
             // it does not note the versions of a response that it refuses
             for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {

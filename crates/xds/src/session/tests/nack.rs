@@ -116,6 +116,22 @@ fn a_new_listener_whose_routes_are_refused_is_removed() {
 }
 
 #[test]
+fn a_refused_listener_is_tried_again_because_its_port_may_be_free_now() {
+    let mut rig = Rig::started(SMALL);
+    assert_eq!(rig.publish("lds m -> r"), "LDS m@1");
+    assert_eq!(rig.nack("lds", "m: cannot bind '127.0.0.1:80': Address already in use"), "");
+    assert_eq!(rig.deadline(), Some(5000));
+    assert_eq!(rig.pass(5000), "LDS m@1");
+    assert_eq!(rig.nack("lds", "m: cannot bind"), "");
+    assert_eq!(rig.deadline(), Some(10_000));
+    assert_eq!(rig.pass(10_000), "LDS m@1");
+    rig.events();
+    rig.ack("lds");
+    assert_eq!(rig.events(), "accepted lds m@1");
+    assert_eq!(rig.deadline(), None);
+}
+
+#[test]
 fn one_refused_secret_leaves_the_others_alone_and_its_words_are_not_handed_on() {
     let mut rig = Rig::started("lds l -> r, sds:s; rds r; sds s");
     assert_eq!(rig.publish("sds s@2"), "SDS s@2");

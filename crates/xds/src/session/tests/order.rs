@@ -38,6 +38,15 @@ fn routes_go_out_only_when_their_clusters_are_warm() {
 }
 
 #[test]
+fn a_cluster_removed_and_published_again_while_it_is_on_its_way_is_warm_when_it_is_acknowledged() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("cds b; eds b");
+    rig.publish("-cds b; -eds b");
+    assert_eq!(rig.publish("cds b; eds b; rds r@2 -> b"), "");
+    assert_eq!(rig.ack("cds"), "RDS r@2");
+}
+
+#[test]
 fn the_cluster_acknowledgement_alone_proves_warmth_too() {
     let mut rig = Rig::started(SMALL);
     rig.publish("cds b; eds b; rds r@2 -> a, b");

@@ -43,6 +43,9 @@ enum Edit {
     Secret(u8, u8),
 }
 
+/// A refused listener is tried again for ever: this is when the story ends. Everything else is over in a minute.
+const LONG_AFTER: Duration = Duration::from_secs(600);
+
 const CLUSTERS: [&str; 4] = ["a", "b", "c", "plain"];
 const ROUTES: [&str; 5] = ["r", "s", "v", "v/x", "v/y"];
 const LISTENERS: [&str; 2] = ["l", "m"];
@@ -253,7 +256,7 @@ impl World {
                 self.step(&Step::ToClient(1));
             } else if !self.envoy.out.is_empty() {
                 self.step(&Step::ToServer(1));
-            } else if let Some(at) = self.session.next_deadline(self.now) {
+            } else if let Some(at) = self.session.next_deadline(self.now).filter(|at| *at < LONG_AFTER) {
                 assert!(at > self.now, "a deadline that has passed:\n{}", self.tail());
                 self.trace.push(format!("AT {at:?}"));
                 self.now = at;
@@ -264,7 +267,8 @@ impl World {
         }
         let trace = self.tail();
         // a refused cluster of which no good bytes are known stays a ghost rather than being taken away from those who use it
-        let refused = self.fleet.snapshot().targets(&kind("cds")).count() < self.wanted.clusters.len();
+        let good = |name: &&str| self.fleet.snapshot().target(&kind("cds"), name).is_some();
+        let refused = !self.wanted.clusters.keys().all(|name| good(name));
         if !refused {
             assert_eq!(self.envoy.unfinished(), Vec::<String>::new(), "{trace}");
         }
@@ -286,7 +290,10 @@ impl World {
         });
         let routes = self.envoy.has("rds");
         self.compare("rds", |name| routes.contains_key(name));
-        self.compare("vhds", |name| name.split('/').next().is_some_and(|parent| routes.contains_key(parent)));
+        let good = |parent: &str| self.fleet.snapshot().target(&kind("rds"), parent).is_some();
+        self.compare("vhds", |name| {
+            name.split('/').next().is_some_and(|parent| routes.contains_key(parent) && good(parent))
+        });
         let clusters = self.envoy.has("cds");
         self.compare("eds", |name| clusters.contains_key(name));
         let secrets = self.envoy.has("sds");
