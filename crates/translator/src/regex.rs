@@ -1,13 +1,19 @@
 //! Regular expressions of users: RE2 syntax and a bounded size, judged before a proxy sees them.
 
-use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
+use regex_syntax::ast::{
+    AssertionKind, Ast, ClassBracketed, ClassSet, ClassSetItem, ClassUnicode, ClassUnicodeKind, Flag, Flags,
+    FlagsItemKind, GroupKind, HexLiteralKind, Literal, LiteralKind, RepetitionKind, RepetitionRange,
+};
 
 /// The largest program that we let a proxy compile, in RE2 instructions as we estimate them. The proxies' own limit
 /// (`re2.max_program_size.error_level`) has to be at least this.
 pub const MAX_PROGRAM_SIZE: u64 = 4_096;
 
-/// Instructions for "any character".
+/// Instructions for "any character": in UTF-8 it is several ranges of bytes.
 const ANY_CHARACTER: u64 = 10;
+
+/// Instructions for a class of Unicode, such as all letters.
+const UNICODE_CLASS: u64 = 200;
 
 /// RE2 refuses counted repetition above this.
 const MAX_REPEAT: u32 = 1000;
@@ -31,52 +37,111 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The instructions of a part. RE2 copies what is repeated a counted number of times.
+/// The instructions of a part, or what of it RE2 does not know.
 fn size(ast: &Ast) -> Result<u64, String> {
-    Ok(match ast {
-        Ast::Empty(_) | Ast::Flags(_) => 1,
-        Ast::Literal(_) | Ast::Assertion(_) => 1,
-        // Any character but one is several ranges of bytes in UTF-8.
-        Ast::Dot(_) | Ast::ClassPerl(_) => ANY_CHARACTER,
-        Ast::ClassUnicode(_) => 200,
-        Ast::ClassBracketed(class) => bracketed(class)?,
+    match ast {
+        Ast::Empty(_) => Ok(1),
+        Ast::Flags(set) => flags(&set.flags),
+        Ast::Literal(one) => literal(one),
+        Ast::Assertion(assertion) => match assertion.kind {
+            AssertionKind::StartLine
+            | AssertionKind::EndLine
+            | AssertionKind::StartText
+            | AssertionKind::EndText
+            | AssertionKind::WordBoundary
+            | AssertionKind::NotWordBoundary => Ok(1),
+            _ => Err("the only word boundaries are \\b and \\B".into()),
+        },
+        Ast::Dot(_) | Ast::ClassPerl(_) => Ok(ANY_CHARACTER),
+        Ast::ClassUnicode(class) => unicode(class),
+        Ast::ClassBracketed(class) => bracketed(class),
         Ast::Repetition(repetition) => {
-            let inner = size(&repetition.ast)?;
-            let times = match &repetition.op.kind {
-                RepetitionKind::ZeroOrOne | RepetitionKind::ZeroOrMore | RepetitionKind::OneOrMore => 1,
-                RepetitionKind::Range(
-                    RepetitionRange::Exactly(times)
-                    | RepetitionRange::AtLeast(times)
-                    | RepetitionRange::Bounded(_, times),
-                ) if *times > MAX_REPEAT => return Err(format!("a part may be repeated {MAX_REPEAT} times at most")),
-                RepetitionKind::Range(
-                    RepetitionRange::Exactly(times)
-                    | RepetitionRange::AtLeast(times)
-                    | RepetitionRange::Bounded(_, times),
-                ) => u64::from(*times).max(1),
-            };
-            inner.saturating_mul(times).saturating_add(1)
+            if matches!(*repetition.ast, Ast::Repetition(_)) {
+                return Err("a repetition cannot be repeated".into());
+            }
+            Ok(size(&repetition.ast)?.saturating_mul(times(&repetition.op.kind)?).saturating_add(1))
         }
-        Ast::Group(group) => size(&group.ast)?.saturating_add(2),
-        Ast::Alternation(alternation) => sum(&alternation.asts)?,
-        Ast::Concat(concat) => sum(&concat.asts)?,
-    })
+        Ast::Group(group) => {
+            let own = match &group.kind {
+                GroupKind::NonCapturing(set) => flags(set)?,
+                GroupKind::CaptureIndex(_) | GroupKind::CaptureName { .. } => 2,
+            };
+            Ok(size(&group.ast)?.saturating_add(own))
+        }
+        Ast::Alternation(alternation) => sum(&alternation.asts),
+        Ast::Concat(concat) => sum(&concat.asts),
+    }
 }
 
 fn sum(asts: &[Ast]) -> Result<u64, String> {
     asts.iter().try_fold(1, |total: u64, ast| Ok(total.saturating_add(size(ast)?)))
 }
 
-/// Sets of characters; RE2 knows no operations between sets.
-fn bracketed(class: &regex_syntax::ast::ClassBracketed) -> Result<u64, String> {
-    match &class.kind {
-        regex_syntax::ast::ClassSet::BinaryOp(_) => {
-            Err("sets of characters cannot be combined with && -- or ~~".into())
-        }
-        regex_syntax::ast::ClassSet::Item(_) => {
-            let written = class.span.end.offset.saturating_sub(class.span.start.offset);
-            let least = if class.negated { ANY_CHARACTER } else { 1 };
-            Ok(u64::try_from(written).unwrap_or(u64::MAX).saturating_add(least))
+/// RE2 copies what is repeated a counted number of times.
+fn times(kind: &RepetitionKind) -> Result<u64, String> {
+    let RepetitionKind::Range(range) = kind else { return Ok(1) };
+    let (RepetitionRange::Exactly(most) | RepetitionRange::AtLeast(most) | RepetitionRange::Bounded(_, most)) = range;
+    if *most > MAX_REPEAT {
+        Err(format!("a part may be repeated {MAX_REPEAT} times at most"))
+    } else {
+        Ok(u64::from(*most).max(1))
+    }
+}
+
+/// RE2 knows the flags i, m, s and U.
+fn flags(flags: &Flags) -> Result<u64, String> {
+    let known = |kind: &FlagsItemKind| {
+        !matches!(kind, FlagsItemKind::Flag(Flag::Unicode | Flag::CRLF | Flag::IgnoreWhitespace))
+    };
+    if flags.items.iter().all(|item| known(&item.kind)) {
+        Ok(1)
+    } else {
+        Err("the only flags are i, m, s and U".into())
+    }
+}
+
+fn literal(literal: &Literal) -> Result<u64, String> {
+    match &literal.kind {
+        LiteralKind::HexFixed(HexLiteralKind::X) | LiteralKind::HexBrace(HexLiteralKind::X) => Ok(1),
+        LiteralKind::HexFixed(_) | LiteralKind::HexBrace(_) => Err("write characters by number as \\x{..}".into()),
+        _ => Ok(u64::try_from(literal.c.len_utf8()).unwrap_or(4)),
+    }
+}
+
+/// RE2 names general categories by one or two letters, and scripts by their name.
+fn unicode(class: &ClassUnicode) -> Result<u64, String> {
+    let known = match &class.kind {
+        ClassUnicodeKind::OneLetter(_) => true,
+        ClassUnicodeKind::Named(name) => name.chars().next().is_some_and(char::is_uppercase),
+        ClassUnicodeKind::NamedValue { .. } => false,
+    };
+    if known {
+        Ok(UNICODE_CLASS)
+    } else {
+        Err("this class of characters is not known, \\p{Greek} or \\pL would be".into())
+    }
+}
+
+/// Sets of characters; RE2 knows no sets in sets and no operations between them.
+fn bracketed(class: &ClassBracketed) -> Result<u64, String> {
+    let inside = match &class.kind {
+        ClassSet::BinaryOp(_) => return Err("sets of characters cannot be combined with && -- or ~~".into()),
+        ClassSet::Item(item) => set_item(item)?,
+    };
+    Ok(inside.saturating_add(if class.negated { ANY_CHARACTER } else { 1 }))
+}
+
+fn set_item(item: &ClassSetItem) -> Result<u64, String> {
+    match item {
+        ClassSetItem::Empty(_) => Ok(0),
+        ClassSetItem::Literal(one) => literal(one),
+        ClassSetItem::Range(range) => Ok(literal(&range.start)?.saturating_add(literal(&range.end)?)),
+        ClassSetItem::Ascii(_) => Ok(4),
+        ClassSetItem::Perl(_) => Ok(ANY_CHARACTER),
+        ClassSetItem::Unicode(class) => unicode(class),
+        ClassSetItem::Bracketed(_) => Err("a set of characters cannot hold another one".into()),
+        ClassSetItem::Union(union) => {
+            union.items.iter().try_fold(0, |total: u64, item| Ok(total.saturating_add(set_item(item)?)))
         }
     }
 }

@@ -19,6 +19,27 @@ fn broken_and_exploding_expressions_are_not() {
 }
 
 #[test]
+fn what_other_engines_know_and_re2_does_not_is_refused() {
+    for text in [
+        "(?x) a b",
+        "(?u:a)",
+        "a**",
+        r"\<word\>",
+        r"\b{start}a",
+        r"\u0041",
+        r"\u{41}",
+        "[a[bc]]",
+        r"\p{sc=Greek}",
+        "[a--b]",
+    ] {
+        assert!(check(text).is_err(), "{text}");
+    }
+    for text in ["(?s:.)", "(?-i:a)", r"\x{41}", r"\p{Greek}\pL", r"[\d\-x]", r"\bword\b", "(?P<name>a)", r"[\[\]]"] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+}
+
+#[test]
 fn deep_nesting_is_refused_and_does_no_harm() {
     let deep = format!("{}a{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(check(&deep).is_err());
