@@ -268,7 +268,7 @@ impl World {
         let trace = self.tail();
         // a refused cluster of which no good bytes are known stays a ghost rather than being taken away from those who use it
         let good = |name: &&str| self.fleet.snapshot().target(&kind("cds"), name).is_some();
-        let refused = !self.wanted.clusters.keys().all(|name| good(name));
+        let refused = !self.wanted.clusters.keys().all(good);
         if !refused {
             assert_eq!(self.envoy.unfinished(), Vec::<String>::new(), "{trace}");
         }
