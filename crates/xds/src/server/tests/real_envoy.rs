@@ -124,6 +124,44 @@ fn new_clusters_with_their_routes_and_removed_old_ones_lose_no_request() {
 }
 
 #[test]
+fn rapid_changes_that_nobody_waits_for_lose_no_request() {
+    let stage = Stage::new(vec![routes(1, "a")]);
+    let requests = Loop::start(stage.at, "any");
+    let mut old = "a".to_owned();
+    for round in 2..400 {
+        let backend = if round % 3 == 0 { stage.a.address } else { stage.b.address };
+        let mut changes = vec![endpoints(&old, round, backend)];
+        match round % 4 {
+            0 => {
+                let new = format!("c{}", round % 16);
+                changes = vec![cluster(&new, round), endpoints(&new, round, backend), routes(round, &new)];
+                if new != old {
+                    changes.extend([gone(TypeUrl::Cluster, &old), gone(TypeUrl::Endpoints, &old)]);
+                }
+                old = new;
+            }
+            1 => changes.push(cluster(&old, round)),
+            2 => changes.push(routes(round, &old)),
+            _ => {}
+        }
+        stage.publish(changes);
+        assert!(get(stage.at, "any").starts_with("200"), "round {round}");
+    }
+    stage.wait_for_routes(398);
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    let lost = stage
+        .events
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|e| matches!(e, Event::Refused { .. } | Event::Stalled { .. }))
+        .count();
+    assert_eq!(lost, 0);
+    stage.end();
+}
+
+#[test]
 fn many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside() {
     let mut more = vec![routes_of_hosts(1)];
     more.extend((0..100).map(|n| host(&format!("h{n}.test"), 1, "a")));
