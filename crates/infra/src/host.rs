@@ -1,6 +1,6 @@
 //! Host mode: one Envoy per Gateway as a supervised child process on this machine (Linux).
 //!
-//! [`run`] is told which proxies shall be and makes it so: it finds Envoy, starts it, restarts it with a growing pause when
+//! [`run()`] is told which proxies shall be and makes it so: it finds Envoy, starts it, restarts it with a growing pause when
 //! it dies, drains it when its Gateway goes or Chancery ends, and says what it sees as [`HostFact`]s. Everything it needs
 //! from outside comes with [`HostOptions`]; it reads no environment and knows nothing of bootstraps or of xDS.
 //!
@@ -11,7 +11,7 @@
 //! Files, below the state folder ([`Layout`]): `lock`, `gateways/<hash>/{gateway, bootstrap.json, envoy.pid, envoy.log,
 //! output.log, xds.sock, admin.sock}`. The socket `xds.sock` is made by the xDS server.
 //!
-//! Map: [`run`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
+//! Map: [`run()`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
 //! signal), `admin` (ask Envoy), `drain` (end it gently), `log` (carry its lines), `port` and `address` (facts for statuses).
 
 use std::sync::Arc;

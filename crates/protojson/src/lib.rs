@@ -9,7 +9,7 @@
 //! | JSON → bytes | [`from_json`] |
 //! | text (YAML or JSON) → bytes, errors with line and column | [`from_text`] |
 //! | equal bytes for equal messages, whoever encoded them | [`canonical`] |
-//! | what Envoy would refuse | [`check`] |
+//! | what Envoy would refuse | [`check()`] |
 //!
 //! The [`Pool`] of descriptors (about 20 MB in memory) is loaded on the first call of any of these, and never before.
 //! Nothing here panics on any input; nesting is bounded by [`MAX_DEPTH`].

@@ -103,7 +103,7 @@ impl Pool {
         Ok(encode::message(self, &self.parse(name, bytes)?))
     }
 
-    /// See [`crate::check`].
+    /// See [`crate::check()`].
     #[must_use]
     pub fn check(&self, name: &str, bytes: &[u8]) -> Vec<Violation> {
         match self.parse(name, bytes) {

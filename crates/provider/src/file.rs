@@ -1,6 +1,6 @@
 //! Objects from files: directories (recursive), single files and texts, YAML and JSON.
 //!
-//! [`load`] reads once; [`watch`] reads, and then follows every change on a thread of its own.
+//! [`load()`] reads once; [`watch`] reads, and then follows every change on a thread of its own.
 //!
 //! What is read: of a directory all files `*.yaml`, `*.yml` and `*.json` at any depth, but nothing hidden and no backup
 //! or swap files; a single file whatever its name. Roots within other roots are read once. Of equal identities the
