@@ -69,6 +69,7 @@ async fn changes(routes: usize) -> anyhow::Result<Measured> {
     client.drain(Duration::from_millis(500)).await?;
     let (mut measured, mut values) = (Measured::default(), BTreeMap::new());
     let files = routes.div_ceil(ROUTES_PER_FILE);
+    let before_all = chancery.threads()?;
     for round in 0..WARM_UP + ROUNDS {
         let file = round * 7 % files;
         let changed = file * ROUTES_PER_FILE + round % ROUTES_PER_FILE;
@@ -91,6 +92,10 @@ async fn changes(routes: usize) -> anyhow::Result<Measured> {
             measured.latency.add(received.at - began);
             measured.cpu.add(chancery.cpu()? - before);
         }
+    }
+    for (name, time) in chancery.threads()? {
+        let spent = time.saturating_sub(before_all.get(&name).copied().unwrap_or_default());
+        say(&format!("B2 n={routes}: {name}: {:.3} ms a change", millis(spent) / dataset::count(WARM_UP + ROUNDS)));
     }
     Ok(measured)
 }

@@ -1,5 +1,6 @@
 //! Chancery as a process: started on a folder, its CPU and memory read from the kernel, ended with the benchmark.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -97,6 +98,11 @@ impl Chancery {
 
     /// CPU time of all its threads so far.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        Ok(self.threads()?.values().sum())
+    }
+
+    /// The same by the names of its threads.
+    pub(crate) fn threads(&self) -> anyhow::Result<BTreeMap<String, Duration>> {
         cpu_of(self.child.id())
     }
 
@@ -136,14 +142,17 @@ impl Drop for Chancery {
     }
 }
 
-/// CPU time of all threads of a process, in the scheduler's nanoseconds.
-pub(crate) fn cpu_of(process: u32) -> anyhow::Result<Duration> {
-    let mut nanoseconds = 0;
+/// CPU time of the threads of a process by their names, in the scheduler's nanoseconds.
+fn cpu_of(process: u32) -> anyhow::Result<BTreeMap<String, Duration>> {
+    let mut times = BTreeMap::new();
     for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-        nanoseconds += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default();
+        let task = task?.path();
+        let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+        let nanoseconds = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default();
+        *times.entry(name.trim_end().to_owned()).or_default() += Duration::from_nanos(nanoseconds);
     }
-    Ok(Duration::from_nanos(nanoseconds))
+    Ok(times)
 }
 
 /// The binary, which is built beside this one.
