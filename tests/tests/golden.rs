@@ -35,7 +35,7 @@ fn every_case_becomes_what_is_recorded_and_envoy_accepts_it() {
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n\n"));
 }
 
-/// Every folder with an input, in order of path; `CASE=part-of-a-path` narrows.
+/// Every folder with an input, in order of path.
 fn cases() -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for area in std::fs::read_dir(binary::root().join("tests/cases"))? {

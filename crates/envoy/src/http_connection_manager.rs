@@ -5,8 +5,7 @@ use proto::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions};
 use proto::envoy::extensions::filters::http::cors::v3::Cors;
 use proto::envoy::extensions::filters::http::router::v3::Router;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
-    CodecType, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
-    UpgradeConfig,
+    CodecType, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation, UpgradeConfig,
 };
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, http_filter,
@@ -70,8 +69,9 @@ pub(crate) fn connection_manager(
         request_headers_timeout: Some(seconds(REQUEST_HEADERS_SECONDS)),
         stream_idle_timeout: Some(seconds(STREAM_IDLE_SECONDS)),
         server_header_transformation: ServerHeaderTransformation::PassThrough as i32,
+        // No `internal_address_config`: left out it makes nobody internal, given empty it makes loopback internal, and internal clients may
+        // set `x-envoy-*` headers such as time-outs (measured with Envoy 1.40).
         use_remote_address: Some(true),
-        internal_address_config: Some(InternalAddressConfig::default()),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".to_owned(), ..UpgradeConfig::default() }],
         normalize_path: Some(false),
         path_with_escaped_slashes_action: PathWithEscapedSlashesAction::KeepUnchanged as i32,

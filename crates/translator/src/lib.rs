@@ -19,6 +19,7 @@
 mod backend;
 mod backend_traffic_policy;
 mod blame;
+mod departed;
 mod envoy_proxy;
 mod gateway;
 mod gateway_class;
@@ -70,6 +71,7 @@ pub struct Translator {
     own: graph::Own,
     outputs: Outputs,
     blame: blame::Blame,
+    departed: departed::Departed,
 }
 
 impl Translator {
@@ -79,7 +81,7 @@ impl Translator {
         let mut graph = Graph::new();
         let store = Store::declare(&mut graph);
         let (own, outputs) = graph::declare(&mut graph, store.tables(), options);
-        Self { graph, store, own, outputs, blame: blame::Blame::default() }
+        Self { graph, store, own, outputs, blame: blame::Blame::default(), departed: departed::Departed::default() }
     }
 
     /// The inputs: objects through [`Store::apply`], facts through the handles of [`Store::tables`].
@@ -143,6 +145,7 @@ impl Translator {
                 None => drop(self.graph.remove(self.own.served, &key)),
             }
         }
+        self.departed.forget(&mut self.graph, self.outputs.clusters, self.store.tables().cluster_state);
         self.blame.forget(&mut self.graph, self.store.tables(), self.own, self.outputs);
     }
 }

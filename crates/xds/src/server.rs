@@ -45,12 +45,12 @@ enum Source {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The operating system refuses.
-    #[error("cannot listen on {place}: {source}; see that its directory exists and can be written")]
+    #[error("cannot listen on {place}: {reason}; see that its directory exists and can be written")]
     Bind {
         /// Path or address.
         place: String,
         /// Its reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A live process listens there.
     #[error("another process listens on {0}; end it or use another state directory")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use infra::host::Layout;
@@ -11,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Wanted;
+
+/// How long until a socket that could not be opened is tried again: its folder may just be going with an earlier proxy.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Opens and closes sockets as Gateways come and go, until `stop`.
 pub(super) async fn serve(
@@ -31,14 +35,16 @@ pub(super) async fn serve(
             server.close_unix(&layout.paths(fleet).xds_socket);
             server.forget(&fleet.0);
         }
-        for fleet in wanted.difference(&open) {
-            if let Err(error) = listen(&server, &layout, fleet) {
-                warn!(%fleet, "no xDS socket: {error:#}");
+        open.retain(|fleet| wanted.contains(fleet));
+        for fleet in wanted.difference(&open.clone()) {
+            match listen(&server, &layout, fleet) {
+                Ok(()) => drop(open.insert(fleet.clone())),
+                Err(error) => warn!(%fleet, "no xDS socket, trying again: {error:#}"),
             }
         }
-        open = wanted;
         tokio::select! {
             changed = infra.changed() => if changed.is_err() { return Ok(()) },
+            () = tokio::time::sleep(RETRY), if open.len() < wanted.len() => {}
             () = stop.cancelled() => return Ok(()),
         }
     }

@@ -122,7 +122,6 @@ http2ProtocolOptions:
 useRemoteAddress: true
 upgradeConfigs: [{upgradeType: websocket}]
 streamIdleTimeout: 300s
-internalAddressConfig: {}
 normalizePath: false
 serverHeaderTransformation: PASS_THROUGH
 commonHttpProtocolOptions: {idleTimeout: 3600s}

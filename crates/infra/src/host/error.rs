@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be used.
-    #[error("cannot {doing} {}: {source}", .path.display())]
+    #[error("cannot {doing} {}: {reason}", .path.display())]
     File {
         /// What was tried: a verb, for example `write`.
         doing: &'static str,
         /// Where.
         path: PathBuf,
         /// The system's words.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Another process works in this state folder.
     #[error(
@@ -48,20 +48,20 @@ pub enum Error {
         looked: String,
     },
     /// Envoy could not be started.
-    #[error("cannot start {}: {source}", .path.display())]
+    #[error("cannot start {}: {reason}", .path.display())]
     Start {
         /// The program.
         path: PathBuf,
         /// The system's words.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A running Envoy could not be watched.
-    #[error("cannot watch process {pid}: {source} (Linux 5.3 or newer is needed)")]
+    #[error("cannot watch process {pid}: {reason} (Linux 5.3 or newer is needed)")]
     Watch {
         /// The process.
         pid: u32,
         /// The system's words.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Envoy's admin interface did not answer as it should.
     #[error("envoy's admin interface does not answer: {0}")]
@@ -75,6 +75,6 @@ impl Error {
     /// For `map_err`: a failure at `path` while `doing`.
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::File { doing, path, source }
+        move |reason| Self::File { doing, path, reason }
     }
 }

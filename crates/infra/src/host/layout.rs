@@ -1,9 +1,9 @@
 //! Where the files of each proxy are: the folders below the state folder, and the sockets, whose paths must be short.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ir::FleetName;
@@ -123,20 +123,14 @@ impl ProxyPaths {
     }
 }
 
-/// Replaces a file in one step: a reader sees the old text or the new, also when this process dies half-way. Mode 0600.
+/// Replaces a file in one step: a reader sees the old text or the new, also when this process dies half-way and when two
+/// tasks write it at once. Mode 0600.
 pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let fresh = PathBuf::from(name);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)
-        .map_err(Error::file("write", &fresh))?;
-    file.write_all(text).map_err(Error::file("write", &fresh))?;
-    std::fs::rename(&fresh, path).map_err(Error::file("write", path))
+    let failed = |reason| Error::file("write", path)(reason);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut fresh = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(failed)?;
+    fresh.write_all(text).map_err(failed)?;
+    fresh.persist(path).map_err(|error| failed(error.error)).map(drop)
 }
 
 fn make_dir(dir: &Path) -> Result<(), Error> {

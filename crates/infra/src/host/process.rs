@@ -55,7 +55,7 @@ impl Process {
             .stderr(append(&paths.log)?)
             .process_group(0)
             .spawn()
-            .map_err(|source| Error::Start { path: launch.program.clone(), source })?;
+            .map_err(|reason| Error::Start { path: launch.program.clone(), reason })?;
         // A child that nobody has waited for has its number.
         let pid = child.id().unwrap_or_default();
         let mut process = match Self::watch(pid, Some(launch.identity.clone())) {
@@ -94,7 +94,7 @@ impl Process {
     }
 
     fn watch(pid: u32, identity: Option<String>) -> Result<Self, Error> {
-        let failed = |source: std::io::Error| Error::Watch { pid, source };
+        let failed = |reason: std::io::Error| Error::Watch { pid, reason };
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
         let descriptor = pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;

@@ -63,6 +63,19 @@ fn a_new_cluster_is_delivered_first_and_used_when_it_is_warm() {
 }
 
 #[test]
+fn a_cluster_that_comes_back_has_to_warm_again_and_late_words_about_it_do_not_count() {
+    let mut world = world();
+    edit(&mut world, &[("/", "v2")]);
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(world.clusters(), ["default/v2/80"]);
+    set(&mut world, "default/v1/80", Some(ClusterState::Warm));
+    edit(&mut world, &[("/", "v1")]);
+    assert_eq!(ask(&world, "/"), "default/v2/80*1", "v1 went, so it is not warm");
+    set(&mut world, "default/v1/80", Some(ClusterState::Warm));
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+}
+
+#[test]
 fn a_new_route_is_absent_until_all_its_clusters_are_warm() {
     let mut world = world();
     world.apply([route("new", "web", &["new.org"], &[("/a", "v1"), ("/b", "v2")])]);

@@ -251,7 +251,7 @@ fn a_live_fleet_and_its_facts_do_not_depend_on_history_either() {
     live(&mut edited);
     edited.apply(objects("v2"));
     edited.translator.remember_served();
-    edited.translator.tick();
+    live(&mut edited);
     let mut made = World::with(objects("v2"));
     live(&mut made);
     assert_eq!(everything(&edited.translator), everything(&made.translator));

@@ -44,7 +44,7 @@ impl Listening {
 }
 
 pub(super) fn unix(shared: &Arc<Shared>, path: &Path, source: Source) -> Result<(), ListenError> {
-    let failed = |source| ListenError::Bind { place: path.display().to_string(), source };
+    let failed = |reason| ListenError::Bind { place: path.display().to_string(), reason };
     clear_dead_socket(path)?;
     let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
@@ -64,7 +64,7 @@ pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, source: Source) -> 
     if !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
-    let failed = |source| ListenError::Bind { place: address.to_string(), source };
+    let failed = |reason| ListenError::Bind { place: address.to_string(), reason };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
@@ -84,7 +84,7 @@ fn clear_dead_socket(path: &Path) -> Result<(), ListenError> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(ListenError::InUse(path.to_owned()));
     }
-    std::fs::remove_file(path).map_err(|source| ListenError::Bind { place: path.display().to_string(), source })
+    std::fs::remove_file(path).map_err(|reason| ListenError::Bind { place: path.display().to_string(), reason })
 }
 
 fn spawn(

@@ -15,6 +15,19 @@ fn two_gateways_have_two_folders_and_the_same_gateway_always_the_same() {
 }
 
 #[test]
+fn who_serves_a_proxy_and_who_starts_it_may_prepare_its_folder_at_the_same_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    for round in 0..200 {
+        let fleet = FleetName::from(&*format!("default/{round}"));
+        std::thread::scope(|scope| {
+            let both = [(); 2].map(|()| scope.spawn(|| layout.prepare(&fleet)));
+            both.into_iter().for_each(|prepared| drop(prepared.join().unwrap().unwrap()));
+        });
+    }
+}
+
+#[test]
 fn a_folder_of_another_gateway_is_not_taken() {
     let dir = tempfile::tempdir().unwrap();
     let layout = Layout::open(dir.path(), None).unwrap();
