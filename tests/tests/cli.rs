@@ -398,6 +398,51 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn a_link_that_leads_back_to_itself_is_named_for_what_it_is() {
+    let place = folder(&[]);
+    std::os::unix::fs::symlink(place.path().join("loop.yaml"), place.path().join("loop.yaml")).unwrap();
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR/loop.yaml"], ""), @"
+    exit code 1
+    --- stderr
+    chancery: DIR/loop.yaml: Too many levels of symbolic links (os error 40)
+    ");
+}
+
+#[test]
+fn a_route_to_a_gateway_that_is_not_there_is_told() {
+    let place = folder(&[("shop.yaml", SHOP.replace("- name: edge", "- name: egde").as_bytes())]);
+    insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
+    exit code 1
+    --- stdout
+    warning: Gateway default/egde does not exist, the route is not attached to it
+      --> DIR/shop.yaml:12:1
+       in HTTPRoute default/shop, spec.parentRefs[0].name
+
+    3 objects: 0 errors, 1 warning, 1 note
+    ");
+}
+
+#[test]
+fn characters_that_control_a_terminal_are_shown_and_not_sent() {
+    let place =
+        folder(&[("shop.yaml", SHOP.replace("name: web\n      port", "name: \"\\e[31mred\"\n      port").as_bytes())]);
+    let output = run(place.path(), &["validate", "-f", "DIR"], "");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("␛[31mred") && !told.contains('\u{1b}'), "{told}");
+}
+
+#[test]
+fn a_static_configuration_may_say_where_objects_are() {
+    let place = folder(&[("config.yaml", b"apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\n")]);
+    let words = ["run", "--config", "DIR/config.yaml", "--state-dir", "DIR/state", "--no-envoy"];
+    insta::assert_snapshot!(told(place.path(), &words, ""), @"
+    exit code 1
+    --- stderr
+    chancery: nothing to read: name a folder with --dir, or in DIR/config.yaml under provider.custom.resource.file.paths
+    ");
+}
+
+#[test]
 fn a_text_that_is_not_utf_8_is_told_with_its_place() {
     let place = folder(&[("bad.yaml", b"kind: Service\nmetadata:\n  name: \xff\xfe\n")]);
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"

@@ -57,8 +57,6 @@ open_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackendEndpoint {
-    /// Host that the endpoint is known by, for health checks and host rewriting.
-    pub hostname: Option<Box<str>>,
     /// A DNS name.
     pub fqdn: Option<FqdnEndpoint>,
     /// An address.

@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use crate::envoy_proxy::EnvoyProxySpec;
 use crate::kind::Kind;
-use crate::meta::Labels;
 use crate::open::open_enum;
 use crate::resource::{Resource, Spec};
 
@@ -23,14 +22,19 @@ pub struct EnvoyGatewaySpec {
     pub gateway: GatewayConfig,
     /// Where objects come from and where proxies run.
     pub provider: Option<Box<ProviderConfig>>,
-    /// Our own log.
-    pub logging: LoggingConfig,
-    /// Our own admin server.
-    pub admin: Option<AdminConfig>,
     /// What is switched on beyond Gateway API.
     pub extension_apis: ExtensionApis,
     /// Settings for every fleet, unless a class or Gateway has its own.
     pub envoy_proxy: Option<Box<EnvoyProxySpec>>,
+}
+
+impl EnvoyGatewaySpec {
+    /// Files and folders that objects come from (`provider.custom.resource.file.paths`).
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let custom = self.provider.iter().filter_map(|provider| provider.custom.as_ref());
+        let files = custom.filter_map(|custom| custom.resource.file.as_ref());
+        files.flat_map(|file| file.paths.iter().map(|path| &**path))
+    }
 }
 
 impl Spec for EnvoyGatewaySpec {
@@ -126,50 +130,6 @@ open_enum! {
     InfrastructureProviderType {
         /// As processes of this machine.
         Host = "Host",
-    }
-}
-
-/// `logging`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LoggingConfig {
-    /// Level by component; `default` is for all others.
-    pub level: Labels,
-    /// How a line looks.
-    pub encoder: LogEncoder,
-}
-
-open_enum! {
-    /// `logging.encoder`.
-    LogEncoder {
-        /// For people.
-        Text = "Text",
-        /// For machines.
-        Json = "JSON",
-    }
-}
-
-/// `admin`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AdminConfig {
-    /// Where it listens.
-    pub address: Option<AdminAddress>,
-}
-
-/// `admin.address`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AdminAddress {
-    /// Host, default `127.0.0.1`.
-    pub host: Box<str>,
-    /// Port, default 19000.
-    pub port: u16,
-}
-
-impl Default for AdminAddress {
-    fn default() -> Self {
-        Self { host: "127.0.0.1".into(), port: 19000 }
     }
 }
 

@@ -43,8 +43,6 @@ pub struct EnvoyProxyProvider {
     /// Where.
     #[serde(rename = "type")]
     pub provider_type: ProxyProviderType,
-    /// For `Host`.
-    pub host: Option<ProxyHostProvider>,
 }
 
 open_enum! {
@@ -55,14 +53,6 @@ open_enum! {
         /// As processes of this machine.
         Host = "Host",
     }
-}
-
-/// `EnvoyProxy.spec.provider.host`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ProxyHostProvider {
-    /// The version of Envoy that is wanted.
-    pub envoy_version: Option<Box<str>>,
 }
 
 /// `EnvoyProxy.spec.logging`.
@@ -97,8 +87,6 @@ open_enum! {
 pub struct ShutdownConfig {
     /// Longest time for open requests to end, default 60 s.
     pub drain_timeout: Option<DurationText>,
-    /// Shortest time, so that everybody learns that the proxy goes, default 10 s.
-    pub min_drain_duration: Option<DurationText>,
 }
 
 /// `EnvoyProxy.spec.telemetry`.

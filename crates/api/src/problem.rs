@@ -1,5 +1,6 @@
 //! `Problem`: one thing that is wrong with what a user wrote, and where.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,16 +38,37 @@ impl fmt::Display for Problem {
     /// One line: `file:line:column: severity: object: path: text`, each part only if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
+            write!(f, "{}: ", printable(&place.to_string()))?;
         }
         write!(f, "{}: ", self.severity)?;
         if let Some(object) = &self.object {
-            write!(f, "{object}: ")?;
+            write!(f, "{}: ", printable(&object.to_string()))?;
         }
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", printable(&self.path))?;
         }
-        f.write_str(&self.text)
+        f.write_str(&printable(&self.text))
+    }
+}
+
+/// A text of others for a terminal or a log: characters that control it, or turn the direction of writing, are shown by one
+/// character each in their place, so that columns stay.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let shown = |character: char| match character {
+        '\t' => '\t',
+        // Unicode has pictures of the first 32, U+2400 onwards.
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\u{7f}' => '\u{2421}',
+        '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            char::REPLACEMENT_CHARACTER
+        }
+        other => other,
+    };
+    if text.chars().all(|character| shown(character) == character) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().map(shown).collect())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Files to statuses, intent and Envoy configuration without starting anything.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use api::{Problem, Timestamp};
 use engine::Graph;
 use envoy::{StaticOptions, StaticParts};
@@ -147,7 +148,13 @@ fn inputs(paths: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
         .iter()
         .map(|path| {
             if path.as_os_str() != "-" {
-                anyhow::ensure!(path.exists(), "{}: no such file or folder", path.display());
+                match std::fs::metadata(path) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        anyhow::bail!("{}: no such file or folder", path.display())
+                    }
+                    Err(error) => return Err(error).with_context(|| path.display().to_string()),
+                    Ok(_) => {}
+                }
                 return Ok(Input::Path(path.clone()));
             }
             let mut bytes = Vec::new();

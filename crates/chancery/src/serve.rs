@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use api::Timestamp;
+use api::{Object, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
@@ -60,7 +60,7 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
     })?;
 
     // Source: files.
-    let roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).cloned().collect();
+    let roots = roots(&args)?;
     let batches = inputs.clone();
     let files = provider::file::watch(&roots, move |batch| sent(&batches, Input::Batch(batch)))?;
 
@@ -144,6 +144,25 @@ fn translator() -> Translator {
     let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
     translator.store().0.expect(Source::File);
     translator
+}
+
+/// What is read: the static configuration, what the command line names, and what the static configuration names at this moment.
+fn roots(args: &RunArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).cloned().collect();
+    if let Some(config) = &args.config {
+        let loaded = provider::file::load(std::slice::from_ref(config));
+        for (object, _) in &loaded.objects {
+            if let Object::EnvoyGateway(settings) = object {
+                roots.extend(settings.spec.paths().map(PathBuf::from));
+            }
+        }
+        anyhow::ensure!(
+            roots.len() > 1,
+            "nothing to read: name a folder with --dir, or in {} under provider.custom.resource.file.paths",
+            config.display()
+        );
+    }
+    Ok(roots)
 }
 
 /// Hands an event to the core; false once the core is gone.

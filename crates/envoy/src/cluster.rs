@@ -188,7 +188,10 @@ fn circuit_breakers(limits: &CircuitBreaker) -> cluster::CircuitBreakers {
         max_retries: Some(limits.max_parallel_retries.unwrap_or(DEFAULT_RETRY_LIMIT)),
         ..Thresholds::default()
     };
-    cluster::CircuitBreakers { thresholds: vec![thresholds], ..cluster::CircuitBreakers::default() }
+    let per_endpoint = limits
+        .max_connections_per_endpoint
+        .map(|limit| Thresholds { max_connections: Some(limit), ..Thresholds::default() });
+    cluster::CircuitBreakers { thresholds: vec![thresholds], per_host_thresholds: per_endpoint.into_iter().collect() }
 }
 
 /// The key of a cluster's HTTP options.

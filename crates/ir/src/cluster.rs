@@ -104,6 +104,9 @@ pub struct CircuitBreaker {
     /// Requests on one connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests_per_connection: Option<u32>,
+    /// Connections to each endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections_per_endpoint: Option<u32>,
 }
 
 impl CircuitBreaker {

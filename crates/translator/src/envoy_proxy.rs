@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use api::envoy_proxy::EnvoyProxySpec;
+use api::envoy_proxy::{EnvoyProxySpec, ProxyProviderType};
 use ir::infra::ProxyOptions;
 
-/// What an `EnvoyProxy` asks for, and what of it we do not do yet.
+/// What an `EnvoyProxy` asks for, and what of it cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct ProxyView {
     pub(crate) options: ProxyOptions,
     /// Path of the field and what about it.
-    pub(crate) warnings: Vec<(&'static str, &'static str)>,
+    pub(crate) warnings: Vec<(String, String)>,
 }
 
 /// Reads the settings.
 pub(crate) fn read(spec: &EnvoyProxySpec) -> ProxyView {
-    let mut log_level = None;
-    let mut component_log_levels = Vec::new();
-    for (component, level) in spec.logging.level.iter() {
-        match component {
-            "default" => log_level = Some(Arc::from(level)).filter(|level: &Arc<str>| &**level != DEFAULT_LEVEL),
-            _ => component_log_levels.push((Arc::from(component), Arc::from(level))),
-        }
-    }
+    let mut warnings = without_effect(spec);
+    let (log_level, component_log_levels) = levels(spec, &mut warnings);
     let drain = spec.shutdown.as_deref().and_then(|shutdown| shutdown.drain_timeout.as_ref());
     let options = ProxyOptions {
         concurrency: spec.concurrency,
@@ -31,14 +25,126 @@ pub(crate) fn read(spec: &EnvoyProxySpec) -> ProxyView {
         drain_timeout: drain.and_then(api::DurationText::get),
         extra_args: spec.extra_args.iter().map(|argument| Arc::from(&**argument)).collect(),
     };
+    ProxyView { options, warnings }
+}
+
+/// Fields that are written and have no effect.
+fn without_effect(spec: &EnvoyProxySpec) -> Vec<(String, String)> {
     let custom_log = spec.telemetry.as_deref().and_then(|telemetry| telemetry.access_log.as_ref());
+    let elsewhere =
+        spec.provider.as_deref().is_some_and(|provider| provider.provider_type == ProxyProviderType::Kubernetes);
     let written = [
+        (elsewhere, "spec.provider.type", "proxies run as processes of this machine, not as Deployments"),
         (spec.ip_family.is_some(), "spec.ipFamily", "not supported yet, ignored"),
         (custom_log.is_some(), "spec.telemetry.accessLog", "not supported yet, ignored"),
     ];
-    let warnings = written.into_iter().filter(|(there, ..)| *there).map(|(_, path, text)| (path, text)).collect();
-    ProxyView { options, warnings }
+    let there = written.into_iter().filter(|(there, ..)| *there);
+    there.map(|(_, path, text)| (path.to_owned(), text.to_owned())).collect()
+}
+
+/// A log level, and those of components.
+type Levels = (Option<Arc<str>>, Vec<(Arc<str>, Arc<str>)>);
+
+/// Envoy ends at its start when it is given a level or a component that it does not know.
+fn levels(spec: &EnvoyProxySpec, warnings: &mut Vec<(String, String)>) -> Levels {
+    let (mut default, mut components) = (None, Vec::new());
+    for (component, level) in spec.logging.level.iter() {
+        let mut refuse = |text| warnings.push((format!("spec.logging.level.{component}"), text));
+        if !LEVELS.contains(&level) {
+            refuse(format!("{level:?} is no log level and is ignored; there are {}", LEVELS.join(", ")));
+        } else if component == "default" {
+            default = Some(Arc::from(level)).filter(|level: &Arc<str>| &**level != DEFAULT_LEVEL);
+        } else if COMPONENTS.binary_search(&component).is_ok() {
+            components.push((Arc::from(component), Arc::from(level)));
+        } else {
+            refuse(format!("Envoy has no component {component:?} with a log level of its own, ignored"));
+        }
+    }
+    (default, components)
 }
 
 /// Envoy Gateway's default, and ours.
 const DEFAULT_LEVEL: &str = "warn";
+
+/// Levels that Envoy knows (`--log-level`).
+const LEVELS: [&str; 7] = ["trace", "debug", "info", "warn", "error", "critical", "off"];
+
+/// Components of Envoy 1.40 with a log level of their own, as its admin interface lists them (`/logging`), sorted.
+const COMPONENTS: &[&str] = &[
+    "a2a",
+    "admin",
+    "ai_protocol_manager",
+    "alternate_protocols_cache",
+    "assert",
+    "aws",
+    "backtrace",
+    "basic_auth",
+    "cache_filter",
+    "client",
+    "compression",
+    "config",
+    "conn_handler",
+    "connection",
+    "credential_injector",
+    "decompression",
+    "dns",
+    "dubbo",
+    "dynamic_modules",
+    "envoy_bug",
+    "ext_authz",
+    "ext_proc",
+    "file",
+    "filter",
+    "forward_proxy",
+    "geolocation",
+    "golang",
+    "grpc",
+    "happy_eyeballs",
+    "hc",
+    "health_checker",
+    "http",
+    "http2",
+    "hystrix",
+    "init",
+    "io",
+    "ip_tagging",
+    "json_rpc",
+    "jwt",
+    "kafka",
+    "key_value_store",
+    "local_rate_limit",
+    "lua",
+    "main",
+    "matcher",
+    "mcp",
+    "misc",
+    "mongo",
+    "multi_connection",
+    "notification",
+    "oauth2",
+    "pool",
+    "quic",
+    "quic_stream",
+    "rate_limit_quota",
+    "rbac",
+    "rds",
+    "redis",
+    "rocketmq",
+    "router",
+    "runtime",
+    "secret",
+    "sse",
+    "stats",
+    "stats_sinks",
+    "tap",
+    "testing",
+    "thrift",
+    "tracing",
+    "udp",
+    "upstream",
+    "wasm",
+    "websocket",
+];
+
+#[cfg(test)]
+mod tests;

@@ -262,6 +262,11 @@ fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
     add(some, "spec.allowedListeners".into(), "ListenerSets are not supported yet");
     let default = spec.default_scope.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None);
     add(default, "spec.defaultScope".into(), "default Gateways are not supported");
+    for (field, there) in spec.infrastructure.iter().flat_map(|infrastructure| {
+        [("labels", !infrastructure.labels.is_empty()), ("annotations", !infrastructure.annotations.is_empty())]
+    }) {
+        add(there, format!("spec.infrastructure.{field}"), "nothing is generated that could carry them, ignored");
+    }
     for (index, address) in spec.addresses.iter().enumerate() {
         let path = format!("spec.addresses[{index}].routability");
         add(address.routability.is_some(), path, "routability is not supported");

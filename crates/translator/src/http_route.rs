@@ -29,6 +29,8 @@ use crate::reference::{Grants, Permit, RefFault};
 pub(crate) trait Lookup: Grants {
     /// What routes may know of a Gateway; none if it is not there or not ours.
     fn scope(&mut self, gateway: &ObjectKey) -> Option<Arc<RouteScope>>;
+    /// Whether a Gateway is there at all, ours or not.
+    fn has_gateway(&mut self, gateway: &ObjectKey) -> bool;
     /// Ports and protocols of the listeners of a scope, in its order.
     fn ports(&mut self, gateway: &ObjectKey) -> Option<Arc<[ListenerPort]>>;
     /// The labels of a namespace are selected.
@@ -223,6 +225,10 @@ impl Finding {
 
     pub(crate) fn warning(path: impl Into<String>, text: impl Into<String>) -> Self {
         Self { path: path.into(), severity: Severity::Warning, text: text.into() }
+    }
+
+    pub(crate) fn note(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), severity: Severity::Note, text: text.into() }
     }
 
     pub(crate) fn of(self, object: &ObjectKey) -> Problem {

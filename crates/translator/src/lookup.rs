@@ -150,6 +150,10 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         self.cx.get(self.tables.gateways.scopes, gateway).cloned()
     }
 
+    fn has_gateway(&mut self, gateway: &ObjectKey) -> bool {
+        self.cx.contains(self.tables.inputs.gateways, gateway)
+    }
+
     fn ports(&mut self, gateway: &ObjectKey) -> Option<Arc<[ListenerPort]>> {
         self.cx.get(self.tables.gateways.ports, gateway).cloned()
     }

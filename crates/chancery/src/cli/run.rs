@@ -13,8 +13,9 @@ use crate::telemetry::{self, LogFormat};
 /// Arguments of `chancery run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Folder or file with YAML or JSON; repeats
-    #[arg(long = "dir", short = 'd', value_name = "DIR", required = true)]
+    /// Folder or file with YAML or JSON; repeats. Those that the static configuration names
+    /// (`provider.custom.resource.file.paths`) are read as well
+    #[arg(long = "dir", short = 'd', value_name = "DIR", required_unless_present = "config")]
     pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) state: StateDir,

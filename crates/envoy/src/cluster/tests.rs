@@ -68,6 +68,7 @@ fn limits_and_time_outs_are_the_users_where_given() {
         max_connections: Some(1),
         max_parallel_retries: Some(0),
         max_requests_per_connection: Some(9),
+        max_connections_per_endpoint: Some(3),
         ..CircuitBreaker::default()
     };
     let limited = Cluster {
@@ -83,6 +84,8 @@ connectTimeout: 2.500s
 circuitBreakers:
   thresholds:
   - {maxConnections: 1, maxPendingRequests: 1048576, maxRequests: 1048576, maxRetries: 0}
+  perHostThresholds:
+  - {maxConnections: 3}
 typedExtensionProtocolOptions:
   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
     '@type': type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions

@@ -11,16 +11,17 @@ use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend::{Reading, SecretUse};
 use crate::backend_traffic_policy::{self as policy, Target};
 use crate::blame;
+use crate::envoy_proxy;
 use crate::gateway::GatewayPlan;
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::lookup::{Reader, StatusTables};
 use crate::secret::Parsed;
-use crate::status::policy::{Reached, Standing};
+use crate::status::policy::{Reach, Reached, Standing};
 use crate::status::{self};
 use store::FactKey;
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 9;
+pub(crate) const PROBLEM_TABLES: usize = 11;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]
@@ -73,13 +74,17 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         };
         Arc::new(status::route::status(outcome, refused))
     });
-    let policies = g.map("policy_status", inputs.backend_traffic_policies, move |cx, key, policy| {
+    let reached = g.map("policy_reach", inputs.backend_traffic_policies, move |cx, key, policy| {
         let targets = policy::targets(policy);
+        let generation = policy.meta.generation;
         let reached = targets.into_iter().map(|(_, target)| reached(cx, &sources, key, target)).collect();
-        let controller = base.settings.controller(cx);
-        Arc::new(status::policy::status(policy.meta.generation, &controller, reached))
+        Arc::new(Reach { generation, reached })
     });
-    let problems = problems(g, &sources, refused);
+    let policies = g.map("policy_status", reached, move |cx, _, reach| {
+        let controller = base.settings.controller(cx);
+        Arc::new(status::policy::status(reach, &controller))
+    });
+    let problems = problems(g, &sources, refused, reached);
     Statuses { gateway_classes, gateways: gateway_statuses, routes: route_statuses, policies, problems }
 }
 
@@ -114,6 +119,7 @@ fn problems(
     g: &mut Graph,
     sources: &Sources,
     refused: Table<AttachmentKey, Arc<str>>,
+    reached: Table<ObjectKey, Arc<Reach>>,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
     let Sources { base, gateways, backends, routes, secrets, .. } = *sources;
     let clock = base.own.clock;
@@ -146,6 +152,18 @@ fn problems(
         g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
             let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
             numbered(key, 0, found.collect())
+        }),
+        g.derive("settings_problem", base.inputs.settings, |_, (), settings| {
+            let object = &settings.meta.key;
+            let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
+            let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
+            let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
+            numbered(object, 0, found.collect())
+        }),
+        g.derive("policy_problem", reached, |_, key, reach| {
+            let found = reach.reached.iter().filter_map(|reached| reached.refusal());
+            let problem = |text: String| Arc::new(Problem::of(key, "spec.targetRefs", Severity::Error, text));
+            numbered(key, 0, found.map(|(_, text)| problem(text)).collect())
         }),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),

@@ -68,7 +68,10 @@ pub(super) fn attach(
         }
         let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
         let gateway = ObjectKey::of(Kind::Gateway, namespace, &parent.name);
-        let Some(scope) = lookup.scope(&gateway) else { continue };
+        let Some(scope) = lookup.scope(&gateway) else {
+            problems.push(not_ours(index, &gateway, lookup.has_gateway(&gateway)));
+            continue;
+        };
         let hostnames = own.get_or_insert_with(|| own_hostnames(spec, problems));
         let (verdict, taken) =
             judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames, redirects });
@@ -80,6 +83,15 @@ pub(super) fn attach(
 }
 
 /// Some filter of the route is a redirect.
+/// A parent that has no entry in the status: most likely a slip of the pen where there is no such Gateway at all.
+fn not_ours(index: u32, gateway: &ObjectKey, exists: bool) -> Finding {
+    let path = format!("spec.parentRefs[{index}].name");
+    if exists {
+        return Finding::note(path, format!("{gateway} belongs to another controller"));
+    }
+    Finding::warning(path, format!("{gateway} does not exist, the route is not attached to it"))
+}
+
 fn redirects(spec: &HttpRouteSpec) -> bool {
     let redirects = |filters: &[HttpRouteFilter]| {
         filters.iter().any(|filter| matches!(filter, HttpRouteFilter::RequestRedirect(_)))

@@ -34,6 +34,10 @@ impl Lookup for Maps {
         self.scopes.get(gateway).cloned()
     }
 
+    fn has_gateway(&mut self, gateway: &ObjectKey) -> bool {
+        self.scopes.contains_key(gateway)
+    }
+
     fn ports(&mut self, _: &ObjectKey) -> Option<Arc<[ListenerPort]>> {
         Some(Arc::from([ListenerPort { port: 80, tls: false }, ListenerPort { port: 443, tls: true }]))
     }

@@ -23,22 +23,44 @@ pub(crate) enum Standing {
 }
 
 /// A target and the Gateways through which it is reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
     pub(crate) target: ObjectKey,
     pub(crate) ancestors: Vec<ParentRef>,
     pub(crate) standing: Standing,
 }
 
+/// What a policy reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) generation: i64,
+    pub(crate) reached: Vec<Reached>,
+}
+
+impl Reached {
+    /// Why the policy does not hold for this target: a reason and words.
+    pub(crate) fn refusal(&self) -> Option<(&'static str, String)> {
+        let target = &self.target;
+        match &self.standing {
+            Standing::Accepted => None,
+            Standing::Conflicted(winner) => {
+                Some(("Conflicted", format!("{winner} is older or comes first by name and holds for {target}")))
+            }
+            Standing::NotFound => Some(("TargetNotFound", format!("{target} does not exist"))),
+            Standing::Invalid(text) => Some(("Invalid", format!("{target}: {text}"))),
+        }
+    }
+}
+
 /// The status of a policy. A target that no Gateway reaches stands for itself.
-pub(crate) fn status(generation: i64, controller: &str, reached: Vec<Reached>) -> PolicyStatus {
-    let writer = Writer { generation };
+pub(crate) fn status(Reach { generation, reached }: &Reach, controller: &str) -> PolicyStatus {
+    let writer = Writer { generation: *generation };
     let mut ancestors: Vec<PolicyAncestorStatus> = Vec::new();
-    for Reached { target, ancestors: found, standing } in reached {
-        let found = if found.is_empty() { vec![own_ref(&target)] } else { found };
+    for one in reached {
+        let found = if one.ancestors.is_empty() { vec![own_ref(&one.target)] } else { one.ancestors.clone() };
         for ancestor_ref in found {
             if ancestors.len() < MAX_ANCESTORS && !ancestors.iter().any(|other| other.ancestor_ref == ancestor_ref) {
-                let conditions = vec![accepted(writer, &target, &standing)];
+                let conditions = vec![accepted(writer, one)];
                 ancestors.push(PolicyAncestorStatus { ancestor_ref, controller_name: controller.into(), conditions });
             }
         }
@@ -63,14 +85,9 @@ fn own_ref(target: &ObjectKey) -> ParentRef {
     ParentRef { group, kind, ..gateway_ref(target.namespace(), target.name()) }
 }
 
-fn accepted(writer: Writer, target: &ObjectKey, standing: &Standing) -> Condition {
-    match standing {
-        Standing::Accepted => writer.yes("Accepted", "Accepted", "the policy holds"),
-        Standing::Conflicted(winner) => {
-            let text = format!("{winner} is older or comes first by name and holds for {target}");
-            writer.no("Accepted", "Conflicted", &text)
-        }
-        Standing::NotFound => writer.no("Accepted", "TargetNotFound", &format!("{target} does not exist")),
-        Standing::Invalid(text) => writer.no("Accepted", "Invalid", &format!("{target}: {text}")),
+fn accepted(writer: Writer, reached: &Reached) -> Condition {
+    match reached.refusal() {
+        None => writer.yes("Accepted", "Accepted", "the policy holds"),
+        Some((reason, text)) => writer.no("Accepted", reason, &text),
     }
 }
