@@ -226,26 +226,35 @@ fn of_two_objects_of_one_name_the_first_file_wins_and_both_are_named() {
     exit code 1
     --- stdout
     error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/b.yaml:1 has no effect; remove or rename one of them
-      --> DIR/b.yaml:1:1
+      --> DIR/b.yaml:2:1
        in Service default/web
+      |
+    2 | apiVersion: v1
+      | ^
 
     error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/c/d.yaml:1 has no effect; remove or rename one of them
-      --> DIR/c/d.yaml:1:1
+      --> DIR/c/d.yaml:2:1
        in Service default/web
+      |
+    2 | apiVersion: v1
+      | ^
 
     1 object: 2 errors, 0 warnings, 0 notes
     ");
 }
 
 #[test]
-fn a_reference_that_leads_nowhere_is_told_where_the_object_begins() {
+fn a_reference_that_leads_nowhere_is_told_where_it_is_written() {
     let place = folder(&[("shop.yaml", SHOP.replace("name: web\n      port", "name: nobody\n      port").as_bytes())]);
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 1
     --- stdout
     error: Service default/nobody does not exist
-      --> DIR/shop.yaml:12:1
+      --> DIR/shop.yaml:22:7
        in HTTPRoute default/shop, spec.rules[0].backendRefs[0]
+       |
+    22 |     - name: nobody
+       |       ^
 
     3 objects: 1 error, 0 warnings, 1 note
     ");
@@ -259,8 +268,11 @@ fn translate_shows_what_is_wrong_on_standard_error_and_leaves_judging_to_validat
     let stderr = String::from_utf8_lossy(&output.stderr).replace(&place.path().display().to_string(), "DIR");
     insta::assert_snapshot!(stderr, @"
     error: Service default/nobody does not exist
-      --> DIR/shop.yaml:12:1
+      --> DIR/shop.yaml:22:7
        in HTTPRoute default/shop, spec.rules[0].backendRefs[0]
+       |
+    22 |     - name: nobody
+       |       ^
     ");
 }
 
@@ -415,8 +427,11 @@ fn a_route_to_a_gateway_that_is_not_there_is_told() {
     exit code 1
     --- stdout
     warning: Gateway default/egde does not exist, the route is not attached to it
-      --> DIR/shop.yaml:12:1
+      --> DIR/shop.yaml:19:11
        in HTTPRoute default/shop, spec.parentRefs[0].name
+       |
+    19 |   - name: egde
+       |           ^
 
     3 objects: 0 errors, 1 warning, 1 note
     ");

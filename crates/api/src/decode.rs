@@ -259,7 +259,7 @@ impl Origin<'_> {
     }
 
     /// The line of a byte of the document's text.
-    fn snippet(&self, start: u32) -> Box<str> {
+    pub(crate) fn snippet(&self, start: u32) -> Box<str> {
         let start = (start as usize).min(self.text.len());
         let begin = self.text.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
         let line = self.text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();

@@ -20,6 +20,7 @@ pub mod gateway_class;
 pub mod http_route;
 pub mod key;
 pub mod kind;
+pub mod locate;
 pub mod meta;
 pub mod namespace;
 mod open;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use api::Timestamp;
+use api::{Problem, Timestamp};
 use ir::{FleetName, Infra};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -213,8 +213,8 @@ impl Core {
         }
     }
 
-    /// Every status and problem.
-    fn report(&self) -> Value {
+    /// Every status, as data, and every problem.
+    fn report(&self) -> (u64, Vec<Value>, Vec<Problem>) {
         let graph = self.translator.graph();
         let objects: Vec<Value> = report::statuses(graph, self.outputs)
             .into_iter()
@@ -223,8 +223,11 @@ impl Core {
                 report::object(&key, &status)
             })
             .collect();
-        let problems = report::all_problems(self.translator.stored(), graph, self.outputs);
-        json!({ "revision": *self.revision.borrow(), "objects": objects, "problems": report::problems(problems.iter()) })
+        (*self.revision.borrow(), objects, self.problems())
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        report::all_problems(self.translator.stored(), self.translator.graph(), self.outputs)
     }
 
     /// The nodes of the graph with their costs.
@@ -259,16 +262,15 @@ impl Asking {
 
     /// Every problem as one line; `None` if the core has ended.
     pub(crate) async fn problem_lines(&self) -> Option<BTreeSet<(api::Severity, String)>> {
-        self.ask(|core| {
-            let found = report::all_problems(core.translator.stored(), core.translator.graph(), core.outputs);
-            found.iter().map(|problem| (problem.severity, problem.to_string())).collect()
-        })
-        .await
+        let found = pinpointed(self.ask(Core::problems).await?).await;
+        Some(found.iter().map(|problem| (problem.severity, problem.to_string())).collect())
     }
 
     /// Every status and problem; `None` if the core has ended.
     pub(crate) async fn report(&self) -> Option<Value> {
-        self.ask(Core::report).await
+        let (revision, objects, problems) = self.ask(Core::report).await?;
+        let problems = pinpointed(problems).await;
+        Some(json!({ "revision": revision, "objects": objects, "problems": report::problems(problems.iter()) }))
     }
 
     /// The nodes of the graph; `None` if the core has ended.
@@ -287,6 +289,15 @@ impl Asking {
         self.inputs.send(Input::Ask(Box::new(ask))).await.ok()?;
         answered.await.ok()
     }
+}
+
+/// The problems with lines and columns, looked up where reading files holds up nobody.
+async fn pinpointed(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let looked_up = tokio::task::spawn_blocking(move || {
+        report::pinpoint(&mut problems);
+        problems
+    });
+    looked_up.await.unwrap_or_default()
 }
 
 /// Microseconds as a whole number, for figures that people read.

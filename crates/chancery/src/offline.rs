@@ -43,7 +43,10 @@ impl Offline {
 
     /// All problems, in order of place.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        report::all_problems(self.translator.stored(), self.translator.graph(), self.outputs)
+        let mut found = report::all_problems(self.translator.stored(), self.translator.graph(), self.outputs);
+        report::pinpoint(&mut found);
+        found.sort_by(|a, b| (&a.place, a).cmp(&(&b.place, b)));
+        found
     }
 
     /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.

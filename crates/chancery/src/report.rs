@@ -5,6 +5,7 @@ mod transitions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::locate::Located;
 use api::status::Status;
 use api::{ObjectKey, Place, Problem, Timestamp};
 use engine::Graph;
@@ -75,6 +76,27 @@ pub(crate) fn problems<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<V
             value
         })
         .collect()
+}
+
+/// Finds the line and column of each field that translation found wrong, in the files as they are now. Reads files: not for the
+/// core's thread.
+pub(crate) fn pinpoint(problems: &mut [Problem]) {
+    let mut files: BTreeMap<Arc<str>, Vec<&mut Problem>> = BTreeMap::new();
+    for problem in problems.iter_mut().filter(|problem| problem.snippet.is_none()) {
+        let file = problem.place.as_ref().map(|place| Arc::clone(&place.file));
+        files.entry(file.unwrap_or_default()).or_default().push(problem);
+    }
+    for (file, problems) in files.into_iter().filter(|(file, _)| !file.is_empty()) {
+        // A file that is gone, or was never one, leaves the place where the object begins.
+        let Ok(text) = std::fs::read_to_string(&*file) else { continue };
+        let located = Located::new(&text);
+        for problem in problems {
+            let (Some(object), Some(place)) = (&problem.object, &problem.place) else { continue };
+            if let Some((place, snippet)) = located.find(&file, place.line, object, &problem.path) {
+                (problem.place, problem.snippet) = (Some(place), snippet);
+            }
+        }
+    }
 }
 
 /// All problems: those of sources and those that translation found, in order of place and object, each once. What a source said of

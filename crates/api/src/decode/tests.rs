@@ -159,16 +159,13 @@ fn a_bad_item_of_a_list_costs_that_item() {
 #[test]
 fn the_static_configuration_needs_no_name_and_keeps_defaults() {
     let Object::EnvoyGateway(config) = fine(
-        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider:\n  type: Custom\n  custom:\n    resource: {type: File, file: {paths: [/tmp]}}\nadmin: {address: {port: 9}}\nenvoyProxy: {concurrency: 3}\n",
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider:\n  type: Custom\n  custom:\n    resource: {type: File, file: {paths: [/tmp]}}\nenvoyProxy: {concurrency: 3}\n",
     ) else {
         panic!("a configuration");
     };
     assert_eq!(&*config.spec.gateway.controller_name, crate::envoy_gateway::DEFAULT_CONTROLLER_NAME);
     assert_eq!(config.spec.envoy_proxy.as_ref().and_then(|proxy| proxy.concurrency), Some(3));
-    assert_eq!(
-        config.spec.admin.as_ref().and_then(|admin| admin.address.as_ref()).map(|address| &*address.host),
-        Some("127.0.0.1")
-    );
+    assert_eq!(config.spec.paths().collect::<Vec<_>>(), ["/tmp"]);
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! Fields are found by their paths.
+
+use super::*;
+
+const TEXT: &str = "\
+kind: Service
+metadata: {name: web}
+---
+# the route
+kind: HTTPRoute
+metadata:
+  name: shop
+spec:
+  rules:
+  - backendRefs:
+    - name: web
+    - name: nobody
+      port: 80
+---
+kind: List
+items:
+- kind: Secret
+  metadata: {name: key}
+  data: {tls.key: c2VjcmV0}
+";
+
+fn check(line: u32, kind: Kind, name: &str, path: &str, expect: Option<(u32, u32, Option<&str>)>) {
+    let object = ObjectKey::of(kind, "default", name);
+    let found = Located::new(TEXT).find(&"f".into(), line, &object, &path.into());
+    let found = found.as_ref().map(|(place, snippet)| (place.line, place.column, snippet.as_deref()));
+    assert_eq!(found, expect, "{path}");
+}
+
+#[test]
+fn a_field_has_its_line_and_column() {
+    check(5, Kind::HttpRoute, "shop", "spec.rules[0].backendRefs[1].name", Some((12, 13, Some("    - name: nobody"))));
+    check(5, Kind::HttpRoute, "shop", "spec.rules[0].backendRefs[1]", Some((12, 7, Some("    - name: nobody"))));
+    check(1, Kind::Service, "web", "metadata.name", Some((2, 18, Some("metadata: {name: web}"))));
+}
+
+#[test]
+fn a_field_that_is_not_written_is_where_it_would_be() {
+    check(5, Kind::HttpRoute, "shop", "spec.rules[0].backendRefs[7].weight", Some((11, 5, Some("    - name: web"))));
+    check(5, Kind::HttpRoute, "shop", "", Some((5, 1, Some("kind: HTTPRoute"))));
+}
+
+#[test]
+fn a_text_that_has_changed_meanwhile_says_nothing() {
+    check(5, Kind::HttpRoute, "other", "spec", None);
+    check(5, Kind::Gateway, "shop", "spec", None);
+}
+
+#[test]
+fn of_a_secret_only_the_place_is_told() {
+    check(15, Kind::Secret, "key", "data", Some((19, 9, None)));
+}
