@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use figure::Report;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// One benchmark: its name and what runs it.
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
