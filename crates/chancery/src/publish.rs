@@ -17,10 +17,10 @@ pub struct Publisher {
     /// Encodings by the address of the piece, which the graph keeps alive until the tick after it changed.
     pieces: UnorderedMap<usize, Piece>,
     endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
-    /// The clusters of each fleet, and which endpoints they read.
-    clusters: BTreeMap<FleetName, BTreeMap<ClusterName, Option<EndpointSetName>>>,
+    /// The clusters of each fleet.
+    clusters: BTreeSet<(FleetName, ClusterName)>,
     /// Who reads a set of endpoints.
-    readers: BTreeMap<EndpointSetName, BTreeSet<(FleetName, ClusterName)>>,
+    readers: BTreeSet<(EndpointSetName, FleetName, ClusterName)>,
     /// Route configurations whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
 }
@@ -57,8 +57,8 @@ impl Publisher {
             options,
             pieces: UnorderedMap::new(),
             endpoint_sets: UnorderedMap::new(),
-            clusters: BTreeMap::new(),
-            readers: BTreeMap::new(),
+            clusters: BTreeSet::new(),
+            readers: BTreeSet::new(),
             separate: BTreeSet::new(),
         }
     }
@@ -77,7 +77,15 @@ impl Publisher {
 
     /// The clusters of a fleet.
     pub fn clusters_of(&self, fleet: &FleetName) -> impl Iterator<Item = &ClusterName> {
-        self.clusters.get(fleet).into_iter().flat_map(BTreeMap::keys)
+        let first = (fleet.clone(), ClusterName(Arc::from("")));
+        self.clusters.range(first..).take_while(move |(of, _)| of == fleet).map(|(_, name)| name)
+    }
+
+    /// Who reads a set of endpoints.
+    fn readers_of(&self, set: &EndpointSetName) -> impl Iterator<Item = (&FleetName, &ClusterName)> {
+        let first = (set.clone(), FleetName(Arc::from("")), ClusterName(Arc::from("")));
+        let readers = self.readers.range(first..).take_while(move |(read, _, _)| read == set);
+        readers.map(|(_, fleet, cluster)| (fleet, cluster))
     }
 
     fn encode_pieces(&mut self, graph: &Graph) {
@@ -107,7 +115,7 @@ impl Publisher {
                 Some(endpoints) => self.endpoint_sets.insert(change.key.clone(), envoy::endpoint_set(endpoints)),
                 None => self.endpoint_sets.remove(change.key),
             };
-            for (fleet, cluster) in self.readers.get(change.key).into_iter().flatten() {
+            for (fleet, cluster) in self.readers_of(change.key) {
                 let assignment = self.assignment(cluster, change.key);
                 push(updates, fleet, Some(assignment), TypeUrl::Endpoints, &cluster.0);
             }
@@ -117,48 +125,22 @@ impl Publisher {
     fn clusters(&mut self, graph: &Graph, updates: &mut Updates) {
         for change in graph.changes(self.outputs.clusters) {
             let InFleet { fleet, name } = change.key;
-            let set = change.new.and_then(|cluster| match &cluster.endpoints {
-                EndpointSource::Discovered(set) => Some(set.clone()),
-                EndpointSource::Dns(_) => None,
-            });
-            let known = self.note_reader(fleet, name, change.new.is_some().then(|| set.clone()));
+            let (old, set) = (change.old.and_then(|old| discovered(old)), change.new.and_then(|new| discovered(new)));
+            if let Some(old) = old.filter(|old| set != Some(*old)) {
+                self.readers.remove(&(old.clone(), fleet.clone(), name.clone()));
+            }
+            match change.new {
+                Some(_) => self.clusters.insert((fleet.clone(), name.clone())),
+                None => self.clusters.remove(&(fleet.clone(), name.clone())),
+            };
             push(updates, fleet, change.new.map(|cluster| envoy::cluster(cluster)), TypeUrl::Cluster, &name.0);
-            if let Some(set) = &set {
+            if let Some(set) = set {
+                self.readers.insert((set.clone(), fleet.clone(), name.clone()));
                 push(updates, fleet, Some(self.assignment(name, set)), TypeUrl::Endpoints, &name.0);
-            } else if known.is_some() {
+            } else if old.is_some() {
                 push(updates, fleet, None, TypeUrl::Endpoints, &name.0);
             }
         }
-    }
-
-    /// Notes which set a cluster reads (`None`: the cluster is gone) and gives the one that it read before.
-    fn note_reader(
-        &mut self,
-        fleet: &FleetName,
-        cluster: &ClusterName,
-        set: Option<Option<EndpointSetName>>,
-    ) -> Option<EndpointSetName> {
-        let clusters = self.clusters.entry(fleet.clone()).or_default();
-        let old = match &set {
-            Some(set) => clusters.insert(cluster.clone(), set.clone()).flatten(),
-            None => clusters.remove(cluster).flatten(),
-        };
-        if clusters.is_empty() {
-            self.clusters.remove(fleet);
-        }
-        let reader = (fleet.clone(), cluster.clone());
-        if let Some(old) = &old
-            && let Some(readers) = self.readers.get_mut(old)
-        {
-            readers.remove(&reader);
-            if readers.is_empty() {
-                self.readers.remove(old);
-            }
-        }
-        if let Some(set) = set.flatten() {
-            self.readers.entry(set).or_default().insert(reader);
-        }
-        old
     }
 
     /// The endpoints of a cluster; a set that is not there is empty, so that the cluster can warm.
@@ -239,6 +221,14 @@ impl Publisher {
     }
 }
 
+/// The set that a cluster reads, if it is not told its endpoints otherwise.
+fn discovered(cluster: &ir::Cluster) -> Option<&EndpointSetName> {
+    match &cluster.endpoints {
+        EndpointSource::Discovered(set) => Some(set),
+        EndpointSource::Dns(_) => None,
+    }
+}
+
 fn address(piece: &Arc<RoutePiece>) -> usize {
     Arc::as_ptr(piece).addr()
 }
@@ -246,9 +236,11 @@ fn address(piece: &Arc<RoutePiece>) -> usize {
 /// Adds one change: the resource, or its removal.
 fn push(updates: &mut Updates, fleet: &FleetName, put: Option<Encoded>, type_url: TypeUrl, name: &Arc<str>) {
     let put = put.map(|mut encoded| {
-        let own = std::mem::take(&mut encoded.needs);
-        let needs =
-            own.into_iter().map(|need| Need::new(TypeUrl::from(need.type_url), need.name)).collect::<Arc<[Need]>>();
+        let own = std::mem::take(&mut encoded.needs).into_iter();
+        let needs = own.map(|need| Need::new(TypeUrl::from(need.type_url), need.name));
+        // That a cluster needs the endpoints of its name goes without saying.
+        let needs: Arc<[Need]> =
+            needs.filter(|need| need.type_url != TypeUrl::Endpoints || need.name != *name).collect();
         (encoded, if needs.is_empty() { Vec::new() } else { vec![needs] })
     });
     push_composed(updates, fleet, put, type_url, name);
@@ -261,8 +253,8 @@ fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>
             type_url,
             name: encoded.name,
             version: xds::Version(encoded.version),
-            body: encoded.body,
-            needs,
+            body: encoded.body.into(),
+            needs: needs.into(),
             replaces: None,
             apart: false,
         })),

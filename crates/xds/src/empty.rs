@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use prost::encoding::encode_varint;
 
 use crate::resource::{Resource, TypeUrl, Version};
@@ -14,7 +14,7 @@ pub(crate) fn stand_in(type_url: TypeUrl, name: &Arc<str>) -> Arc<Item> {
     body.put_u8(0x0a);
     encode_varint(name.len() as u64, &mut body);
     body.extend_from_slice(name.as_bytes());
-    let body: Vec<Bytes> = vec![body.freeze()];
+    let (body, needs) = ([body.freeze()].into(), Box::default());
     let (version, name) = (Version::STAND_IN, Arc::clone(name));
-    Item::new(Arc::new(Resource { type_url, name, version, body, needs: Vec::new(), replaces: None, apart: false }), 0)
+    Item::new(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }), 0)
 }

@@ -70,6 +70,7 @@ impl Fleet {
             // more changes than the log holds: as for a client, those that are pending are only fewer
             None => tracing::debug!("more changes at once than the log holds"),
         }
+        self.snapshot.trim();
     }
 
     /// Whether there is anything to answer from.

@@ -126,11 +126,11 @@ pub struct Resource {
     /// The hash of its content; any value but 0.
     pub version: Version,
     /// The message (not the `Any` around it) in pieces that are shared and never copied.
-    pub body: Vec<Bytes>,
+    pub body: Box<[Bytes]>,
     /// What must be there before this can serve: the clusters of a route, the route configurations and secrets of a listener,
     /// the secrets of a cluster, its endpoint set if that has another name than the cluster. In slices, so that the pieces of a
     /// large resource share theirs between its versions: what is equal by pointer is not compared again.
-    pub needs: Vec<Arc<[Need]>>,
+    pub needs: Box<[Arc<[Need]>]>,
     /// A resource of the same kind that this one takes the place of: it goes away in the very response that brings this one
     /// (a renamed listener on its address, a domain that moves to another virtual host).
     pub replaces: Option<Arc<str>>,

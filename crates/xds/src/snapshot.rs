@@ -13,15 +13,19 @@ use crate::wire;
 mod tests;
 
 /// Entries that the log of changes keeps at least. A client that is further behind compares everything, so this only has to
-/// cover bursts: 4,096 entries of 48 bytes are 200 KB per fleet. The log is never longer than this or the number of resources,
+/// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is never longer than this or the number of resources,
 /// whichever is more: beyond that comparing everything is the cheaper way.
 const LOG_AT_LEAST: usize = 4096;
+
+/// Of so many resources one has a place in the log for longer than the update that it came with, if that is more than
+/// [`LOG_AT_LEAST`]: who is further behind compares at most so many times as much as has changed.
+const LOG_SHARE: usize = 8;
 
 /// A resource with what stands before its message on the wire, made once for all clients.
 pub(crate) struct Item {
     /// The resource.
     pub(crate) resource: Arc<Resource>,
-    /// Key and length of the `resources` field and of everything down to the message's first byte.
+    /// What stands before the message: see [`wire::resource_head`].
     pub(crate) head: Bytes,
     /// When it was put: a later item of a name has a higher number.
     pub(crate) seq: u64,
@@ -52,8 +56,8 @@ struct Entry {
     refused: bool,
     /// Removed by the publisher, but something that may still be in use needs it.
     leaving: bool,
-    /// The version that was last reported as accepted (or warm) to the outside.
-    reported: Option<Version>,
+    /// The version that was last reported as accepted (or warm) to the outside; [`Version::STAND_IN`] if none was.
+    reported: Version,
 }
 
 impl Entry {
@@ -147,6 +151,15 @@ impl Snapshot {
         self.sweep();
     }
 
+    /// Shortens the log to what is worth its memory, after whoever needs all of the latest changes has seen them.
+    pub(crate) fn trim(&mut self) {
+        let excess = self.log.len().saturating_sub(LOG_AT_LEAST.max(self.count / LOG_SHARE));
+        if excess > 0 {
+            self.log.drain(..excess);
+            self.log.shrink_to_fit();
+        }
+    }
+
     /// A client has acknowledged (for a listener: uses) this item. True if it was not known before.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) -> bool {
         let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
@@ -178,7 +191,7 @@ impl Snapshot {
             return false;
         }
         entry.refused = true;
-        entry.reported = None;
+        entry.reported = Version::STAND_IN;
         self.changed(Need::new(item.resource.type_url.clone(), Arc::clone(item.name())));
         true
     }
@@ -199,12 +212,12 @@ impl Snapshot {
     /// Notes that this version of a name is reported. False if it was already.
     pub(crate) fn report(&mut self, item: &Item) -> bool {
         let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
-        entry.reported.replace(item.version()) != Some(item.version())
+        std::mem::replace(&mut entry.reported, item.version()) != item.version()
     }
 
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
-        self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = None);
+        self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = Version::STAND_IN);
     }
 
     fn entry(&self, type_url: &TypeUrl, name: &str) -> Option<&Entry> {
@@ -221,8 +234,14 @@ impl Snapshot {
         let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
             self.needs.add(&resource);
             let current = Item::new(resource, seq);
-            let entry =
-                Entry { current, accepted: None, previous: None, refused: false, leaving: false, reported: None };
+            let entry = Entry {
+                current,
+                accepted: None,
+                previous: None,
+                refused: false,
+                leaving: false,
+                reported: Version::STAND_IN,
+            };
             self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
             self.count += 1;
             return self.changed(key);

@@ -105,25 +105,33 @@ impl From<DeltaRequest> for Request {
     }
 }
 
-/// Everything of a `resources` field (2) of `DeltaDiscoveryResponse` down to the first byte of the resource's message.
+/// Everything of a `resources` field (2) of `DeltaDiscoveryResponse` down to the first byte of the resource's message. The type URL
+/// of its `Any` goes behind the message ([`type_url_field`]): it is the same for all, so that none keeps it.
 pub(crate) fn resource_head(resource: &Resource) -> Bytes {
     let body = resource.size();
-    let mut any = BytesMut::new();
-    put_text(1, resource.type_url.as_str(), &mut any);
-    put_header(2, body, &mut any);
-    let mut inner = BytesMut::new();
-    put_text(1, &resource.version.to_string(), &mut inner);
-    put_text(3, &resource.name, &mut inner);
-    put_header(2, any.len() + body, &mut inner);
-    let mut head = BytesMut::new();
-    put_header(2, inner.len() + any.len() + body, &mut head);
-    head.extend_from_slice(&inner);
-    head.extend_from_slice(&any);
-    head.freeze()
+    let url = resource.type_url.as_str().len();
+    let any = header_len(2, body) + body + header_len(1, url) + url;
+    let mut texts = BytesMut::new();
+    put_text(1, &resource.version.to_string(), &mut texts);
+    put_text(3, &resource.name, &mut texts);
+    let inner = texts.len() + header_len(2, any) + any;
+    let mut head = BytesMut::with_capacity(header_len(2, inner) + inner - any + header_len(2, body));
+    put_header(2, inner, &mut head);
+    head.extend_from_slice(&texts);
+    put_header(2, any, &mut head);
+    put_header(2, body, &mut head);
+    Bytes::from(Vec::from(head).into_boxed_slice())
+}
+
+/// `Any.type_url`.
+fn type_url_field(type_url: &TypeUrl) -> Bytes {
+    let mut field = BytesMut::new();
+    put_text(1, type_url.as_str(), &mut field);
+    field.freeze()
 }
 
 impl Response {
-    /// The response as one gRPC message in pieces: its head, then for each resource its head and body, shared.
+    /// The response as one gRPC message in pieces: its head, then for each resource its head, its body and its kind, shared.
     pub(crate) fn segments(&self, into: &mut VecDeque<Bytes>) {
         let mut fields = BytesMut::new();
         put_text(4, self.type_url.as_str(), &mut fields);
@@ -131,7 +139,9 @@ impl Response {
         for name in &self.removed {
             put_text(6, name, &mut fields);
         }
-        let length = fields.len() + self.puts.iter().map(|item| item.head.len() + item.resource.size()).sum::<usize>();
+        let url = type_url_field(&self.type_url);
+        let size = |item: &Arc<Item>| item.head.len() + item.resource.size() + url.len();
+        let length = fields.len() + self.puts.iter().map(size).sum::<usize>();
         let mut head = BytesMut::with_capacity(fields.len() + 5);
         head.put_u8(0);
         head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
@@ -140,12 +150,17 @@ impl Response {
         for item in &self.puts {
             into.push_back(item.head.clone());
             into.extend(item.resource.body.iter().cloned());
+            into.push_back(url.clone());
         }
     }
 }
 
+fn header_len(number: u32, length: usize) -> usize {
+    key_len(number) + encoded_len_varint(length as u64)
+}
+
 fn put_header(number: u32, length: usize, into: &mut BytesMut) {
-    into.reserve(key_len(number) + encoded_len_varint(length as u64));
+    into.reserve(header_len(number, length));
     encode_key(number, WireType::LengthDelimited, into);
     encode_varint(length as u64, into);
 }

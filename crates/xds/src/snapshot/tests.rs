@@ -8,8 +8,8 @@ fn resource(kind: TypeUrl, name: &str, version: u128, needs: Vec<Arc<[Need]>>) -
         type_url: kind,
         name: name.into(),
         version,
-        body: Vec::new(),
-        needs,
+        body: Box::default(),
+        needs: needs.into(),
         replaces: None,
         apart: false,
     })

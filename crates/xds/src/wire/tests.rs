@@ -9,7 +9,7 @@ use crate::resource::Need;
 
 fn item(name: &str, body: &[&'static [u8]]) -> Arc<Item> {
     let body = body.iter().map(|piece| Bytes::from_static(piece)).collect();
-    let needs: Vec<Arc<[Need]>> = Vec::new();
+    let needs: Box<[Arc<[Need]>]> = Box::default();
     let (type_url, version) = (TypeUrl::Cluster, Version(255));
     Item::new(Arc::new(Resource { type_url, name: name.into(), version, body, needs, replaces: None, apart: false }), 1)
 }

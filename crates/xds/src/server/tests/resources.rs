@@ -25,8 +25,8 @@ use proto::google::protobuf::Any;
 use crate::{Change, Need, Resource, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl Message, needs: Vec<Need>) -> Change {
-    let body = vec![Bytes::from(message.encode_to_vec())];
-    let (name, version, needs) = (name.into(), Version(version), vec![needs.into()]);
+    let body = [Bytes::from(message.encode_to_vec())].into();
+    let (name, version, needs) = (name.into(), Version(version), [needs.into()].into());
     Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
 }
 

@@ -13,8 +13,8 @@ use super::client::Client;
 use crate::{Change, Event, FleetUpdate, ListenError, Resource, Server, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
-    let (name, version) = (name.into(), Version(version));
-    Change::Put(Arc::new(Resource { type_url, name, version, body, needs: Vec::new(), replaces: None, apart: false }))
+    let (name, version, body, needs) = (name.into(), Version(version), body.into(), Box::default());
+    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
 }
 
 fn update(fleet: &str, changes: Vec<Change>) -> Vec<FleetUpdate> {

@@ -65,8 +65,8 @@ fn change(text: &str) -> Change {
     let needs: Vec<Need> =
         needs.split(',').map(str::trim).filter(|n| !n.is_empty()).map(|n| need(&type_url, n)).collect();
     let version = Version(version.parse().expect("a number"));
-    let body = vec![Bytes::from(named.trim().to_owned())];
-    let resource = Resource { type_url, name: name.into(), version, body, needs: vec![needs.into()], replaces, apart };
+    let (body, needs) = ([Bytes::from(named.trim().to_owned())].into(), [needs.into()].into());
+    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, apart };
     Change::Put(Arc::new(resource))
 }
 
