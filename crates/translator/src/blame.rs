@@ -113,33 +113,57 @@ impl Blame {
         words: &str,
     ) -> Vec<(AttachmentKey, String, Option<Arc<AttachedRoute>>)> {
         let names = routes_in(graph, outputs, fact);
-        let candidates = self.recent.iter().filter(|published| {
-            *published.key.fleet.0 == *fact.fleet && names.contains(&route_text(&published.key.route))
+        let inside = |key: &AttachmentKey| *key.fleet.0 == *fact.fleet && names.contains(&route_text(&key.route));
+        let recent = self.recent.iter().filter(|published| inside(&published.key)).filter_map(|published| {
+            let effective = graph.get(outputs.effective, &published.key)?;
+            let suspect = Suspect { key: &published.key, effective, before: published.before.as_ref() };
+            effective.refusal.is_none().then_some((published.revision, suspect))
         });
-        let usable: Vec<(&Published, &Effective)> = candidates
-            .filter_map(|published| Some((published, &**graph.get(outputs.effective, &published.key)?)))
-            .filter(|(_, effective)| effective.refusal.is_none())
-            .collect();
-        let Some(last) = usable.iter().map(|(published, _)| published.revision).max() else { return Vec::new() };
-        let mut of_last: Vec<_> = usable.into_iter().filter(|(published, _)| published.revision == last).collect();
-        let hints: [&dyn Fn(&Effective) -> bool; 2] =
-            [&|effective| effective.desired.expressions().any(|text| words.contains(text)), &|effective| {
-                words.contains("regex") && effective.desired.expressions().next().is_some()
-            }];
-        for hint in hints {
-            if of_last.iter().any(|(_, effective)| hint(effective)) {
-                of_last.retain(|(_, effective)| hint(effective));
-                break;
-            }
-        }
-        of_last
-            .into_iter()
-            .map(|(published, effective)| {
-                let form = form_name(&published.key.route, &effective.desired);
-                (published.key.clone(), form, published.before.clone())
-            })
-            .collect()
+        let recent: Vec<(u64, Suspect<'_>)> = recent.collect();
+        let last = recent.iter().map(|(revision, _)| *revision).max();
+        let of_last = recent.into_iter().filter(|(revision, _)| Some(*revision) == last).map(|(_, suspect)| suspect);
+        let of_last: Vec<Suspect<'_>> = of_last.collect();
+        // At a start more is published at once than is remembered: all of it was new.
+        let all = || {
+            let rows = graph.iter(outputs.effective).filter(|(key, it)| it.refusal.is_none() && inside(key));
+            rows.map(|(key, effective)| Suspect { key, effective, before: None }).collect()
+        };
+        let named = [named(of_last.clone(), words), named(all(), words)].into_iter().find(|named| !named.is_empty());
+        let guilty = named.unwrap_or_else(|| with_expressions(of_last, words));
+        guilty.iter().map(Suspect::verdict).collect()
     }
+}
+
+/// A route that may be what a proxy refused.
+#[derive(Clone, Copy)]
+struct Suspect<'g> {
+    key: &'g AttachmentKey,
+    effective: &'g Arc<Effective>,
+    before: Option<&'g Arc<AttachedRoute>>,
+}
+
+impl Suspect<'_> {
+    /// Key, name of the refused form, form before.
+    fn verdict(&self) -> (AttachmentKey, String, Option<Arc<AttachedRoute>>) {
+        (self.key.clone(), form_name(&self.key.route, &self.effective.desired), self.before.cloned())
+    }
+}
+
+/// Those with the longest regular expression that is in the proxy's words: a shorter one may be part of it.
+fn named<'g>(suspects: Vec<Suspect<'g>>, words: &str) -> Vec<Suspect<'g>> {
+    let longest = |suspect: &Suspect<'_>| {
+        let quoted = suspect.effective.desired.expressions().filter(|text| words.contains(text));
+        quoted.map(str::len).max().unwrap_or(0)
+    };
+    let most = suspects.iter().map(longest).max().unwrap_or(0);
+    suspects.into_iter().filter(|suspect| most > 0 && longest(suspect) == most).collect()
+}
+
+/// Those with regular expressions, if the words are about one.
+fn with_expressions<'g>(suspects: Vec<Suspect<'g>>, words: &str) -> Vec<Suspect<'g>> {
+    let has = |suspect: &Suspect<'_>| suspect.effective.desired.expressions().next().is_some();
+    let about = words.contains("regex") && suspects.iter().any(has);
+    suspects.into_iter().filter(|suspect| !about || has(suspect)).collect()
 }
 
 /// A resource, and not a form of a route: forms have a hash behind.

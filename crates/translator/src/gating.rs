@@ -13,7 +13,8 @@ use crate::key::{ClusterTarget, short_hash};
 
 /// What gating asks of the tables.
 pub(crate) trait Lookup {
-    /// The fleet has a proxy with its complete first configuration; before that everything is delivered in Envoy's own order.
+    /// The fleet has a proxy with its complete first configuration; before that everything is delivered in Envoy's own order,
+    /// but for what was refused.
     fn is_live(&mut self) -> bool;
     /// What the fleet's proxies made of a cluster; none while it warms.
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState>;
@@ -66,9 +67,6 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
         form: form.clone(),
         refusal,
     };
-    if !lookup.is_live() {
-        return serve(desired, None);
-    }
     if let Some(words) = lookup.refused(desired) {
         let form = lookup.fallback().filter(|form| survives(lookup, form));
         return serve(&form.unwrap_or_else(|| failing(desired, &words)), Some(words));
@@ -77,7 +75,9 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
     if !held.warming && held.names.is_empty() {
         return serve(desired, None);
     }
-    let served = lookup.served().filter(|served| survives(lookup, served));
+    // Before a fleet is live, what was published is not known to be accepted.
+    let served = if lookup.is_live() { lookup.served() } else { None };
+    let served = served.filter(|served| survives(lookup, served));
     if held.warming {
         return serve(&served.unwrap_or_else(|| nothing(desired)), None);
     }
@@ -90,15 +90,18 @@ pub(crate) fn form_name(route: &ObjectKey, form: &AttachedRoute) -> String {
     format!("{}/{}~{}", route.namespace(), route.name(), short_hash(&[&format!("{:?}", form.listeners)]))
 }
 
+/// Before a fleet is live nothing waits: only what was refused is held.
 fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
     let mut held = Held { warming: false, names: BTreeMap::new() };
+    let live = lookup.is_live();
     for target in desired.clusters.iter() {
         let name = target.name();
         match lookup.cluster(&name) {
             Some(ClusterState::Warm) => {}
+            Some(ClusterState::Refused(words)) => drop(held.names.insert(name, Some(words))),
+            _ if !live => {}
             None => held.warming = true,
             Some(ClusterState::Stalled) => drop(held.names.insert(name, None)),
-            Some(ClusterState::Refused(words)) => drop(held.names.insert(name, Some(words))),
         }
     }
     held

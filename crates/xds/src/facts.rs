@@ -14,6 +14,8 @@ pub(crate) type ClientId = u64;
 struct Pending {
     /// Number of the item.
     seq: u64,
+    /// The change with which it became wanted: a later one than the item's own where it is tried again.
+    at: u64,
     /// How many of the clients that were counted at that time have it not.
     waiting: usize,
 }
@@ -84,7 +86,7 @@ impl Facts {
         self.counted -= 1;
         let mut done = Vec::new();
         for (key, pending) in &mut self.pending {
-            if since < pending.seq && confirmed(key) < pending.seq {
+            if since < pending.at && confirmed(key) < pending.seq {
                 pending.waiting = pending.waiting.saturating_sub(1);
                 if pending.waiting == 0 {
                     done.push(key.clone());
@@ -100,11 +102,11 @@ impl Facts {
         }
     }
 
-    /// A new version is published.
-    pub(crate) fn published(&mut self, key: &Need, target: Option<&Arc<Item>>) {
+    /// A new version is published, or one that was refused is tried again, with the change number `at`.
+    pub(crate) fn published(&mut self, key: &Need, target: Option<&Arc<Item>>, at: u64) {
         match target {
             Some(item) if self.counted > 0 && key.type_url != TypeUrl::Endpoints => {
-                self.pending.insert(key.clone(), Pending { seq: item.seq, waiting: self.counted });
+                self.pending.insert(key.clone(), Pending { seq: item.seq, at, waiting: self.counted });
             }
             _ => {
                 self.pending.remove(key);
@@ -124,7 +126,7 @@ impl Facts {
                 return;
             }
             let since = self.clients.get(&id).and_then(|client| client.counted_since);
-            if since.is_some_and(|since| since < pending.seq) {
+            if since.is_some_and(|since| since < pending.at) {
                 pending.waiting = pending.waiting.saturating_sub(1);
             }
             if pending.waiting > 0 {

@@ -63,7 +63,7 @@ impl Fleet {
         self.give_another_chance(before);
         let (snapshot, facts) = (&self.snapshot, &mut self.facts);
         let each = |key: &Need, facts: &mut Facts| {
-            facts.published(key, snapshot.target(&key.type_url, &key.name));
+            facts.published(key, snapshot.target(&key.type_url, &key.name), snapshot.seq());
         };
         match snapshot.changes_since(before) {
             Some(changes) => changes.for_each(|key| each(key, facts)),

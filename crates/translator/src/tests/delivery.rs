@@ -170,14 +170,9 @@ fn a_refused_route_that_is_new_answers_500_and_one_with_expressions_is_left_out(
 #[test]
 fn of_routes_that_changed_together_the_one_that_the_proxy_names_is_blamed() {
     let mut world = world();
-    let with_regex = |name: &str, expression: &str| {
-        let mut spec = route_spec("web", &["new.org"], &[(expression, "v1")]);
-        spec["rules"][0]["matches"][0]["path"]["type"] = "RegularExpression".into();
-        object(Kind::HttpRoute, name, spec)
-    };
     world.apply([
-        with_regex("a", "/bad.*route"),
-        with_regex("b", "/good"),
+        regex_route("a", "new.org", "/bad.*route"),
+        regex_route("b", "new.org", "/good"),
         route("c", "web", &["new.org"], &[("/c", "v1")]),
     ]);
     world.translator.remember_served();
@@ -188,6 +183,80 @@ fn of_routes_that_changed_together_the_one_that_the_proxy_names_is_blamed() {
     world.translator.tick();
     assert_eq!(world.hosts("default/web/80")["new.org"], ["~/good -> default/v1/80*1", "/c -> default/v1/80*1"]);
     assert_eq!([world.parent("a", 0).len(), world.parent("b", 0).len(), world.parent("c", 0).len()], [3, 2, 2]);
+}
+
+/// A route of one rule with a regular expression.
+fn regex_route(name: &str, host: &str, expression: &str) -> api::Object {
+    let mut spec = route_spec("web", &[host], &[(expression, "v1")]);
+    spec["rules"][0]["matches"][0]["path"]["type"] = "RegularExpression".into();
+    object(Kind::HttpRoute, name, spec)
+}
+
+#[test]
+fn what_is_refused_at_the_first_start_costs_the_guilty_route_and_the_rest_is_served() {
+    for resource in ["default/web/80", "default/web/80/x.org"] {
+        let mut world = World::with([
+            gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
+            service("v1", 80),
+            route("good", "web", &[HOST], &[("/", "v1")]),
+            regex_route("bad", HOST, "/a{1,1000}b"),
+            regex_route("part", HOST, "/a"),
+        ]);
+        world.translator.remember_served();
+        let tables = world.translator.stored().tables();
+        let (_, graph) = world.translator.store();
+        let words = "regex '/a{1,1000}b' RE2 program size of 9000 > max program size of 5000";
+        graph.set(tables.route_refusals, FactKey::new(FLEET, resource), words.into());
+        for _ in 0..3 {
+            world.translator.tick();
+            world.translator.remember_served();
+            assert_eq!(world.hosts("default/web/80")[HOST], ["~/a -> default/v1/80*1", "/ -> default/v1/80*1"]);
+        }
+        assert_eq!(
+            [world.parent("bad", 0).len(), world.parent("good", 0).len(), world.parent("part", 0).len()],
+            [3, 2, 2]
+        );
+        let problems = world.problems();
+        assert!(
+            problems.len() == 1 && problems[0].contains("default/bad") && problems[0].contains(words),
+            "{problems:?}"
+        );
+        let (_, graph) = world.translator.store();
+        graph.set(tables.fleet_live, FLEET.into(), ());
+        set(&mut world, "default/v1/80", Some(ClusterState::Warm));
+        assert_eq!(world.parent("bad", 0).len(), 3, "the proxy would refuse it again");
+    }
+}
+
+#[test]
+fn a_refused_route_is_found_among_more_than_are_remembered() {
+    let mut objects = vec![
+        gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
+        service("v1", 80),
+        regex_route("z", HOST, "/bad.*route"),
+    ];
+    objects.extend((0..5_000).map(|n| route(&format!("r{n}"), "web", &[HOST], &[(&format!("/{n}"), "v1")])));
+    let mut world = World::with(objects);
+    world.translator.remember_served();
+    let tables = world.translator.stored().tables();
+    let (_, graph) = world.translator.store();
+    graph.set(tables.route_refusals, FactKey::new(FLEET, "default/web/80"), "regex '/bad.*route': no".into());
+    world.translator.tick();
+    assert_eq!([world.parent("z", 0).len(), world.parent("r7", 0).len()], [3, 2]);
+    assert_eq!(world.hosts("default/web/80")[HOST].len(), 5_000);
+}
+
+#[test]
+fn a_cluster_that_is_refused_at_the_first_start_answers_500_where_it_is_named() {
+    let mut world = World::with([
+        gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
+        service("v1", 80),
+        service("v2", 80),
+        route("r", "web", &[HOST], &[("/", "v1"), ("/b", "v2")]),
+    ]);
+    world.translator.remember_served();
+    set(&mut world, "default/v2/80", Some(ClusterState::Refused("no such thing".into())));
+    assert_eq!((ask(&world, "/"), ask(&world, "/b")), ("default/v1/80*1".into(), "500".into()));
 }
 
 #[test]

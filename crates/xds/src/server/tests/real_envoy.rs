@@ -10,7 +10,9 @@ use tokio::sync::mpsc;
 
 use super::client::DEADLINE;
 use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
-use super::resources::{bad_routes, cluster, endpoints, ghost, gone, host, listener, routes, routes_of_hosts};
+use super::resources::{
+    bad_host, bad_routes, cluster, endpoints, ghost, gone, host, listener, routes, routes_of_hosts,
+};
 use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
 
 /// Well below the 15 s after which Envoy makes do without what it waits for.
@@ -44,6 +46,13 @@ fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mutex<Vec<Even
 impl Stage {
     /// Cluster `a` with its endpoints, a listener, and these routes, until requests are answered.
     fn new(more: Vec<Change>) -> Self {
+        let stage = Self::begin(more);
+        stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
+        stage
+    }
+
+    /// The same, without waiting for anything.
+    fn begin(more: Vec<Change>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let events = Arc::default();
@@ -54,7 +63,6 @@ impl Stage {
         let mut changes = vec![cluster("a", 1), endpoints("a", 1, stage.a.address), listener(at)];
         changes.extend(more);
         stage.publish(changes);
-        stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
         stage
     }
 
@@ -255,5 +263,26 @@ fn a_first_start_with_nothing_and_with_missing_parts_is_ready() {
     assert!(stage.envoy.admin("/ready").contains("LIVE"));
     stage.publish(vec![routes(1, "a")]);
     stage.wait_for_answer("any", "200 a");
+    stage.end();
+}
+
+/// What a fleet that never was live is refused is told, and what mends it is served well before Envoy's 15 s.
+#[test]
+fn a_refused_first_route_configuration_is_told_and_the_next_one_serves() {
+    let refused =
+        |kind: TypeUrl| move |event: &Event| matches!(event, Event::Refused { type_url, .. } if *type_url == kind);
+    let stage = Stage::begin(vec![bad_routes(1)]);
+    stage.wait("the routes to be refused", refused(TypeUrl::Route));
+    stage.publish(vec![routes(2, "a")]);
+    stage.wait_for_answer("any", "200 a");
+    stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
+    stage.end();
+
+    let stage = Stage::begin(vec![routes_of_hosts(1), host("good.test", 1, "a"), bad_host("bad.test", 1)]);
+    stage.wait("the host to be refused", refused(TypeUrl::VirtualHost));
+    stage.wait_for_answer("good.test", "200 a");
+    stage.publish(vec![host("bad.test", 2, "a")]);
+    stage.wait_for_answer("bad.test", "200 a");
+    stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
     stage.end();
 }

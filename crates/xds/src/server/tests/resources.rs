@@ -156,6 +156,14 @@ pub(super) fn host(domain: &str, version: u128, cluster: &str) -> Change {
     put(TypeUrl::VirtualHost, &name, version, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
 }
 
+/// A virtual host that Envoy refuses.
+pub(super) fn bad_host(domain: &str, version: u128) -> Change {
+    let name = format!("r/{domain}");
+    let mut message = virtual_host(&name, domain, "a");
+    message.domains.clear();
+    put(TypeUrl::VirtualHost, &name, version, &message, Vec::new())
+}
+
 /// A removal.
 pub(super) fn gone(type_url: TypeUrl, name: &str) -> Change {
     Change::Remove { type_url, name: name.into() }

@@ -206,3 +206,22 @@ fn what_one_client_refuses_after_another_accepted_it_stays_for_the_fleet() {
     let third = rig.clients.len() - 1;
     assert_eq!(rig.say(third, super::rig::request("rds", &["r"], &[])), "RDS r@2");
 }
+
+#[test]
+fn the_first_route_configuration_of_all_is_refused_aloud_and_its_listener_comes_back_with_the_next() {
+    let mut rig = Rig::new(SMALL);
+    rig.subscribe("cds", &[]);
+    rig.subscribe("eds", &["a", "b"]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "LDS l@1");
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");
+    rig.ack("lds");
+    assert_eq!(rig.nack("rds", "bad regex"), "RDS r@none");
+    let events = rig.events();
+    assert!(events.contains("refused rds r@1: bad regex, refused lds l@1: taken back"), "{events}");
+    assert_eq!(rig.ack_all(0), "LDS -l");
+    assert_eq!(rig.publish("rds r@2 -> a"), "LDS l@1 | RDS r@2");
+    rig.ack_all(0);
+    let events = rig.events();
+    assert!(events.contains("accepted rds r@2") && events.contains("accepted lds l@1"), "{events}");
+}
