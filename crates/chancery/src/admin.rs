@@ -1,4 +1,4 @@
-//! The admin socket in the state folder: what a running process knows, read-only, without secrets.
+//! The admin socket in the state folder: what a running process knows, without secrets. Nothing can be changed but the log level.
 //!
 //! | path | answers |
 //! |---|---|
@@ -11,9 +11,7 @@
 
 pub(crate) mod client;
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
@@ -21,6 +19,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use infra::host::Layout;
 use serde::Deserialize;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
@@ -28,23 +27,8 @@ use tokio_util::sync::CancellationToken;
 use crate::core::Asking;
 use crate::telemetry::LogLevel;
 
-/// Longest path of a Unix socket that Linux takes, in bytes, without the closing zero (`sun_path` has 108).
-const MAX_SOCKET_PATH: usize = 107;
-
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
-
-/// The admin socket of a state folder: inside it, or, where its path would be too long, in the folder for temporary files under
-/// a name that follows from the state folder, so that both ends find it.
-pub(crate) fn socket_of(state: &Path) -> PathBuf {
-    let inside = state.join("admin.sock");
-    if inside.as_os_str().len() <= MAX_SOCKET_PATH {
-        return inside;
-    }
-    let mut hasher = DefaultHasher::new();
-    std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf()).hash(&mut hasher);
-    std::env::temp_dir().join(format!("chancery-admin-{:016x}.sock", hasher.finish()))
-}
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -57,7 +41,7 @@ pub(crate) struct Admin {
 
 /// Serves until `stop`; the socket is removed at the end.
 pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken) -> anyhow::Result<()> {
-    let socket = socket_of(&state);
+    let socket = Layout::own_socket(&state);
     // A socket that a killed process left behind: the state folder's lock says that nobody listens on it.
     let _ = std::fs::remove_file(&socket);
     let listener =

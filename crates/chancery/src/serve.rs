@@ -5,7 +5,7 @@ mod sockets;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
     let server = xds::Server::start(&tokio::runtime::Handle::current(), outbox);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, thread) = core::start(Parts {
-        translator: translator(),
+        translator: translator(&layout, &state),
         options: envoy_options(&args)?,
         server: server.clone(),
         infra: wanted,
@@ -140,8 +140,10 @@ fn ask_to_end(end: &watch::Sender<Ending>) {
     });
 }
 
-fn translator() -> Translator {
+fn translator(layout: &Layout, state: &Path) -> Translator {
     let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+    let own = layout.folders().into_iter().chain([state]);
+    translator.set_private_folders(own.map(|folder| std::path::absolute(folder).unwrap_or_default()).collect());
     translator.store().0.expect(Source::File);
     translator
 }

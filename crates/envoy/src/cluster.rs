@@ -6,7 +6,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use ir::cluster::{CircuitBreaker, DnsEndpoint, Protocol};
+use ir::cluster::{CircuitBreaker, DnsEndpoint, Protocol, Trust};
 use ir::{Cluster, EndpointSource, Endpoints};
 use proto::envoy::config::cluster::v3 as cluster;
 use proto::envoy::config::cluster::v3::circuit_breakers::Thresholds;
@@ -15,6 +15,7 @@ use proto::envoy::config::cluster::v3::cluster::{
 };
 use proto::envoy::config::core::v3::{
     ConfigSource, HealthStatus, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, TcpKeepalive,
+    UpstreamHttpProtocolOptions,
 };
 use proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
 use proto::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
@@ -199,17 +200,32 @@ pub(crate) const PROTOCOL_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.Ht
 
 /// Nearly every cluster has one of two values: those are encoded once.
 fn protocol(cluster: &Cluster) -> Any {
-    static HTTP1: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http1, None));
-    static HTTP2: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http2, None));
-    match (cluster.protocol, cluster.circuit_breaker.max_requests_per_connection) {
-        (Protocol::Http1, None) => HTTP1.clone(),
-        (Protocol::Http2, None) => HTTP2.clone(),
-        (protocol, limit) => protocol_options(protocol, limit),
+    static HTTP1: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http1, None, None));
+    static HTTP2: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http2, None, None));
+    match (cluster.protocol, cluster.circuit_breaker.max_requests_per_connection, server_names(cluster)) {
+        (Protocol::Http1, None, None) => HTTP1.clone(),
+        (Protocol::Http2, None, None) => HTTP2.clone(),
+        (protocol, limit, names) => protocol_options(protocol, limit, names),
     }
 }
 
+/// Where the user names no server, each request does, by its host: that name is asked for, and the certificate has to be its own
+/// unless nothing is verified (Envoy Gateway, `Backend.spec.tls.sni`).
+fn server_names(cluster: &Cluster) -> Option<UpstreamHttpProtocolOptions> {
+    let tls = cluster.tls.as_deref().filter(|tls| tls.server_name.is_none())?;
+    Some(UpstreamHttpProtocolOptions {
+        auto_sni: true,
+        auto_san_validation: tls.trust != Trust::Anything,
+        ..UpstreamHttpProtocolOptions::default()
+    })
+}
+
 /// Which HTTP is spoken to a cluster's endpoints.
-pub(crate) fn protocol_options(protocol: Protocol, max_requests_per_connection: Option<u32>) -> Any {
+pub(crate) fn protocol_options(
+    protocol: Protocol,
+    max_requests_per_connection: Option<u32>,
+    server_names: Option<UpstreamHttpProtocolOptions>,
+) -> Any {
     let protocol = match protocol {
         Protocol::Http1 => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
         Protocol::Http2 => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default()),
@@ -219,6 +235,7 @@ pub(crate) fn protocol_options(protocol: Protocol, max_requests_per_connection: 
         common_http_protocol_options: max_requests_per_connection
             .map(|limit| HttpProtocolOptions { max_requests_per_connection: Some(limit), ..Default::default() }),
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
+        upstream_http_protocol_options: server_names,
         ..upstream::HttpProtocolOptions::default()
     })
 }

@@ -28,8 +28,9 @@ const HTTP_FILTERS: &[Declared] = &[
 const IDLE_SECONDS: u32 = 3600;
 /// The head of a request must arrive in this time (against slow senders).
 const REQUEST_HEADERS_SECONDS: u32 = 10;
-/// Silence on a stream that no route has taken over; forwarding routes turn it off.
-const STREAM_IDLE_SECONDS: u32 = 300;
+/// Silence on a stream in both directions: long enough for a WebSocket or a long poll, short enough that clients that left without
+/// a word do not stay for ever.
+const STREAM_IDLE_SECONDS: u32 = 3600;
 /// Streams of one HTTP/2 connection and the bytes in flight on one stream and on all: Envoy's advice for an edge proxy.
 /// A connection can hold at most 1 MiB of ours.
 const HTTP2_STREAMS: u32 = 100;

@@ -55,6 +55,8 @@ pub(crate) struct GatewayPlan {
     pub(crate) addresses: Vec<IpAddr>,
     /// A requested address that cannot be had.
     pub(crate) unusable_address: Option<Arc<str>>,
+    /// Addresses are given, and none of them can be had.
+    pub(crate) no_address: bool,
     /// Shown to backends on every TLS connection, unless they have one of their own.
     pub(crate) client_certificate: Option<SecretUse>,
     /// `ResolvedRefs` for references of the Gateway itself.
@@ -74,13 +76,9 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         ClassOf::Missing => (None, Some(Arc::from(class_name))),
         ClassOf::Foreign => return None,
     };
-    let (addresses, unsupported, unusable_address) = addresses(gateway);
+    let Addresses { bind: addresses, unusable: unusable_address, none: no_address, .. } = addresses(gateway);
     let parameters = parameters(lookup, key, gateway, class.as_deref());
-    let refused = match (&unsupported, &parameters) {
-        (Some(text), _) => Some(Refusal::new("UnsupportedAddress", &**text)),
-        (None, Err(text)) => Some(Refusal::new("InvalidParameters", text.clone())),
-        (None, Ok(_)) => None,
-    };
+    let refused = refusal(gateway, &parameters);
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
     listener::judge_together(lookup, key, gateway, &addresses, &mut listeners);
@@ -94,6 +92,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         refused,
         addresses,
         unusable_address,
+        no_address,
         client_certificate,
         unresolved,
         insecure_clients: listener::is_insecure(gateway),
@@ -102,10 +101,29 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     })
 }
 
+/// Whether anything of a Gateway can reach a proxy: only then does it hold its ports against others.
+pub(crate) fn can_serve(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway) -> bool {
+    let class = match lookup.class(&gateway.spec.gateway_class_name) {
+        ClassOf::Ours(class) => Some(class),
+        ClassOf::Missing => None,
+        ClassOf::Foreign => return false,
+    };
+    let parameters = parameters(lookup, key, gateway, class.as_deref());
+    refusal(gateway, &parameters).is_none() && !addresses(gateway).none
+}
+
+/// Why a Gateway as a whole cannot be served.
+fn refusal(gateway: &Gateway, parameters: &Result<Option<ObjectKey>, Arc<str>>) -> Option<Refusal> {
+    if let Some(text) = addresses(gateway).unsupported {
+        return Some(Refusal::new("UnsupportedAddress", text));
+    }
+    parameters.as_ref().err().map(|text| Refusal::new("InvalidParameters", text.clone()))
+}
+
 impl GatewayPlan {
-    /// Listeners that reach proxies; none while the Gateway as a whole is refused.
+    /// Listeners that reach proxies; none while the Gateway as a whole is refused, or has no address.
     pub(crate) fn live_listeners(&self) -> &[ListenerPlan] {
-        if self.refused.is_some() { &[] } else { &self.listeners }
+        if self.refused.is_some() || self.no_address { &[] } else { &self.listeners }
     }
 
     /// What routes may know.
@@ -171,9 +189,21 @@ pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
     certificates.chain(bundles).chain(own).map(key).collect()
 }
 
-/// Addresses to bind; a type that is not supported; an address that cannot be had.
-fn addresses(gateway: &Gateway) -> (Vec<IpAddr>, Option<String>, Option<Arc<str>>) {
-    let (mut bind, mut unsupported, mut unusable) = (Vec::new(), None, None);
+/// What `spec.addresses` asks for.
+#[derive(Default)]
+struct Addresses {
+    /// To bind, sorted; empty is all.
+    bind: Vec<IpAddr>,
+    /// An entry of a type that is not supported.
+    unsupported: Option<String>,
+    /// An address that cannot be had.
+    unusable: Option<Arc<str>>,
+    /// Addresses are given, and none of them can be had: this must not become all.
+    none: bool,
+}
+
+fn addresses(gateway: &Gateway) -> Addresses {
+    let Addresses { mut bind, mut unsupported, mut unusable, .. } = Addresses::default();
     let mut any = false;
     for address in &gateway.spec.addresses {
         if address.address_type != AddressType::IpAddress {
@@ -181,6 +211,7 @@ fn addresses(gateway: &Gateway) -> (Vec<IpAddr>, Option<String>, Option<Arc<str>
             continue;
         }
         match address.value.as_deref().filter(|value| !value.is_empty()) {
+            // Any address will do.
             None => any = true,
             Some(value) => match value.parse::<IpAddr>() {
                 Ok(address) if address.is_unspecified() => any = true,
@@ -189,17 +220,18 @@ fn addresses(gateway: &Gateway) -> (Vec<IpAddr>, Option<String>, Option<Arc<str>
             },
         }
     }
+    let none = bind.is_empty() && !any && unusable.is_some();
     if any {
         bind.clear();
     }
     bind.sort_unstable();
     bind.dedup();
-    (bind, unsupported, unusable)
+    Addresses { bind, unsupported, unusable, none }
 }
 
 /// Addresses to bind; empty is all.
 pub(crate) fn bind_addresses(gateway: &Gateway) -> Vec<IpAddr> {
-    addresses(gateway).0
+    addresses(gateway).bind
 }
 
 /// A protocol that we bind a port for.
@@ -272,6 +304,12 @@ fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
         add(address.routability.is_some(), path, "routability is not supported");
     }
     for (index, listener) in spec.listeners.iter().enumerate() {
+        let namespaces = listener.allowed_routes.as_deref().map(|allowed| &allowed.namespaces);
+        let nobody = namespaces.is_some_and(|chosen| {
+            chosen.from == api::gateway::RouteNamespacesFrom::Selector && chosen.selector.is_none()
+        });
+        let path = format!("spec.listeners[{index}].allowedRoutes.namespaces.selector");
+        add(nobody, path, "from is Selector and there is no selector: no namespace is chosen");
         let options = listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty());
         add(options, format!("spec.listeners[{index}].tls.options"), "no option is known, they are ignored");
     }

@@ -9,6 +9,7 @@ mod gateway;
 mod route;
 mod status;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::{Labels, ObjectKey};
@@ -35,6 +36,8 @@ pub(crate) struct Own {
     pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
+    /// Folders whose sockets are nobody's backends.
+    pub(crate) private: Table<(), Arc<[PathBuf]>>,
 }
 
 /// What everything else is built on.
@@ -77,7 +80,12 @@ impl Settings {
 
 /// Declares everything behind the store's tables.
 pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, Outputs) {
-    let own = Own { served: g.input("served"), fallback: g.input("fallback"), clock: g.input("clock") };
+    let own = Own {
+        served: g.input("served"),
+        fallback: g.input("fallback"),
+        clock: g.input("clock"),
+        private: g.input("private_folders"),
+    };
     let base = base(g, inputs, own, options);
     let secrets = backend::secrets(g, &base);
     let backends = backend::backends(g, &base, secrets);

@@ -38,6 +38,7 @@ mod status;
 mod virtual_host;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::Timestamp;
@@ -98,6 +99,12 @@ impl Translator {
     /// Tells the time, which is used for the expiry of certificates only and so is cut to the hour.
     pub fn set_time(&mut self, Timestamp(seconds): Timestamp) {
         self.graph.set(self.own.clock, (), Timestamp(seconds - seconds.rem_euclid(3_600)));
+    }
+
+    /// Names folders (absolute) whose Unix sockets no `Backend` may name: the proxies' admin and xDS sockets are there, which hand
+    /// out private keys.
+    pub fn set_private_folders(&mut self, folders: Vec<PathBuf>) {
+        self.graph.set(self.own.private, (), folders.into());
     }
 
     /// Brings everything that was written into force, in one step. A refusal of a route configuration or virtual host, written

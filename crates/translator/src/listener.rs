@@ -29,6 +29,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) speaks: Option<Speaks>,
     /// [`Hostname::ANY`] where none is given.
     pub(crate) hostname: Hostname,
+    /// A host name is written that is none.
+    pub(crate) odd_hostname: bool,
     /// Which routes it takes.
     pub(crate) namespaces: Namespaces,
     /// Kinds of routes that it takes, of those that we know.

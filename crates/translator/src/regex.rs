@@ -1,9 +1,13 @@
 //! Regular expressions of users: RE2 syntax and a bounded size, judged before a proxy sees them.
 
+mod classes;
+
 use regex_syntax::ast::{
     AssertionKind, Ast, ClassBracketed, ClassSet, ClassSetItem, ClassUnicode, ClassUnicodeKind, Flag, Flags,
     FlagsItemKind, GroupKind, HexLiteralKind, Literal, LiteralKind, RepetitionKind, RepetitionRange,
 };
+
+use classes::UNICODE_CLASSES;
 
 /// The largest program that we let a proxy compile, in RE2 instructions as we estimate them. The proxies' own limit
 /// (`re2.max_program_size.error_level`) has to be at least this.
@@ -59,7 +63,8 @@ fn size(ast: &Ast) -> Result<u64, String> {
             if matches!(*repetition.ast, Ast::Repetition(_)) {
                 return Err("a repetition cannot be repeated".into());
             }
-            Ok(size(&repetition.ast)?.saturating_mul(times(&repetition.op.kind)?).saturating_add(1))
+            let (copies, optional) = times(&repetition.op.kind)?;
+            Ok(size(&repetition.ast)?.saturating_mul(copies).saturating_add(optional).saturating_add(1))
         }
         Ast::Group(group) => {
             let own = match &group.kind {
@@ -77,15 +82,18 @@ fn sum(asts: &[Ast]) -> Result<u64, String> {
     asts.iter().try_fold(1, |total: u64, ast| Ok(total.saturating_add(size(ast)?)))
 }
 
-/// RE2 copies what is repeated a counted number of times.
-fn times(kind: &RepetitionKind) -> Result<u64, String> {
-    let RepetitionKind::Range(range) = kind else { return Ok(1) };
-    let (RepetitionRange::Exactly(most) | RepetitionRange::AtLeast(most) | RepetitionRange::Bounded(_, most)) = range;
-    if *most > MAX_REPEAT {
-        Err(format!("a part may be repeated {MAX_REPEAT} times at most"))
-    } else {
-        Ok(u64::from(*most).max(1))
+/// RE2 copies what is repeated a counted number of times, and puts a choice in front of each copy that may be left out: how many
+/// copies, and how many choices.
+fn times(kind: &RepetitionKind) -> Result<(u64, u64), String> {
+    let RepetitionKind::Range(range) = kind else { return Ok((1, 0)) };
+    let (least, most) = match range {
+        RepetitionRange::Exactly(times) | RepetitionRange::AtLeast(times) => (*times, *times),
+        RepetitionRange::Bounded(least, most) => (*least, *most),
+    };
+    if most > MAX_REPEAT {
+        return Err(format!("a part may be repeated {MAX_REPEAT} times at most"));
     }
+    Ok((u64::from(most).max(1), u64::from(most.saturating_sub(least))))
 }
 
 /// RE2 knows the flags i, m, s and U.
@@ -110,9 +118,10 @@ fn literal(literal: &Literal) -> Result<u64, String> {
 
 /// RE2 names general categories by one or two letters, and scripts by their name.
 fn unicode(class: &ClassUnicode) -> Result<u64, String> {
+    let listed = |name: &str| UNICODE_CLASSES.binary_search(&name).is_ok();
     let known = match &class.kind {
-        ClassUnicodeKind::OneLetter(_) => true,
-        ClassUnicodeKind::Named(name) => name.chars().next().is_some_and(char::is_uppercase),
+        ClassUnicodeKind::OneLetter(letter) => listed(letter.encode_utf8(&mut [0; 4])),
+        ClassUnicodeKind::Named(name) => listed(name),
         ClassUnicodeKind::NamedValue { .. } => false,
     };
     if known {

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use infra::host::Layout;
 
 /// Answers larger than this are refused: 64 MiB holds the statuses of 50,000 routes (about 1 kB each) with room.
 const MAX_ANSWER: u64 = 64 << 20;
@@ -17,7 +18,7 @@ pub(crate) struct Client {
 impl Client {
     /// For the process of this state folder.
     pub(crate) fn new(state: &Path) -> Self {
-        Self { socket: super::socket_of(state) }
+        Self { socket: Layout::own_socket(state) }
     }
 
     /// The body of the answer to a GET; an error if nobody answers or the answer is no success.

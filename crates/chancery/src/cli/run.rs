@@ -37,7 +37,8 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
-    /// Also serve xDS here, in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`)
+    /// Also serve xDS here, in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`), so
+    /// every user of this machine can ask for every Gateway's configuration, its private keys included
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) xds_listen: Option<SocketAddr>,
     /// Envoy's access log: `off`, `stdout`, or a file; one JSON object a request

@@ -46,7 +46,7 @@ pub(super) fn control_plane(endpoint: &Endpoint) -> Cluster {
 
 /// The way to the proxy's own admin interface.
 pub(super) fn admin_cluster(endpoint: &Endpoint) -> Cluster {
-    static_cluster(ADMIN_CLUSTER, endpoint, protocol_options(Protocol::Http1, None))
+    static_cluster(ADMIN_CLUSTER, endpoint, protocol_options(Protocol::Http1, None, None))
 }
 
 fn static_cluster(name: &str, endpoint: &Endpoint, options: Any) -> Cluster {

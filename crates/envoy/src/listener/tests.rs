@@ -121,7 +121,7 @@ http2ProtocolOptions:
   allowConnect: true
 useRemoteAddress: true
 upgradeConfigs: [{upgradeType: websocket}]
-streamIdleTimeout: 300s
+streamIdleTimeout: 3600s
 normalizePath: false
 serverHeaderTransformation: PASS_THROUGH
 commonHttpProtocolOptions: {idleTimeout: 3600s}

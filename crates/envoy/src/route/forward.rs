@@ -133,14 +133,12 @@ fn cluster_weight(route: &ir::Route, destination: &Destination, merge: bool) -> 
     weight
 }
 
-/// What does not depend on where the request goes. Without a time-out Envoy's 15 s would hold; and no idle time-out cuts a
-/// stream, a WebSocket or a long poll that was given all the time it wants.
+/// What does not depend on where the request goes. Without a time-out of the user Envoy's 15 s would hold.
 fn action(forward: &Forward, filters: &Filters) -> RouteAction {
     let rewrite = filters.rewrite.as_deref();
     let host = rewrite.and_then(|rewrite| rewrite.host.as_ref()).or_else(|| headers::host(&filters.request_headers));
     let mut action = RouteAction {
         timeout: Some(forward.timeout.map_or_else(|| seconds(0), duration)),
-        idle_timeout: Some(seconds(0)),
         retry_policy: retry::policy(forward),
         request_mirror_policies: mirror::policies(&filters.mirrors),
         host_rewrite_specifier: host.map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.as_ref().to_owned())),

@@ -17,6 +17,9 @@ pub const MAX_SOCKET_PATH: usize = 107;
 /// The longest name of a socket below the folder of sockets: `/` + 16 digits + `/admin.sock`.
 const SOCKET_TAIL: usize = 1 + 16 + "/admin.sock".len();
 
+/// The file of the state folder that names the folder of sockets where that is another one.
+const RECORD: &str = "sockets";
+
 /// The state folder, ready for use.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -61,6 +64,21 @@ impl Layout {
         make_dir(&gateways)?;
         let sockets = if fits(&gateways) { gateways.clone() } else { short_dir(&state, runtime)? };
         Ok(Self { gateways, sockets })
+    }
+
+    /// Where Chancery itself answers those who ask about it: `admin.sock` in the state folder, or in the folder of sockets that a process
+    /// has recorded there.
+    pub fn own_socket(state: &Path) -> PathBuf {
+        let inside = state.join("admin.sock");
+        if inside.as_os_str().as_bytes().len() <= MAX_SOCKET_PATH {
+            return inside;
+        }
+        std::fs::read_to_string(state.join(RECORD)).map_or(inside, |folder| Path::new(&folder).join("admin.sock"))
+    }
+
+    /// The folders with all files and sockets of proxies, as absolute paths.
+    pub fn folders(&self) -> [&Path; 2] {
+        [&self.gateways, &self.sockets]
     }
 
     /// The files of a fleet's proxy; they need not exist. Always the same for the same fleet and state folder.
@@ -143,7 +161,7 @@ fn fits(sockets: &Path) -> bool {
 
 /// The recorded folder of sockets, or a new one. A name that nobody can guess and mode 0700 keep others' files out of it.
 fn short_dir(state: &Path, runtime: Option<&Path>) -> Result<PathBuf, Error> {
-    let record = state.join("sockets");
+    let record = state.join(RECORD);
     if let Ok(text) = std::fs::read_to_string(&record) {
         let dir = PathBuf::from(text);
         if fits(&dir) && is_ours(&dir) {

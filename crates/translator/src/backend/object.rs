@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
@@ -23,15 +24,17 @@ pub(crate) trait Lookup: Grants {
 
 /// What is allowed where we run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Allowed {
+pub(crate) struct Allowed<'a> {
     /// `Backend` objects may be used at all (`extensionApis.enableBackend`; on in file mode).
     pub(crate) backends: bool,
     /// Endpoints may be loopback addresses and Unix sockets of the proxy's machine.
     pub(crate) loopback: bool,
+    /// Folders of ours, whose sockets are not for users.
+    pub(crate) private: &'a [PathBuf],
 }
 
 /// A `Backend` as something to send to.
-pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &Backend, allowed: Allowed) -> Reading {
+pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &Backend, allowed: Allowed<'_>) -> Reading {
     let object = &key.object;
     match view(lookup, key, backend, allowed) {
         Ok(view) => Reading { problems: warnings(object, backend), ..Reading::good(view) },
@@ -46,7 +49,7 @@ fn view(
     lookup: &mut impl Lookup,
     key: &BackendKey,
     backend: &Backend,
-    allowed: Allowed,
+    allowed: Allowed<'_>,
 ) -> Result<BackendView, RefFault> {
     let fault = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
     let object = &key.object;
@@ -128,7 +131,7 @@ fn address(endpoint: &BackendEndpoint) -> Option<Address> {
     Some(Address::Ip(ip.address.parse().ok()?, ip.port))
 }
 
-fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed) -> Result<(), String> {
+fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<(), String> {
     match (&endpoint.fqdn, &endpoint.ip, &endpoint.unix) {
         (Some(name), None, None) => {
             let host = name.hostname.trim_end_matches('.');
@@ -151,9 +154,25 @@ fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed) -> Result<(), St
         (None, None, Some(unix)) if unix.path.is_empty() || unix.path.len() > 107 || unix.path.contains('\0') => {
             Err(format!("{:?} is not a path of a socket, it may have 107 bytes", unix.path))
         }
+        (None, None, Some(unix)) if is_below(&unix.path, allowed.private) => {
+            Err(format!("{:?} belongs to Chancery and its proxies", unix.path))
+        }
         (None, None, Some(_)) => Ok(()),
         _ => Err("exactly one of fqdn, ip and unix is needed".into()),
     }
+}
+
+/// Whether a path leads into one of these folders, `.` and `..` followed by name.
+fn is_below(path: &str, folders: &[PathBuf]) -> bool {
+    let mut plain = PathBuf::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    folders.iter().any(|folder| plain.starts_with(folder))
 }
 
 fn speaks(backend: &Backend) -> (Protocol, bool) {
@@ -219,6 +238,11 @@ fn warnings(object: &ObjectKey, backend: &Backend) -> Vec<Arc<Problem>> {
             spec.fallback == Some(true),
             "spec.fallback",
             "fallback is not supported, the target takes its share of the requests",
+        ),
+        (
+            tls.is_none() && spec.app_protocols.contains(&BackendAppProtocol::Wss),
+            "spec.appProtocols",
+            "TLS to the endpoints is not verified: spec.tls would say which certificate to believe",
         ),
         (unknown.is_some(), "spec.appProtocols", "an application protocol is not known and ignored"),
         (tls.is_some_and(|tls| !tls.alpn_protocols.is_empty()), "spec.tls.alpnProtocols", "not supported, ignored"),

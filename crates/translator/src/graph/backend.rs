@@ -85,14 +85,15 @@ impl Backends {
 }
 
 pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends {
-    let Base { inputs, settings, options, grants, .. } = *base;
+    let Base { inputs, own, settings, options, grants, .. } = *base;
     let services = g.derive("service_port", inputs.services, move |_, key, service| {
         let rows = service::read(key, service, options.file_mode);
         rows.into_iter().map(|(key, reading)| (key, Arc::new(reading)))
     });
     let objects = g.derive("backend_view", inputs.backends, move |cx, key, backend| {
         let enabled = settings.backends(cx).unwrap_or(options.file_mode);
-        let allowed = Allowed { backends: enabled, loopback: options.file_mode };
+        let private = cx.get(own.private, &()).cloned().unwrap_or_default();
+        let allowed = Allowed { backends: enabled, loopback: options.file_mode, private: &private };
         let key = BackendKey { object: key.clone(), port: 0 };
         let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
         let reading = object::read(&mut reader, &key, backend, allowed);

@@ -10,7 +10,7 @@ use ir::{FleetName, Infra, Listener, ListenerName, SecretName};
 
 use super::{Base, Secrets};
 use crate::envoy_proxy::ProxyView;
-use crate::gateway::{self, ClassOf, GatewayPlan};
+use crate::gateway::{self, GatewayPlan};
 use crate::http_route::ListenerPort;
 use crate::key::{Age, InFleet, ListenerKey, Seniority};
 use crate::listener::{self, Chain, ChainKey, Place, RouteScope};
@@ -39,8 +39,8 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     let file_mode = options.file_mode;
     let asking = GatewayTables { inputs, grants, settings, secrets, classes, claims: no_claims, file_mode };
     let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
-        let ours = file_mode && asking.class(cx, &gateway.spec.gateway_class_name) != ClassOf::Foreign;
-        if ours { port_claims(key, gateway) } else { Vec::new() }
+        let serves = file_mode && gateway::can_serve(&mut Reader { cx, tables: asking }, key, gateway);
+        if serves { port_claims(key, gateway) } else { Vec::new() }
     });
     let claims = g.index("port_claim_by_port", claims, |(port, _): &PortClaim, _| [*port]);
     let tables = GatewayTables { claims, ..asking };

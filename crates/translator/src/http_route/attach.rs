@@ -60,10 +60,18 @@ pub(super) fn attach(
         problems
             .push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
     }
+    if spec.parent_refs.is_empty() {
+        problems.push(Finding::warning("spec", "no parentRefs: the route is attached to no Gateway"));
+    }
     let mut own = None;
     let redirects = redirects(spec);
     for (index, parent) in (0_u32..).zip(&spec.parent_refs) {
         if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
+            let text = format!(
+                "{} {:?} of group {:?} cannot be a parent here, a Gateway can",
+                parent.kind, parent.name, parent.group
+            );
+            problems.push(Finding::warning(format!("spec.parentRefs[{index}]"), text));
             continue;
         }
         let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
@@ -82,7 +90,6 @@ pub(super) fn attach(
     found
 }
 
-/// Some filter of the route is a redirect.
 /// A parent that has no entry in the status: most likely a slip of the pen where there is no such Gateway at all.
 fn not_ours(index: u32, gateway: &ObjectKey, exists: bool) -> Finding {
     let path = format!("spec.parentRefs[{index}].name");
@@ -92,6 +99,7 @@ fn not_ours(index: u32, gateway: &ObjectKey, exists: bool) -> Finding {
     Finding::warning(path, format!("{gateway} does not exist, the route is not attached to it"))
 }
 
+/// Some filter of the route is a redirect.
 fn redirects(spec: &HttpRouteSpec) -> bool {
     let redirects = |filters: &[HttpRouteFilter]| {
         filters.iter().any(|filter| matches!(filter, HttpRouteFilter::RequestRedirect(_)))

@@ -293,6 +293,9 @@ fn backend_filters<'r, L: Lookup>(
     Ok(filters)
 }
 
+/// More attempts for one request would be a way to keep a proxy busy: at 25 ms between the first ones these are some minutes.
+const MAX_ATTEMPTS: u32 = 1_000;
+
 /// Timeouts and retries; a field that cannot be read is returned with its name.
 fn timeouts(rule: &HttpRouteRule) -> Result<Timeouts, (&'static str, String)> {
     let (request, attempt) =
@@ -306,6 +309,10 @@ fn timeouts(rule: &HttpRouteRule) -> Result<Timeouts, (&'static str, String)> {
             codes.dedup();
             if let Some(code) = codes.iter().find(|code| !(400..=599).contains(*code)) {
                 return Err(("retry.codes", format!("status {code} cannot be tried again, 400 to 599 can")));
+            }
+            if retry.attempts > MAX_ATTEMPTS {
+                let text = format!("{} attempts are too many, {MAX_ATTEMPTS} can be made", retry.attempts);
+                return Err(("retry.attempts", text));
             }
             Some(Retry { attempts: retry.attempts, codes, backoff: duration(backoff, "retry.backoff")? })
         }

@@ -24,6 +24,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Li
     };
     let (hostname, odd_hostname) = hostname(listener);
     let (namespaces, odd_namespaces) = namespaces(listener);
+    let is_odd = odd_hostname.is_some();
     let refused = refused(listener, speaks).or(odd_hostname).or(odd_namespaces);
     let (kinds, odd_kinds) = match speaks {
         Some(_) => kinds(listener),
@@ -38,6 +39,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Li
         port: listener.port,
         speaks,
         hostname,
+        odd_hostname: is_odd,
         namespaces,
         kinds,
         refused,

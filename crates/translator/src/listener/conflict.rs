@@ -6,10 +6,13 @@ use api::ObjectKey;
 
 use super::{ListenerPlan, Refusal};
 
-/// Marks listeners that share a port and cannot be told apart: no winner is chosen, all of them are conflicted.
+/// Marks listeners that share a port and cannot be told apart: no winner is chosen, all of them are conflicted. One whose
+/// host name cannot be read stands in nobody's way.
 pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
     let mut ports: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-    for (index, listener) in listeners.iter().enumerate().filter(|(_, listener)| listener.speaks.is_some()) {
+    for (index, listener) in
+        listeners.iter().enumerate().filter(|(_, listener)| listener.speaks.is_some() && !listener.odd_hostname)
+    {
         ports.entry(listener.port).or_default().push(index);
     }
     for (port, members) in ports.iter().filter(|(_, members)| members.len() > 1) {

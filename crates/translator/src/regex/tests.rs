@@ -11,9 +11,23 @@ fn expressions_of_daily_use_are_taken() {
 
 #[test]
 fn broken_and_exploding_expressions_are_not() {
-    for text in
-        ["", "(", "a{2,1}", "[z-a]", "a{1001}", ".{1000}", "((a{100}){100}){100}", "(?=x)", r"\1", "[a&&b]", "*"]
-    {
+    for text in [
+        "/a{1,1000}b{1,1000}c{1,1000}d{1,900}",
+        r"\p{Foo}",
+        r"\pX",
+        r"\p{LC}",
+        "",
+        "(",
+        "a{2,1}",
+        "[z-a]",
+        "a{1001}",
+        ".{1000}",
+        "((a{100}){100}){100}",
+        "(?=x)",
+        r"\1",
+        "[a&&b]",
+        "*",
+    ] {
         assert!(check(text).is_err(), "{text}");
     }
 }
@@ -43,4 +57,9 @@ fn what_other_engines_know_and_re2_does_not_is_refused() {
 fn deep_nesting_is_refused_and_does_no_harm() {
     let deep = format!("{}a{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(check(&deep).is_err());
+}
+
+#[test]
+fn the_list_of_classes_is_sorted_for_the_search_in_it() {
+    assert!(super::UNICODE_CLASSES.is_sorted());
 }

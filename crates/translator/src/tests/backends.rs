@@ -128,6 +128,11 @@ fn backend_objects_give_addresses_names_and_sockets() {
     let ip = Address::Ip("127.0.0.1".parse().expect("an address"), 9000);
     assert_eq!(addresses, [ip, Address::Unix("/run/x.sock".into())]);
 
+    world.translator.set_private_folders(vec!["/run".into()]);
+    for private in ["/run/x.sock", "/./var/../run/deep/x.sock"] {
+        world.apply([backend(json!([{"unix": {"path": private}}]))]);
+        assert_eq!(world.parent("r", 0)[1], "ResolvedRefs=False/BackendNotFound", "{private}");
+    }
     world.apply([backend(json!([{"fqdn": {"hostname": "a.example.com", "port": 443}, "zone": "z1"}]))]);
     assert!(matches!(&cluster(&world, "Backend/default/b").endpoints, EndpointSource::Dns(names) if names.len() == 1));
     for bad in [

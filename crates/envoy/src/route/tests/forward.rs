@@ -11,7 +11,7 @@ use crate::route::route_piece;
 fn one_destination_is_a_cluster_without_any_time_limit() {
     check(
         forwarding(vec![to("a", 7)], Filters::default()),
-        "[{name: r, match: {prefix: /}, route: {cluster: a, timeout: 0s, idleTimeout: 0s}}]",
+        "[{name: r, match: {prefix: /}, route: {cluster: a, timeout: 0s}}]",
     );
 }
 
@@ -103,9 +103,9 @@ fn destinations_with_rewrites_get_routes_with_thresholds_that_add_up() {
         forwarding(destinations, host("rule")),
         &format!(
             "
-- {{name: r, match: {}, route: {{cluster: a, hostRewriteLiteral: x, timeout: 0s, idleTimeout: 0s}}}}
-- {{name: r, match: {}, route: {{cluster: b, hostRewriteLiteral: rule, timeout: 0s, idleTimeout: 0s}}}}
-- {{name: r, match: {{prefix: /}}, route: {{cluster: d, hostRewriteLiteral: rule, timeout: 0s, idleTimeout: 0s}}}}
+- {{name: r, match: {}, route: {{cluster: a, hostRewriteLiteral: x, timeout: 0s}}}}
+- {{name: r, match: {}, route: {{cluster: b, hostRewriteLiteral: rule, timeout: 0s}}}}
+- {{name: r, match: {{prefix: /}}, route: {{cluster: d, hostRewriteLiteral: rule, timeout: 0s}}}}
 ",
             threshold(333_333),
             threshold(666_667)

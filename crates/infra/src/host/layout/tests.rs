@@ -55,6 +55,17 @@ fn removing_a_proxys_files_leaves_a_socket_that_its_successor_listens_on() {
 }
 
 #[test]
+fn whoever_asks_finds_the_socket_of_a_state_folder_with_a_long_path_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tempfile::tempdir().unwrap();
+    assert_eq!(Layout::own_socket(dir.path()), dir.path().join("admin.sock"));
+    let state = dir.path().join("d/".repeat(50));
+    let layout = Layout::open(&state, Some(runtime.path())).unwrap();
+    let socket = Layout::own_socket(&state);
+    assert!(socket.starts_with(runtime.path()) && layout.folders().contains(&socket.parent().unwrap()), "{socket:?}");
+}
+
+#[test]
 fn a_remembered_socket_folder_that_others_can_enter_is_not_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = tempfile::tempdir().unwrap();
