@@ -8,7 +8,7 @@ use chancery::publish::Publisher;
 use ir::FleetName;
 use nix::time::{ClockId, clock_gettime};
 use store::{Batch, Change, ClusterState, FactKey, Origin, Source};
-use translator::{Options, Translator};
+use translator::{InFleet, Options, Translator};
 
 /// A translator and what publishes its changes.
 pub(crate) struct World {
@@ -78,14 +78,17 @@ impl World {
     /// Every fleet has a proxy that has everything, as it is most of the time: from now on routes ask whether their clusters
     /// are warm.
     pub(crate) fn go_live(&mut self) {
-        let table = self.translator.outputs().infra;
-        let fleets: Vec<FleetName> = self.translator.graph().iter(table).map(|(fleet, _)| fleet.clone()).collect();
+        let outputs = self.translator.outputs();
+        let clusters: Vec<_> =
+            self.translator.graph().iter(outputs.clusters).map(|(cluster, _)| cluster.clone()).collect();
+        let fleets: Vec<FleetName> =
+            self.translator.graph().iter(outputs.infra).map(|(fleet, _)| fleet.clone()).collect();
         let (store, graph) = self.translator.store();
         let tables = store.tables();
+        for InFleet { fleet, name } in clusters {
+            graph.set(tables.cluster_state, FactKey { fleet: fleet.0, name: name.0 }, ClusterState::Warm);
+        }
         for fleet in fleets {
-            for cluster in self.publisher.clusters_of(&fleet) {
-                graph.set(tables.cluster_state, FactKey::new(fleet.0.clone(), cluster.0.clone()), ClusterState::Warm);
-            }
             graph.set(tables.fleet_live, fleet.0, ());
         }
         self.translator.tick();

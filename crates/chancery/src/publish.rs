@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::Graph;
-use envoy::{Encoded, EncodedPiece, EncodedSet};
-use hashbrown::HashMap as UnorderedMap;
-use ir::{ClusterName, EndpointSetName, EndpointSource, FleetName, RouteConfigurationName, RoutePiece};
+use engine::{Change as TableChange, Graph};
+use envoy::{Encoded, EncodedHost, EncodedPiece, EncodedSet};
+use hashbrown::{HashMap as UnorderedMap, HashSet as UnorderedSet};
+use ir::{
+    Cluster, ClusterName, EndpointSetName, FleetName, RouteConfiguration, RouteConfigurationName, RoutePiece,
+    VirtualHost,
+};
 use translator::{InFleet, Outputs, VirtualHostKey};
 use xds::{Change, FleetUpdate, Need, TypeUrl};
 
@@ -15,29 +18,39 @@ pub struct Publisher {
     outputs: Outputs,
     options: envoy::Options,
     /// Encodings by the address of the piece, which the graph keeps alive until the tick after it changed.
-    pieces: UnorderedMap<usize, Piece>,
+    pieces: Pieces,
+    /// Hosts inside route configurations, in the same way.
+    hosts: UnorderedMap<usize, Host>,
     endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
-    /// The clusters of each fleet.
-    clusters: BTreeSet<(FleetName, ClusterName)>,
-    /// Who reads a set of endpoints.
-    readers: BTreeSet<(EndpointSetName, FleetName, ClusterName)>,
     /// Route configurations whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
 }
 
+/// Pieces by address.
+type Pieces = UnorderedMap<usize, Piece>;
+
 /// A piece of routes: its bytes, and the clusters that it needs as a slice that every version of its virtual host shares.
-#[derive(Clone)]
 struct Piece {
     encoded: EncodedPiece,
     needs: Arc<[Need]>,
 }
 
 impl Piece {
-    fn of(piece: &RoutePiece) -> Self {
-        let encoded = envoy::route_piece(piece);
-        let needs = encoded.clusters.iter().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(&name.0))).collect();
+    /// A piece, made from an earlier version where there is one.
+    fn of(piece: &RoutePiece, before: Option<(&RoutePiece, Piece)>) -> Self {
+        let encoded = envoy::route_piece(piece, before.as_ref().map(|(old, before)| (*old, &before.encoded)));
+        let needs = match before {
+            Some((_, before)) if Arc::ptr_eq(&before.encoded.clusters, &encoded.clusters) => before.needs,
+            _ => encoded.clusters.iter().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(&name.0))).collect(),
+        };
         Self { encoded, needs }
     }
+}
+
+/// A virtual host inside a route configuration, with what its pieces need.
+struct Host {
+    encoded: EncodedHost,
+    needs: Vec<Arc<[Need]>>,
 }
 
 /// A resource that is put together from pieces, with what these need.
@@ -55,10 +68,9 @@ impl Publisher {
         Self {
             outputs,
             options,
-            pieces: UnorderedMap::new(),
+            pieces: Pieces::new(),
+            hosts: UnorderedMap::new(),
             endpoint_sets: UnorderedMap::new(),
-            clusters: BTreeSet::new(),
-            readers: BTreeSet::new(),
             separate: BTreeSet::new(),
         }
     }
@@ -75,28 +87,11 @@ impl Publisher {
         updates.into_iter().map(|(fleet, changes)| FleetUpdate { fleet: fleet.0, changes }).collect()
     }
 
-    /// The clusters of a fleet.
-    pub fn clusters_of(&self, fleet: &FleetName) -> impl Iterator<Item = &ClusterName> {
-        let first = (fleet.clone(), ClusterName(Arc::from("")));
-        self.clusters.range(first..).take_while(move |(of, _)| of == fleet).map(|(_, name)| name)
-    }
-
-    /// Who reads a set of endpoints.
-    fn readers_of(&self, set: &EndpointSetName) -> impl Iterator<Item = (&FleetName, &ClusterName)> {
-        let first = (set.clone(), FleetName(Arc::from("")), ClusterName(Arc::from("")));
-        let readers = self.readers.range(first..).take_while(move |(read, _, _)| read == set);
-        readers.map(|(_, fleet, cluster)| (fleet, cluster))
-    }
-
     fn encode_pieces(&mut self, graph: &Graph) {
         for change in graph.changes(self.outputs.route_pieces) {
-            if let Some(old) = change.old {
-                self.pieces.remove(&address(old));
-            }
-        }
-        for change in graph.changes(self.outputs.route_pieces) {
+            let old = change.old.and_then(|old| Some((&**old, self.pieces.remove(&address(old))?)));
             if let Some(new) = change.new {
-                self.pieces.insert(address(new), Piece::of(new));
+                self.pieces.insert(address(new), Piece::of(new, old));
             }
         }
     }
@@ -109,35 +104,30 @@ impl Publisher {
         }
     }
 
+    /// Sets that changed, for the clusters that read them; clusters that changed themselves bring theirs along.
     fn endpoints(&mut self, graph: &Graph, updates: &mut Updates) {
+        let changed: UnorderedSet<_> = graph.changes(self.outputs.clusters).map(|change| change.key).collect();
         for change in self.outputs.endpoint_changes(graph) {
             match change.new {
                 Some(endpoints) => self.endpoint_sets.insert(change.key.clone(), envoy::endpoint_set(endpoints)),
                 None => self.endpoint_sets.remove(change.key),
             };
-            for (fleet, cluster) in self.readers_of(change.key) {
-                let assignment = self.assignment(cluster, change.key);
-                push(updates, fleet, Some(assignment), TypeUrl::Endpoints, &cluster.0);
+            for reader in self.outputs.readers_of(graph, change.key).filter(|reader| !changed.contains(reader)) {
+                let assignment = self.assignment(&reader.name, change.key);
+                push(updates, &reader.fleet, Some(assignment), TypeUrl::Endpoints, &reader.name.0);
             }
         }
     }
 
-    fn clusters(&mut self, graph: &Graph, updates: &mut Updates) {
+    fn clusters(&self, graph: &Graph, updates: &mut Updates) {
         for change in graph.changes(self.outputs.clusters) {
             let InFleet { fleet, name } = change.key;
-            let (old, set) = (change.old.and_then(|old| discovered(old)), change.new.and_then(|new| discovered(new)));
-            if let Some(old) = old.filter(|old| set != Some(*old)) {
-                self.readers.remove(&(old.clone(), fleet.clone(), name.clone()));
-            }
-            match change.new {
-                Some(_) => self.clusters.insert((fleet.clone(), name.clone())),
-                None => self.clusters.remove(&(fleet.clone(), name.clone())),
-            };
             push(updates, fleet, change.new.map(|cluster| envoy::cluster(cluster)), TypeUrl::Cluster, &name.0);
-            if let Some(set) = set {
-                self.readers.insert((set.clone(), fleet.clone(), name.clone()));
-                push(updates, fleet, Some(self.assignment(name, set)), TypeUrl::Endpoints, &name.0);
-            } else if old.is_some() {
+            let set_of =
+                |cluster: Option<&'_ Arc<Cluster>>| cluster.and_then(|cluster| cluster.endpoints.set().cloned());
+            if let Some(set) = set_of(change.new) {
+                push(updates, fleet, Some(self.assignment(name, &set)), TypeUrl::Endpoints, &name.0);
+            } else if set_of(change.old).is_some() {
                 push(updates, fleet, None, TypeUrl::Endpoints, &name.0);
             }
         }
@@ -164,73 +154,106 @@ impl Publisher {
 
     /// Route configurations and, for those with separate hosts, their hosts.
     fn routes(&mut self, graph: &Graph, updates: &mut Updates) {
-        let before = self.separate.clone();
+        let hosts: Vec<_> = self.outputs.virtual_host_changes(graph).collect();
+        for old in hosts.iter().filter_map(|change| change.old) {
+            self.hosts.remove(&address(old));
+        }
+        let turned = self.configurations(graph, updates);
+        self.separate_hosts(&hosts, &turned, updates);
+    }
+
+    /// Route configurations. Gives those whose hosts begin or end to travel one by one: all of these come or go.
+    fn configurations<'g>(&mut self, graph: &'g Graph, updates: &mut Updates) -> BTreeSet<&'g RouteConfigurationKey> {
+        let mut turned = BTreeSet::new();
         for change in graph.changes(self.outputs.route_configurations) {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|configuration| self.configuration(configuration));
             push_composed(updates, fleet, put, TypeUrl::Route, &name.0);
-            let separate =
-                change.new.is_some_and(|configuration| matches!(configuration.hosts, ir::route::Hosts::Separate));
+            let separate = change.new.is_some_and(|new| matches!(new.hosts, ir::route::Hosts::Separate));
+            if separate == self.separate.contains(change.key) {
+                continue;
+            }
+            turned.insert(change.key);
             if separate {
                 self.separate.insert(change.key.clone())
             } else {
                 self.separate.remove(change.key)
             };
-            if separate != before.contains(change.key) {
-                self.all_hosts(graph, change.key, separate, updates);
+            for (host_key, host) in self.outputs.hosts_of(graph, change.key) {
+                self.hosts.remove(&address(host));
+                let put = separate.then(|| self.host(host));
+                push_composed(updates, fleet, put, TypeUrl::VirtualHost, &host_key.name.0);
             }
         }
-        for change in self.outputs.virtual_host_changes(graph) {
+        turned
+    }
+
+    /// Hosts that changed and travel, or travelled, one by one.
+    fn separate_hosts(
+        &self,
+        hosts: &[TableChange<'_, VirtualHostKey, Arc<VirtualHost>>],
+        turned: &BTreeSet<&RouteConfigurationKey>,
+        updates: &mut Updates,
+    ) {
+        if self.separate.is_empty() && turned.is_empty() {
+            return;
+        }
+        for change in hosts {
             let VirtualHostKey { fleet, configuration, name } = change.key;
             let key = InFleet { fleet: fleet.clone(), name: configuration.clone() };
-            if self.separate.contains(&key) || (before.contains(&key) && change.new.is_none()) {
+            let separate = self.separate.contains(&key);
+            let was = separate != turned.contains(&key);
+            if separate || (was && change.new.is_none()) {
                 let put = change.new.map(|host| self.host(host));
                 push_composed(updates, fleet, put, TypeUrl::VirtualHost, &name.0);
             }
         }
     }
 
-    /// A configuration that begins or ends to have separate hosts: all of them come or go.
-    fn all_hosts(&self, graph: &Graph, key: &RouteConfigurationKey, put: bool, updates: &mut Updates) {
-        for (host_key, host) in self.outputs.hosts_of(graph, key) {
-            push_composed(updates, &key.fleet, put.then(|| self.host(host)), TypeUrl::VirtualHost, &host_key.name.0);
+    fn configuration(&mut self, configuration: &RouteConfiguration) -> Composed {
+        let inline = match &configuration.hosts {
+            ir::route::Hosts::Inline(inline) => &inline[..],
+            ir::route::Hosts::Separate => &[],
+        };
+        let Self { hosts, pieces, .. } = self;
+        for host in inline {
+            hosts.entry(address(host)).or_insert_with(|| {
+                let (encoded, needs) = compose(pieces, host, envoy::inline_host);
+                Host { encoded, needs }
+            });
         }
+        let found: Vec<&Host> = inline.iter().filter_map(|host| hosts.get(&address(host))).collect();
+        let encoded: Vec<&EncodedHost> = found.iter().map(|host| &host.encoded).collect();
+        let needs = found.iter().flat_map(|host| host.needs.iter().cloned()).collect();
+        (envoy::route_configuration(configuration, &encoded), needs)
     }
 
-    fn configuration(&self, configuration: &ir::RouteConfiguration) -> Composed {
-        let (mut hosts, mut needs) = (Vec::new(), Vec::new());
-        if let ir::route::Hosts::Inline(inline) = &configuration.hosts {
-            for host in inline {
-                let (encoded, of_host) = self.host(host);
-                hosts.push(encoded);
-                needs.extend(of_host);
-            }
-        }
-        (envoy::route_configuration(configuration, &hosts.iter().collect::<Vec<_>>()), needs)
-    }
-
-    fn host(&self, host: &ir::VirtualHost) -> Composed {
-        let pieces: Vec<Piece> = host.pieces.iter().map(|piece| self.piece(piece)).collect();
-        let encoded: Vec<&EncodedPiece> = pieces.iter().map(|piece| &piece.encoded).collect();
-        let needs = pieces.iter().map(|piece| Arc::clone(&piece.needs)).filter(|needs| !needs.is_empty()).collect();
-        (envoy::virtual_host(host, &encoded), needs)
-    }
-
-    fn piece(&self, piece: &Arc<RoutePiece>) -> Piece {
-        self.pieces.get(&address(piece)).cloned().unwrap_or_else(|| Piece::of(piece))
+    fn host(&self, host: &VirtualHost) -> Composed {
+        compose(&self.pieces, host, envoy::virtual_host)
     }
 }
 
-/// The set that a cluster reads, if it is not told its endpoints otherwise.
-fn discovered(cluster: &ir::Cluster) -> Option<&EndpointSetName> {
-    match &cluster.endpoints {
-        EndpointSource::Discovered(set) => Some(set),
-        EndpointSource::Dns(_) => None,
+/// Puts a host together from its pieces, with what these need.
+fn compose<T>(
+    known: &Pieces,
+    host: &VirtualHost,
+    encode: impl FnOnce(&VirtualHost, &[&EncodedPiece]) -> T,
+) -> (T, Vec<Arc<[Need]>>) {
+    // The host that answers 421 has one piece, which is not in the table of pieces.
+    let lone = host.pieces.first().filter(|piece| !known.contains_key(&address(piece)));
+    let lone = lone.map(|piece| Piece::of(piece, None));
+    let (mut pieces, mut needs) = (Vec::with_capacity(host.pieces.len()), Vec::with_capacity(host.pieces.len()));
+    for piece in host.pieces.iter().filter_map(|piece| known.get(&address(piece)).or(lone.as_ref())) {
+        pieces.push(&piece.encoded);
+        if !piece.needs.is_empty() {
+            needs.push(Arc::clone(&piece.needs));
+        }
     }
+    (encode(host, &pieces), needs)
 }
 
-fn address(piece: &Arc<RoutePiece>) -> usize {
-    Arc::as_ptr(piece).addr()
+fn address<T>(shared: &Arc<T>) -> usize {
+    Arc::as_ptr(shared).addr()
 }
 
 /// Adds one change: the resource, or its removal.
@@ -260,5 +283,8 @@ fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>
         })),
         None => Change::Remove { type_url, name: Arc::clone(name) },
     };
-    updates.entry(fleet.clone()).or_default().push(change);
+    match updates.get_mut(fleet) {
+        Some(changes) => changes.push(change),
+        None => drop(updates.insert(fleet.clone(), vec![change])),
+    }
 }

@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     SleepCount,
     /// A reader of the keys of a group is not woken when they change.
     SleepKeys,
+    /// A unit that looks only at whether its group is there is not run when that changes.
+    SleepDistinct,
     /// Who owns an output is not decided again after all units ran.
     NoPromotion,
     /// Outputs equal to the previous ones count as changes.

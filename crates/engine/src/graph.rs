@@ -10,13 +10,13 @@ use crate::cx::{Cx, Reads};
 use crate::edges::{Edges, MAX_TABLES};
 use crate::groups::{Groups, Log};
 use crate::handle::{Index, Key, Table, Value};
-use crate::indexing::{GroupsOf, Indexing};
+use crate::indexing::{GroupsOf, Indexing, Tallying};
 use crate::members::Members;
 use crate::node::{AnyNode, TOO_MANY_ROWS};
 use crate::report::{NodeKind, Refusals};
 use crate::rows::Rows;
 use crate::stable::Stable;
-use crate::table::{AnyTable, table_mut};
+use crate::table::{AnyTable, Feed, table_mut};
 use crate::units::{Eval, Units};
 
 mod read;
@@ -30,7 +30,7 @@ pub struct Graph {
     nodes: Vec<Node>,
     dirty: Vec<Dirty>,
     /// Nodes whose units are the rows of the table.
-    feeds: Vec<Vec<u16>>,
+    feeds: Vec<Vec<Feed>>,
     edges: Edges,
     refusals: Refusals,
     reads: Reads,
@@ -52,7 +52,21 @@ struct Declared {
     name: Cow<'static, str>,
     kind: NodeKind,
     /// The table that feeds it.
-    source: Option<u16>,
+    source: Option<Source>,
+}
+
+/// What feeds a node.
+#[derive(Clone, Copy)]
+struct Source {
+    table: u16,
+    /// Only rows that come or go, not what is in them.
+    presence: bool,
+}
+
+impl Source {
+    fn of(table: u16) -> Option<Source> {
+        Some(Source { table, presence: false })
+    }
 }
 
 const NO_SUCH_TABLE: &str = "the handle is not of a table of this graph";
@@ -88,7 +102,7 @@ impl Graph {
         V2: Value,
         F: for<'g> Fn(&mut Cx<'g>, &'g K, &'g V) -> V2 + Send + Sync + 'static,
     {
-        self.rows(name, source.id, move |cx, unit, out| {
+        self.rows(name, Source::of(source.id), move |cx, unit, out| {
             if let Some((key, value)) = cx.rows(source).and_then(|rows| rows.entry(unit)) {
                 let value = transform(cx, key, value);
                 out.push((key.clone(), value));
@@ -112,7 +126,7 @@ impl Graph {
         I: IntoIterator<Item = (K2, V2)>,
         F: for<'g> Fn(&mut Cx<'g>, &'g K, &'g V) -> I + Send + Sync + 'static,
     {
-        self.rows(name, source.id, move |cx, unit, out| {
+        self.rows(name, Source::of(source.id), move |cx, unit, out| {
             if let Some((key, value)) = cx.rows(source).and_then(|rows| rows.entry(unit)) {
                 out.extend(transform(cx, key, value));
             }
@@ -135,7 +149,7 @@ impl Graph {
         F: Fn(&K, &V) -> I + Send + Sync + 'static,
     {
         let groups_of: GroupsOf<G, K, V> = Box::new(move |key, value, out| out.extend(groups(key, value)));
-        let declared = Declared { name: name.into(), kind: NodeKind::Index, source: Some(source.id) };
+        let declared = Declared { name: name.into(), kind: NodeKind::Index, source: Source::of(source.id) };
         let node = Indexing::new(source.id, groups_of);
         Index::new(self.declare(
             declared,
@@ -158,7 +172,7 @@ impl Graph {
         V2: Value,
         F: for<'g> Fn(&mut Cx<'g>, &'g G, Members<'g, K, V>) -> V2 + Send + Sync + 'static,
     {
-        self.rows(name, index.id, move |cx, unit, out| {
+        self.rows(name, Source::of(index.id), move |cx, unit, out| {
             if let Some((group, members)) = cx.group(index, unit) {
                 let value = transform(cx, group, members);
                 out.push((group.clone(), value));
@@ -182,11 +196,56 @@ impl Graph {
         I: IntoIterator<Item = (K2, V2)>,
         F: for<'g> Fn(&mut Cx<'g>, &'g G, Members<'g, K, V>) -> I + Send + Sync + 'static,
     {
-        self.rows(name, index.id, move |cx, unit, out| {
+        self.rows(name, Source::of(index.id), move |cx, unit, out| {
             if let Some((group, members)) = cx.group(index, unit) {
                 out.extend(transform(cx, group, members));
             }
         })
+    }
+
+    /// Zero or more rows per group that has members, whatever these are: runs when a group comes or goes, and never for what
+    /// its members say. Conflicts as in [`Graph::derive`].
+    pub fn distinct<G, K, V, K2, V2, I, F>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        index: Index<G, K, V>,
+        transform: F,
+    ) -> Table<K2, V2>
+    where
+        G: Key,
+        K: Key,
+        V: Value,
+        K2: Key,
+        V2: Value,
+        I: IntoIterator<Item = (K2, V2)>,
+        F: for<'g> Fn(&mut Cx<'g>, &'g G) -> I + Send + Sync + 'static,
+    {
+        self.rows(name, Some(Source { table: index.id, presence: true }), move |cx, unit, out| {
+            if let Some((group, _)) = cx.group(index, unit) {
+                out.extend(transform(cx, group));
+            }
+        })
+    }
+
+    /// The number of rows per group, for who needs no more than that: an index would keep the members, sorted, for nothing.
+    /// A group without rows has no row.
+    pub fn tally<G, K, V, I, F>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        source: Table<K, V>,
+        groups: F,
+    ) -> Table<G, usize>
+    where
+        G: Key,
+        K: Key,
+        V: Value,
+        I: IntoIterator<Item = G>,
+        F: Fn(&K, &V) -> I + Send + Sync + 'static,
+    {
+        let groups_of: GroupsOf<G, K, V> = Box::new(move |key, value, out| out.extend(groups(key, value)));
+        let declared = Declared { name: name.into(), kind: NodeKind::Index, source: Source::of(source.id) };
+        let node = Tallying::new(source.id, groups_of);
+        Table::new(self.declare(declared, |id| Box::new(Rows::<G, usize>::new(id)), Some(Box::new(node))))
     }
 
     /// The same groups in pieces of about `size` members (1 to 2^20), at most four times as many.
@@ -213,7 +272,7 @@ impl Graph {
             }
             None => u16::MAX,
         };
-        let declared = Declared { name: name.into(), kind: NodeKind::Chunks, source: Some(index.id) };
+        let declared = Declared { name: name.into(), kind: NodeKind::Chunks, source: Source::of(index.id) };
         let node = Chunking::<G, K, V>::new(index.id, size);
         let table = |id| -> Box<dyn AnyTable> { Box::new(Groups::<Chunk<G, K>>::new(id, source, Log::Unknown)) };
         Index::new(self.declare(declared, table, Some(Box::new(node))))
@@ -253,12 +312,12 @@ impl Graph {
     fn rows<K: Key, V: Value>(
         &mut self,
         name: impl Into<Cow<'static, str>>,
-        source: u16,
+        source: Option<Source>,
         eval: impl Fn(&mut Cx<'_>, u32, &mut Vec<(K, V)>) + Send + Sync + 'static,
     ) -> Table<K, V> {
         let eval: Eval<K, V> = Box::new(eval);
-        let declared = Declared { name: name.into(), kind: NodeKind::Derived, source: Some(source) };
-        let node = Box::new(Units::new(source, eval));
+        let declared = Declared { name: name.into(), kind: NodeKind::Derived, source };
+        let node = Box::new(Units::new(source.map_or(u16::MAX, |source| source.table), eval));
         Table::new(self.declare(declared, |id| Box::new(Rows::<K, V>::new(id)), Some(node)))
     }
 
@@ -275,11 +334,12 @@ impl Graph {
         let id = self.tables.len() as u16;
         let mut dirty = Dirty::default();
         if let Some(source) = source {
-            match (self.feeds.get_mut(source as usize), self.tables.get(source as usize)) {
-                (Some(feeds), Some(source)) => {
-                    feeds.push(id);
+            let Source { table, presence } = source;
+            match (self.feeds.get_mut(table as usize), self.tables.get(table as usize)) {
+                (Some(feeds), Some(table)) => {
+                    feeds.push(Feed { node: id, presence });
                     // A node declared late has its first run at the next tick.
-                    source.rows().into_iter().for_each(|row| dirty.insert(row));
+                    table.rows().into_iter().for_each(|row| dirty.insert(row));
                 }
                 _ => self.refusals.add(&name, NO_SUCH_TABLE),
             }

@@ -110,7 +110,7 @@ impl<G: Key> AnyTable for Groups<G> {
             if before == 0 && after == 0 {
                 continue;
             }
-            wake.feed(*group);
+            wake.feed(*group, (before == 0) != (after == 0));
             wake.readers(self.id, Facet::Value, *group);
             if edits.iter().any(|edit| edit.keys) {
                 wake.readers(self.id, Facet::Keys, *group);

@@ -1,4 +1,5 @@
-//! The node behind `index`: keeps the groups of every row, and the members of every group sorted by key.
+//! The nodes behind `index` and `tally`: they keep the groups of every row, and of every group its members sorted by key, or
+//! their number.
 
 use crate::bits::Bits;
 use crate::groups::{Event, Groups, Log, Op};
@@ -6,12 +7,14 @@ use crate::handle::{Key, Value};
 use crate::lists::Lists;
 use crate::node::{AnyNode, Failures, Step, TOO_MANY_ROWS};
 use crate::rows::Rows;
+use crate::slab::Slab;
 use crate::table::{AnyTable, table, table_mut};
 
 /// Adds the groups of one row to the list.
 pub(crate) type GroupsOf<G, K, V> = Box<dyn Fn(&K, &V, &mut Vec<G>) + Send + Sync>;
 
-pub(crate) struct Indexing<G, K, V> {
+/// The groups of every row, and what changed in them.
+struct Grouping<G, K, V> {
     source: u16,
     groups_of: GroupsOf<G, K, V>,
     /// Row of the source: its groups, rising.
@@ -22,9 +25,9 @@ pub(crate) struct Indexing<G, K, V> {
     failures: Failures,
 }
 
-impl<G: Key, K: Key, V: Value> Indexing<G, K, V> {
-    pub(crate) fn new(source: u16, groups_of: GroupsOf<G, K, V>) -> Self {
-        Indexing {
+impl<G: Key, K: Key, V: Value> Grouping<G, K, V> {
+    fn new(source: u16, groups_of: GroupsOf<G, K, V>) -> Self {
+        Grouping {
             source,
             groups_of,
             current: Lists::default(),
@@ -35,8 +38,9 @@ impl<G: Key, K: Key, V: Value> Indexing<G, K, V> {
         }
     }
 
-    fn run_row(&mut self, source: &Rows<K, V>, table: &mut Groups<G>, row: u32) {
-        let Indexing { groups_of, named, groups, failures, .. } = self;
+    /// Notes what changes for one row; `table` is where groups have their numbers.
+    fn run_row<S: Default>(&mut self, source: &Rows<K, V>, table: &mut Slab<G, S>, row: u32) {
+        let Grouping { groups_of, named, groups, failures, .. } = self;
         let entry = source.entry(row);
         let whole = failures.guard(
             row,
@@ -52,7 +56,7 @@ impl<G: Key, K: Key, V: Value> Indexing<G, K, V> {
         }
         groups.clear();
         for group in named.drain(..) {
-            match table.slab.intern(group) {
+            match table.intern(group) {
                 Some(group) => groups.push(group),
                 None => failures.note(row, source.describe(row), TOO_MANY_ROWS),
             }
@@ -64,14 +68,23 @@ impl<G: Key, K: Key, V: Value> Indexing<G, K, V> {
     }
 }
 
+/// Keeps the members of every group, sorted.
+pub(crate) struct Indexing<G, K, V>(Grouping<G, K, V>);
+
+impl<G: Key, K: Key, V: Value> Indexing<G, K, V> {
+    pub(crate) fn new(source: u16, groups_of: GroupsOf<G, K, V>) -> Self {
+        Indexing(Grouping::new(source, groups_of))
+    }
+}
+
 impl<G: Key, K: Key, V: Value> AnyNode for Indexing<G, K, V> {
     fn run(&mut self, step: &mut Step<'_>, groups: &mut dyn AnyTable) -> u64 {
         let Some(groups) = table_mut::<Groups<G>>(groups) else { return 0 };
-        let Some(source) = table::<Rows<K, V>>(step.tables, self.source) else { return 0 };
+        let Some(source) = table::<Rows<K, V>>(step.tables, self.0.source) else { return 0 };
         for row in step.units {
-            self.run_row(source, groups, *row);
+            self.0.run_row(source, &mut groups.slab, *row);
         }
-        let mut log = std::mem::take(&mut self.log);
+        let mut log = std::mem::take(&mut self.0.log);
         log.sort_unstable();
         for events in log.chunk_by(|left, right| left.group == right.group) {
             let Some(first) = events.first() else { continue };
@@ -82,13 +95,46 @@ impl<G: Key, K: Key, V: Value> AnyNode for Indexing<G, K, V> {
             *kept = log;
         } else {
             log.clear();
-            self.log = log;
+            self.0.log = log;
         }
         step.units.len() as u64
     }
 
     fn failures(&self) -> &Failures {
-        &self.failures
+        &self.0.failures
+    }
+}
+
+/// Keeps the number of members of every group, and not the members.
+pub(crate) struct Tallying<G, K, V>(Grouping<G, K, V>);
+
+impl<G: Key, K: Key, V: Value> Tallying<G, K, V> {
+    pub(crate) fn new(source: u16, groups_of: GroupsOf<G, K, V>) -> Self {
+        Tallying(Grouping::new(source, groups_of))
+    }
+}
+
+impl<G: Key, K: Key, V: Value> AnyNode for Tallying<G, K, V> {
+    fn run(&mut self, step: &mut Step<'_>, counts: &mut dyn AnyTable) -> u64 {
+        let Some(counts) = table_mut::<Rows<G, usize>>(counts) else { return 0 };
+        let Some(source) = table::<Rows<K, V>>(step.tables, self.0.source) else { return 0 };
+        for row in step.units {
+            self.0.run_row(source, &mut counts.slab, *row);
+        }
+        self.0.log.sort_unstable();
+        for events in self.0.log.chunk_by(|left, right| left.group == right.group) {
+            let Some(Event { group, .. }) = events.first() else { continue };
+            let of = |op| events.iter().filter(|event| event.op == op).count();
+            let before = counts.value(*group).copied().unwrap_or(0);
+            let after = (before + of(Op::Add)).saturating_sub(of(Op::Remove));
+            counts.write(*group, (after > 0).then_some(after));
+        }
+        self.0.log.clear();
+        step.units.len() as u64
+    }
+
+    fn failures(&self) -> &Failures {
+        &self.0.failures
     }
 }
 

@@ -83,7 +83,8 @@
 //! 1. Narrow first: derive small tables that hold only what others ask for, and read those.
 //! 2. Explode sets into keys, and ask `any` of exact keys; a scan wakes for everything.
 //! 3. Order goes into the key.
-//! 4. Ask for the least: `contains` before `get`, `any` before `count`, `keys` before `members`.
+//! 4. Ask for the least: `contains` before `get`, `any` before `count`, `keys` before `members`; a `tally` before an index
+//!    of which nobody asks more than the count, `distinct` before a `group` that does not look at its members.
 //! 5. Large values are `Arc<T>` with `T: Eq`, passed through rather than copied: comparing begins with the pointer.
 //! 6. `index` sees key and value only. If a group depends on another table, derive a table first.
 //! 7. A conflict that users can cause is a group keyed by the claimed thing, so that the loser can name the winner.

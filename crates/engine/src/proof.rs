@@ -90,6 +90,7 @@ faults! {
     a_reader_of_a_value_that_sleeps_is_noticed: SleepValue;
     a_reader_of_a_count_that_sleeps_is_noticed: SleepCount;
     a_reader_of_keys_that_sleeps_is_noticed: SleepKeys;
+    a_unit_per_group_that_is_not_told_of_a_new_group_is_noticed: SleepDistinct;
     ownership_not_decided_again_is_noticed: NoPromotion;
     a_missing_cut_off_is_noticed: NoCutOff;
     a_row_that_ends_where_it_began_is_noticed_as_a_change: NoRewriteCheck;

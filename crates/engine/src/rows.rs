@@ -114,8 +114,9 @@ impl<K: Key, V: Value> AnyTable for Rows<K, V> {
         }
         for (row, old) in &self.pending {
             self.in_pending.remove(*row);
-            wake.feed(*row);
-            match (old, self.slab.body(*row)) {
+            let new = self.slab.body(*row);
+            wake.feed(*row, old.is_some() != new.is_some());
+            match (old, new) {
                 (Some(_), Some(_)) => wake.readers(self.id, Facet::Value, *row),
                 (Some(_), None) => {
                     wake.readers(self.id, Facet::Value, *row);

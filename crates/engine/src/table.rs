@@ -44,19 +44,30 @@ pub(crate) fn table_mut<T: AnyTable>(table: &mut dyn AnyTable) -> Option<&mut T>
     table.downcast_mut()
 }
 
+/// A node whose units are the rows of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Feed {
+    pub(crate) node: u16,
+    /// It looks only at whether a row is there.
+    pub(crate) presence: bool,
+}
+
 /// Who is told of changes.
 pub(crate) struct Wake<'t> {
     pub(crate) edges: &'t Edges,
     /// Nodes whose units are the rows of this table.
-    pub(crate) feeds: &'t [u16],
+    pub(crate) feeds: &'t [Feed],
     pub(crate) dirty: &'t mut [Dirty],
 }
 
 impl Wake<'_> {
-    /// The unit of the same number, in every node fed by the table.
-    pub(crate) fn feed(&mut self, row: u32) {
-        for node in self.feeds {
-            if let Some(dirty) = self.dirty.get_mut(*node as usize) {
+    /// The unit of the same number, in every node fed by the table; where the row is as present as it was, not in those that
+    /// look at nothing else.
+    pub(crate) fn feed(&mut self, row: u32, came_or_went: bool) {
+        for feed in
+            self.feeds.iter().filter(|feed| !feed.presence || (came_or_went && !fault::on(Fault::SleepDistinct)))
+        {
+            if let Some(dirty) = self.dirty.get_mut(feed.node as usize) {
                 dirty.insert(row);
             }
         }

@@ -6,8 +6,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use bytes::Bytes;
 use ir::cluster::{CircuitBreaker, DnsEndpoint, Protocol, Trust};
 use ir::{Cluster, EndpointSource, Endpoints};
+use prost::Message;
 use proto::envoy::config::cluster::v3 as cluster;
 use proto::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use proto::envoy::config::cluster::v3::cluster::{
@@ -27,10 +29,11 @@ use proto::envoy::extensions::upstreams::http::v3::http_protocol_options::{
 };
 use proto::envoy::r#type::v3::Percent;
 use proto::google::protobuf::Any;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::endpoints::{self, lb_endpoint, zone};
 use crate::listener::CONNECTION_BUFFER;
-use crate::resource::{Encoded, Need, sorted_needs, type_url};
+use crate::resource::{Encoded, Need, Versions, named, sorted_needs, type_url};
 use crate::tls::{SecretSource, upstream as upstream_tls, upstream_needs};
 use crate::wire::{ads, duration, host_address, seconds};
 
@@ -55,13 +58,56 @@ pub fn cluster(cluster: &Cluster) -> Encoded {
     let discovery = match &cluster.endpoints {
         EndpointSource::Discovered(_) => {
             needs.push(Need { type_url: type_url::LOAD_ASSIGNMENT, name: cluster.name.0.clone() });
-            let kind = ClusterDiscoveryType::Type(DiscoveryType::Eds as i32);
-            Discovery { kind, eds: Some(eds()), assignment: None, without_waiting: false }
+            if is_plain(cluster) {
+                return plain(cluster, needs);
+            }
+            discovered()
         }
         EndpointSource::Dns(names) => dns(cluster, names),
     };
     let message = message(cluster, discovery, SecretSource::Ads);
     Encoded::whole(type_url::CLUSTER, cluster.name.0.clone(), &message, sorted_needs(needs))
+}
+
+/// Nothing but the name tells it from others with discovered endpoints and the same protocol, as with nearly every cluster.
+fn is_plain(cluster: &Cluster) -> bool {
+    cluster.tls.is_none() && cluster.circuit_breaker.is_default() && cluster.connect_timeout.is_none()
+}
+
+/// The name, and behind it what all plain clusters share.
+fn plain(cluster: &Cluster, needs: Vec<Need>) -> Encoded {
+    static HTTP1: LazyLock<(Bytes, u128)> = LazyLock::new(|| rest_of_plain(Protocol::Http1));
+    static HTTP2: LazyLock<(Bytes, u128)> = LazyLock::new(|| rest_of_plain(Protocol::Http2));
+    let (rest, hash) = match cluster.protocol {
+        Protocol::Http1 => &*HTTP1,
+        Protocol::Http2 => &*HTTP2,
+    };
+    let head = named(cluster.name.as_str());
+    let mut versions = Versions::of(2);
+    versions.part(xxh3_128(&head));
+    versions.part(*hash);
+    let (name, version) = (cluster.name.0.clone(), versions.version());
+    Encoded { type_url: type_url::CLUSTER, name, version, body: vec![head, rest.clone()], needs }
+}
+
+/// A plain cluster without its name, which is its first field, and the hash of that.
+fn rest_of_plain(protocol: Protocol) -> (Bytes, u128) {
+    let nameless = Cluster {
+        name: "".into(),
+        endpoints: EndpointSource::Discovered("".into()),
+        protocol,
+        tls: None,
+        circuit_breaker: CircuitBreaker::default(),
+        connect_timeout: None,
+    };
+    let bytes = Bytes::from(message(&nameless, discovered(), SecretSource::Ads).encode_to_vec());
+    (bytes.clone(), xxh3_128(&bytes))
+}
+
+/// The endpoints are a resource of their own.
+fn discovered() -> Discovery {
+    let kind = ClusterDiscoveryType::Type(DiscoveryType::Eds as i32);
+    Discovery { kind, eds: Some(eds()), assignment: None, without_waiting: false }
 }
 
 /// Whether a cluster may take long until it can serve: it waits for secrets. Such a cluster goes to a proxy alone and last,

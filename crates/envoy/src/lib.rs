@@ -9,7 +9,7 @@
 //! | `Listener`, `FilterChain` | [`listener()`] | [`ir::Listener`] |
 //! | `HttpConnectionManager`, access log | `http_connection_manager`, [`AccessLog`] | constants and [`Options`] |
 //! | `Route` | [`route_piece`] | [`ir::RoutePiece`] |
-//! | `VirtualHost`, `RouteConfiguration` | [`virtual_host()`], [`route_configuration`] | [`ir::VirtualHost`], [`ir::RouteConfiguration`] |
+//! | `VirtualHost`, `RouteConfiguration` | [`virtual_host()`], [`inline_host`], [`route_configuration`] | [`ir::VirtualHost`], [`ir::RouteConfiguration`] |
 //! | `Cluster` | [`cluster()`] | [`ir::Cluster`] |
 //! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`] | [`ir::Endpoints`] |
 //! | `Secret` | [`secret()`] | [`ir::Secret`] |
@@ -30,6 +30,7 @@ mod testing;
 mod tls;
 mod virtual_host;
 mod wire;
+mod write;
 
 pub use access_log::AccessLog;
 pub use bootstrap::{
@@ -39,8 +40,8 @@ pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster, may_warm_late};
 pub use endpoints::{endpoint_set, load_assignment};
 pub use listener::{Options, listener};
 pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
-pub use resource::{Body, Encoded, EncodedPiece, EncodedSet, Need, type_url};
+pub use resource::{Body, Encoded, EncodedHost, EncodedPiece, EncodedSet, Need, type_url};
 pub use route::route_piece;
 pub use secret::{HIDDEN, secret};
 pub use tls::SYSTEM_TRUST_BUNDLE;
-pub use virtual_host::{route_configuration, virtual_host};
+pub use virtual_host::{inline_host, route_configuration, virtual_host};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ir::ClusterName;
 use prost::Message;
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::write;
 
 /// The type URLs of what this crate encodes, as xDS names them.
 pub mod type_url {
@@ -62,6 +64,15 @@ pub struct EncodedSet {
     pub hash: u128,
 }
 
+/// A virtual host inside a route configuration.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EncodedHost {
+    /// A `virtual_hosts` field of `RouteConfiguration`. The pieces of the host's routes are shared with other hosts.
+    pub body: Body,
+    /// The version that it has as a resource of its own.
+    pub version: u128,
+}
+
 /// Some consecutive routes of a virtual host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncodedPiece {
@@ -69,6 +80,8 @@ pub struct EncodedPiece {
     pub bytes: Bytes,
     /// Of `bytes`.
     pub hash: u128,
+    /// Where in `bytes` each route ends: what a later version of the piece takes over.
+    pub ends: Arc<[u32]>,
     /// The clusters that the routes name; sorted, each once, without [`ClusterName::INVALID`].
     pub clusters: Arc<[ClusterName]>,
 }
@@ -105,6 +118,12 @@ impl fmt::Debug for EncodedSet {
     }
 }
 
+impl fmt::Debug for EncodedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EncodedHost({} parts, {:032x})", self.body.len(), self.version)
+    }
+}
+
 impl fmt::Debug for EncodedPiece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EncodedPiece({} bytes, {:032x}, {:?})", self.bytes.len(), self.hash, self.clusters)
@@ -127,25 +146,28 @@ pub(crate) fn sorted_needs(mut needs: Vec<Need>) -> Vec<Need> {
 }
 
 /// The version of a composite body: the hash of the hashes of its parts, in order.
-#[derive(Default)]
-pub(crate) struct Versions(Xxh3);
+pub(crate) struct Versions(Vec<u8>);
 
 impl Versions {
+    /// Of so many parts.
+    pub(crate) fn of(parts: usize) -> Self {
+        Self(Vec::with_capacity(parts * size_of::<u128>()))
+    }
+
     /// A part of the body.
     pub(crate) fn part(&mut self, hash: u128) {
-        self.0.update(&hash.to_le_bytes());
+        self.0.extend_from_slice(&hash.to_le_bytes());
     }
 
     /// The version of the whole.
     pub(crate) fn version(&self) -> u128 {
-        self.0.digest128()
+        xxh3_128(&self.0)
     }
 }
 
-/// Key of a length-delimited field and its length: what stands before a message inside a message.
-pub(crate) fn field_header(number: u32, length: usize) -> Bytes {
-    let mut header = Vec::with_capacity(12);
-    prost::encoding::encode_key(number, prost::encoding::WireType::LengthDelimited, &mut header);
-    prost::encoding::encode_varint(length as u64, &mut header);
-    Bytes::from(header.into_boxed_slice())
+/// A message of which only the first field is set, a name: what stands before the rest of a resource.
+pub(crate) fn named(name: &str) -> Bytes {
+    let mut bytes = Vec::with_capacity(name.len() + 3);
+    write::text(1, name, &mut bytes);
+    Bytes::from(bytes.into_boxed_slice())
 }

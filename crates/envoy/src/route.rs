@@ -32,15 +32,64 @@ const ROUTES_FIELD: u32 = 3;
 const METADATA_NAMESPACE: &str = "chancery";
 
 /// Encodes a run of routes. Equal pieces have equal bytes, whatever virtual host they are in.
-pub fn route_piece(piece: &RoutePiece) -> EncodedPiece {
-    let mut bytes = Vec::with_capacity(piece.routes.len() * 192);
-    let mut clusters = Vec::with_capacity(piece.routes.len());
-    for route in &piece.routes {
+///
+/// Of `before`, an earlier version with its encoding, the routes are taken over that stand at the beginning and at the end and are
+/// the very same: a change of one route costs little more than that route.
+pub fn route_piece(piece: &RoutePiece, before: Option<(&RoutePiece, &EncodedPiece)>) -> EncodedPiece {
+    let (old, encoded) = before.map_or((&[][..], &[][..]), |(old, encoded)| (&old.routes[..], &encoded.ends[..]));
+    let (first, last) = same_at_both_ends(&piece.routes, old);
+    let end = |routes: usize| routes.checked_sub(1).and_then(|at| encoded.get(at)).map_or(0, |end| *end as usize);
+    let (kept, rest) = (end(first), end(old.len() - last));
+    let bytes_before = before.map_or(&[][..], |(_, encoded)| &encoded.bytes[..]);
+    let changed = piece.routes.get(first..piece.routes.len() - last).unwrap_or_default();
+
+    let mut bytes = Vec::with_capacity(bytes_before.len() + changed.len() * 192);
+    let mut ends = Vec::with_capacity(piece.routes.len());
+    let mut clusters = Vec::with_capacity(changed.len());
+    bytes.extend_from_slice(bytes_before.get(..kept).unwrap_or_default());
+    ends.extend_from_slice(encoded.get(..first).unwrap_or_default());
+    for route in changed {
         each(route, &mut clusters, |route| prost::encoding::message::encode(ROUTES_FIELD, &route, &mut bytes));
+        ends.push(position(bytes.len()));
     }
+    let moved = bytes.len();
+    bytes.extend_from_slice(bytes_before.get(rest..).unwrap_or_default());
+    let behind = encoded.get(old.len() - last..).unwrap_or_default();
+    ends.extend(behind.iter().map(|end| position(*end as usize - rest + moved)));
+
+    let was = old.get(first..old.len() - last).unwrap_or_default();
+    let clusters = match before {
+        Some((_, encoded)) if needs_of(was) == cluster_needs(clusters.clone()) => encoded.clusters.clone(),
+        None => cluster_needs(clusters).into(),
+        Some(_) => needs_of(&piece.routes).into(),
+    };
     // exactly as long as they are: there are many, and they live long
     let bytes = Bytes::from(bytes.into_boxed_slice());
-    EncodedPiece { hash: xxh3_128(&bytes), bytes, clusters: Arc::from(cluster_needs(clusters)) }
+    EncodedPiece { hash: xxh3_128(&bytes), bytes, ends: ends.into(), clusters }
+}
+
+/// How many routes are the very same at the beginning and, apart from those, at the end.
+fn same_at_both_ends(new: &[Arc<ir::Route>], old: &[Arc<ir::Route>]) -> (usize, usize) {
+    let same = |(new, old): &(&Arc<ir::Route>, &Arc<ir::Route>)| Arc::ptr_eq(new, old);
+    let first = new.iter().zip(old).take_while(same).count();
+    let shorter = new.len().min(old.len()) - first;
+    (first, new.iter().rev().zip(old.iter().rev()).take(shorter).take_while(same).count())
+}
+
+/// A piece has at most some hundred routes: its bytes end far below 4 GiB.
+fn position(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// The clusters that routes name.
+fn needs_of(routes: &[Arc<ir::Route>]) -> Vec<ClusterName> {
+    let mut clusters = Vec::with_capacity(routes.len());
+    for route in routes {
+        if let Action::Forward(forward) = &route.action {
+            forward::note_clusters(route, forward, &mut clusters);
+        }
+    }
+    cluster_needs(clusters)
 }
 
 /// The same as messages, for configurations that are written whole.

@@ -10,9 +10,10 @@ use prost::Message;
 use proto::envoy::config::route::v3 as route;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::resource::{Encoded, EncodedPiece, Versions, field_header, type_url};
+use crate::resource::{Encoded, EncodedHost, EncodedPiece, Versions, named, type_url};
 use crate::route::messages;
 use crate::wire::ads;
+use crate::write;
 
 /// The number of `virtual_hosts` in `envoy.config.route.v3.RouteConfiguration`.
 const HOSTS_FIELD: u32 = 2;
@@ -20,8 +21,8 @@ const HOSTS_FIELD: u32 = 2;
 /// A virtual host of the encodings of its pieces, in order. What it needs is what its pieces need, which the caller has: nothing is
 /// collected here, so that a change costs its piece.
 pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
-    let head = Bytes::from(head(host).encode_to_vec());
-    let mut versions = Versions::default();
+    let head = write_head(host);
+    let mut versions = Versions::of(1 + pieces.len());
     versions.part(xxh3_128(&head));
     let mut body = Vec::with_capacity(1 + pieces.len());
     body.push(head);
@@ -33,21 +34,33 @@ pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
     Encoded { type_url: type_url::VIRTUAL_HOST, name, version, body, needs: Vec::new() }
 }
 
+/// A virtual host as it stands inside a route configuration.
+pub fn inline_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> EncodedHost {
+    let Encoded { version, mut body, .. } = virtual_host(host, pieces);
+    let size = body.iter().map(Bytes::len).sum();
+    if let Some(head) = body.first_mut() {
+        let mut first = Vec::with_capacity(head.len() + 6);
+        write::header(HOSTS_FIELD, size, &mut first);
+        first.extend_from_slice(head);
+        *head = Bytes::from(first.into_boxed_slice());
+    }
+    EncodedHost { body, version }
+}
+
 /// A route configuration with the encodings of its hosts in order, or, for [`Hosts::Separate`], without any (`hosts` is not
 /// looked at): then each host is a resource of its own. It needs what the pieces of its
 /// hosts need.
-pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&Encoded]) -> Encoded {
+pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&EncodedHost]) -> Encoded {
     let separate = configuration.hosts == Hosts::Separate;
     let hosts = if separate { &[] } else { hosts };
     let (head, tail) = frame(configuration, separate);
-    let mut versions = Versions::default();
-    let mut body = Vec::with_capacity(2 + hosts.iter().map(|host| 1 + host.body.len()).sum::<usize>());
+    let mut versions = Versions::of(2 + hosts.len());
+    let mut body = Vec::with_capacity(2 + hosts.iter().map(|host| host.body.len()).sum::<usize>());
     versions.part(xxh3_128(&head));
     body.push(head);
     for host in hosts {
         versions.part(host.version);
-        body.push(field_header(HOSTS_FIELD, host.size()));
-        body.extend(host.body.iter().cloned());
+        body.extend_from_slice(&host.body);
     }
     versions.part(xxh3_128(&tail));
     body.push(tail);
@@ -79,12 +92,19 @@ fn head(host: &VirtualHost) -> route::VirtualHost {
     }
 }
 
+/// The bytes of [`head`].
+fn write_head(host: &VirtualHost) -> Bytes {
+    let texts = host.domains.iter().map(|domain| domain.len()).sum::<usize>() + host.name.as_str().len();
+    let mut bytes = Vec::with_capacity(texts + 3 * (1 + host.domains.len()));
+    write::text(1, host.name.as_str(), &mut bytes);
+    host.domains.iter().for_each(|domain| write::item(2, domain, &mut bytes));
+    Bytes::from(bytes.into_boxed_slice())
+}
+
 /// What stands before and behind the hosts, by field number.
 fn frame(configuration: &RouteConfiguration, separate: bool) -> (Bytes, Bytes) {
-    let mut tail = skeleton(configuration, separate);
-    let head =
-        route::RouteConfiguration { name: std::mem::take(&mut tail.name), ..route::RouteConfiguration::default() };
-    (Bytes::from(head.encode_to_vec()), Bytes::from(tail.encode_to_vec()))
+    let tail = route::RouteConfiguration { name: String::new(), ..skeleton(configuration, separate) };
+    (named(configuration.name.as_str()), Bytes::from(tail.encode_to_vec()))
 }
 
 /// The port in a request's host is not looked at, and stays. Clusters are not checked: broken destinations name one that does

@@ -38,6 +38,16 @@ pub enum EndpointSource {
     Dns(Vec<DnsEndpoint>),
 }
 
+impl EndpointSource {
+    /// The set that is delivered apart, if there is one.
+    pub fn set(&self) -> Option<&EndpointSetName> {
+        match self {
+            Self::Discovered(set) => Some(set),
+            Self::Dns(_) => None,
+        }
+    }
+}
+
 /// A name to resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DnsEndpoint {

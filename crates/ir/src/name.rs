@@ -1,5 +1,6 @@
 //! Names: cheap to clone, ordered, and of one kind each, so that a cluster's name is never taken for a listener's.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
         #[serde(transparent)]
         pub struct $name(pub Arc<str>);
 
@@ -17,6 +18,19 @@ macro_rules! names {
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        /// That of the text; names are shared, so most comparisons end with the pointer, as those of `Eq` do.
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
             }
         }
 

@@ -11,6 +11,7 @@ use api::{ObjectKey, Problem};
 use ir::EndpointSource;
 use ir::cluster::{Protocol, UpstreamTls};
 
+use crate::key::ClusterTarget;
 use crate::reference::RefFault;
 
 /// Why a backend cannot be used; the share of the requests that goes there is answered with 500.
@@ -58,8 +59,8 @@ pub(crate) struct Reading {
 /// All that routes read of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The key that everything behind shares, in place of one more copy per reference.
-    pub(crate) object: ObjectKey,
+    /// What everything behind shares, in place of one more copy per reference.
+    pub(crate) target: ClusterTarget,
     /// None: it can be sent to.
     pub(crate) fault: Option<Box<BackendFault>>,
 }

@@ -40,15 +40,10 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// Clusters that have to be there: of the form that is served and of the one that waits for them.
-    pub(crate) fn clusters(&self) -> Vec<ClusterTarget> {
-        let mut all = self.form.clusters.to_vec();
-        if !Arc::ptr_eq(&self.form, &self.desired) {
-            all.extend(self.desired.clusters.iter().cloned());
-            all.sort_unstable();
-            all.dedup();
-        }
-        all
+    /// Clusters that have to be there, in no order: of the form that is served and of the one that waits for them.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterTarget> {
+        let waits = (!Arc::ptr_eq(&self.form, &self.desired)).then_some(&self.desired);
+        self.form.clusters.iter().chain(waits.into_iter().flat_map(|desired| desired.clusters.iter()))
     }
 }
 
@@ -96,12 +91,12 @@ fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
     let live = lookup.is_live();
     for target in desired.clusters.iter() {
         let name = target.name();
-        match lookup.cluster(&name) {
+        match lookup.cluster(name) {
             Some(ClusterState::Warm) => {}
-            Some(ClusterState::Refused(words)) => drop(held.names.insert(name, Some(words))),
+            Some(ClusterState::Refused(words)) => drop(held.names.insert(name.clone(), Some(words))),
             _ if !live => {}
             None => held.warming = true,
-            Some(ClusterState::Stalled) => drop(held.names.insert(name, None)),
+            Some(ClusterState::Stalled) => drop(held.names.insert(name.clone(), None)),
         }
     }
     held

@@ -21,7 +21,7 @@ use self::target::Targets;
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
-use crate::key::{Age, BackendKey, ClusterTarget, Place, Rank};
+use crate::key::{Age, ClusterTarget, Place, Rank};
 use crate::listener::RouteScope;
 use crate::reference::{Grants, Permit, RefFault};
 
@@ -36,7 +36,7 @@ pub(crate) trait Lookup: Grants {
     /// The labels of a namespace are selected.
     fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
     /// Whether a backend is there and can be reached.
-    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<BackendKey, BackendFault>;
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault>;
     /// Whether there is any policy in a namespace.
     fn has_policies(&mut self, namespace: &str) -> bool;
     /// The policy that a route or one of its rules is the target of.

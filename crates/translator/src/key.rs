@@ -1,5 +1,7 @@
 //! Keys of the graph's tables. The order of a group is the order of its keys, so sort orders are in here.
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use api::{Kind, ObjectKey, Timestamp};
@@ -63,25 +65,76 @@ pub(crate) struct ClusterKey {
     pub target: ClusterTarget,
 }
 
-/// A backend with the identity of the settings that are not the fleet's own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClusterTarget {
-    /// Which.
-    pub backend: BackendKey,
-    /// The policy of the route or rule that sends there, if there is one.
-    pub policy: Option<ObjectKey>,
+/// A backend with the identity of the settings that are not the fleet's own. One `Arc`, which all routes to a backend share.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterTarget(Arc<Target>);
+
+#[derive(Debug)]
+struct Target {
+    backend: BackendKey,
+    policy: Option<ObjectKey>,
+    /// Follows from the two.
+    name: ClusterName,
 }
 
 impl ClusterTarget {
-    /// The cluster's name: the backend's, with a hash of the policy's identity behind where there is one (an edit of the policy
-    /// changes the cluster and not its name).
-    pub(crate) fn name(&self) -> ClusterName {
-        let mut text = self.backend.text();
-        if let Some(policy) = &self.policy {
-            text.push('~');
-            text.push_str(&short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]));
-        }
-        text.into()
+    /// A backend with the fleet's own settings.
+    pub(crate) fn of(backend: BackendKey) -> Self {
+        let name = backend.text().into();
+        Self(Arc::new(Target { backend, policy: None, name }))
+    }
+
+    /// The same under a policy of the route or rule that sends there. The cluster's name gets a hash of the policy's identity
+    /// behind (an edit of the policy changes the cluster and not its name).
+    pub(crate) fn under(&self, policy: &ObjectKey) -> Self {
+        let hash = short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]);
+        let name = format!("{}~{hash}", self.0.backend.text()).into();
+        Self(Arc::new(Target { backend: self.0.backend.clone(), policy: Some(policy.clone()), name }))
+    }
+
+    /// Which.
+    pub(crate) fn backend(&self) -> &BackendKey {
+        &self.0.backend
+    }
+
+    /// The policy of the route or rule that sends there, if there is one.
+    pub(crate) fn policy(&self) -> Option<&ObjectKey> {
+        self.0.policy.as_ref()
+    }
+
+    /// The cluster's name.
+    pub(crate) fn name(&self) -> &ClusterName {
+        &self.0.name
+    }
+
+    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>) {
+        (self.backend(), self.policy())
+    }
+}
+
+impl PartialEq for ClusterTarget {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.parts() == other.parts()
+    }
+}
+
+impl Eq for ClusterTarget {}
+
+impl Ord for ClusterTarget {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.parts().cmp(&other.parts()) }
+    }
+}
+
+impl PartialOrd for ClusterTarget {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for ClusterTarget {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
     }
 }
 

@@ -167,7 +167,7 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         }
     }
 
-    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<BackendKey, BackendFault> {
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
         let object = permit.target();
         let not_found = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
         let is_service = object.kind() == Some(Kind::Service);
@@ -178,7 +178,7 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         };
         let key = BackendKey { object: object.clone(), port };
         match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
-            Some(Verdict { object, fault: None }) => Ok(BackendKey { object: object.clone(), port }),
+            Some(Verdict { target, fault: None }) => Ok(target.clone()),
             Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
             None if is_service && self.cx.contains(self.tables.inputs.services, object) => {
                 Err(not_found(format!("{object} has no port {port}")))
@@ -203,12 +203,13 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 #[derive(Clone, Copy)]
 pub(crate) struct HostTables {
     pub(crate) by_bucket: Index<Arc<Bucket>, PieceKey, Arc<RoutePiece>>,
-    pub(crate) wide: Index<ListenerKey, PieceKey, Arc<RoutePiece>>,
+    /// How many buckets of a listener stand for more than one host.
+    pub(crate) wide: Table<ListenerKey, usize>,
 }
 
 impl virtual_host::Lookup for Reader<'_, '_, HostTables> {
     fn has_wide(&mut self, listener: &ListenerKey) -> bool {
-        self.cx.any(self.tables.wide, listener)
+        self.cx.contains(self.tables.wide, listener)
     }
 
     fn extend(&mut self, bucket: &Arc<Bucket>, pieces: &mut Vec<Arc<RoutePiece>>) {
@@ -246,8 +247,9 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
 
     fn refused(&mut self, form: &AttachedRoute) -> Option<Arc<str>> {
         let AttachmentKey { fleet, route } = self.tables.key;
-        let group = FactKey::new(fleet.0.clone(), route_text(route));
-        if !self.cx.any(self.tables.refusals, &group) {
+        // One question that all routes of a namespace share, before those of this route.
+        let mut any = |group: &str| self.cx.any(self.tables.refusals, &FactKey::new(fleet.0.clone(), group));
+        if !any(route.namespace()) || !any(&route_text(route)) {
             return None;
         }
         let fact = FactKey::new(fleet.0.clone(), gating::form_name(route, form));
@@ -255,8 +257,8 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
     }
 
     fn exists(&mut self, target: &ClusterTarget) -> bool {
-        let verdicts = self.tables.backends.verdicts_of(&target.backend.object);
-        self.cx.get(verdicts, &target.backend).is_some_and(|verdict| verdict.fault.is_none())
+        let verdicts = self.tables.backends.verdicts_of(&target.backend().object);
+        self.cx.get(verdicts, target.backend()).is_some_and(|verdict| verdict.fault.is_none())
     }
 }
 
@@ -269,14 +271,15 @@ pub(crate) fn route_text(route: &ObjectKey) -> String {
 #[derive(Clone, Copy)]
 pub(crate) struct StatusTables<'k> {
     pub(crate) inputs: Tables,
-    pub(crate) attached: Index<ListenerKey, AttachmentKey, Arc<gating::Effective>>,
+    pub(crate) attached: Table<ListenerKey, usize>,
     pub(crate) fleet: &'k FleetName,
 }
 
 impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
     fn attached(&mut self, listener: &Arc<str>) -> u32 {
         let key = ListenerKey { fleet: self.tables.fleet.clone(), listener: listener.clone() };
-        u32::try_from(self.cx.count(self.tables.attached, &key)).unwrap_or(u32::MAX)
+        let count = self.cx.get(self.tables.attached, &key).copied().unwrap_or(0);
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     fn proxies(&mut self) -> Option<Arc<ProxyFacts>> {

@@ -19,6 +19,9 @@ use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
 /// Virtual hosts by their route configuration.
 pub(crate) type HostIndex = Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>;
 
+/// Clusters by the set of endpoints that they read.
+pub(crate) type ReaderIndex = Index<EndpointSetName, InFleet<ClusterName>, Arc<Cluster>>;
+
 /// Handles of everything that leaves the graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs {
@@ -47,6 +50,7 @@ pub struct Outputs {
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
     pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
     pub(crate) hosts_by_configuration: [HostIndex; 2],
+    pub(crate) clusters_by_set: ReaderIndex,
     /// Of ports of Services, and of `Backend` objects.
     pub(crate) endpoint_sets: [Table<EndpointSetName, Arc<Endpoints>>; 2],
     /// By kind of finding.
@@ -78,6 +82,26 @@ impl Outputs {
     ) -> impl Iterator<Item = (&'g VirtualHostKey, &'g Arc<VirtualHost>)> + use<'g> {
         let [own, fixed] = self.hosts_by_configuration.map(|index| graph.members(index, configuration));
         own.into_iter().chain(fixed)
+    }
+
+    /// The clusters that read a set of endpoints, in order.
+    pub fn readers_of<'g>(
+        &self,
+        graph: &'g Graph,
+        set: &EndpointSetName,
+    ) -> impl Iterator<Item = &'g InFleet<ClusterName>> + use<'g> {
+        graph.members(self.clusters_by_set, set).into_iter().map(|(cluster, _)| cluster)
+    }
+
+    /// The clusters of a fleet, in no order. Looks at those of all fleets: for rare moments.
+    pub fn clusters_of<'g>(
+        &self,
+        graph: &'g Graph,
+        fleet: &FleetName,
+    ) -> impl Iterator<Item = &'g ClusterName> + use<'g> {
+        let fleet = fleet.clone();
+        let of_fleet = graph.iter(self.clusters).map(|(key, _)| key).filter(move |key| key.fleet == fleet);
+        of_fleet.map(|key| &key.name)
     }
 
     /// The endpoint sets of all backends, used or not, in no order.

@@ -70,6 +70,9 @@ fn shared(text: &str) -> Arc<str> {
 const MAX_MESSAGE: usize = 32_768;
 
 fn bounded(message: &str) -> &str {
+    if message.len() <= MAX_MESSAGE {
+        return message;
+    }
     let end = message.char_indices().nth(MAX_MESSAGE).map_or(message.len(), |(at, _)| at);
     message.get(..end).unwrap_or(message)
 }

@@ -63,17 +63,20 @@ pub(crate) fn chain_hosts(
     hosts
 }
 
-/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few.
+/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few: those
+/// of routes, and those of listeners, of which there are few; both sorted.
 pub(crate) fn configuration(
     key: &ChainKey,
     count: usize,
-    hosts: impl FnOnce() -> Vec<Arc<VirtualHost>>,
+    hosts: impl FnOnce() -> [Vec<Arc<VirtualHost>>; 2],
 ) -> RouteConfiguration {
     let hosts = if count > MAX_INLINE_HOSTS {
         Hosts::Separate
     } else {
-        let mut hosts = hosts();
-        hosts.sort_by(|one, two| one.name.cmp(&two.name));
+        let [mut hosts, fixed] = hosts();
+        for host in fixed {
+            hosts.insert(hosts.partition_point(|other| other.name < host.name), host);
+        }
         Hosts::Inline(hosts)
     };
     RouteConfiguration { name: key.name.clone(), hosts }

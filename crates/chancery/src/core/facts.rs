@@ -43,7 +43,8 @@ impl Core {
     /// The first proxy of a fleet has everything: from now on routes wait for their clusters.
     fn fleet_is_live(&mut self, fleet: &Arc<str>) {
         info!(%fleet, "the first complete configuration is acknowledged");
-        let clusters: Vec<_> = self.publisher.clusters_of(&FleetName(Arc::clone(fleet))).cloned().collect();
+        let name = FleetName(Arc::clone(fleet));
+        let clusters: Vec<_> = self.outputs.clusters_of(self.translator.graph(), &name).cloned().collect();
         for cluster in clusters {
             let key = FactKey { fleet: Arc::clone(fleet), name: cluster.0 };
             let (store, graph) = self.translator.store();

@@ -61,8 +61,19 @@ impl Miniature {
             }
             narrow
         });
+        let distinct = g.distinct("distinct", groups, move |cx, group| {
+            let own = [(*group, cx.get(b, group).copied().unwrap_or(99))];
+            own.into_iter().chain((*group == 3).then_some((4, 98)))
+        });
+        let tally = g.tally("tally", a, |_, row| groups_of(*row));
+        let tallied = g.map("tallied", b, move |cx, _, group| {
+            (cx.get(tally, &(group % 8)).copied(), cx.contains(tally, &(group % 8)))
+        });
         self.watch("a", a);
         self.watch("b", b);
+        self.watch("distinct", distinct);
+        self.watch("tally", tally);
+        self.watch("tallied", tallied);
         self.watch("narrow", narrow);
         self.watch("get", get);
         self.watch("contains", contains);

@@ -43,6 +43,14 @@ impl Expected {
         self.rows("count", b.iter().map(|(key, name)| (key, group(name).len())));
         self.rows("any", b.iter().map(|(key, name)| (key, !group(name).is_empty())));
         self.rows("grouped", groups.iter().map(|(name, members)| (name, (members, b.get(name)))));
+        let distinct = groups.keys().flat_map(|name| {
+            let own = (*name, (*name, b.get(name).copied().unwrap_or(99)));
+            [Some(own), (*name == 3).then_some((3, (4, 98)))].into_iter().flatten()
+        });
+        self.owned("distinct", distinct.collect());
+        self.rows("tally", groups.iter().map(|(name, members)| (name, members.len())));
+        let tallied = |name: &u8| (groups.get(&(name % 8)).map(Vec::len), groups.contains_key(&(name % 8)));
+        self.rows("tallied", b.iter().map(|(key, name)| (key, tallied(name))));
         let (picky, rest): (Vec<_>, Vec<_>) = a.iter().partition(|(_, row)| row.1 == PICKY);
         self.rows("picky", rest.iter().map(|(key, row)| (key, Some(row.1 % 3))));
         self.panics = picky.iter().map(|(key, _)| format!("picky {key} picky")).collect();

@@ -71,3 +71,21 @@ fn a_moved_endpoint_changes_the_version() {
     };
     assert_ne!(version(1), version(2));
 }
+
+#[test]
+fn what_is_written_directly_is_what_the_message_says() {
+    let four = |octets: [u8; 4], port| Address::Ip(Ipv4Addr::from(octets).into(), port);
+    let six = Address::Ip("2001:db8::1".parse().unwrap(), 65_535);
+    let mut all = vec![four([0, 9, 10, 99], 1), four([100, 255, 109, 1], 128), six, Address::Unix("/a".into())];
+    let long = "p".repeat(300);
+    all.push(Address::Unix(long.as_str().into()));
+    let health = [Health::Healthy, Health::Draining];
+    let endpoints: Vec<Endpoint> =
+        all.into_iter().zip(health.into_iter().cycle()).map(|(address, health)| Endpoint { address, health }).collect();
+    for zone in [None, Some(""), Some("z"), Some(long.as_str())] {
+        for priority in [0, 1, 300] {
+            let set = set(vec![in_zone(zone, priority, endpoints.clone()), in_zone(zone, 0, Vec::new())]);
+            assert_eq!(endpoint_set(&set).bytes, prost::Message::encode_to_vec(&message("", &set)));
+        }
+    }
+}

@@ -50,7 +50,7 @@ pub(super) fn routes(
 }
 
 /// Nothing of a destination that redirects is asked for, its mirrors included.
-fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut Vec<ClusterName>) {
+pub(super) fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut Vec<ClusterName>) {
     let redirects =
         |destination: &Destination| destination.filters.redirect.is_some() || route.filters.redirect.is_some();
     let mirrors = |filters: &Filters, clusters: &mut Vec<ClusterName>| {

@@ -18,7 +18,7 @@ use crate::virtual_host::virtual_host;
 /// The Envoy routes of a route, as JSON.
 fn routes(route: Route) -> Value {
     let piece = Arc::new(RoutePiece { routes: vec![Arc::new(route)] });
-    let encoded = route_piece(&piece);
+    let encoded = route_piece(&piece, None);
     let host = VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![piece] };
     json(&virtual_host(&host, &[&encoded]))["routes"].take()
 }

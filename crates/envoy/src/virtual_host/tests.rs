@@ -6,8 +6,8 @@ use ir::route::{Action, Filters, Hosts, PathMatch, Respond, RouteMatch};
 use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 use prost::Message;
 
-use super::{message, route_configuration, virtual_host};
-use crate::resource::{Encoded, EncodedPiece};
+use super::{inline_host, message, route_configuration, virtual_host};
+use crate::resource::{Encoded, EncodedHost, EncodedPiece};
 use crate::route::route_piece;
 use crate::testing::{expect, joined, json};
 
@@ -30,8 +30,13 @@ fn host(name: &str, pieces: Vec<Arc<RoutePiece>>) -> VirtualHost {
 }
 
 fn encode(host: &VirtualHost) -> Encoded {
-    let pieces: Vec<EncodedPiece> = host.pieces.iter().map(|piece| route_piece(piece)).collect();
+    let pieces: Vec<EncodedPiece> = host.pieces.iter().map(|piece| route_piece(piece, None)).collect();
     virtual_host(host, &pieces.iter().collect::<Vec<_>>())
+}
+
+fn inline(host: &VirtualHost) -> EncodedHost {
+    let pieces: Vec<EncodedPiece> = host.pieces.iter().map(|piece| route_piece(piece, None)).collect();
+    inline_host(host, &pieces.iter().collect::<Vec<_>>())
 }
 
 #[test]
@@ -41,8 +46,8 @@ fn a_host_without_routes_is_a_name_with_domains() {
 
 #[test]
 fn an_inline_configuration_holds_its_hosts_and_forgets_ports() {
-    let one = encode(&host("a.example", Vec::new()));
-    let two = encode(&host("b.example", vec![piece(&["/a"]), piece(&["/b"])]));
+    let one = inline(&host("a.example", Vec::new()));
+    let two = inline(&host("b.example", vec![piece(&["/a"]), piece(&["/b"])]));
     let configuration = RouteConfiguration { name: "ns/gw/80".into(), hosts: Hosts::Inline(Vec::new()) };
     let route = |path| {
         format!(
@@ -70,7 +75,7 @@ ignorePortInHostMatching: true
 #[test]
 fn a_configuration_with_separate_hosts_asks_for_them() {
     let configuration = RouteConfiguration { name: "ns/gw/80".into(), hosts: Hosts::Separate };
-    let ignored = encode(&host("a.example", Vec::new()));
+    let ignored = inline(&host("a.example", Vec::new()));
     expect(
         &json(&route_configuration(&configuration, &[&ignored])),
         "
@@ -86,9 +91,10 @@ ignorePortInHostMatching: true
 #[test]
 fn composed_bytes_are_those_of_the_whole_message_and_pieces_are_shared() {
     let host = Arc::new(host("a.example", vec![piece(&["/a", "/b"]), piece(&["/c"])]));
-    let encoded_piece = route_piece(&host.pieces[0]);
-    let last = route_piece(&host.pieces[1]);
-    let encoded = virtual_host(&host, &[&encoded_piece, &last]);
+    let encoded_piece = route_piece(&host.pieces[0], None);
+    let last = route_piece(&host.pieces[1], None);
+    let encoded = inline_host(&host, &[&encoded_piece, &last]);
+    assert_eq!(encoded.version, virtual_host(&host, &[&encoded_piece, &last]).version);
     let configuration = RouteConfiguration {
         name: "ns/gw/80".into(),
         hosts: Hosts::Inline(vec![Arc::clone(&host), Arc::clone(&host)]),

@@ -10,8 +10,8 @@ use crate::key::ClusterTarget;
 pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, circuit_breaker: CircuitBreaker) -> Cluster {
     let Some(view) = view else {
         return Cluster {
-            name: target.name(),
-            endpoints: EndpointSource::Discovered(target.backend.endpoint_set()),
+            name: target.name().clone(),
+            endpoints: EndpointSource::Discovered(target.backend().endpoint_set()),
             protocol: Protocol::default(),
             tls: None,
             circuit_breaker,
@@ -19,7 +19,7 @@ pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, circui
         };
     };
     Cluster {
-        name: target.name(),
+        name: target.name().clone(),
         endpoints: view.endpoints.clone(),
         protocol: view.protocol,
         tls: view.tls.clone(),

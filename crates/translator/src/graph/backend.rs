@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::{Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
-use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName};
+use ir::{EndpointSetName, Endpoints, FleetName};
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::{Reading, SecretUse, Verdict, service, slice};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::gateway;
-use crate::key::BackendKey;
+use crate::key::{BackendKey, ClusterTarget};
 use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
 
@@ -100,7 +100,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         [(key, Arc::new(reading))]
     });
     let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
-        object: key.object.clone(),
+        target: ClusterTarget::of(key.clone()),
         fault: reading.view.as_ref().err().cloned().map(Box::new),
     };
     let verdicts = [
@@ -127,10 +127,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
 
 /// The set that a backend reads its endpoints from, if it has one.
 fn discovered(reading: &Reading) -> Option<EndpointSetName> {
-    match &reading.view.as_ref().ok()?.endpoints {
-        EndpointSource::Discovered(name) => Some(name.clone()),
-        EndpointSource::Dns(_) => None,
-    }
+    reading.view.as_ref().ok()?.endpoints.set().cloned()
 }
 
 /// Policies that hold.

@@ -10,6 +10,7 @@ use super::{Backends, Gateways, Policies, Routes, Secrets};
 use crate::backend::{SecretUse, cluster};
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
+use crate::output::ReaderIndex;
 use crate::secret;
 
 /// What this stage reads.
@@ -26,35 +27,33 @@ pub(super) struct Sources {
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
     pub(super) clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
+    pub(super) clusters_by_set: ReaderIndex,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
 }
 
 pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     let Sources { gateways, backends, policies, routes, secrets, .. } = sources;
     let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
-        let fleet = key.fleet.clone();
-        effective.clusters().into_iter().map(move |target| ClusterKey { fleet: fleet.clone(), target })
+        let key = |target: &ClusterTarget| ClusterKey { fleet: key.fleet.clone(), target: target.clone() };
+        effective.clusters().map(key).collect::<Vec<_>>()
     });
-    let clusters = g.derive_group("cluster", used, move |cx, key: &ClusterKey, _| {
-        let backend = &key.target.backend;
+    let clusters = g.distinct("cluster", used, move |cx, key: &ClusterKey| {
+        let backend = key.target.backend();
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_deref().ok());
-        let limits = policies.limits(cx, key.target.policy.as_ref(), &key.fleet);
+        let limits = policies.limits(cx, key.target.policy(), &key.fleet);
         let mut cluster = cluster::cluster(&key.target, view, limits);
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
             tls.certificate = cx.get(gateways.client_certificates, &key.fleet).cloned();
         }
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });
-    // Only `Backend` objects name Secrets.
-    let objects = g.index("backend_by_use", routes.effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
-        let is_object = |target: &ClusterTarget| target.backend.object.kind() == Some(Kind::Backend);
-        let fleet = key.fleet.clone();
-        let targets = effective.clusters().into_iter().filter(is_object);
-        targets.map(move |target| ClusterKey { fleet: fleet.clone(), target })
-    });
-    let named = g.derive_group("backend_secret", objects, move |cx, key: &ClusterKey, _| {
-        let backend = &key.target.backend;
+    let named = g.distinct("backend_secret", used, move |cx, key: &ClusterKey| {
+        let backend = key.target.backend();
+        // Only `Backend` objects name Secrets.
+        if backend.object.kind() != Some(Kind::Backend) {
+            return Vec::new();
+        }
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_deref().ok());
         let secrets = view.map(|view| view.secrets.clone()).unwrap_or_default();
@@ -78,5 +77,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         }
         rows
     });
-    Delivery { clusters, secrets }
+    let clusters_by_set =
+        g.index("cluster_by_endpoint_set", clusters, |_, cluster: &Arc<Cluster>| cluster.endpoints.set().cloned());
+    Delivery { clusters, clusters_by_set, secrets }
 }

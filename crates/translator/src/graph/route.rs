@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::ObjectKey;
-use engine::{Chunk, Graph, Index, Table};
+use engine::{Chunk, Graph, Table};
 use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 use store::FactKey;
 
@@ -22,7 +22,8 @@ use crate::virtual_host;
 pub(crate) struct Routes {
     pub(crate) outcomes: Table<ObjectKey, Arc<RouteOutcome>>,
     pub(crate) effective: Table<AttachmentKey, Arc<Effective>>,
-    pub(crate) attached: Index<ListenerKey, AttachmentKey, Arc<Effective>>,
+    /// How many routes a listener has.
+    pub(crate) attached: Table<ListenerKey, usize>,
     pub(crate) pieces: PieceTable,
     pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
     pub(crate) hosts_of: [HostIndex; 2],
@@ -39,7 +40,13 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         Arc::new(http_route::evaluate(&mut Reader { cx, tables }, key, route))
     });
     let refusals = g.index("refusal_by_route", inputs.route_refusals, |fact: &FactKey, _| {
-        fact.name.split_once('~').map(|(route, _)| FactKey::new(fact.fleet.clone(), route))
+        let route = fact.name.split_once('~').map(|(route, _)| route);
+        let namespace = route.and_then(|route| route.split_once('/')).map(|(namespace, _)| namespace);
+        [route, namespace]
+            .into_iter()
+            .flatten()
+            .map(|group| FactKey::new(fact.fleet.clone(), group))
+            .collect::<Vec<_>>()
     });
     let effective = g.derive("route_form", outcomes, move |cx, key, outcome| {
         let mut rows = Vec::with_capacity(outcome.attached.len());
@@ -51,7 +58,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         }
         rows
     });
-    let attached = g.index("route_by_listener", effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
+    let attached = g.tally("route_by_listener", effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
         let counted = effective.desired.listeners.iter().filter(|listener| listener.counted);
         counted
             .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
@@ -69,7 +76,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
     ];
     let configurations = g.map("route_configuration", gateways.chains, move |cx, key, _| {
         let count: usize = hosts_of.iter().map(|index| cx.count(*index, key)).sum();
-        let all = || hosts_of.iter().flat_map(|index| cx.members(*index, key).values().cloned()).collect();
+        let all = || hosts_of.map(|index| cx.members(index, key).values().cloned().collect());
         Arc::new(virtual_host::configuration(key, count, all))
     });
     Routes { outcomes, effective, attached, pieces, hosts, hosts_of, configurations }
@@ -87,10 +94,10 @@ fn pieces(g: &mut Graph, effective: Table<AttachmentKey, Arc<Effective>>) -> (Pi
         [(PieceKey(chunk.clone()), Arc::new(piece))]
     });
     let by_bucket = g.index("piece_by_bucket", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| [key.0.group.clone()]);
-    let wide = g.index("wide_piece_by_listener", pieces, |key: &PieceKey, _: &Arc<RoutePiece>| {
-        let bucket = &key.0.group;
-        bucket.hostname.is_wide().then(|| bucket.listener.clone())
+    let wide = g.distinct("wide_bucket", by_bucket, |_, bucket: &Arc<Bucket>| {
+        bucket.hostname.is_wide().then(|| (bucket.clone(), ()))
     });
+    let wide = g.tally("wide_bucket_by_listener", wide, |bucket: &Arc<Bucket>, ()| [bucket.listener.clone()]);
     (pieces, HostTables { by_bucket, wide })
 }
 

@@ -49,7 +49,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
     ) -> Result<ClusterName, Arc<str>> {
         match self.follow(target) {
             Ok(target) => {
-                let name = target.name();
+                let name = target.name().clone();
                 self.clusters.push(target);
                 Ok(name)
             }
@@ -77,6 +77,9 @@ impl<'a, L: Lookup> Targets<'a, L> {
             return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
         }
         let backend = self.lookup.backend(&permit, target.port)?;
-        Ok(ClusterTarget { backend, policy: self.policy.clone() })
+        Ok(match &self.policy {
+            None => backend,
+            Some(policy) => backend.under(policy),
+        })
     }
 }

@@ -11,7 +11,7 @@ use super::{ListenerPort, Lookup, RouteOutcome, Verdict, evaluate};
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
-use crate::key::BackendKey;
+use crate::key::{BackendKey, ClusterTarget};
 use crate::listener::{Namespaces, RouteScope, ScopeListener};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::testing::object;
@@ -46,10 +46,10 @@ impl Lookup for Maps {
         false
     }
 
-    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<BackendKey, BackendFault> {
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
         let key = BackendKey { object: permit.target().clone(), port: port.unwrap_or_default() };
         let missing = RefFault { reason: RefReason::NotFound, text: "it is not there".into() };
-        if self.backends.contains(&key) { Ok(key) } else { Err(missing) }
+        if self.backends.contains(&key) { Ok(ClusterTarget::of(key)) } else { Err(missing) }
     }
 
     fn has_policies(&mut self, _: &str) -> bool {

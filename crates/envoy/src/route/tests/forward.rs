@@ -126,7 +126,7 @@ fn a_piece_names_the_clusters_that_its_routes_reach() {
     let mirror = |cluster: &str, share| Mirror { cluster: cluster.into(), share };
     let filters = Filters { mirrors: vec![mirror("m", 1), mirror("off", 0)], ..Filters::default() };
     let found = forwarding(vec![to("b", 1), to("a", 1), to("a", 2), to("zero", 0), broken("x")], filters);
-    let piece = route_piece(&ir::RoutePiece { routes: vec![found.into()] });
+    let piece = route_piece(&ir::RoutePiece { routes: vec![found.into()] }, None);
     let names: Vec<&str> = piece.clusters.iter().map(ir::ClusterName::as_str).collect();
     assert_eq!(names, ["a", "b", "m"]);
 }

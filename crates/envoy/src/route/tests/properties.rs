@@ -151,8 +151,8 @@ proptest! {
     #[test]
     fn every_route_keeps_the_rules_of_envoys_api_and_encodes_the_same_each_time(routes in prop::collection::vec(route(), 1..4)) {
         let piece = Arc::new(RoutePiece { routes: routes.into_iter().map(Arc::new).collect() });
-        let encoded = route_piece(&piece);
-        prop_assert_eq!(&encoded, &route_piece(&piece.as_ref().clone()));
+        let encoded = route_piece(&piece, None);
+        prop_assert_eq!(&encoded, &route_piece(&piece.as_ref().clone(), None));
         let host = VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![Arc::clone(&piece)] };
         let bytes = joined(&virtual_host(&host, &[&encoded]).body);
         let decoded = envoy::VirtualHost::decode(bytes.clone()).unwrap();
@@ -165,6 +165,21 @@ proptest! {
         let named: std::collections::BTreeSet<String> = decoded.routes.iter().flat_map(clusters).collect();
         let noted: std::collections::BTreeSet<String> = encoded.clusters.iter().map(ToString::to_string).collect();
         prop_assert_eq!(named, noted);
+    }
+
+    #[test]
+    fn a_later_version_of_a_piece_is_what_it_would_be_without_the_earlier_one(
+        routes in prop::collection::vec(route(), 1..6),
+        old in prop::collection::vec(0_usize..6, 0..8),
+        new in prop::collection::vec(0_usize..6, 0..8),
+    ) {
+        let routes: Vec<Arc<Route>> = routes.into_iter().map(Arc::new).collect();
+        let piece = |picks: Vec<usize>| {
+            RoutePiece { routes: picks.into_iter().map(|at| Arc::clone(&routes[at % routes.len()])).collect() }
+        };
+        let (old, new) = (piece(old), piece(new));
+        let before = route_piece(&old, None);
+        prop_assert_eq!(route_piece(&new, Some((&old, &before))), route_piece(&new, None));
     }
 
     #[test]
