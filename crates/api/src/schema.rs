@@ -138,6 +138,7 @@ enum UnitKind {
 /// Which lists have items that fail alone: kind, path of the list.
 const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Gateway, &["spec", "listeners"], UnitKind::Item),
+    (Kind::Gateway, &["spec", "addresses"], UnitKind::DroppedButLast),
     (Kind::HttpRoute, &["spec", "rules"], UnitKind::Item),
     (Kind::HttpRoute, &["spec", "rules", "matches"], UnitKind::Inner),
     (Kind::HttpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
