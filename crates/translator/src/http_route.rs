@@ -183,6 +183,7 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
         }
         let age = Age::from(route.meta.creation_timestamp);
         outcome.attached = attachment.fleets.into_iter().map(|fleet| fill(fleet, &rules, &clusters, age)).collect();
+        outcome.attached.shrink_to_fit();
     }
     outcome.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
     outcome
@@ -207,7 +208,10 @@ fn fill(
         });
         AttachedListener { listener: listener.name, counted, hostnames: listener.hostnames, entries }
     });
-    Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners: listeners.collect(), clusters: clusters.clone() })
+    // What it was collected from had room for more.
+    let mut listeners: Vec<_> = listeners.collect();
+    listeners.shrink_to_fit();
+    Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners, clusters: clusters.clone() })
 }
 
 /// A problem before it has its object.

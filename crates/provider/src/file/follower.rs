@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter};
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +22,10 @@ use crate::file::tree::{Survey, Tree};
 use crate::file::watches::Watches;
 use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
 
+/// Files that are read and handed on together at the start: whoever receives them works while the next are read, and no more
+/// than these are in memory twice. Later everything that changed at one time is one batch, because it may belong together.
+const FILES_AT_START: usize = 128;
+
 /// A thread that follows files. Dropping it tells the thread to end, and does not wait: the thread may be in the sink,
 /// waiting for whoever drops this to receive.
 #[derive(Debug)]
@@ -32,7 +37,8 @@ pub struct Watcher {
 
 /// Reads directories and files, and follows their changes on a thread of its own.
 ///
-/// The first batch holds everything and is `listed`; each later one holds what a change came to. A root that does not
+/// What is there at first comes in as many batches as it takes, of which the last is `listed`; each later one holds what a
+/// change came to. A root that does not
 /// exist, or vanishes, is a problem, and is read when it comes (back).
 ///
 /// # Errors
@@ -50,6 +56,7 @@ pub fn watch(roots: &[PathBuf], sink: impl Sink) -> Result<Watcher, Error> {
         vanished: BTreeMap::new(),
         to_read: BTreeMap::new(),
         stopped,
+        listed: false,
     };
     let builder = thread::Builder::new().name("file provider".to_owned());
     let thread = builder.spawn(move || follower.run(sink)).map_err(Error::Thread)?;
@@ -97,6 +104,8 @@ struct Follower {
     vanished: BTreeMap<Arc<Spot>, Instant>,
     to_read: BTreeMap<Arc<Spot>, PathBuf>,
     stopped: PipeReader,
+    /// Everything that there was at the start has been handed on.
+    listed: bool,
 }
 
 impl Follower {
@@ -104,14 +113,15 @@ impl Follower {
         for root in self.tree.roots() {
             self.agenda.looks.insert(root, Look::Survey);
         }
-        let mut listed = false;
         loop {
-            self.work_off()?;
+            if self.work_off(&mut sink)?.is_break() {
+                return Ok(());
+            }
             self.expire();
             let changes = self.catalog.commit();
-            if !changes.is_empty() || !listed {
-                listed = true;
-                if sink(Batch { source: Source::File, changes, listed }).is_break() {
+            if !changes.is_empty() || !self.listed {
+                self.listed = true;
+                if sink(Batch { source: Source::File, changes, listed: true }).is_break() {
                     return Ok(());
                 }
             }
@@ -153,11 +163,21 @@ impl Follower {
 
     /// Looks at every place on the agenda, then reads the files. What happens meanwhile is for the next time, so that
     /// somebody who writes all the time delays nobody.
-    fn work_off(&mut self) -> Result<(), Error> {
+    fn work_off(&mut self, sink: &mut impl Sink) -> Result<ControlFlow<()>, Error> {
         while let Some((spot, look)) = self.agenda.next() {
             self.look(&spot, look);
         }
-        self.read()
+        let mut files: Vec<(Arc<Spot>, PathBuf)> = std::mem::take(&mut self.to_read).into_iter().collect();
+        while !self.listed && files.len() > FILES_AT_START {
+            let rest = files.split_off(FILES_AT_START);
+            self.read(std::mem::replace(&mut files, rest))?;
+            let changes = self.catalog.commit();
+            if sink(Batch { source: Source::File, changes, listed: false }).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.read(files)?;
+        Ok(ControlFlow::Continue(()))
     }
 
     fn look(&mut self, spot: &Arc<Spot>, look: Look) {
@@ -212,8 +232,7 @@ impl Follower {
 
     /// Reads what has to be read. What was touched at the same time may be half of one version and half of the next: it
     /// is left for the look that those events ask for, now or when they are complete.
-    fn read(&mut self) -> Result<(), Error> {
-        let files: Vec<(Arc<Spot>, PathBuf)> = std::mem::take(&mut self.to_read).into_iter().collect();
+    fn read(&mut self, files: Vec<(Arc<Spot>, PathBuf)>) -> Result<(), Error> {
         if files.is_empty() {
             return Ok(());
         }

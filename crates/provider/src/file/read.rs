@@ -19,7 +19,7 @@ use crate::file::spot::Spot;
 pub(crate) const MAX_FILE: u64 = 256 << 20;
 
 /// Files that a thread takes at a time: few enough that all threads end together.
-const FILES_AT_A_TIME: usize = 16;
+const FILES_AT_A_TIME: usize = 8;
 
 /// What became of reading a file.
 #[derive(Debug)]

@@ -46,7 +46,10 @@ pub(crate) fn endpoints<'a>(
             .map(|(_, address, health)| Endpoint { address: address.clone(), health: *health })
             .collect(),
     });
-    Endpoints { name, localities: localities.collect() }
+    // There is one of them nearly always, and room for four.
+    let mut localities: Vec<_> = localities.collect();
+    localities.shrink_to_fit();
+    Endpoints { name, localities }
 }
 
 /// Ready takes requests; one that terminates but still serves only where nothing else is left; the others are not there

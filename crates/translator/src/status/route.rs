@@ -19,7 +19,10 @@ pub(crate) fn status(
         parent_ref,
         controller_name: parent.controller.clone(),
     });
-    RouteStatus { parents: parents.collect() }
+    // There is one of them nearly always, and room for four.
+    let mut parents: Vec<_> = parents.collect();
+    parents.shrink_to_fit();
+    RouteStatus { parents }
 }
 
 fn conditions(
