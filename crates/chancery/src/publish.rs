@@ -1,5 +1,6 @@
 //! From the graph's changes to bytes for the xDS server: each changed piece is encoded once, whoever reads it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,12 +20,15 @@ pub struct Publisher {
     options: envoy::Options,
     /// Encodings by the address of the piece, which the graph keeps alive until the tick after it changed.
     pieces: Pieces,
-    /// Hosts inside route configurations, in the same way.
+    /// Narrow hosts inside route configurations, in the same way.
     hosts: UnorderedMap<usize, Host>,
     endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
     /// Route configurations whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
 }
+
+/// Hosts with at most this many pieces are kept: putting a wider one together from its pieces again costs as much as copying it.
+const NARROW: usize = 8;
 
 /// Pieces by address.
 type Pieces = UnorderedMap<usize, Piece>;
@@ -215,17 +219,26 @@ impl Publisher {
             ir::route::Hosts::Inline(inline) => &inline[..],
             ir::route::Hosts::Separate => &[],
         };
-        let Self { hosts, pieces, .. } = self;
-        for host in inline {
-            hosts.entry(address(host)).or_insert_with(|| {
-                let (encoded, needs) = compose(pieces, host, envoy::inline_host);
-                Host { encoded, needs }
-            });
+        let Self { hosts: kept, pieces, .. } = self;
+        let make = |host: &VirtualHost| {
+            let (encoded, needs) = compose(pieces, host, envoy::inline_host);
+            Host { encoded, needs }
+        };
+        for host in inline.iter().filter(|host| host.pieces.len() <= NARROW) {
+            kept.entry(address(host)).or_insert_with(|| make(host));
         }
-        let found: Vec<&Host> = inline.iter().filter_map(|host| hosts.get(&address(host))).collect();
-        let encoded: Vec<&EncodedHost> = found.iter().map(|host| &host.encoded).collect();
-        let needs = found.iter().flat_map(|host| host.needs.iter().cloned()).collect();
-        (envoy::route_configuration(configuration, &encoded), needs)
+        let (mut hosts, mut needs) = (Vec::with_capacity(inline.len()), Vec::with_capacity(inline.len()));
+        for host in inline {
+            if let Some(kept) = kept.get(&address(host)) {
+                hosts.push(Cow::Borrowed(&kept.encoded));
+                needs.extend_from_slice(&kept.needs);
+            } else {
+                let made = make(host);
+                hosts.push(Cow::Owned(made.encoded));
+                needs.extend(made.needs);
+            }
+        }
+        (envoy::route_configuration(configuration, hosts), needs)
     }
 
     fn host(&self, host: &VirtualHost) -> Composed {

@@ -5,7 +5,7 @@
 )]
 
 use crate::fault::{self, Fault};
-use crate::slab::{NIL, fill_to, push};
+use crate::slab::{NIL, expect, fill_to, push};
 
 /// The part of a row that a transform asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +102,11 @@ impl Edges {
         fits
     }
 
+    /// Makes room for this many units of a node, if it has none yet.
+    pub(crate) fn expect(&mut self, node: u16, units: usize) {
+        expect(self.units_of(node), units);
+    }
+
     pub(crate) fn for_readers(&self, target: Target, mut each: impl FnMut(u16, u32)) {
         let mut at = self.first_reader(target);
         while at != NIL {
@@ -165,12 +170,16 @@ impl Edges {
         if self.first(node, unit) == edge {
             return;
         }
+        let units = self.units_of(node);
+        fill_to(units, unit as usize, NIL);
+        units[unit as usize] = edge;
+    }
+
+    fn units_of(&mut self, node: u16) -> &mut Vec<u32> {
         if node as usize >= self.units.len() {
             self.units.resize_with(node as usize + 1, Vec::new);
         }
-        let units = &mut self.units[node as usize];
-        fill_to(units, unit as usize, NIL);
-        units[unit as usize] = edge;
+        &mut self.units[node as usize]
     }
 
     fn link(&mut self, node: u16, unit: u32, target: Target) -> u32 {

@@ -1,7 +1,7 @@
 //! A list of row numbers per unit, four bytes where the list has one element.
 #![expect(clippy::indexing_slicing, reason = "a place holds only positions that were issued here")]
 
-use crate::slab::{NIL, fill_to};
+use crate::slab::{NIL, expect, fill_to};
 
 /// Marks a place that holds a position in `many`. Rows stay below it ([`crate::slab::MAX_ROWS`]).
 const MANY: u32 = 1 << 31;
@@ -21,6 +21,11 @@ impl Lists {
             Some(place) if place & MANY != 0 => &self.many[(place & !MANY) as usize],
             Some(place) => std::slice::from_ref(place),
         }
+    }
+
+    /// Makes room for this many units, if there are none yet.
+    pub(crate) fn expect(&mut self, units: usize) {
+        expect(&mut self.places, units);
     }
 
     pub(crate) fn set(&mut self, unit: u32, rows: &[u32]) {

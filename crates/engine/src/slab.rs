@@ -134,6 +134,13 @@ pub(crate) fn push<T>(to: &mut Vec<T>, item: T) {
     to.push(item);
 }
 
+/// Makes room for this many items in an empty list: growing by quarters would copy each of them several times.
+pub(crate) fn expect<T>(list: &mut Vec<T>, items: usize) {
+    if list.is_empty() {
+        list.reserve_exact(items);
+    }
+}
+
 /// Makes `at` a valid position.
 pub(crate) fn fill_to<T: Clone>(to: &mut Vec<T>, at: usize, item: T) {
     if at >= to.len() {

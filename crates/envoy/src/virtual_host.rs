@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use ir::route::Hosts;
 use ir::{RouteConfiguration, VirtualHost};
@@ -50,9 +52,11 @@ pub fn inline_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> EncodedHost 
 /// A route configuration with the encodings of its hosts in order, or, for [`Hosts::Separate`], without any (`hosts` is not
 /// looked at): then each host is a resource of its own. It needs what the pieces of its
 /// hosts need.
-pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&EncodedHost]) -> Encoded {
+///
+/// Hosts are moved in where they are owned: one of 50,000 routes has some hundred parts.
+pub fn route_configuration(configuration: &RouteConfiguration, hosts: Vec<Cow<'_, EncodedHost>>) -> Encoded {
     let separate = configuration.hosts == Hosts::Separate;
-    let hosts = if separate { &[] } else { hosts };
+    let hosts = if separate { Vec::new() } else { hosts };
     let (head, tail) = frame(configuration, separate);
     let mut versions = Versions::of(2 + hosts.len());
     let mut body = Vec::with_capacity(2 + hosts.iter().map(|host| host.body.len()).sum::<usize>());
@@ -60,7 +64,10 @@ pub fn route_configuration(configuration: &RouteConfiguration, hosts: &[&Encoded
     body.push(head);
     for host in hosts {
         versions.part(host.version);
-        body.extend_from_slice(&host.body);
+        match host {
+            Cow::Borrowed(shared) => body.extend_from_slice(&shared.body),
+            Cow::Owned(own) => body.extend(own.body),
+        }
     }
     versions.part(xxh3_128(&tail));
     body.push(tail);

@@ -1,5 +1,6 @@
 //! Virtual hosts and route configurations.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ir::route::{Action, Filters, Hosts, PathMatch, Respond, RouteMatch};
@@ -55,7 +56,7 @@ fn an_inline_configuration_holds_its_hosts_and_forgets_ports() {
         )
     };
     expect(
-        &json(&route_configuration(&configuration, &[&one, &two])),
+        &json(&route_configuration(&configuration, vec![Cow::Borrowed(&one), Cow::Owned(two)])),
         &format!(
             "
 name: ns/gw/80
@@ -77,7 +78,7 @@ fn a_configuration_with_separate_hosts_asks_for_them() {
     let configuration = RouteConfiguration { name: "ns/gw/80".into(), hosts: Hosts::Separate };
     let ignored = inline(&host("a.example", Vec::new()));
     expect(
-        &json(&route_configuration(&configuration, &[&ignored])),
+        &json(&route_configuration(&configuration, vec![Cow::Owned(ignored)])),
         "
 name: ns/gw/80
 vhds: {configSource: {ads: {}, resourceApiVersion: V3}}
@@ -99,7 +100,7 @@ fn composed_bytes_are_those_of_the_whole_message_and_pieces_are_shared() {
         name: "ns/gw/80".into(),
         hosts: Hosts::Inline(vec![Arc::clone(&host), Arc::clone(&host)]),
     };
-    let whole = route_configuration(&configuration, &[&encoded, &encoded]);
+    let whole = route_configuration(&configuration, vec![Cow::Borrowed(&encoded), Cow::Borrowed(&encoded)]);
     assert!(whole.body.iter().filter(|part| part.as_ptr() == encoded_piece.bytes.as_ptr()).count() == 2);
     assert_eq!(joined(&whole.body), message(&configuration, [&*host, &*host]).encode_to_vec());
 }
