@@ -213,6 +213,32 @@ fn no_answer_is_wrong_while_routes_rules_and_backends_are_added_changed_reordere
     drop((one, two));
 }
 
+#[test]
+fn a_service_that_is_renamed_together_with_its_route_costs_no_request() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let both = [Backend::start("one").unwrap(), Backend::start("two").unwrap()];
+    let renamed = |turn: usize| {
+        let name = format!("s{turn}");
+        documents([&*service(&name, both[turn % 2].port), &route("shop", &[("/", &name)])])
+    };
+    running.write("gateway.yaml", &gateway(port)).unwrap();
+    running.write("shop.yaml", &renamed(0)).unwrap();
+    running.start().unwrap();
+    until_answers(port, "/", &answer("one"));
+    let prober = Prober { wrong: Mutex::default(), asked: AtomicU64::new(0), over: AtomicBool::new(false) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| prober.run(port, &[("/", &["one", "two"])]));
+        for turn in 1..20 {
+            running.write("shop.yaml", &renamed(turn)).unwrap();
+            until_answers(port, "/", &answer(&both[turn % 2].name));
+        }
+        prober.over.store(true, Ordering::Release);
+    });
+    let wrong = prober.wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} requests, wrong: {wrong:#?}", prober.asked.into_inner());
+}
+
 /// Edit number `edit`; returns when it is in effect.
 fn one_edit(running: &Running, port: u16, edit: usize, more: &[Backend]) {
     let backend = &more[edit / 6 % more.len()];
@@ -226,6 +252,7 @@ fn one_edit(running: &Running, port: u16, edit: usize, more: &[Backend]) {
             // A new service and a route to it: the first answer that is not 404 is a 200.
             running.write("more.yaml", &service(&backend.name, backend.port)).unwrap();
             running.write("come.yaml", &route("come", &[("/come", &backend.name)])).unwrap();
+            until_answers(port, "/come", &answer(&backend.name));
         }
         2 => {
             running.write("steady.yaml", &route("steady", &[("/steady", "one"), ("/flip", "one")])).unwrap();

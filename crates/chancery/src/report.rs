@@ -87,8 +87,9 @@ pub(crate) fn pinpoint(problems: &mut [Problem]) {
         files.entry(file.unwrap_or_default()).or_default().push(problem);
     }
     for (file, problems) in files.into_iter().filter(|(file, _)| !file.is_empty()) {
-        // A file that is gone, or was never one, leaves the place where the object begins.
-        let Ok(text) = std::fs::read_to_string(&*file) else { continue };
+        // A file that is gone, or was never one, leaves the place where the object begins. Pipes and devices would never end.
+        let is_file = std::fs::metadata(&*file).is_ok_and(|found| found.is_file());
+        let Some(text) = is_file.then(|| std::fs::read_to_string(&*file).ok()).flatten() else { continue };
         let located = Located::new(&text);
         for problem in problems {
             let (Some(object), Some(place)) = (&problem.object, &problem.place) else { continue };

@@ -104,6 +104,8 @@ async fn until_the_end(
     end: &watch::Sender<Ending>,
 ) -> anyhow::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    // The terminal was closed.
+    let mut hangup = signal(SignalKind::hangup())?;
     let supervised = proxies.is_some();
     let proxies = async {
         match proxies {
@@ -122,6 +124,7 @@ async fn until_the_end(
             },
             _ = interrupt.recv() => ask_to_end(end),
             _ = terminate.recv() => ask_to_end(end),
+            _ = hangup.recv() => ask_to_end(end),
         }
         if !supervised && *end.borrow() != Ending::No {
             return Ok(());

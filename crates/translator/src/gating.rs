@@ -72,9 +72,16 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
     }
     // Before a fleet is live, what was published is not known to be accepted.
     let served = if lookup.is_live() { lookup.served() } else { None };
+    let was_served = served.as_ref().is_some_and(|served| !served.clusters.is_empty());
     let served = served.filter(|served| survives(lookup, served));
     if held.warming {
-        return serve(&served.unwrap_or_else(|| nothing(desired)), None);
+        return match served {
+            Some(served) => serve(&served, None),
+            // The backends go with this very edit, or went before it. Proxies keep them until the new ones are warm: they take new routes
+            // only then, and removals come last.
+            None if was_served => serve(desired, None),
+            None => serve(&nothing(desired), None),
+        };
     }
     let words = held.names.values().flatten().next().cloned();
     serve(&Arc::new(patch(desired, served.as_deref(), &held.names)), words)
