@@ -15,6 +15,7 @@ use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
 use store::Source;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -33,8 +34,8 @@ const STREAMS_GRACE: Duration = Duration::from_secs(1);
 /// Tasks of the process. The end of any one ends the process, with its reason.
 type Tasks = JoinSet<anyhow::Result<()>>;
 
-/// Serves until a signal, or until a part of it fails.
-pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
+/// Serves until a signal, or until a part of it fails. Streams have the threads of `streams`.
+pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> anyhow::Result<()> {
     let state = args.state.path()?;
     let _lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
@@ -48,7 +49,7 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
 
     // Core: one thread, everything that changes anything goes through its inputs.
     let (outbox, events) = mpsc::channel(QUEUE);
-    let server = xds::Server::start(&tokio::runtime::Handle::current(), outbox);
+    let server = xds::Server::start(streams, outbox);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, thread) = core::start(Parts {
         translator: translator(&layout, &state),
@@ -66,7 +67,7 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel) -> anyhow::Result<()> {
 
     // Protocol: one socket per Gateway, and what proxies answer.
     tasks.spawn(sockets::serve(server.clone(), layout.clone(), infra.clone(), args.xds_listen, stop.clone()));
-    tasks.spawn(outlets::forward(events, inputs.clone(), Input::Xds));
+    tasks.spawn_on(outlets::forward(events, inputs.clone(), Input::Xds), streams);
 
     // Proxies.
     let (end, ending) = watch::channel(Ending::No);

@@ -61,13 +61,18 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
             "--xds-listen {address}: only loopback addresses, xDS is in cleartext here"
         );
     }
-    // The core has a thread of its own; what is left is I/O, and two threads hold it.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // Three kinds of work keep out of each other's way: the core has a thread, streams have theirs, and all else (people, proxies)
+    // is on this one. A stream's thread that sleeps is woken once for an edit; among several idle ones each wakes the next. So
+    // these are half of the cores: enough for thousands of streams, and none to spare on a small machine.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let streams = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads((cores / 2).max(1))
+        .thread_name("xds")
         .enable_all()
         .build()
-        .context("starting the runtime")?;
-    runtime.block_on(crate::serve::serve(args, log))?;
+        .context("starting the threads of streams")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(crate::serve::serve(args, log, streams.handle()))?;
     Ok(Outcome::Fine)
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::{Graph, Table, Value};
 use infra::host::HostFact;
 use ir::FleetName;
 use store::{ClusterState, FactKey, ListenerState};
@@ -17,27 +18,30 @@ impl Core {
             Event::Connected { fleet, node } => {
                 info!(%fleet, node = %node.id, "a proxy connected");
                 self.metrics.connected(&fleet, 1);
-                return false;
+                false
             }
             Event::Gone { fleet, node, connected } => {
                 info!(%fleet, node = %node.id, connected, "a proxy is gone");
                 self.metrics.connected(&fleet, -1);
-                return false;
+                false
             }
-            Event::Live { fleet } => self.fleet_is_live(&fleet),
+            Event::Live { fleet } => {
+                self.fleet_is_live(&fleet);
+                true
+            }
             Event::ClusterWarm { fleet, name } => self.set_cluster(FactKey { fleet, name }, ClusterState::Warm),
             Event::Stalled { fleet, name } => {
                 warn!(%fleet, cluster = %name, "a cluster does not become ready; only routes to it wait");
-                self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled);
+                self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled)
             }
             Event::Accepted { fleet, type_url, name, .. } => self.accepted(&type_url, FactKey { fleet, name }),
             Event::Refused { fleet, type_url, name, text, .. } => {
                 warn!(%fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
                 self.metrics.refused += 1;
                 self.refused(&type_url, FactKey { fleet, name }, text);
+                true
             }
         }
-        true
     }
 
     /// The first proxy of a fleet has everything: from now on routes wait for their clusters.
@@ -56,22 +60,23 @@ impl Core {
         graph.set(store.tables().fleet_live, Arc::clone(fleet), ());
     }
 
-    fn set_cluster(&mut self, key: FactKey, state: ClusterState) {
+    fn set_cluster(&mut self, key: FactKey, state: ClusterState) -> bool {
         let (store, graph) = self.translator.store();
-        graph.set(store.tables().cluster_state, key, state);
+        set_fact(graph, store.tables().cluster_state, key, state)
     }
 
-    fn accepted(&mut self, type_url: &TypeUrl, key: FactKey) {
+    /// Nearly every acknowledgement says what is known already, so that no tick follows from it.
+    fn accepted(&mut self, type_url: &TypeUrl, key: FactKey) -> bool {
         let (store, graph) = self.translator.store();
         let tables = store.tables();
         match type_url {
             TypeUrl::Listener => {
                 debug!(fleet = %key.fleet, listener = %key.name, "a listener is active");
-                graph.set(tables.listener_state, key, ListenerState::Accepted);
+                set_fact(graph, tables.listener_state, key, ListenerState::Accepted)
             }
-            TypeUrl::Secret => drop(graph.remove(tables.secret_refusals, &key)),
-            TypeUrl::Route | TypeUrl::VirtualHost => drop(graph.remove(tables.route_refusals, &key)),
-            _ => {}
+            TypeUrl::Secret => graph.remove(tables.secret_refusals, &key),
+            TypeUrl::Route | TypeUrl::VirtualHost => graph.remove(tables.route_refusals, &key),
+            _ => false,
         }
     }
 
@@ -105,4 +110,13 @@ impl Core {
         }
         true
     }
+}
+
+/// Writes a fact; whether it is news.
+fn set_fact<V: Value>(graph: &mut Graph, table: Table<FactKey, V>, key: FactKey, value: V) -> bool {
+    let news = graph.get(table, &key) != Some(&value);
+    if news {
+        graph.set(table, key, value);
+    }
+    news
 }

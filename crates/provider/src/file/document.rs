@@ -73,18 +73,29 @@ impl Document {
 
 /// Splits a text and parses the documents whose text is not among the old ones.
 pub(crate) fn parse(file: &Arc<str>, text: &str, old: &[Document]) -> Vec<Parsed> {
-    let mut known: HashMap<u128, VecDeque<usize>> = HashMap::with_capacity(old.len());
-    for (index, document) in old.iter().enumerate() {
-        known.entry(document.hash).or_default().push_back(index);
+    let new: Vec<_> =
+        api::yaml::documents(text).map(|document| (document, xxh3_128(document.text.as_bytes()))).collect();
+    let is_same = |(old, (_, hash)): &(&Document, &(_, u128))| old.hash == *hash;
+    let prefix = old.iter().zip(&new).take_while(is_same).count();
+    let (old_rest, new_rest) = (old.get(prefix..).unwrap_or_default(), new.get(prefix..).unwrap_or_default());
+    let suffix = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(is_same).count();
+    // What lies between these ends is the edit; there a document may have moved.
+    let mut moved: HashMap<u128, VecDeque<usize>> = HashMap::new();
+    for (index, document) in old.iter().enumerate().take(old.len() - suffix).skip(prefix) {
+        moved.entry(document.hash).or_default().push_back(index);
     }
-    let parse_one = |document: api::yaml::Document<'_>| {
-        let hash = xxh3_128(document.text.as_bytes());
-        match known.get_mut(&hash).and_then(VecDeque::pop_front) {
-            Some(index) => Parsed::Same { index, line: document.line },
-            None => decode(file, &document, hash),
-        }
+    let tail = new.len() - suffix;
+    let find = |at: usize, hash: u128, moved: &mut HashMap<u128, VecDeque<usize>>| match at {
+        _ if at < prefix => Some(at),
+        _ if at >= tail => Some(at + old.len() - new.len()),
+        _ => moved.get_mut(&hash).and_then(VecDeque::pop_front),
     };
-    api::yaml::documents(text).map(parse_one).collect()
+    let parse_one =
+        |(at, (document, hash)): (usize, &(api::yaml::Document<'_>, u128))| match find(at, *hash, &mut moved) {
+            Some(index) => Parsed::Same { index, line: document.line },
+            None => decode(file, document, *hash),
+        };
+    new.iter().enumerate().map(parse_one).collect()
 }
 
 fn decode(file: &Arc<str>, document: &api::yaml::Document<'_>, hash: u128) -> Parsed {
