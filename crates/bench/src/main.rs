@@ -5,7 +5,7 @@
 //! | B1 | cold start from YAML: to the last byte for a scripted client, and to a live Envoy |
 //! | B2 | one route changed in a file: event to bytes on the socket, and CPU |
 //! | B2e | the same until a request through Envoy sees it |
-//! | B3 | a circuit breaker changed until Envoy shows it |
+//! | B3 | a circuit breaker changed in a file until Envoy obeys it |
 //! | B6 | resident memory |
 //! | B9 | translation from scratch, Envoy bytes included |
 //! | graph | one change of each kind in the real gateway graph |

@@ -1,7 +1,8 @@
-//! What needs a real Envoy: until it is live (B1), until a request sees a change (B2e), until it shows a circuit breaker (B3).
+//! What needs a real Envoy: until it is live (B1), until a request sees a change (B2e), until it obeys a circuit breaker (B3).
 
 mod alone;
 mod backend;
+mod breaker;
 mod churn;
 mod http;
 mod observer;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use self::backend::Backend;
+pub(crate) use self::breaker::circuit_breaker;
 use self::http::Connection;
 use self::observer::Observer;
 use crate::dataset::{self, Edit, Endpoints, ROUTES_PER_FILE, ROUTES_PER_HOST};
@@ -151,7 +153,8 @@ fn one_route(report: &mut Report, stage: &mut Stage, peer: Option<[f64; 3]>) -> 
         let began = Instant::now();
         edit.rename()?;
         let answered = stage.until("a change", changed, |answer| answer.value.as_deref() == Some(&*wanted))?;
-        let sent = observer.received(&format!("/{}", host_of(changed)), began)?;
+        let host = format!("/{}", host_of(changed));
+        let sent = observer.received(|name| name.ends_with(&host), began)?;
         if round >= WARM_UP {
             whole.add(answered - began);
             own.add(answered.saturating_duration_since(sent));
@@ -168,66 +171,9 @@ fn one_route(report: &mut Report, stage: &mut Stage, peer: Option<[f64; 3]>) -> 
     Ok(())
 }
 
-/// B3: the circuit breaker of a policy changed until Envoy's admin interface shows it.
-pub(crate) fn circuit_breaker(report: &mut Report) -> anyhow::Result<()> {
-    for (routes, peer) in SIZES {
-        let mut stage = Stage::set(routes, &[("policy.yaml", policy(100))])?;
-        let admin = stage.chancery.socket("admin.sock")?;
-        let (mut times, mut asking) = (Samples::default(), Samples::default());
-        let start = Instant::now();
-        for round in 0..WARM_UP + ROUNDS {
-            if enough(round, start) {
-                break;
-            }
-            let limit = 1_000 + round;
-            let edit = Edit::prepare(&stage.chancery.conf(), "policy.yaml", &policy(limit))?;
-            let began = Instant::now();
-            edit.rename()?;
-            wait_shown(&admin, limit)?;
-            let shown = began.elapsed();
-            let asked = Instant::now();
-            wait_shown(&admin, limit)?;
-            if round >= WARM_UP {
-                times.add(shown);
-                asking.add(asked.elapsed());
-            }
-        }
-        let peer = peer.map(|[.., breaker]| dataset::peer(PEER, breaker)).unwrap_or_default();
-        let (bench, figure, value) = ("B3", "shown_ms_p50", millis(times.percentile(50)));
-        report.add(&Figure { bench, figure, n: routes, value, unit: "ms", limit: Some(20.0), peer });
-        report.figure("B3", "shown_ms_max", routes, (millis(times.max()), "ms"), Some(20.0));
-        report.figure("B3", "admin_answer_ms_p50", routes, (millis(asking.percentile(50)), "ms"), None);
-    }
-    Ok(())
-}
-
 /// Whether a measurement may end before this round.
 fn enough(round: usize, start: Instant) -> bool {
     round >= WARM_UP + ROUNDS / 4 && start.elapsed() > BUDGET
-}
-
-/// Waits until the cluster of service 5 has this many connections at most.
-fn wait_shown(admin: &std::path::Path, limit: usize) -> anyhow::Result<()> {
-    let began = Instant::now();
-    let wanted = format!("default_priority::max_connections::{limit}\n");
-    loop {
-        let text = http::admin(admin, "/clusters?filter=%5Edefault/service-5/80").unwrap_or_default();
-        if text.contains(&wanted) {
-            return Ok(());
-        }
-        let shown: Vec<&str> = text.lines().filter(|line| line.contains("max_connections")).collect();
-        anyhow::ensure!(began.elapsed() < Duration::from_secs(30), "{limit} is not shown, but {shown:?}");
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// A policy for route 5.
-fn policy(max_connections: usize) -> String {
-    format!(
-        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: BackendTrafficPolicy\nmetadata:\n  name: limits\nspec:\n  targetRefs:\n  - \
-         group: gateway.networking.k8s.io\n    kind: HTTPRoute\n    name: route-5\n  circuitBreaker:\n    maxConnections: \
-         {max_connections}\n"
-    )
 }
 
 /// A port of loopback that is free at this moment.

@@ -67,12 +67,12 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> any
 
     // Protocol: one socket per Gateway, and what proxies answer.
     tasks.spawn(sockets::serve(server.clone(), layout.clone(), infra.clone(), args.xds_listen, stop.clone()));
-    tasks.spawn_on(outlets::forward(events, inputs.clone(), Input::Xds), streams);
+    tasks.spawn_on(outlets::proxies(events, inputs.clone()), streams);
 
     // Proxies.
     let (end, ending) = watch::channel(Ending::No);
     let (facts, seen) = mpsc::channel(QUEUE);
-    tasks.spawn(outlets::forward(seen, inputs.clone(), Input::Host));
+    tasks.spawn(outlets::host(seen, inputs.clone()));
     let proxies = (!args.no_envoy).then(|| host::run(host_options(&args, layout, search), infra, facts, ending));
 
     // People.

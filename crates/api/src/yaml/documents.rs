@@ -1,6 +1,7 @@
 //! Splits a text into its YAML documents without parsing them.
 
-use std::hash::{BuildHasher, Hasher};
+use memchr::memmem;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// One document of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,9 +10,8 @@ pub struct Document<'t> {
     pub text: &'t str,
     /// Line of the whole text on which it starts, from 1.
     pub line: u32,
-    /// Hash of the text: a document whose hash is known need not be parsed again. Stable, not seeded; compare the text
-    /// as well where an attacker chooses it.
-    pub hash: u64,
+    /// Hash of the text (xxh3): a document whose hash is known need not be parsed again.
+    pub hash: u128,
 }
 
 impl Document<'_> {
@@ -37,7 +37,7 @@ pub fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
             let (document, next) = split(text, line);
             rest = next;
             if !document.is_empty() {
-                return Some(Document { hash: hash(document.text), ..document });
+                return Some(Document { hash: xxh3_128(document.text.as_bytes()), ..document });
             }
         }
     })
@@ -51,6 +51,11 @@ fn split(text: &str, first_line: u32) -> (Document<'_>, Option<(&str, u32)>) {
     let mut content = false;
     let bytes = text.as_bytes();
     while at < bytes.len() {
+        if content {
+            let skipped = at;
+            at = next_mark(bytes, at);
+            line += newlines(bytes.get(skipped..at).unwrap_or_default());
+        }
         let end = memchr(bytes, at).map_or(bytes.len(), |newline| newline + 1);
         let this = text.get(at..end).unwrap_or_default();
         let begins_with = |mark: &str| {
@@ -82,10 +87,20 @@ fn document(text: &str, from: usize, to: usize, line: u32) -> Document<'_> {
     Document { text: text.get(from..to).unwrap_or_default(), line, hash: 0 }
 }
 
-fn hash(text: &str) -> u64 {
-    let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
-    hasher.write(text.as_bytes());
-    hasher.finish()
+/// The next line, this one included, that begins as a border does; the end if there is none.
+fn next_mark(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    if rest.starts_with(b"---") || rest.starts_with(b"...") {
+        return at;
+    }
+    let behind = |found: usize| found + 1;
+    let dashes = memmem::find(rest, b"\n---").map_or(rest.len(), behind);
+    let dots = memmem::find(rest.get(..dashes).unwrap_or_default(), b"\n...").map_or(dashes, behind);
+    at + dots
+}
+
+fn newlines(bytes: &[u8]) -> u32 {
+    u32::try_from(memchr::memchr_iter(b'\n', bytes).count()).unwrap_or(u32::MAX)
 }
 
 /// The first line break at or behind `from`.

@@ -45,12 +45,12 @@ impl Observer {
         Ok(observer)
     }
 
-    /// When a resource with this end of its name came, after `since`.
-    pub(super) fn received(&self, name: &str, since: Instant) -> anyhow::Result<Instant> {
+    /// When a resource of such a name came, after `since`.
+    pub(super) fn received(&self, is_it: impl Fn(&str) -> bool, since: Instant) -> anyhow::Result<Instant> {
         loop {
             let received =
                 self.seen.recv_timeout(Duration::from_secs(10)).context("the scripted client got nothing")?;
-            if received.at > since && received.names.iter().any(|one| one.ends_with(name)) {
+            if received.at > since && received.names.iter().any(|name| is_it(name)) {
                 return Ok(received.at);
             }
         }

@@ -2,26 +2,48 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use infra::host::HostFact;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
+use xds::{Event, TypeUrl};
 
 use crate::core::{Asking, Input};
 
 /// At most one status file, and one round of problems in the log, in this time.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Hands everything that comes to the core; ends with either side.
-pub(super) async fn forward<T: Send + 'static>(
-    mut from: mpsc::Receiver<T>,
-    inputs: mpsc::Sender<Input>,
-    wrap: fn(T) -> Input,
-) -> anyhow::Result<()> {
-    while let Some(one) = from.recv().await {
-        if inputs.send(wrap(one)).await.is_err() {
+/// Hands what the supervisor of proxies sees to the core; ends with either side.
+pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
+    while let Some(fact) = facts.recv().await {
+        if inputs.send(Input::Host(fact)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Hands what the xDS server sees to the core, but for what nearly every acknowledgement says: that something is in use which
+/// nobody refused. Only of listeners that is news; an edit of a route does not wake the core a second time.
+pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
+    // What was refused and not accepted since: as many as the store has refusals.
+    let mut refused = BTreeSet::new();
+    while let Some(mut seen) = events.recv().await {
+        seen.retain(|event| match event {
+            Event::Refused { fleet, type_url, name, .. } => {
+                refused.insert((Arc::clone(fleet), type_url.clone(), Arc::clone(name)));
+                true
+            }
+            Event::Accepted { fleet, type_url, name, .. } if *type_url != TypeUrl::Listener => {
+                !refused.is_empty() && refused.remove(&(Arc::clone(fleet), type_url.clone(), Arc::clone(name)))
+            }
+            _ => true,
+        });
+        if !seen.is_empty() && inputs.send(Input::Xds(seen)).await.is_err() {
             break;
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use api::{Object, ObjectKey, Problem, Severity};
 use hashbrown::HashMap;
 use store::identity;
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::file::offer::Standing;
 
@@ -73,36 +72,38 @@ impl Document {
 
 /// Splits a text and parses the documents whose text is not among the old ones.
 pub(crate) fn parse(file: &Arc<str>, text: &str, old: &[Document]) -> Vec<Parsed> {
-    let new: Vec<_> =
-        api::yaml::documents(text).map(|document| (document, xxh3_128(document.text.as_bytes()))).collect();
-    let is_same = |(old, (_, hash)): &(&Document, &(_, u128))| old.hash == *hash;
+    let new: Vec<api::yaml::Document<'_>> = api::yaml::documents(text).collect();
+    // As a rule all but a few are the same at both ends.
+    let is_same = |(old, new): &(&Document, &api::yaml::Document<'_>)| old.hash == new.hash;
     let prefix = old.iter().zip(&new).take_while(is_same).count();
-    let (old_rest, new_rest) = (old.get(prefix..).unwrap_or_default(), new.get(prefix..).unwrap_or_default());
-    let suffix = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(is_same).count();
-    // What lies between these ends is the edit; there a document may have moved.
+    let most = old.len().min(new.len()) - prefix;
+    let suffix = old.iter().rev().zip(new.iter().rev()).take(most).take_while(is_same).count();
+    // Between them documents may have moved.
     let mut moved: HashMap<u128, VecDeque<usize>> = HashMap::new();
     for (index, document) in old.iter().enumerate().take(old.len() - suffix).skip(prefix) {
         moved.entry(document.hash).or_default().push_back(index);
     }
-    let tail = new.len() - suffix;
-    let find = |at: usize, hash: u128, moved: &mut HashMap<u128, VecDeque<usize>>| match at {
-        _ if at < prefix => Some(at),
-        _ if at >= tail => Some(at + old.len() - new.len()),
-        _ => moved.get_mut(&hash).and_then(VecDeque::pop_front),
-    };
-    let parse_one =
-        |(at, (document, hash)): (usize, &(api::yaml::Document<'_>, u128))| match find(at, *hash, &mut moved) {
-            Some(index) => Parsed::Same { index, line: document.line },
-            None => decode(file, document, *hash),
+    let parse_one = |(at, document): (usize, &api::yaml::Document<'_>)| {
+        let known = if at < prefix {
+            Some(at)
+        } else if at >= new.len() - suffix {
+            Some(at + old.len() - new.len())
+        } else {
+            moved.get_mut(&document.hash).and_then(VecDeque::pop_front)
         };
+        match known {
+            Some(index) => Parsed::Same { index, line: document.line },
+            None => decode(file, document),
+        }
+    };
     new.iter().enumerate().map(parse_one).collect()
 }
 
-fn decode(file: &Arc<str>, document: &api::yaml::Document<'_>, hash: u128) -> Parsed {
+fn decode(file: &Arc<str>, document: &api::yaml::Document<'_>) -> Parsed {
     let decoded = api::read(document, file);
     let lost = lost(&decoded.objects, &decoded.problems);
     let objects = decoded.objects.into_iter().map(|object| (object, Standing::Written)).collect();
-    let document = Document { hash, line: document.line, objects, problems: decoded.problems.into() };
+    let document = Document { hash: document.hash, line: document.line, objects, problems: decoded.problems.into() };
     Parsed::New { document, lost }
 }
 

@@ -28,6 +28,10 @@ const FILES: AddWatchFlags =
 /// Events read at one time at most: 16 times the kernel's default queue, so that one round always ends.
 const MAX_EVENTS: usize = 1 << 18;
 
+/// A read that gives fewer events than this gave all there were: the bindings read 4 KiB at a time, and an event takes 272 bytes
+/// at most.
+const FULL_READ: usize = 4096 / 272;
+
 /// A name in a watched directory, on the way that a path or a link takes.
 pub(crate) type Lookup = (WatchDescriptor, OsString);
 
@@ -65,7 +69,13 @@ impl Watches {
         let Some(inotify) = &self.inotify else { return Ok(events) };
         while events.len() < MAX_EVENTS {
             match inotify.read_events() {
-                Ok(more) => events.extend(more),
+                Ok(more) => {
+                    let is_all = more.len() < FULL_READ;
+                    events.extend(more);
+                    if is_all {
+                        break;
+                    }
+                }
                 Err(Errno::EAGAIN) => break,
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
