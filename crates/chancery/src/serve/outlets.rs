@@ -106,3 +106,6 @@ fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
     std::fs::write(&beside, text)?;
     std::fs::rename(&beside, file)
 }
+
+#[cfg(test)]
+mod tests;
