@@ -78,6 +78,16 @@ impl Fleet {
         self.published
     }
 
+    /// Nobody is answered until something is published again.
+    pub(crate) fn withdraw(&mut self) {
+        self.published = false;
+    }
+
+    /// Nobody uses it and nothing is in it.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.published && self.connected() == 0 && self.snapshot.is_empty()
+    }
+
     /// The resources.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot

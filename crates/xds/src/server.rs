@@ -116,14 +116,15 @@ impl Server {
     /// answer at all.
     pub fn publish(&self, updates: Vec<FleetUpdate>) {
         for FleetUpdate { fleet, changes } in updates {
-            let cell = self.0.cell(&fleet);
-            self.0.with(&cell, |fleet| fleet.publish(changes));
+            self.0.with_fleet(&fleet, |fleet| fleet.publish(changes));
         }
     }
 
-    /// Forgets a fleet that is no more. Its clients keep what they have.
-    pub fn forget(&self, fleet: &str) {
-        locked(&self.0.fleets).remove(fleet);
+    /// A fleet is no more: its clients keep what they have and get no answers. What was published and not removed is kept, so that
+    /// the fleet is whole when something is published for it again, to these clients too.
+    pub fn forget(&self, fleet: &Arc<str>) {
+        let (cell, ()) = self.0.with_fleet(fleet, Fleet::withdraw);
+        self.0.drop_if_idle(fleet, &cell);
     }
 
     /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet. A dead process's socket is taken over.
@@ -134,9 +135,10 @@ impl Server {
         accept::unix(&self.0, path, Source::Fleet(fleet))
     }
 
-    /// Ends a listener of [`Self::listen_unix`], its streams, and removes the socket.
+    /// Ends a listener of [`Self::listen_unix`], its streams, and removes the socket. On return the path is free for another.
     pub fn close_unix(&self, path: &Path) {
         if let Some(stop) = locked(&self.0.sockets).remove(path) {
+            accept::unlink(path);
             stop.send_replace(true);
         }
     }
@@ -153,7 +155,9 @@ impl Server {
     /// Ends all streams, with a grace of `within` for what is on its way, and removes the sockets.
     pub async fn stop(&self, within: Duration) {
         self.0.stop.send_replace(true);
-        locked(&self.0.sockets).clear();
+        for (path, _stop) in std::mem::take(&mut *locked(&self.0.sockets)) {
+            accept::unlink(&path);
+        }
         let mut tasks = std::mem::take(&mut *locked(&self.0.tasks));
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(within, all).await.is_err() {
@@ -168,14 +172,16 @@ impl Shared {
         self.epoch.elapsed()
     }
 
-    /// The fleet of this name, if need be one that nothing was published for yet.
-    fn cell(&self, fleet: &Arc<str>) -> Arc<Cell> {
+    /// Does something with the fleet of this name, if need be one that nothing was published for yet. It cannot be dropped between.
+    fn with_fleet<T>(&self, fleet: &Arc<str>, work: impl FnOnce(&mut Fleet) -> T) -> (Arc<Cell>, T) {
         let mut fleets = locked(&self.fleets);
         let new = || {
             let fleet = Mutex::new(Fleet::new(Arc::clone(fleet)));
             Arc::new(Cell { fleet, seq: watch::Sender::new(0) })
         };
-        Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new))
+        let cell = Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new));
+        let result = self.with(&cell, work);
+        (cell, result)
     }
 
     /// Does something with a fleet, wakes its streams if it changed and hands on what happened.
@@ -193,11 +199,10 @@ impl Shared {
         result
     }
 
-    /// Forgets a fleet that only clients know of.
-    fn forget_if_unknown(&self, name: &str, cell: &Cell) {
-        let idle = |fleet: &Fleet| !fleet.is_published() && fleet.connected() == 0;
+    /// Drops a fleet that has neither resources nor clients.
+    fn drop_if_idle(&self, name: &str, cell: &Cell) {
         let mut fleets = locked(&self.fleets);
-        if idle(&locked(&cell.fleet)) {
+        if locked(&cell.fleet).is_idle() {
             fleets.remove(name);
         }
     }

@@ -91,6 +91,11 @@ impl Snapshot {
         self.seq
     }
 
+    /// There is no resource.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// What clients should have under this name.
     pub(crate) fn target(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
         self.entry(type_url, name)?.target()
@@ -209,9 +214,12 @@ impl Snapshot {
         self.entry(&key.type_url, &key.name).is_some_and(|entry| entry.refused)
     }
 
-    /// Notes that this version of a name is reported. False if it was already.
+    /// Notes that this version of a name is reported. False if it was already, or stands in for a newer one that was refused.
     pub(crate) fn report(&mut self, item: &Item) -> bool {
         let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        if entry.current.version() != item.version() {
+            return false;
+        }
         std::mem::replace(&mut entry.reported, item.version()) != item.version()
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 /// A listening socket of either kind.
 enum Listening {
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
 
 impl Listening {
     async fn accept(&self) -> io::Result<Box<dyn Io>> {
         match self {
-            Self::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
@@ -57,7 +57,7 @@ pub(super) fn unix(shared: &Arc<Shared>, path: &Path, source: Source) -> Result<
     if let Some(old) = locked(&shared.sockets).insert(path.to_owned(), stop) {
         old.send_replace(true);
     }
-    spawn(shared, Listening::Unix(listener, path.to_owned()), source, stopped)
+    spawn(shared, Listening::Unix(listener), source, stopped)
 }
 
 pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, source: Source) -> Result<SocketAddr, ListenError> {
@@ -73,6 +73,13 @@ pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, source: Source) -> 
     drop(inside);
     spawn(shared, Listening::Tcp(listener), source, shared.stop.subscribe())?;
     Ok(bound)
+}
+
+/// Removes a socket of ours. Whoever closes it does so at once, and not the task that ends later: by then the path may be another's.
+pub(super) fn unlink(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::debug!(%error, "the xDS socket was removed by someone else");
+    }
 }
 
 /// Removes the socket of a process that is no more.
@@ -123,12 +130,7 @@ async fn accept_loop(shared: Arc<Shared>, socket: Listening, source: Source, mut
             }
         }
     }
-    if let Listening::Unix(listener, path) = socket {
-        drop(listener);
-        if let Err(error) = std::fs::remove_file(&path) {
-            tracing::debug!(%error, "the xDS socket was removed by someone else");
-        }
-    }
+    drop(socket);
     ended.send_replace(true);
     while connections.join_next().await.is_some() {}
 }

@@ -167,9 +167,8 @@ impl Stream {
             }
         };
         let node = Arc::new(node);
-        let cell = self.shared.cell(&fleet);
+        let (cell, session) = self.shared.with_fleet(&fleet, |fleet| Session::new(fleet, Arc::clone(&node)));
         let changes = WatchStream::from_changes(cell.seq.subscribe());
-        let session = self.shared.with(&cell, |fleet| Session::new(fleet, Arc::clone(&node)));
         Ok(Open { fleet, node, cell, session, changes })
     }
 
@@ -234,7 +233,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(Open { fleet: name, cell, session, .. }) = self.open.take() {
             self.shared.with(&cell, |fleet| session.leave(fleet));
-            self.shared.forget_if_unknown(&name, &cell);
+            self.shared.drop_if_idle(&name, &cell);
         }
     }
 }

@@ -170,3 +170,60 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_gets_the_latest_in_the_
     assert!(seen < 5, "{seen} versions for a client that read at the end");
     server.stop(Duration::from_secs(5)).await;
 }
+
+#[tokio::test]
+async fn a_fleet_that_comes_back_serves_the_clients_that_never_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    let mut client = Client::unix(&path).await;
+    client.subscribe(None, CDS, &[]).await;
+    assert_eq!(client.names().await, ["a"]);
+    server.publish(update("one", vec![Change::Remove { type_url: TypeUrl::Cluster, name: "a".into() }]));
+    server.forget(&"one".into());
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "b", 1, Vec::new())]));
+    // an update without changes takes nothing away
+    server.publish(update("one", Vec::new()));
+    assert!(client.names().await.contains(&"b".to_owned()));
+    let mut second = Client::unix(&path).await;
+    second.subscribe(None, CDS, &[]).await;
+    assert_eq!(second.names().await, ["b"]);
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_forgotten_fleet_is_there_when_it_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.forget(&"one".into());
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "b", 1, Vec::new())]));
+    let mut client = Client::unix(&path).await;
+    client.subscribe(None, CDS, &[]).await;
+    assert_eq!(client.names().await, ["a", "b"]);
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_that_is_closed_and_opened_again_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    for _ in 0..50 {
+        server.listen_unix(&path, "one".into()).unwrap();
+        // it is served: the task of the listener runs
+        let mut client = Client::unix(&path).await;
+        client.subscribe(None, CDS, &[]).await;
+        assert_eq!(client.names().await, ["a"]);
+        server.close_unix(&path);
+        assert!(!path.exists());
+    }
+    server.listen_unix(&path, "one".into()).unwrap();
+    server.stop(Duration::from_secs(5)).await;
+    assert!(!path.exists());
+}

@@ -225,3 +225,17 @@ fn the_first_route_configuration_of_all_is_refused_aloud_and_its_listener_comes_
     let events = rig.events();
     assert!(events.contains("accepted rds r@2") && events.contains("accepted lds l@1"), "{events}");
 }
+
+#[test]
+fn what_stands_in_for_a_refused_version_is_not_reported_as_accepted_to_whoever_comes_next() {
+    let mut rig = Rig::started("lds l -> r; rds r");
+    rig.publish("rds r@2");
+    rig.nack("rds", "no");
+    rig.reconnect();
+    rig.events();
+    rig.resume("cds", &[], &[]);
+    rig.resume("lds", &[], &["l@1"]);
+    rig.resume("rds", &["r"], &["r@1"]);
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "accepted lds l@1, live");
+}
