@@ -2,6 +2,9 @@
 
 mod facts;
 mod metrics;
+#[cfg(test)]
+mod tests;
+mod thread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 use api::{Problem, Timestamp};
 use ir::{FleetName, Infra};
 use serde_json::{Value, json};
+use store::FactKey;
 use tokio::sync::{mpsc, oneshot, watch};
 use translator::{Outputs, Translator};
 
@@ -18,6 +22,7 @@ use crate::publish::Publisher;
 use crate::report::{self, Transitions};
 
 use metrics::Metrics;
+pub(crate) use thread::Thread;
 
 /// Events that may wait before their senders do: a batch of a source is one event, an acknowledgement another. 4,096 of the
 /// latter, some 100 bytes each, are 0.4 MB.
@@ -47,6 +52,8 @@ pub(crate) struct Core {
     outputs: Outputs,
     publisher: Publisher,
     server: xds::Server,
+    /// The listeners that were published last: what is said of an earlier version does not count.
+    listeners: BTreeMap<FactKey, xds::Version>,
     transitions: Transitions,
     infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
     revision: watch::Sender<u64>,
@@ -85,7 +92,7 @@ pub(crate) struct Asking {
 }
 
 /// Starts the core on a thread of its own. It ends when every sender of inputs is gone.
-pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking, std::thread::JoinHandle<()>)> {
+pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking, Thread)> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let (revision, seen) = watch::channel(0);
     let (problems, problems_seen) = watch::channel(0);
@@ -97,6 +104,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         publisher: Publisher::new(outputs, parts.options),
         translator: parts.translator,
         server: parts.server,
+        listeners: BTreeMap::new(),
         transitions: Transitions::default(),
         infra: parts.infra,
         revision,
@@ -109,12 +117,11 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
-    let thread = std::thread::Builder::new().name("core".to_owned()).spawn(move || core.run(receiver))?;
-    Ok((sender, asking, thread))
+    Ok((sender, asking, Thread::start(core, receiver)?))
 }
 
 impl Core {
-    fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+    fn run(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         while let Some(first) = inputs.blocking_recv() {
             let began = Instant::now();
             let mut asks = Vec::new();
@@ -127,7 +134,7 @@ impl Core {
                 self.commit(began);
             }
             for ask in asks {
-                ask(&self);
+                ask(self);
             }
         }
     }
@@ -156,15 +163,21 @@ impl Core {
         }
     }
 
-    /// One tick and what follows from it: publish, note, then free.
+    /// Brings what was taken into force, and then what follows from it for facts, before anybody can ask.
     fn commit(&mut self, began: Instant) {
         if !self.translator.store().0.ready() {
             return;
         }
+        while self.round(began) {}
+    }
+
+    /// One tick and what follows from it: publish, note, then free. True if facts are out of date by it.
+    fn round(&mut self, began: Instant) -> bool {
         let now = (self.clock)();
         self.translator.set_time(now);
         let stats = self.translator.tick();
         let updates = self.publisher.updates(self.translator.graph());
+        let outdated = self.outdate_facts(&updates);
         if !updates.is_empty() {
             self.server.publish(updates);
         }
@@ -176,6 +189,7 @@ impl Core {
         self.tell();
         self.translator.remember_served();
         self.translator.settle();
+        outdated
     }
 
     /// Tells those who wait for problems, and for the first moment in which everything is served.
@@ -202,11 +216,21 @@ impl Core {
             })
     }
 
+    /// Tells which proxies there shall be. Fleets come and go at the server here and nowhere else, in one order with their content.
     fn publish_infra(&self) {
         let graph = self.translator.graph();
-        let changed = graph.changes(self.outputs.infra).next().is_some();
-        let first = !self.ready.load(Ordering::Acquire);
-        if changed || first {
+        let mut changed = !self.ready.load(Ordering::Acquire);
+        for change in graph.changes(self.outputs.infra) {
+            changed = true;
+            let fleet = Arc::clone(&change.key.0);
+            match (change.old, change.new) {
+                // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
+                (None, Some(_)) => self.server.publish(vec![xds::FleetUpdate { fleet, changes: Vec::new() }]),
+                (_, None) => self.server.forget(&fleet),
+                _ => {}
+            }
+        }
+        if changed {
             let wanted =
                 graph.iter(self.outputs.infra).map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect();
             self.infra.send_replace(Arc::new(wanted));
@@ -255,9 +279,9 @@ impl Asking {
         self.problems.clone()
     }
 
-    /// Waits until everything is served for the first time.
-    pub(crate) async fn serving(&self) {
-        let _ = self.serving.clone().wait_for(|serving| *serving).await;
+    /// Waits until everything is served for the first time; false if the core has ended.
+    pub(crate) async fn serving(&self) -> bool {
+        self.serving.clone().wait_for(|serving| *serving).await.is_ok()
     }
 
     /// Every problem as one line; `None` if the core has ended.

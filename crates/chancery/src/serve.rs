@@ -2,6 +2,7 @@
 
 mod outlets;
 mod sockets;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -18,21 +19,19 @@ use store::Source;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use translator::Translator;
 
 use crate::admin::{self, Admin};
 use crate::cli::RunArgs;
-use crate::core::{self, Input, Parts, QUEUE};
+use crate::core::{self, Parts, QUEUE};
 use crate::telemetry::LogLevel;
+
+use tasks::Tasks;
 
 /// How long open streams may finish what is on its way at the end.
 const STREAMS_GRACE: Duration = Duration::from_secs(1);
-
-/// Tasks of the process. The end of any one ends the process, with its reason.
-type Tasks = JoinSet<anyhow::Result<()>>;
 
 /// Serves until a signal, or until a part of it fails. Streams have the threads of `streams`.
 pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> anyhow::Result<()> {
@@ -51,7 +50,7 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> any
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds::Server::start(streams, outbox);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
-    let (inputs, asking, thread) = core::start(Parts {
+    let (inputs, asking, mut core) = core::start(Parts {
         translator: translator(&layout, &state),
         options: envoy_options(&args)?,
         server: server.clone(),
@@ -62,45 +61,44 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> any
 
     // Source: files.
     let roots = roots(&args)?;
-    let batches = inputs.clone();
-    let files = provider::file::watch(&roots, move |batch| sent(&batches, Input::Batch(batch)))?;
+    tasks.spawn("files", tasks::follow(&roots, inputs.clone(), stop.clone())?);
 
     // Protocol: one socket per Gateway, and what proxies answer.
-    tasks.spawn(sockets::serve(server.clone(), layout.clone(), infra.clone(), args.xds_listen, stop.clone()));
-    tasks.spawn_on(outlets::proxies(events, inputs.clone()), streams);
+    tasks.spawn(
+        "xDS sockets",
+        sockets::serve(server.clone(), layout.clone(), infra.clone(), args.xds_listen, stop.clone()),
+    );
+    tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, inputs.clone()));
 
     // Proxies.
     let (end, ending) = watch::channel(Ending::No);
     let (facts, seen) = mpsc::channel(QUEUE);
-    tasks.spawn(outlets::host(seen, inputs.clone()));
+    tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
     let proxies = (!args.no_envoy).then(|| host::run(host_options(&args, layout, search), infra, facts, ending));
 
     // People.
-    tasks.spawn(admin::serve(Admin { asking: asking.clone(), log }, state, stop.clone()));
-    tasks.spawn(outlets::announce(asking.clone(), args.ready_file.clone()));
-    tasks.spawn(outlets::problems(asking.clone()));
+    tasks.spawn("admin API", admin::serve(Admin { asking: asking.clone(), log }, state, stop.clone()));
+    tasks.spawn("ready word", outlets::announce(asking.clone(), args.ready_file.clone()));
+    tasks.spawn("problems", outlets::problems(asking.clone()));
     if let Some(file) = args.status_file.clone() {
-        tasks.spawn(outlets::status_file(asking.clone(), file));
+        tasks.spawn("status file", outlets::status_file(asking.clone(), file));
     }
     // Whoever can ask keeps the core alive: from here on only tasks can.
     drop((inputs, asking));
 
-    let outcome = until_the_end(&mut tasks, proxies, &end).await;
+    let outcome = until_the_end((&mut core, &mut tasks), proxies, &end).await;
     stop.cancel();
-    drop(files);
     server.stop(STREAMS_GRACE).await;
     tasks.shutdown().await;
     drop(server);
-    tokio::task::spawn_blocking(move || thread.join())
-        .await?
-        .map_err(|_| anyhow::anyhow!("the core thread panicked"))?;
+    let outcome = outcome.and(core.end().await);
     info!("ended");
     outcome
 }
 
-/// Waits for signals, for the proxies to be gone after the first one, and for anything that fails.
+/// Waits for signals, for the proxies to be gone after the first one, and for the end of anything that should not end.
 async fn until_the_end(
-    tasks: &mut Tasks,
+    (core, tasks): (&mut core::Thread, &mut Tasks),
     proxies: Option<impl Future<Output = Result<(), host::Error>>>,
     end: &watch::Sender<Ending>,
 ) -> anyhow::Result<()> {
@@ -117,12 +115,14 @@ async fn until_the_end(
     tokio::pin!(proxies);
     loop {
         tokio::select! {
-            result = &mut proxies => return result.map_err(Into::into),
-            Some(ended) = tasks.join_next() => match ended {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(error),
-                Err(error) => return Err(error).context("a task broke"),
-            },
+            // The core first: its end makes others end, and it has the reason.
+            biased;
+            ended = core.end() => return ended.and(Err(anyhow::anyhow!("the core ended"))),
+            reason = tasks.first_end() => return Err(reason),
+            result = &mut proxies => {
+                let asked = *end.borrow() != Ending::No;
+                return result.map_err(Into::into).and(if asked { Ok(()) } else { Err(anyhow::anyhow!("the supervisor of proxies ended")) });
+            }
             _ = interrupt.recv() => ask_to_end(end),
             _ = terminate.recv() => ask_to_end(end),
             _ = hangup.recv() => ask_to_end(end),
@@ -169,14 +169,6 @@ fn roots(args: &RunArgs) -> anyhow::Result<Vec<PathBuf>> {
         );
     }
     Ok(roots)
-}
-
-/// Hands an event to the core; false once the core is gone.
-fn sent(inputs: &mpsc::Sender<Input>, input: Input) -> std::ops::ControlFlow<()> {
-    match inputs.blocking_send(input) {
-        Ok(()) => std::ops::ControlFlow::Continue(()),
-        Err(_) => std::ops::ControlFlow::Break(()),
-    }
 }
 
 fn envoy_options(args: &RunArgs) -> anyhow::Result<envoy::Options> {

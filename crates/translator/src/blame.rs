@@ -8,13 +8,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use engine::Graph;
-use ir::VirtualHost;
+use ir::{FleetName, RouteConfigurationName, VirtualHost};
 use store::{FactKey, Tables};
 
 use crate::gating::{Effective, form_name};
 use crate::graph::Own;
 use crate::http_route::AttachedRoute;
-use crate::key::AttachmentKey;
+use crate::key::{AttachmentKey, InFleet};
 use crate::lookup::route_text;
 use crate::output::Outputs;
 
@@ -49,7 +49,7 @@ impl Blame {
     }
 
     /// Turns refusals of resources into refusals of forms of routes. One that fits no recent change stays as it is, and becomes a
-    /// Problem of the Gateway.
+    /// Problem of the Gateway, until whoever wrote it takes it away.
     pub(crate) fn judge(&mut self, graph: &mut Graph, tables: Tables, own: Own, outputs: Outputs) {
         if graph.is_empty(tables.route_refusals) {
             self.unclear.clear();
@@ -63,7 +63,7 @@ impl Blame {
                 continue;
             }
             let guilty = self.guilty(graph, outputs, &fact, &words);
-            if guilty.is_empty() {
+            if guilty.is_empty() && exists(graph, outputs, &fact) {
                 self.unclear.insert(fact);
                 continue;
             }
@@ -169,6 +169,13 @@ fn with_expressions<'g>(suspects: Vec<Suspect<'g>>, words: &str) -> Vec<Suspect<
 /// A resource, and not a form of a route: forms have a hash behind.
 pub(crate) fn is_resource(fact: &FactKey) -> bool {
     !fact.name.contains('~')
+}
+
+/// Whether the resource is still there: late words about one that is gone mean nothing.
+fn exists(graph: &Graph, outputs: Outputs, fact: &FactKey) -> bool {
+    let (fleet, name) = (FleetName(fact.fleet.clone()), RouteConfigurationName(fact.name.clone()));
+    graph.get(outputs.route_configurations, &InFleet { fleet, name }).is_some()
+        || outputs.virtual_hosts(graph).any(|(key, _)| *key.fleet.0 == *fact.fleet && key.name.as_str() == &*fact.name)
 }
 
 /// `<namespace>/<name>` of every route in a virtual host or route configuration.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use engine::{Graph, Table, Value};
 use infra::host::HostFact;
-use ir::FleetName;
+use ir::{FleetName, SecretName};
 use store::{ClusterState, FactKey, ListenerState};
 use tracing::{debug, info, warn};
-use xds::{Event, TypeUrl};
+use translator::InFleet;
+use xds::{Change, Event, FleetUpdate, TypeUrl, Version};
 
 use super::Core;
 
@@ -34,13 +35,52 @@ impl Core {
                 warn!(%fleet, cluster = %name, "a cluster does not become ready; only routes to it wait");
                 self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled)
             }
-            Event::Accepted { fleet, type_url, name, .. } => self.accepted(&type_url, FactKey { fleet, name }),
-            Event::Refused { fleet, type_url, name, text, .. } => {
+            Event::Accepted { fleet, type_url, name, version } => {
+                self.accepted(&type_url, FactKey { fleet, name }, version)
+            }
+            Event::Refused { fleet, type_url, name, text, version } => {
                 warn!(%fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
                 self.metrics.refused += 1;
-                self.refused(&type_url, FactKey { fleet, name }, text);
-                true
+                self.refused(&type_url, FactKey { fleet, name }, version, text)
             }
+        }
+    }
+
+    /// Drops what was said of listeners of which another version is about to be published, and of whatever is gone. True if there
+    /// was anything.
+    pub(super) fn outdate_facts(&mut self, updates: &[FleetUpdate]) -> bool {
+        let mut outdated = false;
+        for FleetUpdate { fleet, changes } in updates {
+            for change in changes {
+                outdated |= match change {
+                    Change::Put(resource) if resource.type_url == TypeUrl::Listener => {
+                        let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));
+                        let before = self.listeners.insert(key.clone(), resource.version);
+                        before != Some(resource.version) && self.forget_fact(&TypeUrl::Listener, &key)
+                    }
+                    Change::Put(_) => false,
+                    Change::Remove { type_url, name } => {
+                        let key = FactKey::new(Arc::clone(fleet), Arc::clone(name));
+                        if *type_url == TypeUrl::Listener {
+                            self.listeners.remove(&key);
+                        }
+                        self.forget_fact(type_url, &key)
+                    }
+                };
+            }
+        }
+        outdated
+    }
+
+    /// True if there was one. (Clusters' are the translator's business.)
+    fn forget_fact(&mut self, type_url: &TypeUrl, key: &FactKey) -> bool {
+        let (store, graph) = self.translator.store();
+        let tables = store.tables();
+        match type_url {
+            TypeUrl::Listener => graph.remove(tables.listener_state, key),
+            TypeUrl::Secret => graph.remove(tables.secret_refusals, key),
+            TypeUrl::Route | TypeUrl::VirtualHost => graph.remove(tables.route_refusals, key),
+            _ => false,
         }
     }
 
@@ -65,30 +105,39 @@ impl Core {
         set_fact(graph, store.tables().cluster_state, key, state)
     }
 
-    /// Nearly every acknowledgement says what is known already, so that no tick follows from it.
-    fn accepted(&mut self, type_url: &TypeUrl, key: FactKey) -> bool {
-        let (store, graph) = self.translator.store();
-        let tables = store.tables();
+    /// True if that is news.
+    fn accepted(&mut self, type_url: &TypeUrl, key: FactKey, version: Version) -> bool {
         match type_url {
+            TypeUrl::Listener if self.listeners.get(&key) != Some(&version) => false,
             TypeUrl::Listener => {
                 debug!(fleet = %key.fleet, listener = %key.name, "a listener is active");
-                set_fact(graph, tables.listener_state, key, ListenerState::Accepted)
+                let (store, graph) = self.translator.store();
+                set_fact(graph, store.tables().listener_state, key, ListenerState::Accepted)
             }
-            TypeUrl::Secret => graph.remove(tables.secret_refusals, &key),
-            TypeUrl::Route | TypeUrl::VirtualHost => graph.remove(tables.route_refusals, &key),
-            _ => false,
+            _ => self.forget_fact(type_url, &key),
         }
     }
 
-    fn refused(&mut self, type_url: &TypeUrl, key: FactKey, text: Arc<str>) {
+    /// True if that is news: of a listener that was published anew, or a secret that is gone, it is not.
+    fn refused(&mut self, type_url: &TypeUrl, key: FactKey, version: Version, text: Arc<str>) -> bool {
+        let secrets = self.outputs.secrets;
         let (store, graph) = self.translator.store();
         let tables = store.tables();
         match type_url {
             TypeUrl::Cluster | TypeUrl::Endpoints => graph.set(tables.cluster_state, key, ClusterState::Refused(text)),
+            TypeUrl::Listener if self.listeners.get(&key) != Some(&version) => return false,
             TypeUrl::Listener => graph.set(tables.listener_state, key, ListenerState::Refused(text)),
-            TypeUrl::Secret => graph.set(tables.secret_refusals, key, text),
+            TypeUrl::Secret => {
+                let secret =
+                    InFleet { fleet: FleetName(Arc::clone(&key.fleet)), name: SecretName(Arc::clone(&key.name)) };
+                if graph.get(secrets, &secret).is_none() {
+                    return false;
+                }
+                graph.set(tables.secret_refusals, key, text);
+            }
             _ => graph.set(tables.route_refusals, key, text),
         }
+        true
     }
 
     /// Notes what the supervisor of proxies saw; true if a tick is due.

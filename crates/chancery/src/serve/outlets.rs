@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use infra::host::HostFact;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -16,6 +15,9 @@ use crate::core::{Asking, Input};
 
 /// At most one status file, and one round of problems in the log, in this time.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long until a file that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Hands what the supervisor of proxies sees to the core; ends with either side.
 pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
@@ -30,7 +32,7 @@ pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Send
 /// Hands what the xDS server sees to the core, but for what nearly every acknowledgement says: that something is in use which
 /// nobody refused. Only of listeners that is news; an edit of a route does not wake the core a second time.
 pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
-    // What was refused and not accepted since: as many as the store has refusals.
+    // What was refused and not accepted since.
     let mut refused = BTreeSet::new();
     while let Some(mut seen) = events.recv().await {
         seen.retain(|event| match event {
@@ -52,12 +54,17 @@ pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc
 
 /// Says `ready` once: on standard error, and by making the file.
 pub(super) async fn announce(asking: Asking, file: Option<PathBuf>) -> anyhow::Result<()> {
-    asking.serving().await;
+    if !asking.serving().await {
+        return Ok(());
+    }
     info!("ready");
     if let Some(file) = file {
-        replace(&file, b"ready\n").with_context(|| format!("--ready-file {}", file.display()))?;
+        let mut outlet = Outlet::new("--ready-file", file);
+        while !outlet.write(b"ready\n") {
+            tokio::time::sleep(RETRY).await;
+        }
     }
-    Ok(())
+    std::future::pending().await
 }
 
 /// Logs each problem once when it appears, and once when it is gone.
@@ -86,16 +93,45 @@ pub(super) async fn problems(asking: Asking) -> anyhow::Result<()> {
 
 /// Keeps all statuses in a file.
 pub(super) async fn status_file(asking: Asking, file: PathBuf) -> anyhow::Result<()> {
+    let mut outlet = Outlet::new("--status-file", file);
     let mut revision = asking.revision();
     loop {
         let Some(report) = asking.report().await else { return Ok(()) };
         let objects = report.get("objects").cloned().unwrap_or(Value::Null);
-        let text = serde_json::to_vec_pretty(&objects)?;
-        replace(&file, &text).with_context(|| format!("--status-file {}", file.display()))?;
+        let written = outlet.write(&serde_json::to_vec_pretty(&objects)?);
         tokio::time::sleep(PAUSE).await;
-        if revision.changed().await.is_err() {
-            return Ok(());
+        tokio::select! {
+            changed = revision.changed() => if changed.is_err() { return Ok(()) },
+            () = tokio::time::sleep(RETRY), if !written => {}
         }
+    }
+}
+
+/// A file that is kept up to date for others.
+struct Outlet {
+    option: &'static str,
+    file: PathBuf,
+    /// Why it could not be written the last time.
+    failure: Option<String>,
+}
+
+impl Outlet {
+    fn new(option: &'static str, file: PathBuf) -> Self {
+        Self { option, file, failure: None }
+    }
+
+    /// Replaces the file. False if that failed; each cause is told once.
+    fn write(&mut self, text: &[u8]) -> bool {
+        let failure = replace(&self.file, text).err().map(|error| error.to_string());
+        if failure != self.failure {
+            let (option, file) = (self.option, self.file.display());
+            match &failure {
+                Some(cause) => error!("{option} {file}: {cause}; it is tried again until it can be written"),
+                None => info!("{option} {file}: written again"),
+            }
+        }
+        self.failure = failure;
+        self.failure.is_none()
     }
 }
 

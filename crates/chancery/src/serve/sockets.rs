@@ -1,4 +1,5 @@
-//! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself.
+//! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself. What is served there is the
+//! core's business.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -33,7 +34,6 @@ pub(super) async fn serve(
         let wanted: BTreeSet<FleetName> = infra.borrow_and_update().keys().cloned().collect();
         for fleet in open.difference(&wanted) {
             server.close_unix(&layout.paths(fleet).xds_socket);
-            server.forget(&fleet.0);
         }
         open.retain(|fleet| wanted.contains(fleet));
         for fleet in wanted.difference(&open.clone()) {
@@ -52,8 +52,5 @@ pub(super) async fn serve(
 
 fn listen(server: &xds::Server, layout: &Layout, fleet: &FleetName) -> anyhow::Result<()> {
     let paths = layout.prepare(fleet)?;
-    server.listen_unix(&paths.xds_socket, Arc::clone(&fleet.0))?;
-    // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
-    server.publish(vec![xds::FleetUpdate { fleet: Arc::clone(&fleet.0), changes: Vec::new() }]);
-    Ok(())
+    Ok(server.listen_unix(&paths.xds_socket, Arc::clone(&fleet.0))?)
 }

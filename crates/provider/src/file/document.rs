@@ -1,13 +1,15 @@
 //! [`Document`]: what is remembered of one YAML document, and how a file's text becomes documents.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use api::{Object, ObjectKey, Problem, Severity};
+use api::{Decoded, Object, ObjectKey, Problem, Severity};
 use hashbrown::HashMap;
 use store::identity;
 
 use crate::file::offer::Standing;
+use crate::file::report;
 
 /// One document of a file: the hash of its text instead of the text, and what came of it. About 100 bytes.
 #[derive(Debug, Clone)]
@@ -72,6 +74,16 @@ impl Document {
 
 /// Splits a text and parses the documents whose text is not among the old ones.
 pub(crate) fn parse(file: &Arc<str>, text: &str, old: &[Document]) -> Vec<Parsed> {
+    parse_with(file, text, old, api::read)
+}
+
+/// The same with another reader.
+pub(crate) fn parse_with(
+    file: &Arc<str>,
+    text: &str,
+    old: &[Document],
+    read: impl Fn(&api::yaml::Document<'_>, &Arc<str>) -> Decoded,
+) -> Vec<Parsed> {
     let new: Vec<api::yaml::Document<'_>> = api::yaml::documents(text).collect();
     // As a rule all but a few are the same at both ends.
     let is_same = |(old, new): &(&Document, &api::yaml::Document<'_>)| old.hash == new.hash;
@@ -93,14 +105,22 @@ pub(crate) fn parse(file: &Arc<str>, text: &str, old: &[Document]) -> Vec<Parsed
         };
         match known {
             Some(index) => Parsed::Same { index, line: document.line },
-            None => decode(file, document),
+            None => decode(file, document, &read),
         }
     };
     new.iter().enumerate().map(parse_one).collect()
 }
 
-fn decode(file: &Arc<str>, document: &api::yaml::Document<'_>) -> Parsed {
-    let decoded = api::read(document, file);
+fn decode(
+    file: &Arc<str>,
+    document: &api::yaml::Document<'_>,
+    read: impl Fn(&api::yaml::Document<'_>, &Arc<str>) -> Decoded,
+) -> Parsed {
+    // A reader that panics costs this document only. It works on the text alone, so it leaves nothing behind.
+    let decoded = catch_unwind(AssertUnwindSafe(|| read(document, file))).unwrap_or_else(|_| {
+        let text = "this document could not be read because of a bug in Chancery: please report it, with the document";
+        Decoded { objects: Vec::new(), problems: vec![report::at(file, document.line, 1, text)] }
+    });
     let lost = lost(&decoded.objects, &decoded.problems);
     let objects = decoded.objects.into_iter().map(|object| (object, Standing::Written)).collect();
     let document = Document { hash: document.hash, line: document.line, objects, problems: decoded.problems.into() };

@@ -261,11 +261,18 @@ fn a_cluster_that_is_refused_at_the_first_start_answers_500_where_it_is_named() 
 
 #[test]
 fn a_refusal_that_fits_no_change_is_a_problem_of_the_gateway_and_changes_nothing() {
-    let mut world = world();
+    let mut world = World::with([gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}]))]);
     world.translator.remember_served();
+    refuse(&mut world, "default/web/80");
+    assert_eq!(world.problems(), ["error: Gateway default/web: a proxy refused default/web/80: bad route"]);
+}
+
+#[test]
+fn a_refusal_of_what_is_gone_means_nothing() {
+    let mut world = world();
     refuse(&mut world, "default/web/80/nobody.org");
     assert_eq!(ask(&world, "/"), "default/v1/80*1");
-    assert_eq!(world.problems(), ["error: Gateway default/web: a proxy refused default/web/80/nobody.org: bad route"]);
+    assert_eq!(world.problems(), [""; 0]);
 }
 
 #[test]

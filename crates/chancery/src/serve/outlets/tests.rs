@@ -1,11 +1,11 @@
-//! What of the proxies' words reaches the core.
+//! What of the proxies' words reaches the core, and files for others.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use xds::{Event, TypeUrl, Version};
 
-use super::proxies;
+use super::{Outlet, proxies};
 use crate::core::Input;
 
 fn accepted(type_url: TypeUrl, name: &str) -> Event {
@@ -55,4 +55,17 @@ async fn that_a_route_is_in_use_is_told_only_after_it_was_refused() {
 async fn a_listener_in_use_and_a_warm_cluster_are_always_told() {
     let warm = Event::ClusterWarm { fleet: "default/edge".into(), name: "a".into() };
     check(vec![accepted(TypeUrl::Listener, "a"), accepted(TypeUrl::Listener, "a"), warm], &[0, 1, 2]).await;
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_written_when_it_can() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("later");
+    let file = folder.join("status.json");
+    let mut outlet = Outlet::new("--status-file", file.clone());
+    assert!(!outlet.write(b"1") && !outlet.write(b"2"));
+    assert!(outlet.failure.is_some());
+    std::fs::create_dir(&folder).expect("a folder");
+    assert!(outlet.write(b"3"));
+    assert_eq!(std::fs::read(file).expect("the file"), b"3");
 }

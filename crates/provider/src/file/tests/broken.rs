@@ -146,3 +146,30 @@ fn a_document_of_aliases_of_aliases_costs_itself_only() {
     let state = State::of(folder.path(), &[folder.path().to_owned()]);
     assert_eq!((state.version("a"), state.problems["a.yaml"].len()), (Some("1"), 1));
 }
+
+#[test]
+fn a_document_on_which_the_reader_panics_costs_only_itself_and_keeps_what_it_gave() {
+    use crate::file::document::{Parsed, parse, parse_with};
+    let file: Arc<str> = "a.yaml".into();
+    let text = |version| join(&[namespace("one", 1), namespace("two", version), namespace("three", version)]);
+    let read = |document: &api::yaml::Document<'_>, file: &Arc<str>| {
+        assert!(!document.text.contains("two"), "a bug");
+        api::read(document, file)
+    };
+    let before: Vec<_> = parse(&file, &text(1), &[])
+        .into_iter()
+        .filter_map(|parsed| match parsed {
+            Parsed::New { document, .. } => Some(document),
+            Parsed::Same { .. } => None,
+        })
+        .collect();
+    let after = parse_with(&file, &text(2), &before, read);
+    let [Parsed::Same { .. }, Parsed::New { document: broken, lost }, Parsed::New { document: good, .. }] = &after[..]
+    else {
+        panic!("{after:?}")
+    };
+    assert!(broken.problems[0].to_string().contains("a bug in Chancery: please report it"), "{:?}", broken.problems);
+    assert_eq!(broken.problems[0].place.as_ref().map(|place| place.line), Some(broken.line));
+    assert!(lost.all, "what it gave before stays in force");
+    assert_eq!(good.identities().count(), 1);
+}

@@ -1,0 +1,142 @@
+//! The core from its inputs: what proxies say of versions that are no longer, and how it ends.
+
+use std::net::SocketAddr;
+
+use infra::host::{HostFact, ProxyFacts};
+use serde_json::json;
+use store::{Batch, Change, Source};
+use xds::{Event, TypeUrl, Version};
+
+use super::*;
+
+/// A core with one Gateway, without tasks around it.
+struct Rig {
+    inputs: mpsc::Sender<Input>,
+    asking: Asking,
+    thread: Thread,
+}
+
+const FLEET: &str = "default/web";
+const LISTENER: &str = "default/web/8080";
+
+impl Rig {
+    fn start() -> Self {
+        let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+        translator.store().0.expect(Source::File);
+        let (outbox, _events) = mpsc::channel(QUEUE);
+        let server = xds::Server::start(&tokio::runtime::Handle::current(), outbox);
+        let options = envoy::Options { ipv6: false, access_log: envoy::AccessLog::Off };
+        let (infra, _) = watch::channel(Arc::default());
+        let clock = || Timestamp(0);
+        let parts = Parts { translator, options, server, infra, with_proxies: false, clock };
+        let (inputs, asking, thread) = start(parts).expect("a thread");
+        Self { inputs, asking, thread }
+    }
+
+    async fn say(&self, input: Input) {
+        assert!(self.inputs.send(input).await.is_ok(), "the core is there");
+    }
+
+    /// The Gateway, bound to an address.
+    async fn gateway(&self, address: &str) {
+        let text = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "web"},
+            "spec": {
+                "gatewayClassName": "any", "addresses": [{"type": "IPAddress", "value": address}],
+                "listeners": [{"name": "http", "port": 8080, "protocol": "HTTP"}],
+            },
+        })
+        .to_string();
+        let input = provider::file::Input::Text { name: "test".into(), bytes: text.into_bytes() };
+        self.commit(provider::file::load_inputs(&[input]).into_batch()).await;
+    }
+
+    async fn no_gateway(&self) {
+        let key = api::ObjectKey::of(api::Kind::Gateway, "default", "web");
+        let changes = vec![Change::Delete(key)];
+        self.commit(Batch { source: Source::File, changes, listed: true }).await;
+    }
+
+    /// A batch in a tick of its own.
+    async fn commit(&self, batch: Batch) {
+        self.say(Input::Batch(batch)).await;
+        assert!(self.asking.report().await.is_some(), "the core is there");
+    }
+
+    async fn running(&self) {
+        let address: SocketAddr = "127.0.0.1:8080".parse().expect("an address");
+        let facts = ProxyFacts { started: true, ready: true, addresses: vec![address], ..ProxyFacts::default() };
+        self.say(Input::Host(HostFact { fleet: FleetName(FLEET.into()), facts: Some(facts) })).await;
+    }
+
+    async fn version(&self) -> Version {
+        let published = |core: &Core| core.listeners.get(&FactKey::new(FLEET, LISTENER)).copied();
+        self.asking.ask(published).await.flatten().expect("a published listener")
+    }
+
+    async fn accepted(&self, version: Version) {
+        let (fleet, name) = (FLEET.into(), LISTENER.into());
+        self.say(Input::Xds(vec![Event::Accepted { fleet, type_url: TypeUrl::Listener, name, version }])).await;
+    }
+
+    /// Status and reason of the condition `Programmed` of the listener.
+    async fn programmed(&self) -> String {
+        let report = self.asking.report().await.expect("a report");
+        let conditions = &report["objects"][0]["status"]["listeners"][0]["conditions"];
+        let found = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "Programmed");
+        let word = |name: &str| found.and_then(|found| found[name].as_str()).unwrap_or_default().to_owned();
+        format!("{}/{}", word("status"), word("reason"))
+    }
+}
+
+#[tokio::test]
+async fn programmed_is_what_was_said_of_the_version_that_is_published_now() {
+    let rig = Rig::start();
+    rig.gateway("127.0.0.1").await;
+    rig.running().await;
+    let first = rig.version().await;
+    rig.accepted(first).await;
+    assert_eq!(rig.programmed().await, "True/Programmed");
+    rig.gateway("127.0.0.2").await;
+    assert_eq!(rig.programmed().await, "False/Pending", "another version was published");
+    rig.accepted(first).await;
+    assert_eq!(rig.programmed().await, "False/Pending", "late words about the earlier one");
+    rig.accepted(rig.version().await).await;
+    assert_eq!(rig.programmed().await, "True/Programmed");
+    rig.no_gateway().await;
+    rig.gateway("127.0.0.2").await;
+    assert_eq!(rig.programmed().await, "False/Pending", "it went and came back");
+}
+
+#[tokio::test]
+async fn an_unattributed_refusal_goes_with_its_resource() {
+    let rig = Rig::start();
+    rig.gateway("127.0.0.1").await;
+    let refused = |type_url, version, text: &str| Event::Refused {
+        fleet: FLEET.into(),
+        type_url,
+        name: LISTENER.into(),
+        version,
+        text: text.into(),
+    };
+    rig.say(Input::Xds(vec![refused(TypeUrl::Route, Version(1), "bad routes")])).await;
+    let problems = || async { rig.asking.problem_lines().await.expect("problems") };
+    assert!(problems().await.iter().any(|(_, line)| line.contains("bad routes")));
+    rig.no_gateway().await;
+    assert!(problems().await.iter().all(|(_, line)| !line.contains("bad routes")));
+}
+
+#[tokio::test]
+async fn a_core_that_panics_says_so() {
+    let mut rig = Rig::start();
+    rig.say(Input::Ask(Box::new(|_| panic!("a bug")))).await;
+    let end = tokio::time::timeout(Duration::from_secs(20), rig.thread.end()).await.expect("in time");
+    assert!(end.expect_err("it panicked").to_string().contains("the core panicked: a bug"));
+}
+
+#[tokio::test]
+async fn a_core_that_nobody_can_ask_any_more_ends() {
+    let Rig { inputs, asking, mut thread } = Rig::start();
+    drop((inputs, asking));
+    thread.end().await.expect("no panic");
+}

@@ -1,0 +1,84 @@
+//! The tasks of the process, none of which may end before it does.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Input;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Tasks(JoinSet<(&'static str, anyhow::Result<()>)>);
+
+impl Tasks {
+    /// No tasks.
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts one.
+    pub(super) fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.0.spawn(async move { (name, task.await) });
+    }
+
+    /// Starts one on other threads.
+    pub(super) fn spawn_on(
+        &mut self,
+        threads: &Handle,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.0.spawn_on(async move { (name, task.await) }, threads);
+    }
+
+    /// Waits for the end of any one: the reason why the process has to end.
+    pub(super) async fn first_end(&mut self) -> anyhow::Error {
+        match self.0.join_next().await {
+            None => std::future::pending().await,
+            Some(Ok((name, Ok(())))) => anyhow::anyhow!("the task \"{name}\" ended by itself; please report it"),
+            Some(Ok((_, Err(error)))) => error,
+            Some(Err(error)) => anyhow::Error::new(error).context("a task broke; please report it"),
+        }
+    }
+
+    /// Ends all.
+    pub(super) async fn shutdown(&mut self) {
+        self.0.shutdown().await;
+    }
+}
+
+/// Follows files and hands what they come to to the core. The task ends with the thread that does so, with its reason, and ends
+/// the thread when it is told to stop.
+pub(super) fn follow(
+    roots: &[PathBuf],
+    inputs: mpsc::Sender<Input>,
+    stop: CancellationToken,
+) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
+    let (alive, gone) = oneshot::channel::<Infallible>();
+    let watcher = provider::file::watch(roots, move |batch| {
+        // It belongs to the thread, however that ends.
+        let _alive = &alive;
+        match inputs.blocking_send(Input::Batch(batch)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    })?;
+    Ok(async move {
+        tokio::select! {
+            _ = gone => Ok(tokio::task::spawn_blocking(move || watcher.join()).await??),
+            () = stop.cancelled() => Ok(()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

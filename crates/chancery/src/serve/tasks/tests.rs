@@ -1,0 +1,25 @@
+//! Ends of tasks.
+
+use super::*;
+
+#[tokio::test]
+async fn a_task_that_ends_without_a_word_ends_the_process_with_its_name() {
+    let mut tasks = Tasks::new();
+    tasks.spawn("goes on", std::future::pending());
+    tasks.spawn("stops", async { Ok(()) });
+    assert!(tasks.first_end().await.to_string().contains("\"stops\" ended by itself"));
+    tasks.spawn("fails", async { anyhow::bail!("no luck") });
+    assert_eq!(tasks.first_end().await.to_string(), "no luck");
+    tasks.spawn("breaks", async { panic!("a bug") });
+    assert!(format!("{:#}", tasks.first_end().await).contains("a bug"));
+    tasks.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_thread_that_follows_files_is_the_end_of_its_task() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Nobody receives: the thread ends with its first batch.
+    let (inputs, _) = mpsc::channel(1);
+    let task = follow(&[folder.path().to_owned()], inputs, CancellationToken::new()).expect("a thread");
+    tokio::time::timeout(std::time::Duration::from_secs(20), task).await.expect("in time").expect("no error");
+}
