@@ -274,3 +274,16 @@ fn one_edit(running: &Running, port: u16, edit: usize, more: &[Backend]) {
         _ => running.remove("more.yaml").unwrap(),
     }
 }
+
+#[test]
+fn a_gateway_that_goes_and_comes_back_at_once_serves() {
+    let (running, port, _one, _two) = started();
+    for _ in 0..5 {
+        // Gone in one change of the folder, back in the next, while its proxy is still on its way out.
+        running.write("gateway.yaml", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: other\n").unwrap();
+        let gone = |table: &String| !table.lines().any(|line| line.starts_with("Gateway "));
+        wait::until("the Gateway to be gone", || running.status(&[]).ok().filter(gone)).unwrap();
+        running.write("gateway.yaml", &gateway(port)).unwrap();
+        until_answers(port, "/a", &answer("one"));
+    }
+}

@@ -110,15 +110,6 @@ fn discovered() -> Discovery {
     Discovery { kind, eds: Some(eds()), assignment: None, without_waiting: false }
 }
 
-/// Whether a cluster may take long until it can serve: it waits for secrets. Such a cluster goes to a proxy alone and last,
-/// because one that warms holds back the acknowledgement of all others.
-///
-/// A cluster of names does not warm at all: it is active at once (`wait_for_warm_on_init: false`, measured with Envoy 1.40)
-/// and answers 503 until its first name is resolved.
-pub fn may_warm_late(cluster: &Cluster) -> bool {
-    cluster.tls.iter().any(|tls| upstream_needs(tls).next().is_some())
-}
-
 /// A cluster with its endpoints and secrets in the same bootstrap.
 pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -> cluster::Cluster {
     let discovery = match &cluster.endpoints {

@@ -36,7 +36,7 @@ pub use access_log::AccessLog;
 pub use bootstrap::{
     BootstrapOptions, StaticOptions, StaticParts, bootstrap, bootstrap_json, static_bootstrap, static_bootstrap_json,
 };
-pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster, may_warm_late};
+pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
 pub use endpoints::{endpoint_set, load_assignment};
 pub use listener::{Options, listener};
 pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};

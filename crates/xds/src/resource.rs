@@ -134,8 +134,8 @@ pub struct Resource {
     /// A resource of the same kind that this one takes the place of: it goes away in the very response that brings this one
     /// (a renamed listener on its address, a domain that moves to another virtual host).
     pub replaces: Option<Arc<str>>,
-    /// A cluster that may not warm soon (DNS that Envoy waits for, active health checks): it is sent alone, after the others,
-    /// and only the acknowledgement of the cluster itself proves it warm.
+    /// A cluster that may not warm soon (secrets, DNS that Envoy waits for, active health checks): it is sent alone, after the
+    /// others. If it needs no secrets, only the acknowledgement of the cluster itself proves it warm.
     pub apart: bool,
 }
 

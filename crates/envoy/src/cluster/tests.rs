@@ -6,7 +6,7 @@ use ir::cluster::{CircuitBreaker, DnsEndpoint, Protocol, Trust, UpstreamTls};
 use ir::{Cluster, EndpointSource};
 use serde_json::Value;
 
-use super::{cluster, may_warm_late};
+use super::cluster;
 use crate::testing::{expect, json};
 
 fn plain() -> Cluster {
@@ -132,12 +132,4 @@ fn a_cluster_needs_its_own_endpoints_and_its_secrets() {
     let secured = Cluster { tls: tls(Trust::Bundle("ca".into()), Some("client")), ..plain() };
     assert_eq!(needs(&secured), ["ClusterLoadAssignment ns/a/80", "Secret ca", "Secret client"]);
     assert_eq!(needs(&Cluster { endpoints: EndpointSource::Dns(Vec::new()), ..plain() }), [] as [&str; 0]);
-}
-
-#[test]
-fn only_secrets_make_a_cluster_late() {
-    assert!(!may_warm_late(&plain()));
-    assert!(!may_warm_late(&Cluster { tls: tls(Trust::Anything, None), ..plain() }));
-    assert!(may_warm_late(&Cluster { tls: tls(Trust::Bundle("ca".into()), None), ..plain() }));
-    assert!(!may_warm_late(&Cluster { endpoints: EndpointSource::Dns(Vec::new()), ..plain() }));
 }

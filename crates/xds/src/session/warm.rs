@@ -63,7 +63,7 @@ impl Session {
             let asks = sets.contains(item.name());
             *cold = Cold { item: Arc::clone(item), since: now, nonce, asks, subscribed: false, acked: false, stalled };
         }
-        if item.resource.apart {
+        if lacks_witness(item) {
             self.without_witness.insert(Arc::clone(item.name()));
         } else {
             self.without_witness.remove(item.name());
@@ -109,7 +109,7 @@ impl Session {
     /// A new cluster is ready for requests if both witnesses say so. That Envoy asked for its endpoints proves that it took the
     /// cluster, so that it is as good as acknowledged.
     fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
-        let witnessed = |cold: &&Cold| cold.acked && cold.subscribed && !cold.item.resource.apart;
+        let witnessed = |cold: &&Cold| cold.acked && cold.subscribed && !lacks_witness(&cold.item);
         let Some(cold) = self.cold.get(name).filter(witnessed) else { return };
         let item = Arc::clone(&cold.item);
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
@@ -125,4 +125,9 @@ impl Session {
         fleet.accept(&item);
         self.confirm(fleet, &TypeUrl::Cluster, name);
     }
+}
+
+/// Whether nothing but its own acknowledgement proves a cluster warm. One that waits for secrets has theirs as witnesses.
+fn lacks_witness(cluster: &Item) -> bool {
+    cluster.resource.apart && !cluster.resource.needs().any(|need| need.type_url == TypeUrl::Secret)
 }

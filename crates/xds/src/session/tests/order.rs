@@ -275,3 +275,26 @@ fn when_the_last_client_goes_the_next_one_is_reported_from_the_beginning() {
     rig.start(0);
     assert_eq!(rig.events(), "warm a, accepted rds r@1, accepted lds l@1, live");
 }
+
+#[test]
+fn a_cluster_with_secrets_goes_alone_and_last_and_holds_up_only_what_names_it() {
+    let mut rig = Rig::started("cds a; eds a; lds l -> r; rds r -> a; lds m -> q; rds q -> a");
+    let told = rig.publish("cds n; eds n; sds ca; cds t -> sds:ca !apart; eds t; rds r@2 -> n; rds q@2 -> t");
+    assert_eq!(told, "CDS n@1 | EDS n@1");
+    rig.subscribe("eds", &["n"]);
+    let told = rig.ack("eds");
+    assert!(told.starts_with("CDS t@1 | EDS t@1 | SDS ca@1") && told.ends_with("RDS r@2"), "{told}");
+    // t warms, so nothing is said about clusters any more; another one comes, is used, and only q waits
+    assert_eq!(rig.publish("cds o; eds o; rds r@3 -> o"), "CDS o@1 | EDS o@1");
+    rig.subscribe("eds", &["t", "o"]);
+    rig.ack("rds");
+    let endpoints = |rig: &Rig| rig.clients[0].open.iter().any(|open| open.type_url == super::rig::kind("eds"));
+    let mut told = String::new();
+    while endpoints(&rig) {
+        told += &rig.ack("eds");
+    }
+    assert!(told.contains("RDS r@3") && !told.contains("q@2"), "{told}");
+    assert_eq!(rig.ack("sds"), "RDS q@2", "its endpoints and secrets are its witnesses");
+    let events = rig.events();
+    assert!(events.contains("warm o") && events.ends_with("warm t"), "{events}");
+}
