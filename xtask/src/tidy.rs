@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context as _;
+use serde::Deserialize;
 
 use crate::{Chore, Outcome, say};
 
@@ -27,7 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that compute and never do: no runtime, network, file watching or logging may be among their dependencies.
-const PURE: &[&str] = &["engine", "api", "ir", "store", "translator", "envoy"];
+const PURE: &[&str] = &["engine", "api", "ir", "store", "translator", "proto", "protojson", "envoy"];
 
 /// What a pure room may not depend on.
 const EFFECTS: &[&str] = &[
@@ -79,27 +81,40 @@ fn edges(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(breaches)
 }
 
-/// Every crate of `crates/` with the names under its `[dependencies]`; development and build dependencies are free.
+/// Every member of the workspace with the packages that it depends on, for whatever target and under whatever name; development
+/// and build dependencies are free.
 fn dependencies(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(root.join("crates"))? {
-        let folder = entry?.path();
-        let manifest = folder.join("Cargo.toml");
-        let text = std::fs::read_to_string(&manifest).with_context(|| format!("reading {}", manifest.display()))?;
-        let mut inside = false;
-        let mut names = BTreeSet::new();
-        for line in text.lines().map(str::trim) {
-            if line.starts_with('[') {
-                inside = line == "[dependencies]";
-            } else if inside && !line.is_empty() && !line.starts_with('#') {
-                let name: String =
-                    line.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
-                names.insert(name);
-            }
-        }
-        found.insert(folder.file_name().unwrap_or_default().to_string_lossy().into_owned(), names);
-    }
-    Ok(found)
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--locked", "--format-version=1"])
+        .current_dir(root)
+        .output()
+        .context("running cargo metadata")?;
+    anyhow::ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let Metadata { packages } = serde_json::from_slice(&output.stdout).context("reading what cargo metadata says")?;
+    let named = |package: Package| {
+        let normal = package.dependencies.into_iter().filter(|dependency| dependency.kind.is_none());
+        (package.name, normal.map(|dependency| dependency.name).collect())
+    };
+    Ok(packages.into_iter().map(named).collect())
+}
+
+/// What of `cargo metadata` counts here.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// `dev`, `build`, or nothing.
+    kind: Option<String>,
 }
 
 /// What is wrong with one file by itself.

@@ -69,13 +69,9 @@ pub(super) fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut
     }
 }
 
-/// What Envoy cannot say in a `ClusterWeight`. A host that header changes set is a rewrite.
+/// What Envoy cannot say in a `ClusterWeight`.
 fn needs_own_route(filters: &Filters) -> bool {
-    filters.rewrite.is_some()
-        || !filters.mirrors.is_empty()
-        || filters.cors.is_some()
-        || filters.redirect.is_some()
-        || headers::host(&filters.request_headers).is_some()
+    filters.rewrite.is_some() || !filters.mirrors.is_empty() || filters.cors.is_some() || filters.redirect.is_some()
 }
 
 /// `reached` of `total`, to the nearest millionth.
@@ -136,7 +132,7 @@ fn cluster_weight(route: &ir::Route, destination: &Destination, merge: bool) -> 
 /// What does not depend on where the request goes. Without a time-out of the user Envoy's 15 s would hold.
 fn action(forward: &Forward, filters: &Filters) -> RouteAction {
     let rewrite = filters.rewrite.as_deref();
-    let host = rewrite.and_then(|rewrite| rewrite.host.as_ref()).or_else(|| headers::host(&filters.request_headers));
+    let host = rewrite.and_then(|rewrite| rewrite.host.as_ref());
     let mut action = RouteAction {
         timeout: Some(forward.timeout.map_or_else(|| seconds(0), duration)),
         retry_policy: retry::policy(forward),

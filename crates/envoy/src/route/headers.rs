@@ -8,8 +8,7 @@ use proto::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
 
 /// Names to remove, and headers to set and add. Within one level Envoy removes, then sets, then adds.
 ///
-/// The host and pseudo headers are left out: Envoy refuses the whole configuration that changes them here. What a user sets
-/// as the host is a rewrite ([`host`]).
+/// The host and pseudo headers are left out: Envoy refuses the whole configuration that changes them here.
 pub(super) fn mutations(changes: &HeaderChanges) -> (Vec<String>, Vec<HeaderValueOption>) {
     if changes.is_empty() {
         return (Vec::new(), Vec::new());
@@ -19,11 +18,6 @@ pub(super) fn mutations(changes: &HeaderChanges) -> (Vec<String>, Vec<HeaderValu
     let added = changes.add.iter().map(|pair| (pair, HeaderAppendAction::AppendIfExistsOrAdd));
     let written = set.chain(added).filter(|((name, _), _)| is_changeable(name));
     (removed.collect(), written.map(|((name, value), action)| option(name, value, action)).collect())
-}
-
-/// The host that header changes ask for.
-pub(super) fn host(changes: &HeaderChanges) -> Option<&Arc<str>> {
-    changes.set.iter().rev().find(|(name, _)| name.as_ref() == "host").map(|(_, value)| value)
 }
 
 /// First the changes of `outer`, then those of `inner`, as one level.

@@ -29,17 +29,6 @@ route: {cluster: a}
     );
 }
 
-#[test]
-fn a_host_set_as_a_header_is_a_rewrite_unless_there_is_one() {
-    let set = |rewrite| Filters { request_headers: sets("host", "set.example"), rewrite, ..Filters::default() };
-    check_one(forwarding(vec![to("a", 1)], set(None)), "route: {cluster: a, hostRewriteLiteral: set.example}");
-    let rewrite = Rewrite { host: Some("rewritten.example".into()), path: None };
-    check_one(
-        forwarding(vec![to("a", 1)], set(Some(Box::new(rewrite)))),
-        "route: {cluster: a, hostRewriteLiteral: rewritten.example}",
-    );
-}
-
 fn prefix(matched: &str, replacement: &str) -> PathChange {
     PathChange::Prefix { matched: matched.into(), replacement: replacement.into() }
 }
