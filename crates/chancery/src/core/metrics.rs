@@ -60,7 +60,7 @@ impl Metrics {
         series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());
         series("gateways", "gauge", "Gateways with a status", graph.len(core.outputs.gateway_statuses).to_string());
         series("clusters", "gauge", "Clusters of all fleets", graph.len(core.outputs.clusters).to_string());
-        series("problems", "gauge", "Problems that are told", core.translator.stored().problems().count().to_string());
+        series("problems", "gauge", "Problems that `chancery status problems` shows", core.problems().len().to_string());
         series(
             "connected_proxies",
             "gauge",

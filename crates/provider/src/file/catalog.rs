@@ -160,7 +160,10 @@ impl Catalog {
 
     fn problems(&self, spot: &Arc<Spot>, state: &FileState) -> Vec<Problem> {
         let mut problems: Vec<Problem> = state.trouble.as_deref().cloned().into_iter().collect();
-        problems.extend(state.documents.iter().flat_map(|document| document.problems.iter().cloned()));
+        if problems.is_empty() {
+            // Of a file that cannot be read any more nobody knows whether they still stand.
+            problems.extend(state.documents.iter().flat_map(|document| document.problems.iter().cloned()));
+        }
         if self.disputed > 0 && !state.gone {
             for document in &state.documents {
                 let written = document.objects.iter().filter(|(_, standing)| *standing == Standing::Written);

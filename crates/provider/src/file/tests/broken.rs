@@ -102,6 +102,19 @@ fn bytes_that_are_not_utf_8_are_a_problem_at_their_place() {
 }
 
 #[test]
+fn of_a_file_that_cannot_be_read_any_more_earlier_problems_are_not_told() {
+    let folder = TempDir::new().unwrap();
+    let mut watched = Watched::folder(&folder);
+    write(&folder, "a.yaml", BROKEN);
+    watched.until(|state| !state.problems.is_empty());
+    let before = watched.state.all_problems();
+    write(&folder, "a.yaml", b"apiVersion: v1\nkind: Na\xff\n");
+    watched.until(|state| state.all_problems().contains("not UTF-8"));
+    let after = watched.state.all_problems();
+    assert!(!before.lines().any(|line| after.contains(line)), "{before}\n{after}");
+}
+
+#[test]
 fn a_pipe_among_the_files_is_a_problem_and_nobody_waits_for_it() {
     let folder = TempDir::new().unwrap();
     nix::unistd::mkfifo(&folder.path().join("a.yaml"), nix::sys::stat::Mode::S_IRWXU).unwrap();
