@@ -447,6 +447,14 @@ fn characters_that_control_a_terminal_are_shown_and_not_sent() {
 }
 
 #[test]
+fn a_name_without_end_is_shown_by_its_beginning() {
+    let text = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {}\n", "é".repeat(100_000));
+    let place = folder(&[("long.yaml", text.as_bytes())]);
+    let told = String::from_utf8(run(place.path(), &["validate", "-f", "DIR"], "").stdout).unwrap();
+    assert!(told.contains("at most 253") && told.contains('…') && told.len() < 5_000, "{told}");
+}
+
+#[test]
 fn a_static_configuration_may_say_where_objects_are() {
     let place = folder(&[("config.yaml", b"apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\n")]);
     let words = ["run", "--config", "DIR/config.yaml", "--state-dir", "DIR/state", "--no-envoy"];

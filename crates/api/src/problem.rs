@@ -51,10 +51,17 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A name of a megabyte helps nobody find its place.
+const MAX_SHOWN: usize = 2_000;
+
 /// A text of others for a terminal or a log: characters that control it, or turn the direction of writing, are shown by one
-/// character each in their place, so that columns stay.
+/// character each in their place, so that columns stay. What is longer than 2,000 bytes ends with an ellipsis.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.len() > MAX_SHOWN {
+        let end = text.floor_char_boundary(MAX_SHOWN);
+        return Cow::Owned(format!("{}…", printable(text.get(..end).unwrap_or_default())));
+    }
     let shown = |character: char| match character {
         '\t' => '\t',
         // Unicode has pictures of the first 32, U+2400 onwards.
