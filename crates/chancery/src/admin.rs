@@ -25,7 +25,7 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Asking;
-use crate::telemetry::LogLevel;
+use crate::telemetry::Log;
 
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
@@ -36,7 +36,7 @@ pub(crate) struct Admin {
     /// Asks the core.
     pub(crate) asking: Asking,
     /// Changes the log level.
-    pub(crate) log: LogLevel,
+    pub(crate) log: Log,
 }
 
 /// Serves until `stop`; the socket is removed at the end.
@@ -81,7 +81,7 @@ async fn graph(State(admin): State<Admin>) -> Response {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
-    match admin.asking.metrics().await {
+    match admin.asking.metrics(admin.log.dropped_lines()).await {
         Some(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
             .into_response(),
         None => ending(),
@@ -102,7 +102,7 @@ struct Level {
 }
 
 async fn log(State(admin): State<Admin>, Query(Level { level }): Query<Level>) -> Response {
-    match admin.log.set(&level) {
+    match admin.log.set_level(&level) {
         Ok(()) => format!("log level {level}\n").into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }

@@ -302,9 +302,9 @@ impl Asking {
         self.ask(Core::graph_report).await
     }
 
-    /// OpenMetrics; `None` if the core has ended.
-    pub(crate) async fn metrics(&self) -> Option<String> {
-        self.ask(|core| core.metrics.text(core)).await
+    /// OpenMetrics, with the lines of the log that were dropped; `None` if the core has ended.
+    pub(crate) async fn metrics(&self, dropped_lines: usize) -> Option<String> {
+        self.ask(move |core| core.metrics.text(core, dropped_lines)).await
     }
 
     async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {

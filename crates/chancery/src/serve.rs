@@ -26,7 +26,7 @@ use translator::Translator;
 use crate::admin::{self, Admin};
 use crate::cli::RunArgs;
 use crate::core::{self, Parts, QUEUE};
-use crate::telemetry::LogLevel;
+use crate::telemetry::Log;
 
 use tasks::Tasks;
 
@@ -34,7 +34,7 @@ use tasks::Tasks;
 const STREAMS_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal, or until a part of it fails. Streams have the threads of `streams`.
-pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> anyhow::Result<()> {
+pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::Result<()> {
     let state = args.state.path()?;
     let _lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
@@ -72,9 +72,11 @@ pub(crate) async fn serve(args: RunArgs, log: LogLevel, streams: &Handle) -> any
 
     // Proxies.
     let (end, ending) = watch::channel(Ending::No);
-    let (facts, seen) = mpsc::channel(QUEUE);
-    tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
-    let proxies = (!args.no_envoy).then(|| host::run(host_options(&args, layout, search), infra, facts, ending));
+    let proxies = (!args.no_envoy).then(|| {
+        let (facts, seen) = mpsc::channel(QUEUE);
+        tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
+        host::run(host_options(&args, layout, search), infra, facts, ending)
+    });
 
     // People.
     tasks.spawn("admin API", admin::serve(Admin { asking: asking.clone(), log }, state, stop.clone()));

@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
 
 /// Runs until a signal ends it.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
-    let log = telemetry::start(&args.log_level, args.log_format)?;
+    let (log, _written) = telemetry::start(&args.log_level, args.log_format)?;
     if let Some(address) = args.xds_listen {
         anyhow::ensure!(
             address.ip().is_loopback(),

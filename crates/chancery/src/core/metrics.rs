@@ -40,7 +40,7 @@ impl Metrics {
     }
 
     /// OpenMetrics text.
-    pub(super) fn text(&self, core: &Core) -> String {
+    pub(super) fn text(&self, core: &Core, dropped_lines: usize) -> String {
         let graph = core.translator.graph();
         let mut text = String::new();
         let mut series = |name: &str, kind: &str, help: &str, value: String| {
@@ -56,11 +56,17 @@ impl Metrics {
         let seconds = format!("{}.{:06}", self.tick_micros / 1_000_000, self.tick_micros % 1_000_000);
         series("tick_seconds", "counter", "Time from taking events to handing changes on", seconds);
         series("refused_resources", "counter", "Resources that a proxy refused", self.refused.to_string());
+        series("dropped_log_lines", "counter", "Lines that nobody read from standard error", dropped_lines.to_string());
         series("objects", "gauge", "Objects in force", core.translator.stored().len().to_string());
         series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());
         series("gateways", "gauge", "Gateways with a status", graph.len(core.outputs.gateway_statuses).to_string());
         series("clusters", "gauge", "Clusters of all fleets", graph.len(core.outputs.clusters).to_string());
-        series("problems", "gauge", "Problems that `chancery status problems` shows", core.problems().len().to_string());
+        series(
+            "problems",
+            "gauge",
+            "Problems that `chancery status problems` shows",
+            core.problems().len().to_string(),
+        );
         series(
             "connected_proxies",
             "gauge",
