@@ -1,5 +1,6 @@
 //! Where the files of each proxy are: the folders below the state folder, and the sockets, whose paths must be short.
 
+use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +15,12 @@ use super::Error;
 /// Bytes of the longest path that a Unix socket can have: `sun_path` has 108, the last is a zero (unix(7)).
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// The longest name of a socket below the folder of sockets: `/` + 16 digits + `/admin.sock`.
-const SOCKET_TAIL: usize = 1 + 16 + "/admin.sock".len();
+/// The longest name of a socket below the folder of sockets: `/` + 16 digits + the socket of an Envoy on its way out, with the
+/// largest process number (proc(5), `pid_max`).
+const SOCKET_TAIL: usize = 1 + 16 + "/drain.4194304".len();
 
-/// The file of the state folder that names the folder of sockets where that is another one.
+/// The file of the state folder that names the folder of sockets where that is another one, and on the lines below it the state
+/// folder itself: a copy of it must not lead to the same sockets.
 const RECORD: &str = "sockets";
 
 /// The state folder, ready for use.
@@ -54,7 +57,8 @@ pub struct ProxyPaths {
 impl Layout {
     /// Prepares the state folder. Where sockets below it would have too long a path, they live in a new folder below
     /// `runtime` (for example `XDG_RUNTIME_DIR`; the system's temporary folder if it is absent or too long as well). The
-    /// file `sockets` in the state folder names that folder, so that a later process finds the same sockets.
+    /// file `sockets` in the state folder names that folder, so that a later process finds the same sockets; in a copy of
+    /// the state folder it counts for nothing.
     ///
     /// # Errors
     /// [`Error::File`] if a folder cannot be made or used.
@@ -73,7 +77,7 @@ impl Layout {
         if inside.as_os_str().as_bytes().len() <= MAX_SOCKET_PATH {
             return inside;
         }
-        std::fs::read_to_string(state.join(RECORD)).map_or(inside, |folder| Path::new(&folder).join("admin.sock"))
+        recorded(state).map_or(inside, |folder| folder.join("admin.sock"))
     }
 
     /// The folders with all files and sockets of proxies, as absolute paths.
@@ -161,12 +165,8 @@ fn fits(sockets: &Path) -> bool {
 
 /// The recorded folder of sockets, or a new one. A name that nobody can guess and mode 0700 keep others' files out of it.
 fn short_dir(state: &Path, runtime: Option<&Path>) -> Result<PathBuf, Error> {
-    let record = state.join(RECORD);
-    if let Ok(text) = std::fs::read_to_string(&record) {
-        let dir = PathBuf::from(text);
-        if fits(&dir) && is_ours(&dir) {
-            return Ok(dir);
-        }
+    if let Some(dir) = recorded(state).filter(|dir| fits(dir) && is_ours(dir)) {
+        return Ok(dir);
     }
     let temporary = std::env::temp_dir();
     let base = runtime.filter(|base| base.is_dir() && fits(&base.join("chancery-123456"))).unwrap_or(&temporary);
@@ -176,8 +176,18 @@ fn short_dir(state: &Path, runtime: Option<&Path>) -> Result<PathBuf, Error> {
         .tempdir_in(base)
         .map_err(Error::file("make a folder for sockets in", base))?
         .keep();
-    write_whole(&record, dir.as_os_str().as_bytes())?;
+    let owner = std::fs::canonicalize(state).map_err(Error::file("find", state))?;
+    let text = [dir.as_os_str(), owner.as_os_str()].map(OsStrExt::as_bytes).join(&b'\n');
+    write_whole(&state.join(RECORD), &text)?;
     Ok(dir)
+}
+
+/// The folder of sockets that is recorded for this very state folder.
+fn recorded(state: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(state.join(RECORD)).ok()?;
+    let end = text.iter().position(|byte| *byte == b'\n')?;
+    let (dir, owner) = (OsStr::from_bytes(text.get(..end)?), OsStr::from_bytes(text.get(end + 1..)?));
+    (std::fs::canonicalize(state).ok()? == Path::new(owner)).then(|| PathBuf::from(dir))
 }
 
 /// A folder (no link), of this user, open to nobody else.

@@ -66,6 +66,26 @@ fn whoever_asks_finds_the_socket_of_a_state_folder_with_a_long_path_too() {
 }
 
 #[test]
+fn a_copy_of_a_state_folder_gets_sockets_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tempfile::tempdir().unwrap();
+    let [state, copy] = ["original", "copy"].map(|name| dir.path().join(name).join("d/".repeat(50)));
+    let fleet = FleetName::from("default/a");
+    let sockets = |state: &Path| Layout::open(state, Some(runtime.path())).unwrap().paths(&fleet).sockets;
+    let own = sockets(&state);
+    std::fs::create_dir_all(&copy).unwrap();
+    std::fs::copy(state.join(RECORD), copy.join(RECORD)).unwrap();
+    assert!(!Layout::own_socket(&copy).starts_with(runtime.path()), "status of the copy asks the original");
+    let others = sockets(&copy);
+    assert_ne!(others, own);
+    assert_eq!((sockets(&state), sockets(&copy)), (own, others), "each is remembered");
+    // The same folder by another name is no copy.
+    let link = dir.path().join("link".repeat(25));
+    std::os::unix::fs::symlink(&state, &link).unwrap();
+    assert_eq!(Layout::own_socket(&link.join(".")), Layout::own_socket(&state));
+}
+
+#[test]
 fn a_remembered_socket_folder_that_others_can_enter_is_not_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = tempfile::tempdir().unwrap();
