@@ -15,9 +15,10 @@ use crate::snapshot::{Item, Snapshot};
 /// doubt are few each, so that this many cost less than a megabyte.
 const DOUBTFUL_CLIENTS: usize = 1024;
 
-/// A listener can be refused because its port is taken, which passes: it is tried again after this time, then after twice as long
-/// and so on up to [`LONGEST_PAUSE`]. What is refused for its content costs one response of some kilobytes at each trial.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
+/// A listener can be refused because its port is taken, which passes, within milliseconds where another proxy of ours is giving it
+/// up: it is tried again after this time, then after twice as long and so on up to [`LONGEST_PAUSE`]. What is refused for its
+/// content costs one response of some kilobytes at each trial.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// See [`FIRST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
