@@ -11,7 +11,8 @@
 
 pub(crate) mod client;
 
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Router;
@@ -30,6 +31,9 @@ use crate::telemetry::Log;
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
 
+/// How often it is seen whether the socket is still there.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// What the answers are made from.
 #[derive(Clone)]
 pub(crate) struct Admin {
@@ -42,10 +46,7 @@ pub(crate) struct Admin {
 /// Serves until `stop`; the socket is removed at the end.
 pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken) -> anyhow::Result<()> {
     let socket = Layout::own_socket(&state);
-    // A socket that a killed process left behind: the state folder's lock says that nobody listens on it.
-    let _ = std::fs::remove_file(&socket);
-    let listener =
-        UnixListener::bind(&socket).map_err(|error| anyhow::anyhow!("admin socket {}: {error}", socket.display()))?;
+    let mut listener = bind(&socket)?;
     let routes = Router::new()
         .route("/status", get(status))
         .route("/graph", get(graph))
@@ -54,14 +55,42 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
         .route("/readyz", get(ready))
         .route("/log", get(log))
         .with_state(admin);
-    let served = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
-    // A watcher may be waiting for a change: the end does not wait for it.
-    tokio::select! {
-        result = served => result?,
-        () = stop.cancelled() => {}
+    loop {
+        let served = axum::serve(listener, routes.clone()).with_graceful_shutdown(stop.clone().cancelled_owned());
+        listener = tokio::select! {
+            result = served => {
+                result?;
+                break;
+            }
+            // A watcher may be waiting for a change: the end does not wait for it.
+            () = stop.cancelled() => break,
+            again = bound_again(&socket) => again,
+        };
     }
     let _ = std::fs::remove_file(&socket);
     Ok(())
+}
+
+fn bind(socket: &Path) -> anyhow::Result<UnixListener> {
+    // A socket that a killed process left behind: the state folder's lock says that nobody listens on it.
+    let _ = std::fs::remove_file(socket);
+    UnixListener::bind(socket).map_err(|error| anyhow::anyhow!("admin socket {}: {error}", socket.display()))
+}
+
+/// Listens again once somebody has removed the socket, with its folder perhaps.
+async fn bound_again(socket: &Path) -> UnixListener {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if socket.exists() {
+            continue;
+        }
+        if let Some(folder) = socket.parent() {
+            let _there = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        }
+        if let Ok(listener) = bind(socket) {
+            return listener;
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -55,6 +55,9 @@ pub enum ListenError {
     /// A live process listens there.
     #[error("another process listens on {0}; end it or use another state directory")]
     InUse(PathBuf),
+    /// Something else is where the socket should be.
+    #[error("cannot listen on {0}: there is a file that is no socket; move it away or remove it")]
+    NoSocket(PathBuf),
     /// Clients are told apart by what they say: that is for clients on this machine only.
     #[error("{0} is not a loopback address; plain xDS over TCP is for this machine only")]
     NotLoopback(SocketAddr),
@@ -127,10 +130,11 @@ impl Server {
         self.0.drop_if_idle(fleet, &cell);
     }
 
-    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet. A dead process's socket is taken over.
+    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet. A dead process's socket is taken over; so is
+    /// the part of an earlier listener of this path whose file somebody has removed, and its streams end.
     ///
     /// # Errors
-    /// The socket cannot be made, or a live process has it.
+    /// The socket cannot be made, a live process has it, or another file is there.
     pub fn listen_unix(&self, path: &Path, fleet: Arc<str>) -> Result<(), ListenError> {
         accept::unix(&self.0, path, Source::Fleet(fleet))
     }

@@ -1,7 +1,7 @@
 //! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself. What is served there is the
 //! core's business.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use tracing::{info, warn};
 
 use super::Wanted;
 
-/// How long until a socket that could not be opened is tried again: its folder may just be going with an earlier proxy.
-const RETRY: Duration = Duration::from_secs(1);
+/// How often the sockets are looked at: one that could not be opened is tried again, as its folder may just be going with an
+/// earlier proxy, and one that somebody has removed, perhaps with the state folder, is made again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Opens and closes sockets as Gateways come and go, until `stop`.
 pub(super) async fn serve(
@@ -30,21 +31,33 @@ pub(super) async fn serve(
         info!(address = %bound.with_context(|| format!("--xds-listen {address}"))?, "xDS in cleartext");
     }
     let mut open = BTreeSet::new();
+    let mut failed = BTreeMap::new();
     loop {
         let wanted: BTreeSet<FleetName> = infra.borrow_and_update().keys().cloned().collect();
         for fleet in open.difference(&wanted) {
             server.close_unix(&layout.paths(fleet).xds_socket);
         }
-        open.retain(|fleet| wanted.contains(fleet));
+        open.retain(|fleet| wanted.contains(fleet) && layout.paths(fleet).xds_socket.exists());
+        failed.retain(|fleet, _| wanted.contains(fleet));
         for fleet in wanted.difference(&open.clone()) {
             match listen(&server, &layout, fleet) {
-                Ok(()) => drop(open.insert(fleet.clone())),
-                Err(error) => warn!(%fleet, "no xDS socket, trying again: {error:#}"),
+                Ok(()) => {
+                    open.insert(fleet.clone());
+                    failed.remove(fleet);
+                }
+                Err(error) => {
+                    // Said once, not every second.
+                    let words = format!("{error:#}");
+                    if failed.get(fleet) != Some(&words) {
+                        warn!(%fleet, "no xDS socket, trying again: {words}");
+                        failed.insert(fleet.clone(), words);
+                    }
+                }
             }
         }
         tokio::select! {
             changed = infra.changed() => if changed.is_err() { return Ok(()) },
-            () = tokio::time::sleep(RETRY), if open.len() < wanted.len() => {}
+            () = tokio::time::sleep(LOOK_AGAIN), if !wanted.is_empty() => {}
             () = stop.cancelled() => return Ok(()),
         }
     }

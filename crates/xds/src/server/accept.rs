@@ -82,11 +82,11 @@ pub(super) fn unlink(path: &Path) {
     }
 }
 
-/// Removes the socket of a process that is no more.
+/// Removes the socket of a process that is no more. Anything else is somebody's, who knows what for.
 fn clear_dead_socket(path: &Path) -> Result<(), ListenError> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
-    if !is_socket {
-        return Ok(());
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(ListenError::NoSocket(path.to_owned()));
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(ListenError::InUse(path.to_owned()));

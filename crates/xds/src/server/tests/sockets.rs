@@ -112,6 +112,42 @@ async fn a_dead_socket_is_taken_over_and_a_live_one_is_not() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_no_socket_is_named_with_the_remedy_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    std::fs::write(&path, "somebody's").unwrap();
+    let (server, _events) = server();
+    let words = server.listen_unix(&path, "one".into()).unwrap_err().to_string();
+    for part in [path.to_str().unwrap(), "no socket", "move it away or remove it"] {
+        assert!(words.contains(part), "{words:?} lacks {part:?}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
+    std::fs::remove_file(&path).unwrap();
+    server.listen_unix(&path, "one".into()).unwrap();
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_socket_whose_file_was_removed_can_be_made_again_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.listen_unix(&path, "one".into()).unwrap();
+    let mut before = Client::unix(&path).await;
+    before.subscribe(None, CDS, &[]).await;
+    assert_eq!(before.names().await, ["a"]);
+    std::fs::remove_file(&path).unwrap();
+    server.listen_unix(&path, "one".into()).unwrap();
+    assert_eq!(before.next().await, Err("14".into()), "its stream ends when the old listener has");
+    let mut after = Client::unix(&path).await;
+    after.subscribe(None, CDS, &[]).await;
+    assert_eq!(after.names().await, ["a"]);
+    server.stop(Duration::from_secs(5)).await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
 async fn other_methods_and_broken_messages_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("xds.sock");
