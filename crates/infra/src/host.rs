@@ -33,6 +33,7 @@ mod log;
 mod port;
 mod process;
 mod readable;
+mod retired;
 mod run;
 mod supervise;
 

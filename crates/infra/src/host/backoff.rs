@@ -1,6 +1,8 @@
-//! How long to wait before the next start of a proxy that died.
+//! How long to wait before the next try: of starting a proxy that died, of asking for something that is expected soon.
 
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The first pause. A proxy that was killed once is back before most clients try again.
 const FIRST: Duration = Duration::from_millis(100);
@@ -28,6 +30,27 @@ impl Backoff {
         let doubled = FIRST.saturating_mul(1_u32.checked_shl(self.deaths.min(16)).unwrap_or(u32::MAX)).min(LONGEST);
         self.deaths = self.deaths.saturating_add(1);
         doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+}
+
+/// The times of a question that is asked again at growing distances.
+pub(crate) struct Pace {
+    /// When it is next asked.
+    pub(crate) at: Instant,
+    pause: Duration,
+    slowest: Duration,
+}
+
+impl Pace {
+    /// The first question is due after `first`; from one to the next it is twice as long each time, up to `slowest`.
+    pub(crate) fn new(first: Duration, slowest: Duration) -> Self {
+        Self { at: Instant::now() + first, pause: first, slowest }
+    }
+
+    /// It was asked now.
+    pub(crate) fn again(&mut self) {
+        self.pause = (self.pause * 2).min(self.slowest);
+        self.at = Instant::now() + self.pause;
     }
 }
 

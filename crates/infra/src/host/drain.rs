@@ -1,14 +1,15 @@
 //! The end of a proxy: nothing new, time for what runs, then signals.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::process::Process;
+use super::admin;
+use super::retired::Retired;
 use super::run::{Ending, Order};
-use super::{ProxyPaths, admin};
 
 /// From SIGTERM to SIGKILL: Envoy ends within 10 ms unless it hangs.
 const TERM_GRACE: Duration = Duration::from_secs(5);
@@ -24,14 +25,17 @@ const ASK_FIRST: Duration = Duration::from_millis(10);
 const ASK_SLOWEST: Duration = Duration::from_millis(250);
 
 /// Ends a proxy: its listeners close, each answer closes its connection, and it gets up to `bound` for what runs. It ends
-/// sooner if nothing runs, and at once when the order says so.
+/// sooner if nothing runs, and at once when the order says so. `closed` is told when its listeners are closed, and dropped
+/// when it is gone.
 pub(crate) async fn end(
-    mut process: Process,
-    paths: &ProxyPaths,
+    Retired { process, admin_socket, .. }: &mut Retired,
     bound: Duration,
-    orders: &mut watch::Receiver<Order>,
+    closed: oneshot::Sender<()>,
+    mut orders: watch::Receiver<Order>,
 ) {
     let pid = process.pid;
+    // Out here, so that it is not dropped with the future below.
+    let mut closed = Some(closed);
     let hurry = async {
         // A sender that is gone asks for no hurry.
         if orders.wait_for(|order| order.ending == Ending::AtOnce).await.is_err() {
@@ -42,7 +46,7 @@ pub(crate) async fn end(
         biased;
         () = hurry => true,
         _ = process.ended() => return,
-        () = until_idle(paths, bound) => false,
+        () = until_idle(admin_socket, bound, &mut closed) => false,
     };
     process.signal(Signal::TERM);
     let grace = if hurried { SHORT_GRACE } else { TERM_GRACE };
@@ -56,15 +60,16 @@ pub(crate) async fn end(
     }
 }
 
-async fn until_idle(paths: &ProxyPaths, bound: Duration) {
+async fn until_idle(admin_socket: &Path, bound: Duration, closed: &mut Option<oneshot::Sender<()>>) {
     let deadline = Instant::now() + bound;
-    if let Err(error) = admin::drain(&paths.admin_socket).await {
+    if let Err(error) = admin::drain(admin_socket).await {
         tracing::debug!(%error, "not drained");
         return;
     }
+    let _nobody_waits = closed.take().map(|closed| closed.send(()));
     let mut pause = ASK_FIRST;
     while Instant::now() < deadline {
-        match admin::busy(&paths.admin_socket).await {
+        match admin::busy(admin_socket).await {
             Ok(busy) if !busy.is_idle() => {}
             _ => return,
         }

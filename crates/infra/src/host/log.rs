@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ const MAX_LINE: usize = 4096;
 /// Bytes read at once. The files are in the page cache: a read takes microseconds, less than handing it to a thread.
 const CHUNK: usize = 64 << 10;
 
-/// How often the files are looked at where the system has no inotify instance left for us (128 per user by default).
+/// How often the files are looked at where they are not there, or the system has no inotify instance left for us (128 per user by
+/// default).
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Which of the two files.
@@ -43,7 +44,8 @@ enum Kind {
 /// Follows both files of a proxy. Never ends; drop it to stop.
 pub(crate) async fn carry(fleet: &FleetName, paths: &ProxyPaths) {
     let mut tails = [Tail::new(&paths.log, Kind::Log), Tail::new(&paths.output, Kind::Output)];
-    let mut wake = Wake::new(&[&paths.log, &paths.output]);
+    let files = [&*paths.log, &*paths.output];
+    let mut wake = Wake::new(&files);
     loop {
         let mut more = false;
         for tail in &mut tails {
@@ -51,9 +53,13 @@ pub(crate) async fn carry(fleet: &FleetName, paths: &ProxyPaths) {
         }
         if more {
             tokio::task::yield_now().await;
-        } else {
-            wake.wait().await;
+            continue;
         }
+        if tails.iter().any(Tail::is_gone) {
+            tails.iter_mut().for_each(Tail::reopen);
+            wake = Wake::new(&files);
+        }
+        wake.wait().await;
     }
 }
 
@@ -125,6 +131,21 @@ impl Tail {
         false
     }
 
+    /// The file was removed, with its folder perhaps: the next Envoy writes to another one.
+    fn is_gone(&self) -> bool {
+        self.file.as_ref().and_then(|file| file.metadata().ok()).is_none_or(|found| found.nlink() == 0)
+    }
+
+    /// Goes over to the file that is there now, if any, where this one is gone.
+    fn reopen(&mut self) {
+        if self.is_gone()
+            && let Ok(file) = OpenOptions::new().read(true).append(true).open(&self.path)
+        {
+            (self.file, self.offset) = (Some(file), 0);
+            self.partial.clear();
+        }
+    }
+
     fn read_at(&mut self, chunk: &mut [u8]) -> Option<usize> {
         let file = self.file.as_mut()?;
         file.seek(SeekFrom::Start(self.offset)).ok()?;
@@ -139,7 +160,7 @@ impl Tail {
     }
 }
 
-/// Wakes when one of the files was written to.
+/// Wakes when one of the files was written to or removed.
 enum Wake {
     Told(AsyncFd<OwnedFd>),
     Looking,
@@ -150,7 +171,9 @@ impl Wake {
         let told = || -> std::io::Result<AsyncFd<OwnedFd>> {
             let notices = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
             for file in files {
-                inotify::add_watch(&notices, *file, inotify::WatchFlags::MODIFY)?;
+                // Attributes: a removed file has one link less.
+                let written_or_removed = inotify::WatchFlags::MODIFY | inotify::WatchFlags::ATTRIB;
+                inotify::add_watch(&notices, *file, written_or_removed)?;
             }
             readable(notices)
         };

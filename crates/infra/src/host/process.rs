@@ -1,5 +1,6 @@
 //! A process that runs apart from us: started in its own process group, watched by a descriptor, found again after a restart.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +30,7 @@ pub(crate) struct Process {
     child: Option<Child>,
 }
 
-/// The file `envoy.pid`: who runs. A number alone is not enough, numbers are used again.
+/// The file `envoy.pid` (or `draining.<pid>`): who runs. A number alone is not enough, numbers are used again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) pid: u32,
@@ -66,31 +67,47 @@ impl Process {
             }
         };
         process.child = Some(child);
-        let record = Record { pid, started: start_time(pid).unwrap_or_default(), identity: launch.identity.clone() };
-        if let Err(error) = record.write(&paths.record) {
+        if let Err(error) = process.record().write(&paths.record) {
             tracing::warn!(pid, %error, "a later chancery will replace this envoy, not adopt it");
         }
         Ok(process)
     }
 
     /// The Envoy of these files that runs already: the recorded one, or one that was started by a process which died before
-    /// it could record it.
-    pub(crate) fn adopt(paths: &ProxyPaths) -> Result<Option<Self>, Error> {
-        let recorded = Record::read(&paths.record).filter(|record| {
-            record.started != 0
-                && start_time(record.pid) == Some(record.started)
-                && runs_from(record.pid, &paths.bootstrap)
-        });
-        let (pid, identity) = match recorded {
-            Some(record) => (record.pid, Some(record.identity)),
-            None => match search(&paths.bootstrap) {
-                Some(pid) => (pid, None),
-                None => return Ok(None),
-            },
-        };
+    /// it could record it. None of those that are `leaving`.
+    pub(crate) fn adopt(paths: &ProxyPaths, leaving: &BTreeSet<u32>) -> Result<Option<Self>, Error> {
+        if let Some(record) = Record::read(&paths.record).filter(|record| !leaving.contains(&record.pid))
+            && let Some(process) = Self::of(record, paths)?
+        {
+            return Ok(Some(process));
+        }
+        match search(&paths.bootstrap, leaving) {
+            Some(pid) => Self::running(pid, None, paths),
+            None => Ok(None),
+        }
+    }
+
+    /// The process of a record, if it still runs and is this proxy's.
+    pub(crate) fn of(record: Record, paths: &ProxyPaths) -> Result<Option<Self>, Error> {
+        if record.started == 0 || start_time(record.pid) != Some(record.started) {
+            return Ok(None);
+        }
+        Self::running(record.pid, Some(record.identity), paths)
+    }
+
+    fn running(pid: u32, identity: Option<String>, paths: &ProxyPaths) -> Result<Option<Self>, Error> {
+        if !runs_from(pid, &paths.bootstrap) {
+            return Ok(None);
+        }
         let process = Self::watch(pid, identity)?;
         // Between the look and the descriptor the process may have ended and its number been given away.
         Ok(runs_from(pid, &paths.bootstrap).then_some(process))
+    }
+
+    /// What is written down of it.
+    pub(crate) fn record(&self) -> Record {
+        let identity = self.identity.clone().unwrap_or_else(|| "unknown".to_owned());
+        Record { pid: self.pid, started: start_time(self.pid).unwrap_or_default(), identity }
     }
 
     fn watch(pid: u32, identity: Option<String>) -> Result<Self, Error> {
@@ -126,7 +143,7 @@ impl Process {
 }
 
 impl Record {
-    fn read(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(path).ok()?;
         let mut words = text.split_whitespace();
         let record = Self {
@@ -137,7 +154,7 @@ impl Record {
         words.next().is_none().then_some(record)
     }
 
-    fn write(&self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         write_whole(path, format!("{} {} {}\n", self.pid, self.started, self.identity).as_bytes())
     }
 }
@@ -164,10 +181,11 @@ fn runs_from(pid: u32, bootstrap: &Path) -> bool {
     args.next().is_some() && args.next() == Some(bootstrap.as_os_str().as_bytes()) && ours()
 }
 
-/// Looks through all processes: a few milliseconds, once per start of a proxy.
-pub(crate) fn search(bootstrap: &Path) -> Option<u32> {
+/// Looks through all processes but some: a few milliseconds, once per start of a proxy.
+pub(crate) fn search(bootstrap: &Path, but: &BTreeSet<u32>) -> Option<u32> {
     let entries = std::fs::read_dir("/proc").ok()?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let numbers = numbers.filter(|pid| !but.contains(pid));
     // A process that has been forked and not yet become Envoy has our arguments, not these.
     numbers.into_iter().find(|pid| runs_from(*pid, bootstrap) && start_time(*pid).is_some())
 }

@@ -1,17 +1,20 @@
 //! One Gateway's proxy from its first start to its end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ir::{FleetName, Infra};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::address::client_addresses;
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Pace};
 use super::launch::Launch;
 use super::layout::write_whole;
 use super::process::Process;
+use super::retired::Retired;
 use super::run::{Ending, Order};
 use super::{Envoy, Error, HostFact, HostOptions, ProxyFacts, ProxyPaths, admin, drain, find_envoy, log, port};
 
@@ -20,8 +23,10 @@ use super::{Envoy, Error, HostFact, HostOptions, ProxyFacts, ProxyPaths, admin, 
 const READY_FIRST: Duration = Duration::from_millis(5);
 const READY_SLOWEST: Duration = Duration::from_millis(250);
 
-/// How often ports that cannot be served are looked at again: whoever has them may go.
-const PORTS_AGAIN: Duration = Duration::from_secs(2);
+/// How often ports that cannot be served are looked at again: at first, as they may be another Gateway's that is giving them
+/// up, and at most, as whoever has them may go.
+const PORTS_FIRST: Duration = Duration::from_millis(50);
+const PORTS_SLOWEST: Duration = Duration::from_secs(2);
 
 /// What all Gateways' tasks have in common.
 pub(crate) struct Shared {
@@ -42,6 +47,9 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         facts: ProxyFacts::default(),
         told: None,
         backoff: Backoff::default(),
+        drains: JoinSet::new(),
+        leaving: BTreeSet::new(),
+        closing: Vec::new(),
     };
     if !supervisor.prepare().await {
         supervisor.tell_gone().await;
@@ -67,6 +75,12 @@ struct Supervisor {
     /// What was said last.
     told: Option<ProxyFacts>,
     backoff: Backoff,
+    /// The ends of earlier Envoys of this proxy; each gives the process's number.
+    drains: JoinSet<u32>,
+    /// Those numbers.
+    leaving: BTreeSet<u32>,
+    /// Told, or closed, when such an Envoy listens no more.
+    closing: Vec<oneshot::Receiver<()>>,
 }
 
 impl Supervisor {
@@ -83,6 +97,11 @@ impl Supervisor {
     }
 
     async fn keep(&mut self) {
+        let wanted = self.orders.borrow().infra.clone();
+        for earlier in Retired::earlier(&self.paths) {
+            tracing::info!(fleet = self.fleet.as_str(), pid = earlier.process.pid, "an envoy was draining already");
+            self.let_end(earlier, wanted.as_deref());
+        }
         loop {
             let order = self.orders.borrow_and_update().clone();
             match order.infra {
@@ -91,7 +110,11 @@ impl Supervisor {
                         self.fail(error.to_string(), Duration::ZERO).await;
                     }
                 }
-                wanted => return self.finish(wanted).await,
+                wanted => {
+                    if self.finish(wanted).await {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -100,7 +123,7 @@ impl Supervisor {
     async fn serve(&mut self, infra: Arc<Infra>) -> Result<(), Error> {
         let envoy = self.shared.envoy().await?;
         let launch = self.launch(&infra, &envoy);
-        let process = match Process::adopt(&self.paths)? {
+        let process = match self.running()? {
             Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
                 tracing::info!(fleet = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
                 self.facts.adopted = true;
@@ -114,11 +137,11 @@ impl Supervisor {
                         pid = found.pid,
                         "replaces an envoy that was started otherwise"
                     );
-                    self.end(found, Some(&infra)).await;
+                    self.retire(found, Some(&infra)).await;
                     // The order may have become another meanwhile.
                     return Ok(());
                 }
-                self.start(&launch)?
+                self.start(&launch).await?
             }
         };
         self.facts.started = true;
@@ -131,7 +154,12 @@ impl Supervisor {
         Ok(())
     }
 
-    fn start(&mut self, launch: &Launch) -> Result<Process, Error> {
+    async fn start(&mut self, launch: &Launch) -> Result<Process, Error> {
+        while let Some(closed) = self.closing.pop() {
+            let _gone_already = closed.await;
+        }
+        // Somebody may have removed the folder since.
+        self.shared.options.layout.prepare(&self.fleet)?;
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
         // Left by a process that was killed; it would answer nothing.
         let _absent = std::fs::remove_file(&self.paths.admin_socket);
@@ -145,9 +173,8 @@ impl Supervisor {
     /// is another.
     async fn stay(&mut self, mut process: Process, mut infra: Arc<Infra>, mut launch: Launch, envoy: &Envoy) {
         let began = Instant::now();
-        let mut pause = READY_FIRST;
-        let mut ask_at = began + pause;
-        let mut look_at = began + PORTS_AGAIN;
+        let mut ask = Pace::new(READY_FIRST, READY_SLOWEST);
+        let mut look = Pace::new(PORTS_FIRST, PORTS_SLOWEST);
         loop {
             tokio::select! {
                 how = process.ended() => {
@@ -170,42 +197,64 @@ impl Supervisor {
                             self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
                             self.look_at_ports(&infra, envoy).await;
                             self.tell().await;
+                            look = Pace::new(PORTS_FIRST, PORTS_SLOWEST);
                         }
-                        _ => return self.end(process, Some(&infra)).await,
+                        _ => return self.retire(process, Some(&infra)).await,
                     }
                 }
-                () = sleep_until(ask_at), if !self.facts.ready => {
+                () = sleep_until(ask.at), if !self.facts.ready => {
                     self.facts.ready = admin::ready(&self.paths.admin_socket).await.unwrap_or(false);
                     self.tell().await;
-                    pause = (pause * 2).min(READY_SLOWEST);
-                    ask_at = Instant::now() + pause;
+                    ask.again();
                 }
-                () = sleep_until(look_at), if !self.facts.refused_ports.is_empty() => {
+                () = sleep_until(look.at), if !self.facts.refused_ports.is_empty() => {
                     self.look_at_ports(&infra, envoy).await;
                     self.tell().await;
-                    look_at = Instant::now() + PORTS_AGAIN;
+                    look.again();
                 }
             }
         }
     }
 
-    /// The proxy shall go, or Chancery ends.
-    async fn finish(&mut self, wanted: Option<Arc<Infra>>) {
-        match Process::adopt(&self.paths) {
-            Ok(Some(found)) => self.end(found, wanted.as_ref()).await,
+    /// The proxy shall go, or Chancery ends. False: it shall be again.
+    async fn finish(&mut self, wanted: Option<Arc<Infra>>) -> bool {
+        match self.running() {
+            Ok(Some(found)) => self.retire(found, wanted.as_deref()).await,
             Ok(None) => {}
             Err(error) => tracing::warn!(fleet = self.fleet.as_str(), %error, "cannot end envoy"),
+        }
+        while !self.drains.is_empty() {
+            tokio::select! {
+                Some(ended) = self.drains.join_next() => self.ended(ended),
+                changed = self.orders.changed() => if changed.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            let order = self.orders.borrow();
+            if order.infra.is_some() && order.ending == Ending::No {
+                return false;
+            }
         }
         // The order may have become another meanwhile; then the files are needed.
         if self.orders.borrow().infra.is_none() {
             self.paths.remove();
         }
         self.tell_gone().await;
+        true
     }
 
-    /// Drains and ends a process, telling so.
-    async fn end(&mut self, process: Process, infra: Option<&Arc<Infra>>) {
+    /// The proxy's process, if it runs: none of those that are being ended.
+    fn running(&mut self) -> Result<Option<Process>, Error> {
+        while let Some(ended) = self.drains.try_join_next() {
+            self.ended(ended);
+        }
+        Process::adopt(&self.paths, &self.leaving)
+    }
+
+    /// Begins to drain and end a process, telling so.
+    async fn retire(&mut self, process: Process, infra: Option<&Infra>) {
         let pid = process.pid;
+        self.let_end(Retired::new(process, &self.paths), infra);
         self.facts = ProxyFacts {
             started: true,
             draining: true,
@@ -214,10 +263,28 @@ impl Supervisor {
             ..ProxyFacts::default()
         };
         self.tell().await;
-        let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);
-        drain::end(process, &self.paths, bound, &mut self.orders).await;
-        tracing::info!(fleet = self.fleet.as_str(), pid, "ended envoy");
         self.facts = ProxyFacts::default();
+    }
+
+    /// Drains and ends a process beside everything else.
+    fn let_end(&mut self, mut retired: Retired, infra: Option<&Infra>) {
+        let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);
+        let (closed, told) = oneshot::channel();
+        let (fleet, orders, pid) = (self.fleet.clone(), self.orders.clone(), retired.process.pid);
+        self.closing.push(told);
+        self.leaving.insert(pid);
+        self.drains.spawn(async move {
+            drain::end(&mut retired, bound, closed, orders).await;
+            tracing::info!(fleet = fleet.as_str(), pid, "ended envoy");
+            retired.forget();
+            pid
+        });
+    }
+
+    fn ended(&mut self, ended: Result<u32, JoinError>) {
+        if let Ok(pid) = ended {
+            self.leaving.remove(&pid);
+        }
     }
 
     /// Says why the proxy does not run, and waits before the next try; a new order ends the wait.

@@ -61,6 +61,21 @@ fn a_file_that_grew_while_nobody_read_is_emptied_at_the_start() {
 }
 
 #[test]
+fn a_file_that_was_removed_and_made_again_is_read_from_its_beginning() {
+    let mut written = Written::new(b"");
+    let mut old = OpenOptions::new().append(true).open(&written.path).unwrap();
+    std::fs::remove_file(&written.path).unwrap();
+    written.tail.reopen();
+    std::fs::write(&written.path, b"new\n").unwrap();
+    old.write_all(b"old\n").unwrap();
+    assert_eq!(written.then(b"more\n"), ["old"], "whoever has it still writes there");
+    written.tail.reopen();
+    assert_eq!(written.then(b""), ["new", "more"]);
+    written.tail.reopen();
+    assert_eq!(written.then(b""), Vec::<String>::new());
+}
+
+#[test]
 fn the_last_words_are_the_last_grave_line() {
     let said = |text: &str| Written::new(text.as_bytes()).last_words();
     assert_eq!(said("[critical][main] no\n[info][main] exiting\n").as_deref(), Some("no"));

@@ -30,5 +30,5 @@ async fn a_record_of_another_process_is_not_adopted() {
     let pid = std::process::id();
     let record = Record { pid, started: start_time(pid).unwrap(), identity: "abc".to_owned() };
     record.write(&paths.record).unwrap();
-    assert!(Process::adopt(&paths).unwrap().is_none());
+    assert!(Process::adopt(&paths, &BTreeSet::new()).unwrap().is_none());
 }

@@ -1,5 +1,6 @@
 //! Start, death, adoption, drain and end of a proxy.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Stdio;
@@ -7,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ir::Infra;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::stage::{
-    DEADLINE, Stage, end_all, forwarding, free_port, gateway, greeting, is_alive, kill, options, request,
-};
+use super::stage::{Asked, DEADLINE, Stage, end_all, free_port, gateway, greeting, is_alive, kill, options, request};
+use crate::host::retired::Retired;
 use crate::host::{Ending, admin, process::Process};
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_chancery_killed_with_signal_9_leaves_envoy_serving_and_logging_for_th
         assert!(request(port).await.unwrap().ends_with("default/edge"));
     }
     assert!(std::fs::metadata(&paths.log).unwrap().len() > 1 << 16);
-    let found = Process::adopt(&paths).unwrap().unwrap();
+    let found = Process::adopt(&paths, &BTreeSet::new()).unwrap().unwrap();
     assert_eq!(found.pid, pid);
     assert!(found.identity.is_some());
     end_all(&layout);
@@ -197,33 +197,25 @@ async fn a_log_level_reaches_a_running_envoy_and_a_thread_count_replaces_it() {
 
 #[tokio::test]
 async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
-    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let address = server.local_addr().unwrap();
-    let mut stage = Stage::with(|options| {
-        options.bootstrap = Arc::new(forwarding(address));
-        options.drain = Duration::from_hours(1);
-    });
+    let (server, mut stage) = Stage::with_server().await;
     let port = free_port().await;
     let (edge, other) = (gateway("edge", &[port]), gateway("other", &[free_port().await]));
     stage.want(&[edge.clone(), other.clone()]);
     let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
 
-    let asking = tokio::spawn(request(port));
-    let (mut stream, _) = server.accept().await.unwrap();
-    let mut asked = [0; 5];
-    stream.read_exact(&mut asked).await.unwrap();
+    let asked = Asked::at(&server, port).await;
     stage.want(std::slice::from_ref(&other));
     stage.facts_of(&edge, |facts| facts.draining).await;
     let refused = async { while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {} };
     tokio::time::timeout(DEADLINE, refused).await.expect("new connections are refused");
     // A hundred answers later it would be long gone if it did not wait for the open request.
+    let [leaving] = &Retired::earlier(&stage.paths(&edge))[..] else { panic!("it is not recorded") };
     for _ in 0..100 {
-        let busy = admin::busy(&stage.paths(&edge).admin_socket).await.expect("it is still there");
+        let busy = admin::busy(&leaving.admin_socket).await.expect("it is still there");
         assert_eq!(busy.requests, 1);
     }
 
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone").await.unwrap();
-    assert!(asking.await.unwrap().unwrap().ends_with("done"));
+    asked.answer().await;
     stage.gone(&edge).await;
     assert!(!is_alive(pid));
     assert!(!stage.paths(&edge).dir.exists());
@@ -231,25 +223,124 @@ async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
 }
 
 #[tokio::test]
+async fn the_successor_serves_while_a_replaced_envoy_answers_what_it_has() {
+    let (server, mut stage) = Stage::with_server().await;
+    let port = free_port().await;
+    let mut edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let early = Asked::at(&server, port).await;
+
+    edge.options.concurrency = Some(2);
+    stage.want(std::slice::from_ref(&edge));
+    let second = stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await.pid.unwrap();
+    let late = Asked::at(&server, port).await;
+    assert!(is_alive(first), "it has a request to answer");
+    early.answer().await;
+    stage.left(&edge, first).await;
+    late.answer().await;
+    assert!(admin::ready(&stage.paths(&edge).admin_socket).await.unwrap());
+    let found = Process::adopt(&stage.paths(&edge), &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(found.pid, second);
+}
+
+#[tokio::test]
+async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_another_serves_beside_it() {
+    let (server, mut stage) = Stage::with_server().await;
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let early = Asked::at(&server, port).await;
+    stage.ending.send_replace(Ending::Drain);
+    let refused = async { while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {} };
+    tokio::time::timeout(DEADLINE, refused).await.expect("new connections are refused");
+
+    // It was started in the very way in which it would be started now.
+    let mut stage = stage.crash_and_start(|_| {}).await;
+    stage.want(std::slice::from_ref(&edge));
+    let facts = stage.facts_of(&edge, |facts| facts.ready).await;
+    assert!(!facts.adopted && facts.pid != Some(first), "{facts:?}");
+    let late = Asked::at(&server, port).await;
+    assert!(is_alive(first), "it has a request to answer");
+
+    // And once more, with two of them there: the one that serves is adopted.
+    let mut stage = stage.crash_and_start(|_| {}).await;
+    stage.want(std::slice::from_ref(&edge));
+    let again = stage.facts_of(&edge, |facts| facts.ready).await;
+    assert!(again.adopted && again.pid == facts.pid, "{again:?}");
+    early.answer().await;
+    stage.left(&edge, first).await;
+    late.answer().await;
+    stage.end(Ending::Drain).await;
+    assert!(!is_alive(facts.pid.unwrap()));
+}
+
+#[tokio::test]
+async fn an_envoy_that_drained_when_chancery_was_killed_gets_no_more_than_its_time() {
+    let (server, mut stage) = Stage::with_server().await;
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let early = Asked::at(&server, port).await;
+    stage.want(&[]);
+    stage.facts_of(&edge, |facts| facts.draining).await;
+    let mut stage = stage.crash_and_start(|options| options.drain = Duration::from_millis(100)).await;
+    stage.want(&[]);
+    stage.gone(&edge).await;
+    assert!(!is_alive(first) && !stage.paths(&edge).dir.exists());
+    let _cut = early.asking.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_gateway_that_comes_back_while_its_envoy_drains_is_served_at_once() {
+    let (server, mut stage) = Stage::with_server().await;
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let early = Asked::at(&server, port).await;
+    stage.want(&[]);
+    stage.facts_of(&edge, |facts| facts.draining).await;
+    stage.want(std::slice::from_ref(&edge));
+    stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
+    Asked::at(&server, port).await.answer().await;
+    assert!(is_alive(first), "it has a request to answer");
+    early.answer().await;
+    stage.left(&edge, first).await;
+}
+
+#[tokio::test]
+async fn a_state_folder_that_was_deleted_is_made_again_for_the_next_start() {
+    let mut stage = Stage::new();
+    let port = free_port().await;
+    let edge = gateway("edge", &[port]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let [gateways, _] = stage.options.layout.folders();
+    std::fs::remove_dir_all(gateways.parent().unwrap()).unwrap();
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    kill(first);
+    stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    assert!(Process::adopt(&stage.paths(&edge), &BTreeSet::new()).unwrap().unwrap().identity.is_some());
+}
+
+#[tokio::test]
 async fn a_second_request_to_end_does_not_wait_for_open_requests() {
-    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let address = server.local_addr().unwrap();
-    let mut stage = Stage::with(|options| {
-        options.bootstrap = Arc::new(forwarding(address));
-        options.drain = Duration::from_hours(1);
-    });
+    let (server, mut stage) = Stage::with_server().await;
     let port = free_port().await;
     let edge = gateway("edge", &[port]);
     stage.want(std::slice::from_ref(&edge));
     let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
-    let asking = tokio::spawn(request(port));
-    let (_stream, _) = server.accept().await.unwrap();
+    let asked = Asked::at(&server, port).await;
     stage.ending.send_replace(Ending::Drain);
     stage.facts_of(&edge, |facts| facts.draining).await;
     assert!(is_alive(pid));
     stage.end(Ending::AtOnce).await;
     assert!(!is_alive(pid));
-    let _cut = asking.await.unwrap();
+    let _cut = asked.asking.await.unwrap();
 }
 
 #[tokio::test]

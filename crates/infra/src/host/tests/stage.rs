@@ -1,6 +1,6 @@
 //! A state folder, a running supervisor, and what is needed to look at it from outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,17 @@ impl Stage {
         let mut options = options(dir.path());
         change(&mut options);
         Self::start(dir, options)
+    }
+
+    /// Its proxies send every request to the server, and drain for as long as one is open.
+    pub(crate) async fn with_server() -> (TcpListener, Self) {
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = server.local_addr().unwrap();
+        let stage = Self::with(|options| {
+            options.bootstrap = Arc::new(forwarding(address));
+            options.drain = Duration::from_hours(1);
+        });
+        (server, stage)
     }
 
     fn start(dir: TempDir, options: HostOptions) -> Self {
@@ -96,6 +107,18 @@ impl Stage {
         tokio::time::timeout(DEADLINE, waiting).await.expect("it goes");
     }
 
+    /// Waits until an Envoy on its way out is gone, with its files.
+    pub(crate) async fn left(&self, infra: &Infra, pid: u32) {
+        let paths = self.paths(infra);
+        let files = [paths.dir.join(format!("draining.{pid}")), paths.sockets.join(format!("drain.{pid}"))];
+        let leaving = async {
+            while is_alive(pid) || files.iter().any(|file| file.exists()) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, leaving).await.expect("it ends");
+    }
+
     /// Asks for the end and waits for it.
     pub(crate) async fn end(&mut self, ending: Ending) {
         self.ending.send_replace(ending);
@@ -127,8 +150,10 @@ impl Drop for Stage {
 /// Ends every Envoy that runs from a state folder, recorded or not.
 pub(crate) fn end_all(layout: &Layout) {
     for fleet in layout.known() {
-        if let Some(pid) = search(&layout.paths(&fleet).bootstrap) {
+        let mut killed = BTreeSet::new();
+        while let Some(pid) = search(&layout.paths(&fleet).bootstrap, &killed) {
             kill(pid);
+            killed.insert(pid);
         }
     }
 }
@@ -220,6 +245,27 @@ pub(crate) async fn request(port: u16) -> std::io::Result<String> {
         if stream.read_buf(&mut answer).await? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
+    }
+}
+
+/// A request that has reached the server behind the proxy and waits for its answer.
+pub(crate) struct Asked {
+    pub(crate) asking: JoinHandle<std::io::Result<String>>,
+    stream: TcpStream,
+}
+
+impl Asked {
+    pub(crate) async fn at(server: &TcpListener, port: u16) -> Self {
+        let asking = tokio::spawn(request(port));
+        let accepted = tokio::time::timeout(DEADLINE, server.accept()).await.expect("the request comes");
+        let (mut stream, _) = accepted.unwrap();
+        stream.read_exact(&mut [0; 5]).await.unwrap();
+        Self { asking, stream }
+    }
+
+    pub(crate) async fn answer(mut self) {
+        self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone").await.unwrap();
+        assert!(self.asking.await.unwrap().unwrap().ends_with("done"));
     }
 }
 
