@@ -91,6 +91,22 @@ fn envoy_serves_on_without_chancery_and_is_taken_over_by_the_next() {
 }
 
 #[test]
+fn a_state_folder_that_was_deleted_is_made_again_while_traffic_goes_on() {
+    let (running, port, _one, _two) = started();
+    std::fs::remove_dir_all(running.state()).unwrap();
+    running.write("routes.yaml", &route("shop", &[("/a", "two")])).unwrap();
+    until_answers(port, "/a", &answer("two"));
+    for envoy in running.envoys() {
+        kill(envoy, Signal::SIGKILL).unwrap();
+    }
+    wait::until("another Envoy's answer", || get(port, "x.example", "/a").ok().filter(|got| *got == answer("two")))
+        .unwrap();
+    running.write("routes.yaml", &route("shop", &[("/a", "one")])).unwrap();
+    until_answers(port, "/a", &answer("one"));
+    wait::until("status", || running.status(&[]).ok().filter(|text| text.contains("default/shop"))).unwrap();
+}
+
+#[test]
 fn a_second_process_on_one_state_folder_says_so_and_ends() {
     let (running, _port, _one, _two) = started();
     let (conf, state) = (running.conf().display().to_string(), running.state().display().to_string());

@@ -6,13 +6,15 @@
 //!
 //! An Envoy outlives a killed Chancery and goes on serving: its output goes to files, it has a process group of its own, and
 //! it connects again to the same socket. The next Chancery adopts it if it was started in the very way in which it would be
-//! started now (program, arguments, bootstrap), else drains it and starts another.
+//! started now (program, arguments, bootstrap), else drains it and starts another. An Envoy that is being ended is recorded as
+//! such first, so that nobody adopts it; its successor starts as soon as its listeners are closed and serves beside it.
 //!
 //! Files, below the state folder ([`Layout`]): `lock`, `gateways/<hash>/{gateway, bootstrap.json, envoy.pid, envoy.log,
-//! output.log, xds.sock, admin.sock}`. The socket `xds.sock` is made by the xDS server.
+//! output.log, xds.sock, admin.sock}`, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
+//! admin socket. The socket `xds.sock` is made by the xDS server.
 //!
 //! Map: [`run()`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
-//! signal), `admin` (ask Envoy), `drain` (end it gently), `log` (carry its lines), `port` and `address` (facts for statuses).
+//! signal), `admin` (ask Envoy), `retired` and `drain` (end it gently), `log` (carry its lines), `port` and `address` (facts for statuses).
 
 use std::sync::Arc;
 use std::time::Duration;
