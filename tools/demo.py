@@ -1,7 +1,6 @@
 """The quickstart, live: two small backends, Chancery, a real Envoy, one edit, one mistake, the status table."""
 
 import http.client
-import http.server
 import os
 import pathlib
 import shutil
@@ -10,10 +9,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "examples"))
+import backends  # noqa: E402
+
 CHANCERY = ROOT / "target/release/chancery"
 DEADLINE = 30.0  # seconds until a step that does not happen is called a failure
 
@@ -40,7 +42,7 @@ def prepare(place):
     """Copies the quickstart and puts in ports that are free on this machine."""
     folder = place / "quickstart"
     shutil.copytree(ROOT / "examples/quickstart", folder)
-    catalog, cart = backend("catalog"), backend("cart")
+    catalog, cart = backends.serve("catalog"), backends.serve("cart")
     replace(folder / "services.yaml", "port: 9001", f"port: {catalog}")
     replace(folder / "services.yaml", "port: 9002", f"port: {cart}")
     port = 8080 if free(8080) else free(0)
@@ -108,33 +110,12 @@ def problems(place):
                           capture_output=True, text=True).stdout
 
 
-def backend(name):
-    """Serves `name` to every request on a free loopback port; ends with this process."""
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self):
-            body = name.encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server.server_port
-
-
 def get(port, path):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+        return answer.status, answer.read().decode().partition("\n")[0]
     except OSError as error:
         return 0, str(error)
     finally:
