@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::kind::Kind;
 use crate::open::open_enum;
+use crate::problem::{Fault, UnitFaults};
 use crate::reference::{LocalObjectRef, SecretRef};
 use crate::resource::{Resource, Spec};
 
@@ -25,10 +26,17 @@ pub struct BackendSpec {
     pub fallback: Option<bool>,
     /// TLS towards the endpoints.
     pub tls: Option<Box<BackendTls>>,
+    /// Why none of it can be used.
+    #[serde(skip)]
+    pub fault: Option<Box<Fault>>,
 }
 
 impl Spec for BackendSpec {
     const KIND: Kind = Kind::Backend;
+
+    fn mark(&mut self, found: UnitFaults) {
+        self.fault = UnitFaults::first(found.faults);
+    }
 }
 
 open_enum! {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::kind::Kind;
+use crate::problem::{Fault, UnitFaults};
 use crate::reference::PolicyTargetRef;
 use crate::resource::{Resource, Spec};
 
@@ -19,6 +20,12 @@ pub struct BackendTrafficPolicySpec {
     pub target_refs: Box<[PolicyTargetRef]>,
     /// Limits on what is sent to one cluster.
     pub circuit_breaker: Option<Box<CircuitBreaker>>,
+    /// Why none of it can be used.
+    #[serde(skip)]
+    pub fault: Option<Box<Fault>>,
+    /// Fields that are written and not read.
+    #[serde(skip)]
+    pub ignored: Box<[Fault]>,
 }
 
 impl BackendTrafficPolicySpec {
@@ -30,6 +37,11 @@ impl BackendTrafficPolicySpec {
 
 impl Spec for BackendTrafficPolicySpec {
     const KIND: Kind = Kind::BackendTrafficPolicy;
+
+    fn mark(&mut self, found: UnitFaults) {
+        self.fault = UnitFaults::first(found.faults);
+        self.ignored = found.ignored.into();
+    }
 }
 
 /// `BackendTrafficPolicy.spec.circuitBreaker`. Absent limits have Envoy Gateway's default of 1024.

@@ -98,6 +98,7 @@ pub(crate) fn resource<S: Spec>(
     marks: Marks,
 ) -> Result<Resource<S>, DecodeError> {
     let body = if S::FIELD.is_empty() { Some(root) } else { root.get(S::FIELD) };
+    let body = body.filter(|body| !marks.pruned.has(body.index));
     let mut spec: S = match body {
         Some(body) => deserialize(body, &marks.pruned)?,
         None => deserialize(NOTHING.root(), &marks.pruned)?,
@@ -187,18 +188,21 @@ impl Decoder<'_> {
     fn object(&mut self, kind: Kind, root: Cursor<'_, '_>) {
         let checked = schema::check(root, Schema::of(kind), kind == Kind::Secret);
         let key = self.key(Some(kind), root, kind.group(), kind.name());
-        let mut faults = Vec::new();
+        let mut found = UnitFaults::default();
         for violation in checked.violations {
             let schema::Violation { path, severity, text, start, unit } = violation;
+            let fault = || Fault { path: path.clone(), text: text.as_str().into() };
             if let Some(unit) = unit {
-                faults.push((unit, Fault { path: path.clone(), text: text.as_str().into() }));
+                found.faults.push((unit, fault()));
+            } else if severity == Severity::Warning && path.starts_with("spec.") {
+                found.ignored.push(fault());
             }
-            let found = Found { start, severity, path, text };
-            self.out.problems.push(self.origin.problem(key.as_ref(), found, kind == Kind::Secret));
+            let violation = Found { start, severity, path, text };
+            self.out.problems.push(self.origin.problem(key.as_ref(), violation, kind == Kind::Secret));
         }
         let (Some(key), false) = (key, checked.fatal) else { return };
         let meta = meta(key.clone(), root.get("metadata"), &checked.pruned);
-        let marks = Marks { pruned: Pruned::new(checked.pruned), faults: UnitFaults(faults) };
+        let marks = Marks { pruned: Pruned::new(checked.pruned), faults: found };
         match build(kind, meta, root, marks) {
             Ok(object) => self.out.objects.push(object),
             Err(error) => {

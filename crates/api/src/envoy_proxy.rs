@@ -6,6 +6,7 @@ use crate::duration::DurationText;
 use crate::kind::Kind;
 use crate::meta::Labels;
 use crate::open::open_enum;
+use crate::problem::{Fault, UnitFaults};
 use crate::resource::{Resource, Spec};
 
 /// Settings of a fleet of proxies.
@@ -30,10 +31,21 @@ pub struct EnvoyProxySpec {
     pub shutdown: Option<Box<ShutdownConfig>>,
     /// Access log.
     pub telemetry: Option<Box<EnvoyProxyTelemetry>>,
+    /// Why none of it can be used.
+    #[serde(skip)]
+    pub fault: Option<Box<Fault>>,
+    /// Fields that are written and not read.
+    #[serde(skip)]
+    pub ignored: Box<[Fault]>,
 }
 
 impl Spec for EnvoyProxySpec {
     const KIND: Kind = Kind::EnvoyProxy;
+
+    fn mark(&mut self, found: UnitFaults) {
+        self.fault = UnitFaults::first(found.faults);
+        self.ignored = found.ignored.into();
+    }
 }
 
 /// `EnvoyProxy.spec.provider`.

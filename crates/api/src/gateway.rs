@@ -38,7 +38,7 @@ impl Spec for GatewaySpec {
     const KIND: Kind = Kind::Gateway;
 
     fn mark(&mut self, faults: UnitFaults) {
-        for (unit, fault) in faults.0 {
+        for (unit, fault) in faults.faults {
             if let Some(listener) = self.listeners.get_mut(unit.item) {
                 listener.fault.get_or_insert_with(|| Box::new(fault));
             }

@@ -43,7 +43,7 @@ impl Spec for HttpRouteSpec {
     const KIND: Kind = Kind::HttpRoute;
 
     fn mark(&mut self, faults: UnitFaults) {
-        for (unit, fault) in faults.0 {
+        for (unit, fault) in faults.faults {
             let Some(rule) = self.rules.get_mut(unit.item) else { continue };
             match unit.inner {
                 None => drop(rule.fault.get_or_insert_with(|| Box::new(fault))),

@@ -191,9 +191,28 @@ pub struct Fault {
     pub text: Box<str>,
 }
 
-/// The faults that checking found inside units, for [`crate::resource::Spec::mark`].
+impl fmt::Display for Fault {
+    /// `path: text`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.text)
+    }
+}
+
+/// What checking found, for [`crate::resource::Spec::mark`].
 #[derive(Debug, Default)]
-pub struct UnitFaults(pub(crate) Vec<(Unit, Fault)>);
+pub struct UnitFaults {
+    /// The faults inside units.
+    pub(crate) faults: Vec<(Unit, Fault)>,
+    /// Fields of the spec that are ignored.
+    pub(crate) ignored: Vec<Fault>,
+}
+
+impl UnitFaults {
+    /// The first fault, for kinds whose spec fails as a whole.
+    pub(crate) fn first(faults: Vec<(Unit, Fault)>) -> Option<Box<Fault>> {
+        faults.into_iter().next().map(|(_, fault)| Box::new(fault))
+    }
+}
 
 /// A part of an object that can be unusable alone: a listener, a rule, a match of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,4 +221,9 @@ pub(crate) struct Unit {
     pub(crate) item: usize,
     /// Which match of the rule, from 0.
     pub(crate) inner: Option<usize>,
+}
+
+impl Unit {
+    /// The spec as a whole.
+    pub(crate) const WHOLE: Self = Self { item: usize::MAX, inner: None };
 }

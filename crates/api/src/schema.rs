@@ -122,7 +122,7 @@ struct Rule {
     text: Box<str>,
 }
 
-/// What a fault inside a list's item costs.
+/// What a fault inside a list's item, or inside a field, costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnitKind {
     /// The item, which stays and knows its fault: a rule, a listener.
@@ -133,9 +133,11 @@ enum UnitKind {
     Dropped,
     /// As `Dropped`, unless none would be left where an empty list means something else: no hostname means every host.
     DroppedButLast,
+    /// The field itself, which has no smaller parts: the object stays and knows its fault, so that its status can say it.
+    Whole,
 }
 
-/// Which lists have items that fail alone: kind, path of the list.
+/// Which lists have items that fail alone: kind, path of the list; and which fields do not cost the object.
 const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Gateway, &["spec", "listeners"], UnitKind::Item),
     (Kind::Gateway, &["spec", "addresses"], UnitKind::DroppedButLast),
@@ -148,7 +150,10 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Service, &["spec", "ports"], UnitKind::Dropped),
     (Kind::EndpointSlice, &["endpoints"], UnitKind::Dropped),
     (Kind::EndpointSlice, &["ports"], UnitKind::Dropped),
+    (Kind::Backend, &["spec"], UnitKind::Whole),
     (Kind::Backend, &["spec", "endpoints"], UnitKind::Dropped),
+    (Kind::EnvoyProxy, &["spec"], UnitKind::Whole),
+    (Kind::BackendTrafficPolicy, &["spec"], UnitKind::Whole),
     (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
 ];
 
@@ -189,7 +194,7 @@ impl Schema {
         self.default.as_ref()
     }
 
-    /// Marks the items of the list at a path: of a field, or of a field of a list's items.
+    /// Marks the items of the list at a path, of a field or of a field of a list's items; or the field itself.
     fn mark_units(&mut self, path: &[&str], unit: UnitKind) -> Option<()> {
         let mut at = self;
         for name in path {
@@ -200,7 +205,8 @@ impl Schema {
             let index = at.properties.binary_search_by(|property| by_length(&property.name, name)).ok()?;
             at = &mut at.properties.get_mut(index)?.schema;
         }
-        at.items.as_deref_mut()?.unit = Some(unit);
+        let marked = if unit == UnitKind::Whole { at } else { at.items.as_deref_mut()? };
+        marked.unit = Some(unit);
         Some(())
     }
 }

@@ -165,6 +165,24 @@ pub struct BackendStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// `EnvoyProxy.status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvoyProxyStatus {
+    /// One entry per `GatewayClass` and Gateway that names it.
+    pub ancestors: Vec<EnvoyProxyAncestorStatus>,
+}
+
+/// `EnvoyProxy.status.ancestors[]`. Unlike with policies nobody signs it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvoyProxyAncestorStatus {
+    /// The `GatewayClass` or Gateway.
+    pub ancestor_ref: ParentRef,
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+}
+
 /// The status of an object of any kind that has one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(untagged)]
@@ -179,4 +197,6 @@ pub enum Status {
     Policy(PolicyStatus),
     /// Of a `Backend`.
     Backend(BackendStatus),
+    /// Of an `EnvoyProxy`.
+    EnvoyProxy(EnvoyProxyStatus),
 }

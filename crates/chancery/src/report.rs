@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::locate::Located;
 use api::status::Status;
 use api::{ObjectKey, Place, Problem, Timestamp};
-use engine::Graph;
+use engine::{Graph, Table};
 use serde_json::{Value, json};
 use translator::Outputs;
 
@@ -23,12 +23,23 @@ pub(crate) fn statuses(graph: &Graph, outputs: Outputs) -> Vec<(ObjectKey, Statu
 }
 
 fn for_each(graph: &Graph, outputs: Outputs, mut each: impl FnMut(&ObjectKey, Status)) {
-    graph
-        .iter(outputs.gateway_class_statuses)
-        .for_each(|(key, status)| each(key, Status::GatewayClass((**status).clone())));
-    graph.iter(outputs.gateway_statuses).for_each(|(key, status)| each(key, Status::Gateway((**status).clone())));
-    graph.iter(outputs.route_statuses).for_each(|(key, status)| each(key, Status::Route((**status).clone())));
-    graph.iter(outputs.policy_statuses).for_each(|(key, status)| each(key, Status::Policy((**status).clone())));
+    rows(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut each);
+    rows(graph, outputs.gateway_statuses, Status::Gateway, &mut each);
+    rows(graph, outputs.route_statuses, Status::Route, &mut each);
+    rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
+    rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
+    rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
+}
+
+fn rows<S: Clone>(
+    graph: &Graph,
+    table: Table<ObjectKey, Arc<S>>,
+    kind: fn(S) -> Status,
+    each: &mut impl FnMut(&ObjectKey, Status),
+) where
+    Arc<S>: engine::Value,
+{
+    graph.iter(table).for_each(|(key, status)| each(key, kind((**status).clone())));
 }
 
 /// Notes the statuses that the last tick changed; true if there were any.
@@ -38,19 +49,24 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, transitions: &mut Tr
         any = true;
         transitions.note(key, status, now);
     };
-    for change in graph.changes(outputs.gateway_class_statuses) {
-        note(change.key, change.new.map(|status| Status::GatewayClass((**status).clone())));
-    }
-    for change in graph.changes(outputs.gateway_statuses) {
-        note(change.key, change.new.map(|status| Status::Gateway((**status).clone())));
-    }
-    for change in graph.changes(outputs.route_statuses) {
-        note(change.key, change.new.map(|status| Status::Route((**status).clone())));
-    }
-    for change in graph.changes(outputs.policy_statuses) {
-        note(change.key, change.new.map(|status| Status::Policy((**status).clone())));
-    }
+    changes(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut note);
+    changes(graph, outputs.gateway_statuses, Status::Gateway, &mut note);
+    changes(graph, outputs.route_statuses, Status::Route, &mut note);
+    changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
+    changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
+    changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
     any
+}
+
+fn changes<S: Clone>(
+    graph: &Graph,
+    table: Table<ObjectKey, Arc<S>>,
+    kind: fn(S) -> Status,
+    note: &mut impl FnMut(&ObjectKey, Option<Status>),
+) where
+    Arc<S>: engine::Value,
+{
+    graph.changes(table).for_each(|change| note(change.key, change.new.map(|status| kind((**status).clone()))));
 }
 
 /// One object with its status.

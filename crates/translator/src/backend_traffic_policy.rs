@@ -8,6 +8,7 @@ use api::{Kind, ObjectKey};
 use ir::cluster::CircuitBreaker;
 
 use crate::key::{Age, Seniority};
+use crate::status;
 
 /// What a policy is about: a Gateway, a route, or a rule of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,32 +30,49 @@ pub(crate) enum Target {
     /// Something that a policy can hold for.
     Known(PolicyTarget),
     /// Something that it cannot, and why.
-    Refused(ObjectKey, &'static str),
+    Refused(ObjectKey, Arc<str>),
 }
 
 /// The targets of a policy, all in its own namespace.
-pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<(PolicyTargetRef, Target)> {
+pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
     let namespace = policy.meta.namespace();
     let read = |reference: &PolicyTargetRef| {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
         let section: Option<Arc<str>> = reference.section_name.as_deref().map(Arc::from);
+        if let Some(fault) = &policy.spec.fault {
+            return Target::Refused(object, fault.to_string().into());
+        }
         match (object.kind(), &section) {
-            (Some(Kind::Gateway), Some(_)) => Target::Refused(object, "a single listener cannot be a target yet"),
+            (Some(Kind::Gateway), Some(_)) => {
+                let text = format!("{object}: a single listener cannot be a target yet").into();
+                Target::Refused(object, text)
+            }
             (Some(Kind::Gateway | Kind::HttpRoute), _) => Target::Known(PolicyTarget { object, section }),
-            _ => Target::Refused(object, "this kind cannot be a target"),
+            _ => {
+                let text = format!("{object}: this kind cannot be a target").into();
+                Target::Refused(object, text)
+            }
         }
     };
-    policy.spec.targets().map(|reference| (reference.clone(), read(reference))).collect()
+    policy.spec.targets().map(read).collect()
 }
 
 /// What a policy claims.
 pub(crate) fn claims(key: &ObjectKey, policy: &BackendTrafficPolicy) -> Vec<(Claim, ())> {
     let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp), object: key.clone() };
-    let known = targets(policy).into_iter().filter_map(|(_, target)| match target {
+    let known = targets(policy).into_iter().filter_map(|target| match target {
         Target::Known(target) => Some((Claim { target, seniority: seniority.clone() }, ())),
         Target::Refused(..) => None,
     });
     known.collect()
+}
+
+/// What is written and ignored, or should be written otherwise: reason and words.
+pub(crate) fn warnings(policy: &BackendTrafficPolicy) -> Vec<(&'static str, String)> {
+    let deprecated = "spec.targetRef is deprecated, use spec.targetRefs instead";
+    let deprecated = policy.spec.target_ref.is_some().then(|| (status::DEPRECATED, deprecated.to_owned()));
+    let ignored = policy.spec.ignored.iter().map(|field| (status::UNSUPPORTED, field.to_string()));
+    deprecated.into_iter().chain(ignored).collect()
 }
 
 /// The limits of a policy; none leaves ours.

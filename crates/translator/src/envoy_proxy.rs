@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::ObjectKey;
 use api::envoy_proxy::{EnvoyProxySpec, ProxyProviderType};
 use ir::infra::ProxyOptions;
 
@@ -11,6 +12,10 @@ pub(crate) struct ProxyView {
     pub(crate) options: ProxyOptions,
     /// Path of the field and what about it.
     pub(crate) warnings: Vec<(String, String)>,
+    /// The same of fields that are not read at all; whoever reads objects has told them.
+    pub(crate) ignored: Vec<(String, String)>,
+    /// Why none of it can be used.
+    pub(crate) fault: Option<Arc<str>>,
 }
 
 /// Reads the settings.
@@ -23,9 +28,29 @@ pub(crate) fn read(spec: &EnvoyProxySpec) -> ProxyView {
         log_level,
         component_log_levels,
         drain_timeout: drain.and_then(api::DurationText::get),
-        extra_args: spec.extra_args.iter().map(|argument| Arc::from(&**argument)).collect(),
+        extra_args: extra_args(spec, &mut warnings),
     };
-    ProxyView { options, warnings }
+    let ignored = spec.ignored.iter().map(|field| (field.path.to_string(), field.text.to_string())).collect();
+    ProxyView { options, warnings, ignored, fault: spec.fault.as_ref().map(|fault| fault.to_string().into()) }
+}
+
+/// The `EnvoyProxy` that a reference names, and whether it is there and can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) object: ObjectKey,
+    pub(crate) usable: Result<(), Arc<str>>,
+}
+
+impl Named {
+    /// From what is known of the object; nothing is if it is not there.
+    pub(crate) fn new(object: &ObjectKey, verdict: Option<&Result<(), Arc<str>>>) -> Self {
+        let usable = match verdict {
+            Some(Ok(())) => Ok(()),
+            Some(Err(text)) => Err(format!("{object}: {text}").into()),
+            None => Err(format!("{object} does not exist").into()),
+        };
+        Self { object: object.clone(), usable }
+    }
 }
 
 /// Fields that are written and have no effect.
@@ -41,6 +66,39 @@ fn without_effect(spec: &EnvoyProxySpec) -> Vec<(String, String)> {
     let there = written.into_iter().filter(|(there, ..)| *there);
     there.map(|(_, path, text)| (path.to_owned(), text.to_owned())).collect()
 }
+
+/// Envoy ends at its start when an option is given twice.
+fn extra_args(spec: &EnvoyProxySpec, warnings: &mut Vec<(String, String)>) -> Vec<Arc<str>> {
+    let mut kept = Vec::new();
+    let mut arguments = spec.extra_args.iter().enumerate();
+    while let Some((index, argument)) = arguments.next() {
+        match OWN_OPTIONS.iter().find(|(name, _)| *name == &**argument) {
+            Some((_, has_value)) => {
+                let text = format!("{argument} is set by Chancery already, ignored");
+                warnings.push((format!("spec.extraArgs[{index}]"), text));
+                if *has_value {
+                    arguments.next();
+                }
+            }
+            None => kept.push(Arc::from(&**argument)),
+        }
+    }
+    kept
+}
+
+/// Options with which every Envoy is started, and whether a value follows.
+const OWN_OPTIONS: [(&str, bool); 10] = [
+    ("-c", true),
+    ("--config-path", true),
+    ("--disable-hot-restart", false),
+    ("--concurrency", true),
+    ("--drain-time-s", true),
+    ("--log-format", true),
+    ("--log-format-escaped", false),
+    ("-l", true),
+    ("--log-level", true),
+    ("--component-log-level", true),
+];
 
 /// A log level, and those of components.
 type Levels = (Option<Arc<str>>, Vec<(Arc<str>, Arc<str>)>);

@@ -9,6 +9,7 @@ use api::{Gateway, Kind, ObjectKey};
 use ir::FleetName;
 
 use crate::backend::{SecretPart, SecretUse};
+use crate::envoy_proxy::Named;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
 use crate::listener::{self, ListenerPlan, Refusal, RouteScope, ScopeListener};
@@ -20,8 +21,8 @@ pub(crate) trait Lookup: Grants {
     fn class(&mut self, name: &str) -> ClassOf;
     /// Whether a certificate or bundle is there and good; none if it is not there.
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
-    /// Whether an `EnvoyProxy` is there.
-    fn has_envoy_proxy(&mut self, permit: &Permit) -> bool;
+    /// Whether an `EnvoyProxy` is there and can be used.
+    fn envoy_proxy(&mut self, permit: &Permit) -> Named;
     /// An older Gateway that has a port of one of these addresses (empty: all) on the same machine.
     fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey>;
     /// Who we are.
@@ -47,6 +48,8 @@ pub(crate) struct GatewayPlan {
     pub(crate) controller: Arc<str>,
     /// The class that is not there, where we took the Gateway all the same.
     pub(crate) missing_class: Option<Arc<str>>,
+    /// The `EnvoyProxy` that it names itself, usable or not.
+    pub(crate) named: Option<ObjectKey>,
     /// The `EnvoyProxy` that holds: of the Gateway, else of its class; else that of the configuration.
     pub(crate) parameters: Option<ObjectKey>,
     /// `Accepted` for the Gateway as a whole: none if only the listeners decide.
@@ -77,7 +80,9 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         ClassOf::Foreign => return None,
     };
     let Addresses { bind: addresses, unusable: unusable_address, none: no_address, .. } = addresses(gateway);
-    let parameters = parameters(lookup, key, gateway, class.as_deref());
+    let own = own_parameters(lookup, key, gateway);
+    let named = own.as_ref().ok().and_then(|own| own.as_ref()).map(|own| own.object.clone());
+    let parameters = parameters(own, class.as_deref());
     let refused = refusal(gateway, &parameters);
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
@@ -88,6 +93,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         generation: gateway.meta.generation,
         controller: lookup.controller(),
         missing_class,
+        named,
         parameters: parameters.ok().flatten(),
         refused,
         addresses,
@@ -108,7 +114,7 @@ pub(crate) fn can_serve(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gat
         ClassOf::Missing => None,
         ClassOf::Foreign => return false,
     };
-    let parameters = parameters(lookup, key, gateway, class.as_deref());
+    let parameters = parameters(own_parameters(lookup, key, gateway), class.as_deref());
     refusal(gateway, &parameters).is_none() && !addresses(gateway).none
 }
 
@@ -239,15 +245,19 @@ pub(crate) fn is_served(protocol: &Protocol) -> bool {
     matches!(protocol, Protocol::Http | Protocol::Https)
 }
 
-fn parameters(
-    lookup: &mut impl Lookup,
-    key: &ObjectKey,
-    gateway: &Gateway,
-    class: Option<&ClassView>,
-) -> Result<Option<ObjectKey>, Arc<str>> {
+/// The settings that hold: the Gateway's own, else those of its class.
+fn parameters(own: Result<Option<Named>, Arc<str>>, class: Option<&ClassView>) -> Result<Option<ObjectKey>, Arc<str>> {
+    match own? {
+        Some(named) => named.usable.map(|()| Some(named.object)),
+        None => class.map_or(Ok(None), ClassView::settings),
+    }
+}
+
+/// What the Gateway names as its own settings, or why it can name nothing there.
+fn own_parameters(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway) -> Result<Option<Named>, Arc<str>> {
     let infrastructure = gateway.spec.infrastructure.as_deref();
     let Some(reference) = infrastructure.and_then(|infrastructure| infrastructure.parameters_ref.as_ref()) else {
-        return class.map_or(Ok(None), |class| class.parameters.clone());
+        return Ok(None);
     };
     let permit = permit(lookup, key, Reference::from(reference)).map_err(|fault| fault.text)?;
     let target = permit.target();
@@ -255,11 +265,7 @@ fn parameters(
         let (group, kind) = (&reference.group, &reference.kind);
         return Err(format!("parametersRef names {kind} of group {group:?}, only EnvoyProxy can be used").into());
     }
-    if lookup.has_envoy_proxy(&permit) {
-        Ok(Some(target.clone()))
-    } else {
-        Err(format!("{target} does not exist").into())
-    }
+    Ok(Some(lookup.envoy_proxy(&permit)))
 }
 
 /// The certificate for backends, or why there is none: then none is presented, and everything else goes on.

@@ -5,27 +5,43 @@ use std::sync::Arc;
 use api::reference::ObjectRef;
 use api::{GatewayClass, Kind, ObjectKey};
 
+use crate::envoy_proxy::Named;
+
 /// A class of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClassView {
-    /// The `EnvoyProxy` that it names, or why the name leads nowhere.
-    pub(crate) parameters: Result<Option<ObjectKey>, Arc<str>>,
+    /// The `EnvoyProxy` that it names, or why it can name none there.
+    pub(crate) parameters: Result<Option<Named>, Arc<str>>,
 }
 
-/// Reads a class, if it names our controller; `exists` says whether an `EnvoyProxy` is there.
+impl ClassView {
+    /// The `EnvoyProxy` that it names, usable or not.
+    pub(crate) fn named(&self) -> Option<ObjectKey> {
+        let named = self.parameters.as_ref().ok()?.as_ref()?;
+        Some(named.object.clone())
+    }
+
+    /// The `EnvoyProxy` that holds for Gateways without their own, or why the class has none that can be used.
+    pub(crate) fn settings(&self) -> Result<Option<ObjectKey>, Arc<str>> {
+        let Some(named) = self.parameters.clone()? else { return Ok(None) };
+        named.usable.map(|()| Some(named.object))
+    }
+}
+
+/// Reads a class, if it names our controller; `find` looks an `EnvoyProxy` up.
 pub(crate) fn read(
     class: &GatewayClass,
     controller: &str,
-    exists: impl FnOnce(&ObjectKey) -> bool,
+    find: impl FnOnce(&ObjectKey) -> Named,
 ) -> Option<ClassView> {
     if &*class.spec.controller_name != controller {
         return None;
     }
-    let parameters = class.spec.parameters_ref.as_deref().map(|reference| parameters(reference, exists)).transpose();
+    let parameters = class.spec.parameters_ref.as_deref().map(|reference| parameters(reference, find)).transpose();
     Some(ClassView { parameters })
 }
 
-fn parameters(reference: &ObjectRef, exists: impl FnOnce(&ObjectKey) -> bool) -> Result<ObjectKey, Arc<str>> {
+fn parameters(reference: &ObjectRef, find: impl FnOnce(&ObjectKey) -> Named) -> Result<Named, Arc<str>> {
     let ObjectRef { group, kind, namespace, name } = reference;
     let Some(namespace) = namespace.as_deref() else {
         return Err(format!("parametersRef needs the namespace of {kind} {name}").into());
@@ -34,7 +50,7 @@ fn parameters(reference: &ObjectRef, exists: impl FnOnce(&ObjectKey) -> bool) ->
     if key.kind() != Some(Kind::EnvoyProxy) {
         return Err(format!("parametersRef names {kind} of group {group:?}, only EnvoyProxy can be used").into());
     }
-    if exists(&key) { Ok(key) } else { Err(format!("{key} does not exist").into()) }
+    Ok(find(&key))
 }
 
 /// Features of the conformance suite that are really built, sorted (`GatewayClass.status.supportedFeatures`).

@@ -21,7 +21,7 @@ pub(crate) use self::gateway::Gateways;
 use self::route::Routes;
 pub(crate) use self::status::PROBLEM_TABLES;
 use crate::Options;
-use crate::envoy_proxy::{self, ProxyView};
+use crate::envoy_proxy::{self, Named, ProxyView};
 use crate::gateway_class::{self, ClassView};
 use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
 use crate::output::Outputs;
@@ -50,6 +50,8 @@ pub(crate) struct Base {
     pub(crate) grants: GrantIndex,
     pub(crate) namespaces: Table<ObjectKey, Arc<Labels>>,
     pub(crate) proxies: Table<ObjectKey, Arc<ProxyView>>,
+    /// Usable, or why not: all that Gateways and classes read.
+    pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
 }
 
@@ -109,6 +111,8 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         gateway_statuses: statuses.gateways,
         route_statuses: statuses.routes,
         policy_statuses: statuses.policies,
+        backend_statuses: statuses.backends,
+        envoy_proxy_statuses: statuses.envoy_proxies,
         findings: statuses.problems,
         effective: routes.effective,
     };
@@ -134,10 +138,11 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
     });
     let proxies =
         g.map("envoy_proxy_view", inputs.envoy_proxies, |_, _, proxy| Arc::new(envoy_proxy::read(&proxy.spec)));
+    let proxy_verdicts = g.map("envoy_proxy_verdict", proxies, |_, _, view| view.fault.clone().map_or(Ok(()), Err));
     let classes = g.derive("gateway_class_view", inputs.gateway_classes, move |cx, key, class| {
         let controller = settings.controller(cx);
-        let view = gateway_class::read(class, &controller, |proxy| cx.contains(proxies, proxy));
+        let view = gateway_class::read(class, &controller, |proxy| Named::new(proxy, cx.get(proxy_verdicts, proxy)));
         view.map(|view| (key.clone(), Arc::new(view)))
     });
-    Base { inputs, own, options, settings, grants, namespaces, proxies, classes }
+    Base { inputs, own, options, settings, grants, namespaces, proxies, proxy_verdicts, classes }
 }

@@ -10,6 +10,7 @@ use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
 use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict};
 use crate::backend_traffic_policy::PolicyTarget;
+use crate::envoy_proxy::Named;
 use crate::gateway::{self, ClassOf};
 use crate::gateway_class::ClassView;
 use crate::gating;
@@ -79,6 +80,7 @@ pub(crate) struct GatewayTables {
     pub(crate) grants: GrantIndex,
     pub(crate) settings: Settings,
     pub(crate) secrets: Secrets,
+    pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
     pub(crate) claims: Index<u16, (u16, Seniority), Arc<[IpAddr]>>,
     pub(crate) file_mode: bool,
@@ -110,8 +112,8 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
         secret_verdict(self.cx, self.tables.secrets, permit, part)
     }
 
-    fn has_envoy_proxy(&mut self, permit: &Permit) -> bool {
-        self.cx.contains(self.tables.inputs.envoy_proxies, permit.target())
+    fn envoy_proxy(&mut self, permit: &Permit) -> Named {
+        Named::new(permit.target(), self.cx.get(self.tables.proxy_verdicts, permit.target()))
     }
 
     fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::status::{GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
 use api::{ObjectKey, Problem};
 use engine::{Change, Graph, Index, Key, Table, Value};
 use ir::{
@@ -45,6 +45,10 @@ pub struct Outputs {
     pub route_statuses: Table<ObjectKey, Arc<RouteStatus>>,
     /// `BackendTrafficPolicy` objects.
     pub policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// `Backend` objects, named by routes or not.
+    pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
+    /// `EnvoyProxy` objects that a class or Gateway of ours names.
+    pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
     pub effective: Table<AttachmentKey, Arc<Effective>>,
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.

@@ -3,6 +3,8 @@
 //! Conditions carry no time: [`api::status::Condition::last_transition_time`] stays empty here, and whoever writes a status
 //! keeps or sets it by comparing with what is there. So a status is a function of the tables like everything else.
 
+pub(crate) mod backend;
+pub(crate) mod envoy_proxy;
 pub(crate) mod gateway;
 pub(crate) mod gateway_class;
 pub(crate) mod policy;
@@ -10,6 +12,8 @@ pub(crate) mod route;
 
 use std::sync::{Arc, LazyLock};
 
+use api::ObjectKey;
+use api::reference::ParentRef;
 use api::status::{Condition, ConditionStatus};
 
 /// Writes the conditions of one object.
@@ -31,6 +35,21 @@ impl Writer {
         self.write(kind, ConditionStatus::Unknown, reason, message)
     }
 
+    /// `Warning`, where there is something to warn of: each a reason and words.
+    pub(crate) fn warning(self, warnings: Vec<(&'static str, String)>) -> Option<Condition> {
+        let (first, _) = warnings.first()?;
+        let alike = warnings.iter().all(|(reason, _)| reason == first);
+        let reason = if alike { first } else { SEVERAL };
+        let texts: Vec<String> = warnings.into_iter().map(|(_, text)| text).collect();
+        Some(self.yes("Warning", reason, &texts.join("; ")))
+    }
+
+    /// `Aggregated`, on the last entry of a list from which some were left out.
+    pub(crate) fn aggregated(self, left_out: usize) -> Condition {
+        let plural = if left_out == 1 { "entry is" } else { "entries are" };
+        self.yes("Aggregated", "Aggregated", &format!("{left_out} more {plural} left out, the list is full"))
+    }
+
     fn write(self, kind: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {
         Condition {
             condition_type: shared(kind),
@@ -42,6 +61,26 @@ impl Writer {
         }
     }
 }
+
+/// An object as an ancestor, in the group and kind that it has.
+pub(crate) fn ancestor(object: &ObjectKey) -> ParentRef {
+    let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
+    ParentRef {
+        group: object.group().into(),
+        kind: object.kind_name().into(),
+        namespace: namespace.map(Into::into),
+        name: object.name().into(),
+        section_name: None,
+        port: None,
+    }
+}
+
+/// Reason of `Warning`: a field is not supported and ignored.
+pub(crate) const UNSUPPORTED: &str = "UnsupportedValue";
+/// Reason of `Warning`: a field should be replaced by another.
+pub(crate) const DEPRECATED: &str = "DeprecatedField";
+/// Reason of `Warning` where there are several reasons (Envoy Gateway's word).
+const SEVERAL: &str = "Warnings";
 
 /// The words that most objects carry, once for all of them.
 static COMMON: [&str; 9] = [

@@ -5,6 +5,7 @@ mod backends;
 mod delivery;
 mod hosts;
 mod incremental;
+mod statuses;
 mod tls;
 
 use serde_json::json;

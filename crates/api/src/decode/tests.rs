@@ -157,6 +157,51 @@ fn a_bad_item_of_a_list_costs_that_item() {
 }
 
 #[test]
+fn a_spec_without_smaller_parts_fails_as_a_whole_and_its_object_knows_why() {
+    let of = |kind: &str, spec: &str| {
+        format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n")
+    };
+    let fault = |text: &str| match all(text).objects.first().expect("an object") {
+        Object::Backend(found) => found.spec.fault.as_ref().map(ToString::to_string),
+        Object::EnvoyProxy(found) => found.spec.fault.as_ref().map(ToString::to_string),
+        Object::BackendTrafficPolicy(found) => found.spec.fault.as_ref().map(ToString::to_string),
+        other => panic!("{other:?}"),
+    };
+    let limits = "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: a}]";
+    for (kind, spec, wanted) in [
+        ("EnvoyProxy", "{concurrency: 0}", Some("spec.concurrency: 0 is not in the range 1 to 1024")),
+        ("EnvoyProxy", "{concurrency: 1, extraArgs: 3}", Some("spec.extraArgs: expected a list, found 3")),
+        ("EnvoyProxy", "3", Some("spec: expected a map, found 3")),
+        ("EnvoyProxy", "{concurrency: 1}", None),
+        ("Backend", "{}", Some("spec: a Backend of type Endpoints needs endpoints")),
+        (
+            "Backend",
+            "{endpoints: [{unix: {path: /a}}], fallback: 1}",
+            Some("spec.fallback: expected true or false, found 1"),
+        ),
+        ("Backend", "{endpoints: [{unix: {path: /a}}, {unix: {path: 3}}]}", None),
+        (
+            "BackendTrafficPolicy",
+            &format!("{{{limits}, circuitBreaker: {{maxConnections: -1}}}}"),
+            Some("spec.circuitBreaker.maxConnections: -1 is not in the range 0 to 4294967295"),
+        ),
+    ] {
+        let text = of(kind, spec);
+        assert_eq!(fault(&text).as_deref(), wanted, "{text}");
+    }
+    let many: String = (0..300).map(|at| format!("\n  x{at}: 1")).collect();
+    let text = of("EnvoyProxy", &format!("{many}\n  concurrency: 0"));
+    assert_eq!(all(&text).problems.len(), 102, "all but one are told up to the bound");
+    assert!(fault(&text).is_some(), "however late the fault is");
+    let Some(Object::EnvoyProxy(odd)) = all(&of("EnvoyProxy", "{mergeGateways: true, nonsense: 1}")).objects.pop()
+    else {
+        panic!("an EnvoyProxy")
+    };
+    let ignored: Vec<&str> = odd.spec.ignored.iter().map(|field| field.path.as_str()).collect();
+    assert_eq!(ignored, ["spec.mergeGateways", "spec.nonsense"]);
+}
+
+#[test]
 fn the_static_configuration_needs_no_name_and_keeps_defaults() {
     let Object::EnvoyGateway(config) = fine(
         "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider:\n  type: Custom\n  custom:\n    resource: {type: File, file: {paths: [/tmp]}}\nenvoyProxy: {concurrency: 3}\n",

@@ -42,6 +42,7 @@ pub(crate) fn check<'a>(root: Cursor<'a, 'a>, schema: &'a Schema, quiet: bool) -
         path: Vec::new(),
         unit: None,
         dropped: None,
+        whole_failed: false,
         quiet,
         silent: false,
         failed: false,
@@ -56,6 +57,8 @@ struct Checker<'a> {
     unit: Option<Unit>,
     /// The item that is left out if anything in it is wrong.
     dropped: Option<u32>,
+    /// A fault of the whole is kept, which is enough.
+    whole_failed: bool,
     quiet: bool,
     /// Only `failed` counts: trying the alternatives of `oneOf`.
     silent: bool,
@@ -100,7 +103,7 @@ impl<'a> Checker<'a> {
             match (schema.property(word), schema.values()) {
                 (Some(property), _) if property.schema.later => self.later(name, word),
                 (Some(_) | None, _) if value.is_null() => {}
-                (Some(property), _) => fine &= self.value(value, &property.schema),
+                (Some(property), _) => fine &= self.field(value, &property.schema),
                 (None, Some(values)) => fine &= self.value(value, values),
                 (None, None) if schema.value_type == Type::Any => {}
                 (None, None) => self.unknown(name, word, schema),
@@ -112,6 +115,17 @@ impl<'a> Checker<'a> {
                 fine = self.error(at, format!("{} is missing", property.name));
             }
         }
+        fine
+    }
+
+    /// A field, which may fail without the object.
+    fn field(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let around = self.unit;
+        if schema.unit == Some(UnitKind::Whole) {
+            self.unit = Some(Unit::WHOLE);
+        }
+        let fine = self.value(at, schema);
+        self.unit = around;
         fine
     }
 
@@ -138,7 +152,7 @@ impl<'a> Checker<'a> {
             Some(UnitKind::Item) => self.unit = Some(Unit { item: index, inner: None }),
             Some(UnitKind::Inner) => self.unit = self.unit.map(|unit| Unit { inner: Some(index), ..unit }),
             Some(UnitKind::Dropped | UnitKind::DroppedButLast) => self.dropped = Some(item.index),
-            None => {}
+            Some(UnitKind::Whole) | None => {}
         }
     }
 
@@ -347,13 +361,20 @@ impl<'a> Checker<'a> {
     }
 
     fn add(&mut self, at: Cursor<'a, 'a>, severity: Severity, text: String) {
+        if self.silent {
+            return;
+        }
+        let unit = self.unit.filter(|_| self.dropped.is_none() && severity == Severity::Error);
+        // Faults of units are kept whatever their number: without one a unit would be taken as good.
+        let kept = match unit {
+            Some(Unit::WHOLE) => !std::mem::replace(&mut self.whole_failed, true),
+            unit => unit.is_some(),
+        };
         let count = self.out.violations.len();
-        // Faults of units are kept whatever their number.
-        if self.silent || (count > MAX_VIOLATIONS && (severity != Severity::Error || self.unit.is_none())) {
+        if count > MAX_VIOLATIONS && !kept {
             return;
         }
         let text = if count == MAX_VIOLATIONS { format!("{text} (and there are more problems)") } else { text };
-        let unit = self.unit.filter(|_| self.dropped.is_none() && severity == Severity::Error);
         self.out.violations.push(Violation { path: self.field_path(), severity, text, start: at.start(), unit });
     }
 

@@ -18,7 +18,7 @@ impl Pruned {
         Self(nodes)
     }
 
-    fn has(&self, index: u32) -> bool {
+    pub(crate) fn has(&self, index: u32) -> bool {
         !self.0.is_empty() && self.0.binary_search(&index).is_ok()
     }
 }

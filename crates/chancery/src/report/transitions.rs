@@ -70,6 +70,11 @@ fn visit(status: &mut Status, mut each: impl FnMut(u64, &mut Condition)) {
                 visit_all(&format!("{:?}", ancestor.ancestor_ref), &mut ancestor.conditions);
             }
         }
+        Status::EnvoyProxy(proxy) => {
+            for ancestor in &mut proxy.ancestors {
+                visit_all(&format!("{:?}", ancestor.ancestor_ref), &mut ancestor.conditions);
+            }
+        }
         Status::Backend(backend) => visit_all("", &mut backend.conditions),
     }
 }

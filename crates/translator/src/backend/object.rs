@@ -57,12 +57,15 @@ fn view(
         let text = format!("{object} cannot be used, set extensionApis.enableBackend in the configuration").into();
         return Err(RefFault { reason: RefReason::NotPermitted, text });
     }
+    if let Some(found) = &backend.spec.fault {
+        return Err(fault(format!("{object}: {found}")));
+    }
     if backend.spec.backend_type != BackendType::Endpoints {
         return Err(fault(format!("type {} of {object} is not supported", backend.spec.backend_type)));
     }
     let endpoints = &backend.spec.endpoints;
     if endpoints.is_empty() {
-        return Err(fault(format!("{object} lists no endpoint")));
+        return Err(fault(format!("{object} lists no endpoint that can be used")));
     }
     let names = endpoints.iter().filter(|endpoint| endpoint.fqdn.is_some()).count();
     if names != 0 && names != endpoints.len() {

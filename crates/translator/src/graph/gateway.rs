@@ -32,12 +32,13 @@ pub(crate) struct Gateways {
 }
 
 pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
-    let Base { inputs, grants, settings, classes, options, .. } = *base;
+    let Base { inputs, grants, settings, proxy_verdicts, classes, options, .. } = *base;
     // Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
     let no_claims = g.input("port_claim_none");
     let no_claims = g.index("port_claim_none_by_port", no_claims, |(port, _): &PortClaim, _| [*port]);
     let file_mode = options.file_mode;
-    let asking = GatewayTables { inputs, grants, settings, secrets, classes, claims: no_claims, file_mode };
+    let asking =
+        GatewayTables { inputs, grants, settings, secrets, proxy_verdicts, classes, claims: no_claims, file_mode };
     let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
         let serves = file_mode && gateway::can_serve(&mut Reader { cx, tables: asking }, key, gateway);
         if serves { port_claims(key, gateway) } else { Vec::new() }

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use api::status::{GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
 use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
 
 use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend::{Reading, SecretUse};
-use crate::backend_traffic_policy::{self as policy, Target};
+use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::blame;
 use crate::envoy_proxy;
 use crate::gateway::GatewayPlan;
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::lookup::{Reader, StatusTables};
 use crate::secret::Parsed;
+use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
-use crate::status::{self};
 use store::FactKey;
 
 /// How many tables of problems there are.
@@ -41,6 +41,8 @@ pub(super) struct Statuses {
     pub(super) gateways: Table<ObjectKey, Arc<GatewayStatus>>,
     pub(super) routes: Table<ObjectKey, Arc<RouteStatus>>,
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
+    pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
+    pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
 
@@ -75,35 +77,83 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         Arc::new(status::route::status(outcome, refused))
     });
     let reached = g.map("policy_reach", inputs.backend_traffic_policies, move |cx, key, policy| {
-        let targets = policy::targets(policy);
-        let generation = policy.meta.generation;
-        let reached = targets.into_iter().map(|(_, target)| reached(cx, &sources, key, target)).collect();
-        Arc::new(Reach { generation, reached })
+        let targets = policy::targets(policy).into_iter();
+        let reached = targets.map(|target| reached(cx, &sources, key, target)).collect();
+        Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
     });
-    let policies = g.map("policy_status", reached, move |cx, _, reach| {
-        let controller = base.settings.controller(cx);
-        Arc::new(status::policy::status(reach, &controller))
+    Statuses {
+        gateway_classes,
+        gateways: gateway_statuses,
+        routes: route_statuses,
+        policies: policies(g, &base, reached),
+        backends: backends(g, &sources),
+        envoy_proxies: envoy_proxies(g, &sources),
+        problems: problems(g, &sources, refused, reached),
+    }
+}
+
+fn policies(g: &mut Graph, base: &Base, reached: Table<ObjectKey, Arc<Reach>>) -> Table<ObjectKey, Arc<PolicyStatus>> {
+    let settings = base.settings;
+    let overriding = g.index("policy_by_overridden", reached, |_, reach| {
+        reach.reached.iter().flat_map(Reached::overrides).collect::<Vec<_>>()
     });
-    let problems = problems(g, &sources, refused, reached);
-    Statuses { gateway_classes, gateways: gateway_statuses, routes: route_statuses, policies, problems }
+    g.map("policy_status", reached, move |cx, key, reach| {
+        let controller = settings.controller(cx);
+        let overridden = |target: &PolicyTarget| {
+            // Nothing is inside a rule.
+            let by = target.section.is_none().then(|| cx.members(overriding, &target.object))?;
+            let itself = reach.reached.iter().any(|one| one.overrides().contains(&target.object));
+            let count = by.len().saturating_sub(usize::from(itself));
+            status::policy::overridden(count, by.keys().filter(|by| *by != key))
+        };
+        Arc::new(status::policy::status(reach, &controller, overridden))
+    })
+}
+
+fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendStatus>> {
+    let inputs = sources.base.inputs;
+    let [_, objects] = sources.backends.readings;
+    g.derive("backend_status", objects, move |cx, key, reading| {
+        let generation = cx.get(inputs.backends, &key.object)?.meta.generation;
+        Some((key.object.clone(), Arc::new(status::backend::status(generation, reading))))
+    })
+}
+
+/// An `EnvoyProxy` that nothing of ours names has no status: there is nobody for whom it could hold.
+fn envoy_proxies(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<EnvoyProxyStatus>> {
+    let Base { inputs, classes, proxies, .. } = sources.base;
+    let by_class = g.index("envoy_proxy_by_class", classes, |_, class| class.named());
+    // A table of its own: an edit of a Gateway that leaves the name alone touches nothing behind.
+    let named = g.derive("envoy_proxy_of_gateway", sources.gateways.plans, |_, key, plan| {
+        plan.named.clone().map(|proxy| (key.clone(), proxy))
+    });
+    let by_gateway = g.index("envoy_proxy_by_gateway", named, |_, proxy| [proxy.clone()]);
+    g.derive("envoy_proxy_status", proxies, move |cx, key, view| {
+        let (classes, gateways) = (cx.members(by_class, key), cx.members(by_gateway, key));
+        let named_by: Vec<&ObjectKey> = classes.keys().chain(gateways.keys()).collect();
+        let generation = cx.get(inputs.envoy_proxies, key).filter(|_| !named_by.is_empty())?.meta.generation;
+        let named_by = named_by.into_iter().map(status::ancestor);
+        Some((key.clone(), Arc::new(status::envoy_proxy::status(generation, view, named_by))))
+    })
 }
 
 fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Target) -> Reached {
     let target = match target {
         Target::Known(target) => target,
         Target::Refused(object, text) => {
-            return Reached { target: object, ancestors: Vec::new(), standing: Standing::Invalid(text) };
+            let target = PolicyTarget { object, section: None };
+            return Reached { target, ancestors: Vec::new(), standing: Standing::Invalid(text) };
         }
     };
     let mut ancestors = Vec::new();
     let found = if target.object.kind() == Some(Kind::Gateway) {
-        ancestors.push(status::policy::gateway_ref(target.object.namespace(), target.object.name()));
+        ancestors.push(target.object.clone());
         cx.contains(sources.gateways.plans, &target.object)
     } else {
         let outcome = cx.get(sources.routes.outcomes, &target.object);
         let parents = outcome.iter().flat_map(|outcome| outcome.parents());
         ancestors.extend(parents.map(|(parent, _)| {
-            status::policy::gateway_ref(parent.namespace.as_deref().unwrap_or_default(), &parent.name)
+            ObjectKey::of(Kind::Gateway, parent.namespace.as_deref().unwrap_or_default(), &parent.name)
         }));
         outcome.is_some()
     };
@@ -112,7 +162,7 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
         Some(winner) if winner != *policy => Standing::Conflicted(winner),
         _ => Standing::Accepted,
     };
-    Reached { target: target.object, ancestors, standing }
+    Reached { target, ancestors, standing }
 }
 
 fn problems(
@@ -163,7 +213,10 @@ fn problems(
         g.derive("policy_problem", reached, |_, key, reach| {
             let found = reach.reached.iter().filter_map(|reached| reached.refusal());
             let problem = |text: String| Arc::new(Problem::of(key, "spec.targetRefs", Severity::Error, text));
-            numbered(key, 0, found.map(|(_, text)| problem(text)).collect())
+            // Whoever reads objects has told the fields that are ignored.
+            let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
+            let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
+            numbered(key, 0, found.map(|(_, text)| problem(text)).chain(old).collect())
         }),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),

@@ -8,10 +8,12 @@ use crate::gateway_class::{ClassView, SUPPORTED_FEATURES};
 /// The status of a class of ours.
 pub(crate) fn status(generation: i64, class: &ClassView) -> GatewayClassStatus {
     let writer = Writer { generation };
-    let accepted = match &class.parameters {
+    let accepted = match class.settings() {
         Ok(_) => writer.yes("Accepted", "Accepted", "the class is served"),
-        Err(text) => writer.no("Accepted", "InvalidParameters", text),
+        Err(text) => writer.no("Accepted", "InvalidParameters", &text),
     };
     let supported_features = SUPPORTED_FEATURES.iter().map(|name| SupportedFeature { name: (*name).into() }).collect();
-    GatewayClassStatus { conditions: vec![accepted], supported_features }
+    // The definitions by which objects are read are built in.
+    let version = writer.yes("SupportedVersion", "SupportedVersion", "objects are read as of Gateway API v1.7");
+    GatewayClassStatus { conditions: vec![accepted, version], supported_features }
 }

@@ -1,13 +1,20 @@
 //! Status of policies: one entry per Gateway that the policy reaches.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::ObjectKey;
 use api::reference::ParentRef;
 use api::status::{Condition, PolicyAncestorStatus, PolicyStatus};
-use api::{Kind, ObjectKey, group};
 
-use super::Writer;
+use super::{Writer, ancestor};
+use crate::backend_traffic_policy::PolicyTarget;
 
 /// Bound of the API (`PolicyStatus.ancestors`).
 const MAX_ANCESTORS: usize = 16;
+
+/// So many of the policies that override another are named; the rest are counted.
+const MAX_NAMED: usize = 3;
 
 /// What became of one target of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,15 +25,16 @@ pub(crate) enum Standing {
     Conflicted(ObjectKey),
     /// The target is not there.
     NotFound,
-    /// This cannot be a target.
-    Invalid(&'static str),
+    /// This cannot be a target, or the policy cannot be used.
+    Invalid(Arc<str>),
 }
 
 /// A target and the Gateways through which it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
-    pub(crate) target: ObjectKey,
-    pub(crate) ancestors: Vec<ParentRef>,
+    pub(crate) target: PolicyTarget,
+    /// Gateways; none if no Gateway reaches the target.
+    pub(crate) ancestors: Vec<ObjectKey>,
     pub(crate) standing: Standing,
 }
 
@@ -35,59 +43,102 @@ pub(crate) struct Reached {
 pub(crate) struct Reach {
     pub(crate) generation: i64,
     pub(crate) reached: Vec<Reached>,
+    /// Reason and words.
+    pub(crate) warnings: Vec<(&'static str, String)>,
 }
 
 impl Reached {
     /// Why the policy does not hold for this target: a reason and words.
     pub(crate) fn refusal(&self) -> Option<(&'static str, String)> {
-        let target = &self.target;
+        let target = &self.target.object;
         match &self.standing {
             Standing::Accepted => None,
             Standing::Conflicted(winner) => {
                 Some(("Conflicted", format!("{winner} is older or comes first by name and holds for {target}")))
             }
             Standing::NotFound => Some(("TargetNotFound", format!("{target} does not exist"))),
-            Standing::Invalid(text) => Some(("Invalid", format!("{target}: {text}"))),
+            Standing::Invalid(text) => Some(("Invalid", text.to_string())),
         }
+    }
+
+    /// What the policy is overridden for while it holds here: policies on what is inside the target beat it there. A rule has
+    /// nothing inside, a route has its rules, a Gateway its routes with their rules.
+    pub(crate) fn overrides(&self) -> Vec<ObjectKey> {
+        if self.standing != Standing::Accepted || self.ancestors.contains(&self.target.object) {
+            return Vec::new();
+        }
+        let route = self.target.section.is_some().then(|| self.target.object.clone());
+        self.ancestors.iter().cloned().chain(route).collect()
     }
 }
 
-/// The status of a policy. A target that no Gateway reaches stands for itself.
-pub(crate) fn status(Reach { generation, reached }: &Reach, controller: &str) -> PolicyStatus {
-    let writer = Writer { generation: *generation };
-    let mut ancestors: Vec<PolicyAncestorStatus> = Vec::new();
-    for one in reached {
-        let found = if one.ancestors.is_empty() { vec![own_ref(&one.target)] } else { one.ancestors.clone() };
-        for ancestor_ref in found {
-            if ancestors.len() < MAX_ANCESTORS && !ancestors.iter().any(|other| other.ancestor_ref == ancestor_ref) {
-                let conditions = vec![accepted(writer, one)];
-                ancestors.push(PolicyAncestorStatus { ancestor_ref, controller_name: controller.into(), conditions });
+/// The status of a policy. A target that no Gateway reaches stands for itself. `overridden` gives the words for a target of
+/// which parts have policies of their own.
+pub(crate) fn status(
+    reach: &Reach,
+    controller: &str,
+    mut overridden: impl FnMut(&PolicyTarget) -> Option<String>,
+) -> PolicyStatus {
+    let writer = Writer { generation: reach.generation };
+    let mut found: BTreeMap<&ObjectKey, Vec<Condition>> = BTreeMap::new();
+    for one in &reach.reached {
+        let own = one.ancestors.is_empty().then_some(&one.target.object);
+        let refusal = one.refusal();
+        for ancestor in one.ancestors.iter().chain(own) {
+            let entry = found.entry(ancestor).or_default();
+            // Of several targets behind one Gateway the first that is refused counts.
+            if entry.is_empty() || (refusal.is_some() && !is_refused(entry)) {
+                let over = overridden(&one.target).filter(|_| refusal.is_none());
+                *entry = conditions(writer, refusal.as_ref(), over.as_deref());
+                entry.extend(writer.warning(reach.warnings.clone()));
             }
         }
     }
-    PolicyStatus { ancestors }
+    let controller_name: Arc<str> = controller.into();
+    PolicyStatus { ancestors: fitted(writer, found.into_iter().collect(), &controller_name) }
 }
 
-/// A Gateway as an ancestor.
-pub(crate) fn gateway_ref(namespace: &str, name: &str) -> ParentRef {
-    ParentRef {
-        group: group::GATEWAY.into(),
-        kind: Kind::Gateway.name().into(),
-        namespace: Some(namespace.into()),
-        name: name.into(),
-        section_name: None,
-        port: None,
-    }
+/// The words for a target that is overridden in part by so many policies.
+pub(crate) fn overridden<'a>(count: usize, by: impl Iterator<Item = &'a ObjectKey>) -> Option<String> {
+    let named: Vec<String> = by.take(MAX_NAMED).map(ToString::to_string).collect();
+    let others = match count.saturating_sub(named.len()) {
+        0 => String::new(),
+        1 => " and one more".to_owned(),
+        count => format!(" and {count} more"),
+    };
+    (count > 0).then(|| format!("parts of the target have policies of their own: {}{others}", named.join(", ")))
 }
 
-fn own_ref(target: &ObjectKey) -> ParentRef {
-    let (group, kind) = (target.group().into(), target.kind_name().into());
-    ParentRef { group, kind, ..gateway_ref(target.namespace(), target.name()) }
-}
-
-fn accepted(writer: Writer, reached: &Reached) -> Condition {
-    match reached.refusal() {
+fn conditions(writer: Writer, refusal: Option<&(&'static str, String)>, overridden: Option<&str>) -> Vec<Condition> {
+    let accepted = match refusal {
         None => writer.yes("Accepted", "Accepted", "the policy holds"),
-        Some((reason, text)) => writer.no("Accepted", reason, &text),
+        Some((reason, text)) => writer.no("Accepted", reason, text),
+    };
+    [accepted].into_iter().chain(overridden.map(|text| writer.yes("Overridden", "Overridden", text))).collect()
+}
+
+/// No more entries than fit: refused ones first, then overridden ones, so that what is bad is not what is left out.
+fn fitted(
+    writer: Writer,
+    mut found: Vec<(&ObjectKey, Vec<Condition>)>,
+    controller_name: &Arc<str>,
+) -> Vec<PolicyAncestorStatus> {
+    let left_out = found.len().saturating_sub(MAX_ANCESTORS);
+    if left_out > 0 {
+        let overridden = |conditions: &[Condition]| conditions.iter().any(|it| &*it.condition_type == "Overridden");
+        found.sort_by_key(|(_, conditions)| (!is_refused(conditions), !overridden(conditions)));
+        found.truncate(MAX_ANCESTORS);
+        if let Some((_, conditions)) = found.last_mut() {
+            conditions.push(writer.aggregated(left_out));
+        }
     }
+    let entry = |(object, conditions)| {
+        let ancestor_ref: ParentRef = ancestor(object);
+        PolicyAncestorStatus { ancestor_ref, controller_name: controller_name.clone(), conditions }
+    };
+    found.into_iter().map(entry).collect()
+}
+
+fn is_refused(conditions: &[Condition]) -> bool {
+    conditions.iter().any(|it| &*it.condition_type == "Accepted" && it.status == api::status::ConditionStatus::False)
 }

@@ -70,7 +70,7 @@ fn parents_that_are_not_there_or_not_ours_have_no_entry() {
     let classes = world.translator.outputs().gateway_class_statuses;
     assert_eq!(world.translator.graph().len(classes), 1);
     let (_, class_status) = world.translator.graph().iter(classes).next().expect("ours");
-    assert_eq!(short(&class_status.conditions), ["Accepted=True/Accepted"]);
+    assert_eq!(short(&class_status.conditions), ["Accepted=True/Accepted", "SupportedVersion=True/SupportedVersion"]);
 
     world.apply([class("ours", "example.com/other")]);
     assert_eq!(world.route_status("r").parents.len(), 0);

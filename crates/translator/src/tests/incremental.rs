@@ -42,8 +42,16 @@ fn listener() -> impl Strategy<Value = Value> {
 
 fn gateways() -> impl Strategy<Value = Object> {
     let name = pick(&["default/g1", "default/g2", "other/g3"]);
-    (name, prop::collection::vec(listener(), 0..4), 0..3_i64)
-        .prop_map(|(name, listeners, age)| aged(gateway(name, json!(listeners)), age))
+    let settings = prop::option::of(pick(&["p", "q"]));
+    (name, prop::collection::vec(listener(), 0..4), 0..3_i64, settings).prop_map(|(name, listeners, age, settings)| {
+        let settings = settings.map(|name| json!({"parametersRef": proxy_ref(name)}));
+        let spec = json!({"gatewayClassName": "eg", "listeners": listeners, "infrastructure": settings});
+        aged(object(Kind::Gateway, name, spec), age)
+    })
+}
+
+fn proxy_ref(name: &str) -> Value {
+    json!({"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": "default", "name": name})
 }
 
 fn rule() -> impl Strategy<Value = Value> {
@@ -120,9 +128,17 @@ fn others() -> impl Strategy<Value = Object> {
                 json!({"targetRefs": targets, "circuitBreaker": {"maxConnections": limit}}),
             )
         });
-    let class = pick(&["gateway.envoyproxy.io/gatewayclass-controller", "example.com/other"])
-        .prop_map(|controller| object(Kind::GatewayClass, "eg", json!({"controllerName": controller})));
-    prop_oneof![4 => service, 3 => slices, 1 => namespace, 2 => grant, 2 => policy, 1 => class]
+    let controller = pick(&["gateway.envoyproxy.io/gatewayclass-controller", "example.com/other"]);
+    let class = (controller, prop::option::of(pick(&["p", "q"]))).prop_map(|(controller, settings)| {
+        let spec = json!({"controllerName": controller, "parametersRef": settings.map(proxy_ref)});
+        object(Kind::GatewayClass, "eg", spec)
+    });
+    let proxy = (pick(&["p", "q"]), prop::option::of(pick(&["IPv4", "IPv6"])))
+        .prop_map(|(name, family)| object(Kind::EnvoyProxy, name, json!({"ipFamily": family})));
+    let backend = pick(&["127.0.0.1", "no address"]).prop_map(|address| {
+        object(Kind::Backend, "b", json!({"endpoints": [{"ip": {"address": address, "port": 80}}]}))
+    });
+    prop_oneof![4 => service, 3 => slices, 1 => namespace, 2 => grant, 2 => policy, 1 => class, 1 => proxy, 1 => backend]
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
@@ -155,6 +171,8 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "gateway": graph.iter(outputs.gateway_statuses),
         "route": graph.iter(outputs.route_statuses),
         "policy": graph.iter(outputs.policy_statuses),
+        "backend": graph.iter(outputs.backend_statuses),
+        "proxy": graph.iter(outputs.envoy_proxy_statuses),
         "problem": outputs.problems(graph),
         "effective": graph.iter(outputs.effective),
     );

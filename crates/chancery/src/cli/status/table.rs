@@ -106,8 +106,10 @@ fn state(holder: &Value) -> (String, String) {
             .collect()
     };
     let (good, open) = (named("True"), named("Unknown"));
-    let partly = conditions.iter().find(|condition| field(condition, "type") == "PartiallyInvalid");
-    let why = partly.map(|condition| field(condition, "message")).unwrap_or_default();
+    // Good as a whole, and yet there is something to say.
+    let but = ["PartiallyInvalid", "Overridden", "Warning", "Aggregated"];
+    let but = conditions.iter().find(|condition| but.contains(&&*field(condition, "type")));
+    let why = but.map(|condition| field(condition, "message")).unwrap_or_default();
     match open.first() {
         Some(first) => (format!("{} ({first} pending)", good.join(", ")), why),
         None => (good.join(", "), why),
@@ -119,10 +121,13 @@ fn addresses(status: &Value) -> String {
 }
 
 fn parent_name(parent: &Value) -> String {
+    // Nearly all are Gateways.
+    let kind = field(parent, "kind");
+    let kind = if kind == "Gateway" { String::new() } else { format!("{kind}/") };
     let section = field(parent, "sectionName");
     let port = parent.get("port").and_then(Value::as_u64).map(|port| format!(":{port}")).unwrap_or_default();
     let name = field(parent, "name");
-    if section.is_empty() { format!("{name}{port}") } else { format!("{name}{port}#{section}") }
+    if section.is_empty() { format!("{kind}{name}{port}") } else { format!("{kind}{name}{port}#{section}") }
 }
 
 fn list<'a>(holder: &'a Value, key: &str) -> &'a [Value] {
@@ -147,3 +152,6 @@ fn shortened(text: &str) -> String {
 fn trimmed(table: &Table) -> String {
     table.to_string().lines().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line).trim_end())).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! How objects look as columns.
+
+use serde_json::json;
+
+use super::*;
+
+fn condition(kind: &str, status: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": "Because", "message": message})
+}
+
+/// The cells of each line but the name.
+fn cells(object: &Value) -> Vec<[String; 4]> {
+    rows(object).into_iter().map(|row| [row.kind, row.of, row.state, row.why]).collect()
+}
+
+#[test]
+fn a_backend_that_cannot_be_used_is_not_fine_and_says_why() {
+    let backend = |status: &str| {
+        let conditions = [condition("Accepted", status, "it lists nothing")];
+        json!({"kind": "Backend", "metadata": {"name": "b"}, "status": {"conditions": conditions}})
+    };
+    assert_eq!(cells(&backend("False")), [["Backend", "", "not Accepted: Because", "it lists nothing"]]);
+    assert!(!is_fine(&backend("False")) && is_fine(&backend("True")));
+}
+
+#[test]
+fn an_envoy_proxy_has_a_line_for_each_that_names_it_with_its_kind_and_what_is_ignored() {
+    let entry =
+        |kind: &str, conditions: Value| json!({"ancestorRef": {"kind": kind, "name": "a"}, "conditions": conditions});
+    let good = json!([condition("Accepted", "True", "it can be used")]);
+    let odd = json!([condition("Accepted", "True", "it can be used"), condition("Warning", "True", "x is ignored")]);
+    let status = json!({"ancestors": [entry("GatewayClass", good), entry("Gateway", odd)]});
+    let proxy = json!({"kind": "EnvoyProxy", "metadata": {"name": "p"}, "status": status});
+    let wanted =
+        [["EnvoyProxy", "GatewayClass/a", "Accepted", ""], ["EnvoyProxy", "a", "Accepted, Warning", "x is ignored"]];
+    assert_eq!(cells(&proxy), wanted);
+    assert!(is_fine(&proxy));
+}

@@ -1,0 +1,200 @@
+//! Statuses of objects that neither serve nor route: `Backend`, `EnvoyProxy`, policies.
+
+use std::sync::Arc;
+
+use api::status::{EnvoyProxyStatus, PolicyStatus};
+use api::{Fault, Kind, Object, ObjectKey};
+use serde_json::{Value, json};
+
+use crate::testing::{World, gateway, object, route, service, short};
+
+const GROUP: &str = "gateway.networking.k8s.io";
+
+fn fault() -> Option<Box<Fault>> {
+    Some(Box::new(Fault { path: "spec.x".into(), text: "1 is not in the range".into() }))
+}
+
+fn web() -> Object {
+    gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}]))
+}
+
+fn proxy_ref() -> Value {
+    json!({"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "p", "namespace": "default"})
+}
+
+fn with_parameters(name: &str, port: u16) -> Object {
+    let listeners = json!([{"name": "http", "port": port, "protocol": "HTTP"}]);
+    let infrastructure = json!({"parametersRef": proxy_ref()});
+    object(
+        Kind::Gateway,
+        name,
+        json!({"gatewayClassName": "eg", "listeners": listeners, "infrastructure": infrastructure}),
+    )
+}
+
+#[test]
+fn a_backend_says_whether_it_can_be_used_whoever_names_it() {
+    let backend = |address: &str| json!({"endpoints": [{"ip": {"address": address, "port": 80}}]});
+    let status = |world: &World| {
+        let key = ObjectKey::of(Kind::Backend, "default", "b");
+        let table = world.translator.outputs().backend_statuses;
+        let found = world.translator.graph().get(table, &key)?;
+        Some((short(&found.conditions), found.conditions[0].message.to_string()))
+    };
+    let mut world = World::new();
+    let mut becomes = |object: Object| {
+        world.apply([object]);
+        status(&world).expect("a status")
+    };
+    let (conditions, _) = becomes(object(Kind::Backend, "b", backend("127.0.0.1")));
+    assert_eq!(conditions, ["Accepted=True/Accepted"]);
+    let (conditions, why) = becomes(object(Kind::Backend, "b", backend("127.0.0.300")));
+    assert_eq!(conditions, ["Accepted=False/Invalid"]);
+    assert!(why.contains("spec.endpoints[0]: \"127.0.0.300\" is not an IP address"), "{why}");
+
+    let Object::Backend(broken) = object(Kind::Backend, "b", backend("127.0.0.1")) else { panic!("a Backend") };
+    let mut broken = Arc::unwrap_or_clone(broken);
+    broken.spec.fault = fault();
+    let (conditions, why) = becomes(Object::Backend(Arc::new(broken)));
+    assert_eq!(conditions, ["Accepted=False/Invalid"]);
+    assert!(why.ends_with("spec.x: 1 is not in the range"), "{why}");
+
+    becomes(object(Kind::Backend, "b", backend("127.0.0.1")));
+    let forbidden = json!({"extensionApis": {"enableBackend": false}});
+    let (conditions, why) = becomes(object(Kind::EnvoyGateway, "", forbidden));
+    assert_eq!(conditions, ["Accepted=False/Invalid"]);
+    assert!(why.contains("enableBackend"), "{why}");
+    world.delete(Kind::Backend, "default", "b");
+    assert_eq!(status(&world), None);
+}
+
+fn proxy_status(world: &World) -> Option<EnvoyProxyStatus> {
+    let key = ObjectKey::of(Kind::EnvoyProxy, "default", "p");
+    let table = world.translator.outputs().envoy_proxy_statuses;
+    world.translator.graph().get(table, &key).map(|status| (**status).clone())
+}
+
+/// `Kind/name: conditions` of each ancestor.
+fn ancestors(world: &World) -> Vec<String> {
+    let found = proxy_status(world).map(|status| status.ancestors).unwrap_or_default();
+    let one = |at: &api::status::EnvoyProxyAncestorStatus| {
+        format!("{}/{}: {}", at.ancestor_ref.kind, at.ancestor_ref.name, short(&at.conditions).join(" "))
+    };
+    found.iter().map(one).collect()
+}
+
+#[test]
+fn an_envoy_proxy_says_for_each_that_names_it_whether_it_holds() {
+    let mut world = World::with([web(), object(Kind::EnvoyProxy, "p", json!({"concurrency": 1}))]);
+    assert_eq!(proxy_status(&world), None, "nobody names it");
+    let class =
+        json!({"controllerName": "gateway.envoyproxy.io/gatewayclass-controller", "parametersRef": proxy_ref()});
+    let foreign = json!({"controllerName": "example.com/other", "parametersRef": proxy_ref()});
+    world.apply([
+        with_parameters("b", 82),
+        with_parameters("a", 81),
+        object(Kind::GatewayClass, "eg", class),
+        object(Kind::GatewayClass, "other", foreign),
+    ]);
+    let good = |name: &str| format!("{name}: Accepted=True/Accepted");
+    // The Gateway `web` has the settings of its class and does not name them.
+    assert_eq!(ancestors(&world), [good("GatewayClass/eg"), good("Gateway/a"), good("Gateway/b")]);
+
+    world.apply([with_parameters("a", 83)]);
+    let table = world.translator.outputs().envoy_proxy_statuses;
+    assert_eq!(world.translator.graph().changes(table).count(), 0, "an edit that leaves the name alone");
+    world.delete(Kind::GatewayClass, "", "eg");
+    world.apply([object(Kind::EnvoyProxy, "p", json!({"ipFamily": "IPv6"}))]);
+    assert_eq!(ancestors(&world)[0], "Gateway/a: Accepted=True/Accepted Warning=True/UnsupportedValue");
+
+    let Object::EnvoyProxy(broken) = object(Kind::EnvoyProxy, "p", json!({})) else { panic!("an EnvoyProxy") };
+    let mut broken = Arc::unwrap_or_clone(broken);
+    broken.spec.fault = fault();
+    world.apply([Object::EnvoyProxy(Arc::new(broken))]);
+    assert_eq!(ancestors(&world)[1], "Gateway/b: Accepted=False/InvalidParameters");
+    let refused = &world.gateway_status("b").conditions[0];
+    assert_eq!(short(std::slice::from_ref(refused)), ["Accepted=False/InvalidParameters"]);
+    assert!(refused.message.ends_with("spec.x: 1 is not in the range"), "{}", refused.message);
+}
+
+#[test]
+fn an_envoy_proxy_that_very_many_name_says_how_many_are_left_out() {
+    let many = (0..1_030).map(|at| with_parameters(&format!("g{at:04}"), 80));
+    let world = World::with(many.chain([object(Kind::EnvoyProxy, "p", json!({}))]));
+    let found = ancestors(&world);
+    assert_eq!((found.len(), &*found[1_022]), (1_024, "Gateway/g1022: Accepted=True/Accepted"));
+    assert_eq!(found[1_023], "Gateway/g1023: Accepted=True/Accepted Aggregated=True/Aggregated");
+}
+
+fn policy_status(world: &World, name: &str) -> PolicyStatus {
+    let key = ObjectKey::of(Kind::BackendTrafficPolicy, "default", name);
+    let table = world.translator.outputs().policy_statuses;
+    (**world.translator.graph().get(table, &key).expect("a status")).clone()
+}
+
+fn target(kind: &str, name: &str) -> Value {
+    json!({"group": GROUP, "kind": kind, "name": name})
+}
+
+#[test]
+fn a_policy_with_too_many_ancestors_shows_those_first_that_it_does_not_hold_for() {
+    let name = |at: usize| format!("g{at:02}");
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    let targets: Vec<Value> = (0..20).map(|at| target("Gateway", &name(at))).collect();
+    let policy = object(Kind::BackendTrafficPolicy, "p", json!({"targetRefs": targets}));
+    let world = World::with((0..19).map(|at| gateway(&name(at), listeners.clone())).chain([policy]));
+    let found = policy_status(&world, "p").ancestors;
+    assert_eq!(found.len(), 16);
+    assert_eq!(&*found[0].ancestor_ref.name, "g19");
+    assert_eq!(short(&found[0].conditions), ["Accepted=False/TargetNotFound"]);
+    assert_eq!(short(&found[1].conditions), ["Accepted=True/Accepted"]);
+    assert_eq!(short(&found[15].conditions), ["Accepted=True/Accepted", "Aggregated=True/Aggregated"]);
+    assert!(found[15].conditions[1].message.starts_with("4 more entries"), "{:?}", found[15]);
+}
+
+#[test]
+fn a_policy_is_overridden_where_what_is_inside_its_target_has_one() {
+    let policy = |name: &str, target: Value| object(Kind::BackendTrafficPolicy, name, json!({"targetRefs": [target]}));
+    let mut rule = target("HTTPRoute", "r");
+    rule["sectionName"] = json!("one");
+    let mut world = World::with([
+        web(),
+        service("v1", 80),
+        route("r", "web", &[], &[("/", "v1")]),
+        policy("gateway", target("Gateway", "web")),
+        policy("rule", rule),
+    ]);
+    let conditions = |world: &World, name: &str| short(&policy_status(world, name).ancestors[0].conditions);
+    let both = ["Accepted=True/Accepted", "Overridden=True/Overridden"];
+    assert_eq!(conditions(&world, "gateway"), both);
+    assert_eq!(conditions(&world, "rule"), both[..1]);
+    world.apply([policy("route", target("HTTPRoute", "r"))]);
+    assert_eq!(conditions(&world, "route"), both);
+    let told = policy_status(&world, "gateway").ancestors[0].conditions[1].message.to_string();
+    assert!(told.ends_with("BackendTrafficPolicy default/route, BackendTrafficPolicy default/rule"), "{told}");
+    world.delete(Kind::BackendTrafficPolicy, "default", "rule");
+    assert_eq!(conditions(&world, "route"), both[..1]);
+    let itself = json!({"targetRefs": [target("Gateway", "web"), target("HTTPRoute", "r")]});
+    world.delete(Kind::BackendTrafficPolicy, "default", "route");
+    world.apply([object(Kind::BackendTrafficPolicy, "gateway", itself)]);
+    assert_eq!(conditions(&world, "gateway"), both[..1], "nobody overrides himself");
+}
+
+#[test]
+fn a_policy_that_cannot_be_used_holds_for_nothing_and_one_with_odd_fields_warns() {
+    let old = object(Kind::BackendTrafficPolicy, "p", json!({"targetRef": target("Gateway", "web")}));
+    let mut world = World::with([web(), old]);
+    let conditions = |world: &World| short(&policy_status(world, "p").ancestors[0].conditions);
+    assert_eq!(conditions(&world), ["Accepted=True/Accepted", "Warning=True/DeprecatedField"]);
+
+    let spec = json!({"targetRefs": [target("Gateway", "web")], "circuitBreaker": {"maxConnections": 3}});
+    let Object::BackendTrafficPolicy(broken) = object(Kind::BackendTrafficPolicy, "p", spec.clone()) else {
+        panic!("a policy")
+    };
+    let mut broken = Arc::unwrap_or_clone(broken);
+    broken.spec.fault = fault();
+    world.apply([Object::BackendTrafficPolicy(Arc::new(broken)), object(Kind::BackendTrafficPolicy, "q", spec)]);
+    assert_eq!(conditions(&world), ["Accepted=False/Invalid"]);
+    let other = policy_status(&world, "q").ancestors;
+    assert_eq!(short(&other[0].conditions), ["Accepted=True/Accepted"], "the next in line holds");
+}
