@@ -9,6 +9,7 @@
 //! | B6 | resident memory |
 //! | B9 | translation from scratch, Envoy bytes included |
 //! | graph | one change of each kind in the real gateway graph |
+//! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
 
 mod ads;
 mod cold_start;
@@ -18,6 +19,7 @@ mod graph;
 mod memory;
 mod one_change;
 mod process;
+mod reading;
 mod through_envoy;
 mod world;
 
@@ -32,9 +34,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 7] = [
+const BENCHMARKS: [Benchmark; 8] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
+    ("reading", reading::run),
     ("B1", cold_start::run),
     ("B2", one_change::run),
     ("B2e", through_envoy::route),
