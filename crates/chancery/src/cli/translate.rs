@@ -1,6 +1,7 @@
 //! `chancery translate`: what files become, without starting anything.
 
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -39,7 +40,12 @@ enum Stage {
 
 /// Prints the stages. Problems go to standard error; they are no failure of this verb, `validate` is the one that judges.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
-    let offline = Offline::load(&args.files)?;
+    if args.stages.contains(&Stage::Envoy) {
+        // Takes as long as reading a thousand routes: beside it, not after it.
+        std::thread::spawn(protojson::Pool::envoy);
+    }
+    // Neither is freed: the process ends right after, and that frees both at once.
+    let offline = ManuallyDrop::new(Offline::load(&args.files)?);
     let stage = |stage: Stage| -> anyhow::Result<(String, Value)> {
         Ok(match stage {
             Stage::Status => ("status".to_owned(), offline.status()),
@@ -47,15 +53,19 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
             Stage::Envoy => ("envoy".to_owned(), offline.envoy(args.show_secrets)?),
         })
     };
-    let value = match args.stages.as_slice() {
+    let value = ManuallyDrop::new(match args.stages.as_slice() {
         [only] => stage(*only)?.1,
         several => Value::Object(several.iter().map(|one| stage(*one)).collect::<anyhow::Result<Map<_, _>>>()?),
-    };
-    let text = match args.output {
-        DataFormat::Json => format!("{}\n", serde_json::to_string_pretty(&value)?),
-        DataFormat::Yaml => crate::yaml::document(&value),
-    };
-    std::io::stdout().write_all(text.as_bytes())?;
+    });
+    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout());
+    match args.output {
+        DataFormat::Json => {
+            serde_json::to_writer_pretty(&mut out, &*value).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        DataFormat::Yaml => out.write_all(crate::yaml::document(&value).as_bytes())?,
+    }
+    out.flush()?;
     for problem in offline.problems().iter().filter(|problem| problem.severity != api::Severity::Note) {
         let _ = writeln!(std::io::stderr(), "{}", crate::diagnostics::text(problem).trim_end());
     }

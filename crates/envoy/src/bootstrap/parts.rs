@@ -7,8 +7,10 @@ use ir::{
     Cluster, EndpointSetName, EndpointSource, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Secret,
     VirtualHost,
 };
+use prost::Name;
 use proto::envoy::config::bootstrap::v3::Bootstrap;
 use proto::envoy::config::bootstrap::v3::bootstrap::StaticResources;
+use serde_json::Value;
 
 use super::common;
 use crate::listener::{Options, Parts};
@@ -64,11 +66,22 @@ pub fn static_bootstrap(parts: &StaticParts<'_>, options: &StaticOptions) -> Boo
 ///
 /// # Errors
 /// None for what [`static_bootstrap`] builds; a message that the descriptors do not know would be one.
-pub fn static_bootstrap_json(
-    parts: &StaticParts<'_>,
-    options: &StaticOptions,
-) -> Result<serde_json::Value, protojson::Error> {
-    protojson::message_to_json(&static_bootstrap(parts, options))
+pub fn static_bootstrap_json(parts: &StaticParts<'_>, options: &StaticOptions) -> Result<Value, protojson::Error> {
+    let mut bootstrap = static_bootstrap(parts, options);
+    let StaticResources { listeners, clusters, secrets } =
+        bootstrap.static_resources.replace(StaticResources::default()).unwrap_or_default();
+    let mut json = protojson::message_to_json(&bootstrap)?;
+    // One by one: what is needed for printing one is room for the next.
+    let lists = [("listeners", listed(listeners)?), ("clusters", listed(clusters)?), ("secrets", listed(secrets)?)];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    if let Some(resources) = json.get_mut("staticResources") {
+        *resources = lists.map(|(name, list)| (name.to_owned(), Value::from(list))).collect();
+    }
+    Ok(json)
+}
+
+fn listed<T: Name>(messages: Vec<T>) -> Result<Vec<Value>, protojson::Error> {
+    messages.iter().map(protojson::message_to_json).collect()
 }
 
 fn endpoints_of<'a>(cluster: &Cluster, sets: &BTreeMap<&EndpointSetName, &'a Endpoints>) -> Option<&'a Endpoints> {
