@@ -1,6 +1,6 @@
 //! Facts: what comes back from proxies, as rows of input tables.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A thing of a fleet: a cluster, a listener, a secret, or a form of a route.
@@ -49,6 +49,8 @@ pub struct ProxyFacts {
     pub ready: bool,
     /// Addresses at which it accepts connections, sorted.
     pub addresses: Vec<SocketAddr>,
+    /// Addresses that were asked for and are not there.
+    pub missing_addresses: Vec<IpAddr>,
     /// Ports that cannot be served and why (taken, not permitted), sorted by port.
     pub refused_ports: Vec<(u16, Arc<str>)>,
     /// What keeps the proxy as a whole from running, in words for people.

@@ -150,6 +150,7 @@ impl Core {
                     started: facts.started,
                     ready: facts.ready,
                     addresses: facts.addresses,
+                    missing_addresses: facts.missing_addresses,
                     refused_ports: facts.refused_ports,
                     problem: facts.problem,
                 };

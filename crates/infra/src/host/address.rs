@@ -1,15 +1,17 @@
 //! At which addresses clients reach a proxy, for the Gateway's status.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// Addresses of documentation networks (RFC 5737, RFC 3849): the route to them is the default route.
 const OUTSIDE: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
 
-/// The addresses that clients can use, sorted: those that were asked for; for every interface (nothing asked, or an
+/// The addresses that clients can use, sorted: those that were asked for and are here; for every interface (nothing asked, or an
 /// unspecified address) 127.0.0.1 and the address by which this machine reaches others, where it has one.
 pub(crate) fn client_addresses(asked: &[IpAddr], ports: &[u16]) -> Vec<SocketAddr> {
-    let mut addresses: Vec<IpAddr> = asked.iter().copied().filter(|address| !address.is_unspecified()).collect();
-    if asked.is_empty() || addresses.len() < asked.len() {
+    let given = asked.iter().copied().filter(|address| !address.is_unspecified());
+    let mut addresses: Vec<IpAddr> = given.filter(|address| is_here(*address)).collect();
+    if asked.is_empty() || asked.iter().any(IpAddr::is_unspecified) {
         addresses.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
         addresses.extend(outside_address());
     }
@@ -18,6 +20,16 @@ pub(crate) fn client_addresses(asked: &[IpAddr], ports: &[u16]) -> Vec<SocketAdd
     pairs.sort_unstable();
     pairs.dedup();
     pairs
+}
+
+/// The addresses of these that this machine does not have: nothing can be bound there.
+pub(crate) fn missing_addresses(asked: &[IpAddr]) -> Vec<IpAddr> {
+    asked.iter().copied().filter(|address| !is_here(*address)).collect()
+}
+
+/// Binding a UDP socket asks nobody and keeps no TCP port; only the kernel's own word that there is no such address counts.
+fn is_here(address: IpAddr) -> bool {
+    !UdpSocket::bind((address, 0)).is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
 }
 
 /// Connecting a UDP socket sends nothing and makes the kernel choose the address that it would send from.

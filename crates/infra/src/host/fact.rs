@@ -1,6 +1,6 @@
 //! What is told about the proxies of this machine.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ir::FleetName;
@@ -32,6 +32,8 @@ pub struct ProxyFacts {
     /// Where clients reach its ports, sorted. Where the Gateway asks for no address: 127.0.0.1 and the address by which this
     /// machine reaches others. Empty while it does not run.
     pub addresses: Vec<SocketAddr>,
+    /// Addresses that the Gateway asks for and this machine does not have.
+    pub missing_addresses: Vec<IpAddr>,
     /// Ports that it cannot serve, with the reason and the remedy in words for people, sorted.
     pub refused_ports: Vec<(u16, Arc<str>)>,
     /// What keeps it from running, in words for people.

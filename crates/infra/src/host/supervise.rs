@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::address::client_addresses;
+use super::address::{client_addresses, missing_addresses};
 use super::backoff::{Backoff, Pace};
 use super::launch::Launch;
 use super::layout::write_whole;
@@ -147,7 +147,7 @@ impl Supervisor {
         self.facts.started = true;
         self.facts.pid = Some(process.pid);
         self.facts.problem = None;
-        self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
+        self.look_at_addresses(&infra);
         self.look_at_ports(&infra, &envoy).await;
         self.tell().await;
         self.stay(process, infra, launch, &envoy).await;
@@ -194,7 +194,7 @@ impl Supervisor {
                                 self.set_log_levels(&fresh).await;
                             }
                             (infra, launch) = (next, fresh);
-                            self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
+                            self.look_at_addresses(&infra);
                             self.look_at_ports(&infra, envoy).await;
                             self.tell().await;
                             look = Pace::new(PORTS_FIRST, PORTS_SLOWEST);
@@ -320,6 +320,11 @@ impl Supervisor {
         if let Err(error) = admin::set_log_levels(&self.paths.admin_socket, &launch.log_level, &components).await {
             tracing::warn!(fleet = self.fleet.as_str(), %error, "cannot set envoy's log levels");
         }
+    }
+
+    fn look_at_addresses(&mut self, infra: &Infra) {
+        self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
+        self.facts.missing_addresses = missing_addresses(&infra.addresses);
     }
 
     /// Looking who has a port may read the files of all processes: not a thing for a thread that serves others.

@@ -171,6 +171,9 @@ fn gateway_programmed(
     if let Some(address) = &plan.unusable_address {
         return writer.no(kind, "AddressNotUsable", address);
     }
+    if let Some(missing) = facts.and_then(|facts| facts.missing_addresses.first()) {
+        return writer.no(kind, "AddressNotUsable", &format!("no interface of this machine has the address {missing}"));
+    }
     if accepted == 0 || !plan.listeners.iter().any(ListenerPlan::serves) {
         return writer.no(kind, "Invalid", "no listener can be programmed");
     }

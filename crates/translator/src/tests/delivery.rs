@@ -309,6 +309,10 @@ fn programmed_is_what_proxies_acknowledged() {
     assert_eq!(programmed(&world), ("Programmed=True/Programmed".into(), "Programmed=True/Programmed".into()));
     assert_eq!(&*world.gateway_status("web").addresses[0].value, "127.0.0.1");
 
+    let missing = ProxyFacts { missing_addresses: vec!["192.0.2.7".parse().expect("an address")], ..running.clone() };
+    write(&mut world, ListenerState::Refused("cannot bind".into()), missing);
+    assert_eq!(programmed(&world), ("Programmed=False/AddressNotUsable".into(), "Programmed=False/Invalid".into()));
+
     write(&mut world, ListenerState::Refused("bad listener".into()), running.clone());
     assert_eq!(programmed(&world).1, "Programmed=False/Invalid");
     assert!(world.listener("web", "http").conditions[1].message.contains("bad listener"));
