@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::decode::Origin;
@@ -11,47 +12,63 @@ use crate::tree::Cursor;
 use crate::yaml::{self, Document, documents};
 use crate::{FieldPath, ObjectKey, Place};
 
-/// A text, ready to be searched for fields.
-#[derive(Debug)]
-pub struct Located<'t>(Vec<Document<'t>>);
-
-impl<'t> Located<'t> {
-    /// Splits the text; documents are parsed when something in them is sought.
-    #[must_use]
-    pub fn new(text: &'t str) -> Self {
-        Self(documents(text).collect())
-    }
-
-    /// The place of a field of the object that was written at this line (from 1), with its line as written; of a field that is not
-    /// written, the place of what it would be inside. None if the text has changed: that object is not there any more.
-    /// Nothing is shown of a Secret.
-    #[must_use]
-    pub fn find(
-        &self,
-        file: &Arc<str>,
-        line: u32,
-        object: &ObjectKey,
-        path: &FieldPath,
-    ) -> Option<(Place, Option<Box<str>>)> {
-        let index = self.0.partition_point(|document| document.line <= line).checked_sub(1)?;
-        let document = self.0.get(index)?;
-        let tree = yaml::parse(document.text).ok()?;
-        let root = tree.root();
-        let written = std::iter::once(root).chain(root.get("items").into_iter().flat_map(Cursor::items));
-        let found = written.into_iter().find(|candidate| is(*candidate, object))?;
-        let start = walk(found, path).start();
-        let origin = Origin { file: Some(file), text: document.text, line: document.line };
-        let snippet = (object.kind() != Some(Kind::Secret)).then(|| origin.snippet(start));
-        Some((origin.place(start)?, snippet))
-    }
+/// What is sought in a text.
+#[derive(Debug, Clone, Copy)]
+pub struct Sought<'a> {
+    /// The object, as far as its kind and name tell.
+    pub object: &'a ObjectKey,
+    /// The line on which its document was written, from 1.
+    pub line: u32,
+    /// The field.
+    pub path: &'a FieldPath,
 }
 
-/// Whether this is the text of the object, as far as names tell.
-fn is(candidate: Cursor<'_, '_>, object: &ObjectKey) -> bool {
-    let text = |cursor: Cursor<'_, '_>, field: &str| cursor.get(field)?.as_str().map(str::to_owned);
-    let name = candidate.get("metadata").and_then(|metadata| text(metadata, "name"));
-    text(candidate, "kind").as_deref() == Some(object.kind_name())
-        && name.as_deref().unwrap_or_default() == object.name()
+/// Where a field is, and its line as written; nothing is shown of a Secret.
+pub type Found = (Place, Option<Box<str>>);
+
+/// The places of fields, one for each that is sought; of a field that is not written, the place of what it would be inside. None
+/// if the text has changed: that object is not there any more. Each document in which something is sought is parsed once.
+#[must_use]
+pub fn places(file: &Arc<str>, text: &str, sought: &[Sought<'_>]) -> Vec<Option<Found>> {
+    let documents: Vec<Document<'_>> = documents(text).collect();
+    let mut by_document: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, one) in sought.iter().enumerate() {
+        let before = documents.partition_point(|document| document.line <= one.line);
+        by_document.entry(before).or_default().push(at);
+    }
+    let mut found = vec![None; sought.len()];
+    for (before, wanted) in by_document {
+        let Some(document) = before.checked_sub(1).and_then(|index| documents.get(index)) else { continue };
+        let Ok(tree) = yaml::parse(document.text) else { continue };
+        let objects = objects(tree.root());
+        let origin = Origin { file: Some(file), text: document.text, line: document.line };
+        for at in wanted {
+            if let (Some(one), Some(place)) = (sought.get(at), found.get_mut(at)) {
+                *place = place_in(&objects, &origin, one);
+            }
+        }
+    }
+    found
+}
+
+/// The objects of a document by kind and name.
+type Objects<'a, 't> = BTreeMap<(&'a str, &'a str), Cursor<'a, 't>>;
+
+fn objects<'a, 't>(root: Cursor<'a, 't>) -> Objects<'a, 't> {
+    let mut objects = Objects::new();
+    for one in std::iter::once(root).chain(root.get("items").into_iter().flat_map(Cursor::items)) {
+        let name = one.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Cursor::as_str);
+        let kind = one.get("kind").and_then(Cursor::as_str).unwrap_or_default();
+        objects.entry((kind, name.unwrap_or_default())).or_insert(one);
+    }
+    objects
+}
+
+fn place_in(objects: &Objects<'_, '_>, origin: &Origin<'_>, sought: &Sought<'_>) -> Option<Found> {
+    let object = sought.object;
+    let start = walk(*objects.get(&(object.kind_name(), object.name()))?, sought.path).start();
+    let snippet = (object.kind() != Some(Kind::Secret)).then(|| origin.snippet(start));
+    Some((origin.place(start)?, snippet))
 }
 
 /// The field at the end of the path, or the last one on the way that is written.

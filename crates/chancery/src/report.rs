@@ -5,7 +5,7 @@ mod transitions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::locate::Located;
+use api::locate::{Sought, places};
 use api::status::Status;
 use api::{ObjectKey, Place, Problem, Timestamp};
 use engine::{Graph, Table};
@@ -98,22 +98,26 @@ pub(crate) fn problems<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<V
 /// core's thread.
 pub(crate) fn pinpoint(problems: &mut [Problem]) {
     let mut files: BTreeMap<Arc<str>, Vec<&mut Problem>> = BTreeMap::new();
-    for problem in problems.iter_mut().filter(|problem| problem.snippet.is_none()) {
-        let file = problem.place.as_ref().map(|place| Arc::clone(&place.file));
-        files.entry(file.unwrap_or_default()).or_default().push(problem);
+    for problem in problems.iter_mut().filter(|problem| problem.snippet.is_none() && problem.object.is_some()) {
+        let Some(file) = problem.place.as_ref().map(|place| Arc::clone(&place.file)) else { continue };
+        files.entry(file).or_default().push(problem);
     }
-    for (file, problems) in files.into_iter().filter(|(file, _)| !file.is_empty()) {
+    for (file, problems) in files {
         // A file that is gone, or was never one, leaves the place where the object begins. Pipes and devices would never end.
         let is_file = std::fs::metadata(&*file).is_ok_and(|found| found.is_file());
         let Some(text) = is_file.then(|| std::fs::read_to_string(&*file).ok()).flatten() else { continue };
-        let located = Located::new(&text);
-        for problem in problems {
-            let (Some(object), Some(place)) = (&problem.object, &problem.place) else { continue };
-            if let Some((place, snippet)) = located.find(&file, place.line, object, &problem.path) {
+        let sought: Vec<Sought<'_>> = problems.iter().filter_map(|problem| sought(problem)).collect();
+        let found = places(&file, &text, &sought);
+        for (problem, found) in problems.into_iter().zip(found) {
+            if let Some((place, snippet)) = found {
                 (problem.place, problem.snippet) = (Some(place), snippet);
             }
         }
     }
+}
+
+fn sought(problem: &Problem) -> Option<Sought<'_>> {
+    Some(Sought { object: problem.object.as_ref()?, line: problem.place.as_ref()?.line, path: &problem.path })
 }
 
 /// All problems: those of sources and those that translation found, in order of place and object, each once. What a source said of

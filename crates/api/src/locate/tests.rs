@@ -26,8 +26,8 @@ items:
 
 fn check(line: u32, kind: Kind, name: &str, path: &str, expect: Option<(u32, u32, Option<&str>)>) {
     let object = ObjectKey::of(kind, "default", name);
-    let found = Located::new(TEXT).find(&"f".into(), line, &object, &path.into());
-    let found = found.as_ref().map(|(place, snippet)| (place.line, place.column, snippet.as_deref()));
+    let found = places(&"f".into(), TEXT, &[Sought { object: &object, line, path: &path.into() }]);
+    let found = found[0].as_ref().map(|(place, snippet)| (place.line, place.column, snippet.as_deref()));
     assert_eq!(found, expect, "{path}");
 }
 
@@ -53,4 +53,15 @@ fn a_text_that_has_changed_meanwhile_says_nothing() {
 #[test]
 fn of_a_secret_only_the_place_is_told() {
     check(15, Kind::Secret, "key", "data", Some((19, 9, None)));
+}
+
+#[test]
+fn each_of_many_gets_its_own_place() {
+    let objects: Vec<ObjectKey> =
+        ["key", "web", "nobody"].map(|name| ObjectKey::of(Kind::Service, "default", name)).into();
+    let path = FieldPath::from("metadata.name");
+    let sought = |object, line| Sought { object, line, path: &path };
+    let sought = [sought(&objects[0], 15), sought(&objects[1], 1), sought(&objects[2], 1), sought(&objects[1], 1)];
+    let lines = places(&"f".into(), TEXT, &sought).into_iter().map(|found| found.map(|(place, _)| place.line));
+    assert_eq!(lines.collect::<Vec<_>>(), [None, Some(2), None, Some(2)]);
 }

@@ -30,11 +30,12 @@ impl Document<'_> {
 /// A line that starts with `---` or `...` is always a border, even inside a block scalar (YAML 1.2, 9.1.2).
 pub fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut rest = Some((text, 1));
+    let mut marks = Marks { bytes: text.as_bytes(), dashes: None };
+    let mut rest = Some((0, 1));
     std::iter::from_fn(move || {
         loop {
-            let (text, line) = rest.take()?;
-            let (document, next) = split(text, line);
+            let (from, line) = rest.take()?;
+            let (document, next) = split(text, &mut marks, from, line);
             rest = next;
             if !document.is_empty() {
                 return Some(Document { hash: xxh3_128(document.text.as_bytes()), ..document });
@@ -43,17 +44,22 @@ pub fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
     })
 }
 
-/// The first document of `text`, and the rest with its line.
-fn split(text: &str, first_line: u32) -> (Document<'_>, Option<(&str, u32)>) {
-    let (mut start, mut start_line) = (0, first_line);
-    let (mut at, mut line) = (0, first_line);
+/// The first document of `text` at or behind `from`, and where the rest begins, with its line.
+fn split<'t>(
+    text: &'t str,
+    marks: &mut Marks<'t>,
+    from: usize,
+    first_line: u32,
+) -> (Document<'t>, Option<(usize, u32)>) {
+    let (mut start, mut start_line) = (from, first_line);
+    let (mut at, mut line) = (from, first_line);
     // Whether something other than comments and directives was seen since `start`.
     let mut content = false;
     let bytes = text.as_bytes();
     while at < bytes.len() {
         if content {
             let skipped = at;
-            at = next_mark(bytes, at);
+            at = marks.next(at);
             line += newlines(bytes.get(skipped..at).unwrap_or_default());
         }
         let end = memchr(bytes, at).map_or(bytes.len(), |newline| newline + 1);
@@ -63,7 +69,7 @@ fn split(text: &str, first_line: u32) -> (Document<'_>, Option<(&str, u32)>) {
         };
         if begins_with("---") {
             if content {
-                return (document(text, start, at, start_line), text.get(at..).map(|rest| (rest, line)));
+                return (document(text, start, at, start_line), Some((at, line)));
             }
             let alone = this.get(3..).is_none_or(|rest| rest.trim().is_empty() || rest.trim_start().starts_with('#'));
             // Directives in front belong to the document; without them the border is left out.
@@ -73,7 +79,7 @@ fn split(text: &str, first_line: u32) -> (Document<'_>, Option<(&str, u32)>) {
             }
             content = true;
         } else if begins_with("...") {
-            return (document(text, start, at, start_line), text.get(end..).map(|rest| (rest, line + 1)));
+            return (document(text, start, at, start_line), Some((end, line + 1)));
         } else {
             let trimmed = this.trim_ascii();
             content |= !(trimmed.is_empty() || trimmed.starts_with('#') || this.starts_with('%'));
@@ -87,16 +93,28 @@ fn document(text: &str, from: usize, to: usize, line: u32) -> Document<'_> {
     Document { text: text.get(from..to).unwrap_or_default(), line, hash: 0 }
 }
 
-/// The next line, this one included, that begins as a border does; the end if there is none.
-fn next_mark(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    if rest.starts_with(b"---") || rest.starts_with(b"...") {
-        return at;
+/// Lines that begin as borders do.
+struct Marks<'t> {
+    bytes: &'t [u8],
+    /// The last line of dashes that was found, so that what lies before it is searched once and not once for each line of dots.
+    dashes: Option<usize>,
+}
+
+impl Marks<'_> {
+    /// The next one from the line at `at` on, this line included; the end if there is none.
+    fn next(&mut self, at: usize) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        if rest.starts_with(b"---") || rest.starts_with(b"...") {
+            return at;
+        }
+        let dashes = match self.dashes {
+            Some(found) if found >= at => found,
+            _ => memmem::find(rest, b"\n---").map_or(self.bytes.len(), |found| at + found + 1),
+        };
+        self.dashes = Some(dashes);
+        let before = self.bytes.get(at..dashes).unwrap_or_default();
+        memmem::find(before, b"\n...").map_or(dashes, |found| at + found + 1)
     }
-    let behind = |found: usize| found + 1;
-    let dashes = memmem::find(rest, b"\n---").map_or(rest.len(), behind);
-    let dots = memmem::find(rest.get(..dashes).unwrap_or_default(), b"\n...").map_or(dashes, behind);
-    at + dots
 }
 
 fn newlines(bytes: &[u8]) -> u32 {

@@ -214,3 +214,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn many_documents_that_end_with_dots_are_read_in_one_go() {
+    // Were the rest searched again for each of them, this would take minutes.
+    let text = "a: 1\n...x\n...\n".repeat(300_000);
+    let found = documents(&text).inspect(|document| assert_eq!(document.text, "a: 1\n...x\n")).count();
+    assert_eq!(found, 300_000);
+}
