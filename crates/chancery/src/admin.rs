@@ -102,11 +102,14 @@ struct After {
 async fn status(State(admin): State<Admin>, Query(After { after }): Query<After>) -> Response {
     let mut revision = admin.asking.revision();
     let _ = tokio::time::timeout(MAX_WAIT, revision.wait_for(|current| *current > after)).await;
-    json(admin.asking.report().await)
+    match admin.asking.report().await {
+        Some(report) => ([(header::CONTENT_TYPE, "application/json")], report).into_response(),
+        None => ending(),
+    }
 }
 
 async fn graph(State(admin): State<Admin>) -> Response {
-    json(admin.asking.graph().await)
+    admin.asking.graph().await.map_or_else(ending, |nodes| axum::Json(nodes).into_response())
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
@@ -134,13 +137,6 @@ async fn log(State(admin): State<Admin>, Query(Level { level }): Query<Level>) -
     match admin.log.set_level(&level) {
         Ok(()) => format!("log level {level}\n").into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    }
-}
-
-fn json(value: Option<serde_json::Value>) -> Response {
-    match value {
-        Some(value) => axum::Json(value).into_response(),
-        None => ending(),
     }
 }
 

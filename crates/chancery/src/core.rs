@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use api::{Problem, Timestamp};
+use api::status::Status;
+use api::{ObjectKey, Problem, Timestamp};
 use ir::{FleetName, Infra};
 use serde_json::{Value, json};
 use store::FactKey;
@@ -44,6 +45,8 @@ pub(crate) enum Input {
     Host(infra::host::HostFact),
     /// Somebody asks.
     Ask(Ask),
+    /// Nothing more comes.
+    End,
 }
 
 /// The state of the whole control plane.
@@ -55,6 +58,8 @@ pub(crate) struct Core {
     /// The listeners that were published last: what is said of an earlier version does not count.
     listeners: BTreeMap<FactKey, xds::Version>,
     transitions: Transitions,
+    /// Nothing more comes: what is there is taken, then it is over.
+    ending: bool,
     infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
     revision: watch::Sender<u64>,
     problems: watch::Sender<u64>,
@@ -106,6 +111,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         server: parts.server,
         listeners: BTreeMap::new(),
         transitions: Transitions::default(),
+        ending: false,
         infra: parts.infra,
         revision,
         problems,
@@ -136,6 +142,9 @@ impl Core {
             for ask in asks {
                 ask(self);
             }
+            if self.ending {
+                inputs.close();
+            }
         }
     }
 
@@ -160,15 +169,21 @@ impl Core {
                 asks.push(ask);
                 false
             }
+            Input::End => {
+                self.ending = true;
+                false
+            }
         }
     }
 
     /// Brings what was taken into force, and then what follows from it for facts, before anybody can ask.
-    fn commit(&mut self, began: Instant) {
+    fn commit(&mut self, mut began: Instant) {
         if !self.translator.store().0.ready() {
             return;
         }
-        while self.round(began) {}
+        while self.round(began) {
+            began = Instant::now();
+        }
     }
 
     /// One tick and what follows from it: publish, note, then free. True if facts are out of date by it.
@@ -237,17 +252,13 @@ impl Core {
         }
     }
 
-    /// Every status, as data, and every problem.
-    fn report(&self) -> (u64, Vec<Value>, Vec<Problem>) {
-        let graph = self.translator.graph();
-        let objects: Vec<Value> = report::statuses(graph, self.outputs)
-            .into_iter()
-            .map(|(key, mut status)| {
-                self.transitions.fill(&key, &mut status);
-                report::object(&key, &status)
-            })
-            .collect();
-        (*self.revision.borrow(), objects, self.problems())
+    /// Every status, with the time since when each condition holds.
+    fn statuses(&self) -> Vec<(ObjectKey, Status)> {
+        let mut statuses = report::statuses(self.translator.graph(), self.outputs);
+        for (key, status) in &mut statuses {
+            self.transitions.fill(key, status);
+        }
+        statuses
     }
 
     fn problems(&self) -> Vec<Problem> {
@@ -286,15 +297,31 @@ impl Asking {
 
     /// Every problem as one line; `None` if the core has ended.
     pub(crate) async fn problem_lines(&self) -> Option<BTreeSet<(api::Severity, String)>> {
-        let found = pinpointed(self.ask(Core::problems).await?).await;
-        Some(found.iter().map(|problem| (problem.severity, problem.to_string())).collect())
+        let mut problems = self.ask(Core::problems).await?;
+        apart(move || {
+            report::pinpoint(&mut problems);
+            problems.iter().map(|problem| (problem.severity, problem.to_string())).collect()
+        })
+        .await
     }
 
-    /// Every status and problem; `None` if the core has ended.
-    pub(crate) async fn report(&self) -> Option<Value> {
-        let (revision, objects, problems) = self.ask(Core::report).await?;
-        let problems = pinpointed(problems).await;
-        Some(json!({ "revision": revision, "objects": objects, "problems": report::problems(problems.iter()) }))
+    /// Every status and problem as JSON, with the number of the commit; `None` if the core has ended.
+    pub(crate) async fn report(&self) -> Option<Vec<u8>> {
+        let question = |core: &Core| (*core.revision.borrow(), core.statuses(), core.problems());
+        let (revision, statuses, mut problems) = self.ask(question).await?;
+        apart(move || {
+            report::pinpoint(&mut problems);
+            let problems = report::problems(problems.iter());
+            let report = json!({ "revision": revision, "objects": report::objects(&statuses), "problems": problems });
+            report.to_string().into_bytes()
+        })
+        .await
+    }
+
+    /// Every status as JSON for people; `None` if the core has ended.
+    pub(crate) async fn objects(&self) -> Option<Vec<u8>> {
+        let statuses = self.ask(Core::statuses).await?;
+        apart(move || format!("{:#}\n", report::objects(&statuses)).into_bytes()).await
     }
 
     /// The nodes of the graph; `None` if the core has ended.
@@ -315,13 +342,9 @@ impl Asking {
     }
 }
 
-/// The problems with lines and columns, looked up where reading files holds up nobody.
-async fn pinpointed(mut problems: Vec<Problem>) -> Vec<Problem> {
-    let looked_up = tokio::task::spawn_blocking(move || {
-        report::pinpoint(&mut problems);
-        problems
-    });
-    looked_up.await.unwrap_or_default()
+/// Does what takes long, or reads files, where it holds up nobody.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// Microseconds as a whole number, for figures that people read.

@@ -42,20 +42,15 @@ fn rows<S: Clone>(
     graph.iter(table).for_each(|(key, status)| each(key, kind((**status).clone())));
 }
 
-/// Notes the statuses that the last tick changed; true if there were any.
-pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, transitions: &mut Transitions, now: Timestamp) -> bool {
-    let mut any = false;
-    let mut note = |key: &ObjectKey, status: Option<Status>| {
-        any = true;
-        transitions.note(key, status, now);
-    };
+/// Notes the statuses that the last tick changed.
+pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, transitions: &mut Transitions, now: Timestamp) {
+    let mut note = |key: &ObjectKey, status: Option<Status>| transitions.note(key, status, now);
     changes(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut note);
     changes(graph, outputs.gateway_statuses, Status::Gateway, &mut note);
     changes(graph, outputs.route_statuses, Status::Route, &mut note);
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
-    any
 }
 
 fn changes<S: Clone>(
@@ -78,6 +73,11 @@ pub(crate) fn object(key: &ObjectKey, status: &Status) -> Value {
         json!({ "name": key.name(), "namespace": key.namespace() })
     };
     json!({ "apiVersion": api_version, "kind": key.kind_name(), "metadata": metadata, "status": status })
+}
+
+/// All of them.
+pub(crate) fn objects(statuses: &[(ObjectKey, Status)]) -> Value {
+    statuses.iter().map(|(key, status)| object(key, status)).collect()
 }
 
 /// Problems as data, each also `shown` as a compiler would print it.

@@ -25,7 +25,7 @@ use translator::Translator;
 
 use crate::admin::{self, Admin};
 use crate::cli::RunArgs;
-use crate::core::{self, Parts, QUEUE};
+use crate::core::{self, Input, Parts, QUEUE};
 use crate::telemetry::Log;
 
 use tasks::Tasks;
@@ -38,6 +38,10 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let state = args.state.path()?;
     let _lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
+    if let Some(file) = &args.ready_file {
+        // An earlier process said it; whoever waits means this one.
+        let _absent = std::fs::remove_file(file);
+    }
     let search = search(&args);
     if !args.no_envoy {
         let envoy = host::find_envoy(&search).await?;
@@ -85,7 +89,8 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     if let Some(file) = args.status_file.clone() {
         tasks.spawn("status file", outlets::status_file(asking.clone(), file));
     }
-    // Whoever can ask keeps the core alive: from here on only tasks can.
+    // Whoever can ask keeps the core alive: from here on only tasks can, and people who wait for an answer.
+    let last = inputs.downgrade();
     drop((inputs, asking));
 
     let outcome = until_the_end((&mut core, &mut tasks), proxies, &end).await;
@@ -93,6 +98,9 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     server.stop(STREAMS_GRACE).await;
     tasks.shutdown().await;
     drop(server);
+    if let Some(inputs) = last.upgrade() {
+        let _ended_already = inputs.send(Input::End).await;
+    }
     let outcome = outcome.and(core.end().await);
     info!("ended");
     outcome
@@ -148,8 +156,10 @@ fn ask_to_end(end: &watch::Sender<Ending>) {
 
 fn translator(layout: &Layout, state: &Path) -> Translator {
     let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+    // By the names that were given, and by those without links.
     let own = layout.folders().into_iter().chain([state]);
-    translator.set_private_folders(own.map(|folder| std::path::absolute(folder).unwrap_or_default()).collect());
+    let names = own.flat_map(|folder| [std::path::absolute(folder), std::fs::canonicalize(folder)]);
+    translator.set_private_folders(names.filter_map(Result::ok).collect());
     translator.store().0.expect(Source::File);
     translator
 }

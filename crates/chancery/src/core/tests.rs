@@ -82,6 +82,7 @@ impl Rig {
     /// Status and reason of the condition `Programmed` of the listener.
     async fn programmed(&self) -> String {
         let report = self.asking.report().await.expect("a report");
+        let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
         let conditions = &report["objects"][0]["status"]["listeners"][0]["conditions"];
         let found = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "Programmed");
         let word = |name: &str| found.and_then(|found| found[name].as_str()).unwrap_or_default().to_owned();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use infra::host::HostFact;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 use xds::{Event, TypeUrl};
@@ -18,6 +17,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long until a file that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// So many refusals are remembered, some of things that are gone since. Beyond, every acknowledgement is handed on.
+const MAX_REFUSED: usize = 4_096;
 
 /// Hands what the supervisor of proxies sees to the core; ends with either side.
 pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
@@ -32,16 +34,25 @@ pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Send
 /// Hands what the xDS server sees to the core, but for what nearly every acknowledgement says: that something is in use which
 /// nobody refused. Only of listeners that is news; an edit of a route does not wake the core a second time.
 pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
-    // What was refused and not accepted since.
+    // What was refused and not accepted since, of the types whose acceptance ends a refusal.
     let mut refused = BTreeSet::new();
+    let key =
+        |fleet: &Arc<str>, type_url: &TypeUrl, name: &Arc<str>| (Arc::clone(fleet), type_url.clone(), Arc::clone(name));
     while let Some(mut seen) = events.recv().await {
         seen.retain(|event| match event {
-            Event::Refused { fleet, type_url, name, .. } => {
-                refused.insert((Arc::clone(fleet), type_url.clone(), Arc::clone(name)));
+            Event::Refused {
+                fleet,
+                type_url: kind @ (TypeUrl::Route | TypeUrl::VirtualHost | TypeUrl::Secret),
+                name,
+                ..
+            } => {
+                if refused.len() < MAX_REFUSED {
+                    refused.insert(key(fleet, kind, name));
+                }
                 true
             }
             Event::Accepted { fleet, type_url, name, .. } if *type_url != TypeUrl::Listener => {
-                !refused.is_empty() && refused.remove(&(Arc::clone(fleet), type_url.clone(), Arc::clone(name)))
+                refused.len() >= MAX_REFUSED || (!refused.is_empty() && refused.remove(&key(fleet, type_url, name)))
             }
             _ => true,
         });
@@ -96,9 +107,8 @@ pub(super) async fn status_file(asking: Asking, file: PathBuf) -> anyhow::Result
     let mut outlet = Outlet::new("--status-file", file);
     let mut revision = asking.revision();
     loop {
-        let Some(report) = asking.report().await else { return Ok(()) };
-        let objects = report.get("objects").cloned().unwrap_or(Value::Null);
-        let written = outlet.write(&serde_json::to_vec_pretty(&objects)?);
+        let Some(objects) = asking.objects().await else { return Ok(()) };
+        let written = outlet.write(&objects);
         tokio::time::sleep(PAUSE).await;
         tokio::select! {
             changed = revision.changed() => if changed.is_err() { return Ok(()) },

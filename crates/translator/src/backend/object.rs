@@ -165,7 +165,7 @@ fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<()
     }
 }
 
-/// Whether a path leads into one of these folders, `.` and `..` followed by name.
+/// Whether a path leads into one of these folders, `.` and `..` followed by name. Below `/proc` lie other names of everything.
 fn is_below(path: &str, folders: &[PathBuf]) -> bool {
     let mut plain = PathBuf::new();
     for part in Path::new(path).components() {
@@ -175,7 +175,7 @@ fn is_below(path: &str, folders: &[PathBuf]) -> bool {
             part => plain.push(part),
         }
     }
-    folders.iter().any(|folder| plain.starts_with(folder))
+    plain.starts_with("/proc") || folders.iter().any(|folder| plain.starts_with(folder))
 }
 
 fn speaks(backend: &Backend) -> (Protocol, bool) {
