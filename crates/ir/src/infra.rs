@@ -54,6 +54,21 @@ pub struct ProxyOptions {
     pub extra_args: Vec<Arc<str>>,
 }
 
+/// Envoy's options that are ours to give, short forms included, and whether a value follows. Envoy ends at its start when one is
+/// given twice, so [`ProxyOptions::extra_args`] has none of them; whoever starts a proxy uses none but these.
+pub const OWN_OPTIONS: [(&str, bool); 10] = [
+    ("-c", true),
+    ("--config-path", true),
+    ("--disable-hot-restart", false),
+    ("--concurrency", true),
+    ("--drain-time-s", true),
+    ("--log-format", true),
+    ("--log-format-escaped", false),
+    ("-l", true),
+    ("--log-level", true),
+    ("--component-log-level", true),
+];
+
 impl ProxyOptions {
     /// Nothing was asked for.
     pub fn is_default(&self) -> bool {

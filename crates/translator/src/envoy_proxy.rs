@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::ObjectKey;
 use api::envoy_proxy::{EnvoyProxySpec, ProxyProviderType};
-use ir::infra::ProxyOptions;
+use ir::infra::{OWN_OPTIONS, ProxyOptions};
 
 /// What an `EnvoyProxy` asks for, and what of it cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -85,20 +85,6 @@ fn extra_args(spec: &EnvoyProxySpec, warnings: &mut Vec<(String, String)>) -> Ve
     }
     kept
 }
-
-/// Options with which every Envoy is started, and whether a value follows.
-const OWN_OPTIONS: [(&str, bool); 10] = [
-    ("-c", true),
-    ("--config-path", true),
-    ("--disable-hot-restart", false),
-    ("--concurrency", true),
-    ("--drain-time-s", true),
-    ("--log-format", true),
-    ("--log-format-escaped", false),
-    ("-l", true),
-    ("--log-level", true),
-    ("--component-log-level", true),
-];
 
 /// A log level, and those of components.
 type Levels = (Option<Arc<str>>, Vec<(Arc<str>, Arc<str>)>);

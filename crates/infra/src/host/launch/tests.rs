@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ir::infra::OWN_OPTIONS;
+
 use super::*;
 use crate::host::tests::stage::{gateway, options};
 
@@ -48,4 +50,15 @@ fn components_that_repeat_configuration_are_quiet_unless_the_user_says_otherwise
     assert_eq!(components(&[]), "config:error");
     assert_eq!(components(&[("upstream", "debug")]), "config:error,upstream:debug");
     assert_eq!(components(&[("config", "trace")]), "config:trace");
+}
+
+#[test]
+fn every_option_of_a_start_is_one_that_users_are_told_is_taken() {
+    let launch = Launches::new().with(|_, _, _| {});
+    let mut args = launch.args.iter();
+    while let Some(option) = args.next() {
+        let own = OWN_OPTIONS.iter().find(|(name, _)| name == option);
+        let (_, has_value) = own.unwrap_or_else(|| panic!("{option} is not among them"));
+        assert!(!has_value || args.next().is_some_and(|value| !value.starts_with("--")), "{option} lacks its value");
+    }
 }
