@@ -41,23 +41,33 @@ enum Kind {
     Output,
 }
 
-/// Follows both files of a proxy. Never ends; drop it to stop.
+/// Carries both files of a proxy into our log. Never ends; drop it to stop.
 pub(crate) async fn carry(fleet: &FleetName, paths: &ProxyPaths) {
+    follow(paths, |kind, line| carry_line(fleet, kind, line)).await;
+}
+
+/// Hands on each line that comes to one of the files.
+async fn follow(paths: &ProxyPaths, mut carry: impl FnMut(Kind, &str)) {
     let mut tails = [Tail::new(&paths.log, Kind::Log), Tail::new(&paths.output, Kind::Output)];
     let files = [&*paths.log, &*paths.output];
     let mut wake = Wake::new(&files);
     loop {
         let mut more = false;
         for tail in &mut tails {
-            more |= tail.read(&mut |kind, line| carry_line(fleet, kind, line));
+            more |= tail.read(&mut carry);
         }
         if more {
             tokio::task::yield_now().await;
             continue;
         }
         if tails.iter().any(Tail::is_gone) {
-            tails.iter_mut().for_each(Tail::reopen);
+            // One at a time: the next round comes to the other.
+            let reopened = tails.iter_mut().any(Tail::reopen);
             wake = Wake::new(&files);
+            // What was written before this watch wakes nobody.
+            if reopened {
+                continue;
+            }
         }
         wake.wait().await;
     }
@@ -136,14 +146,16 @@ impl Tail {
         self.file.as_ref().and_then(|file| file.metadata().ok()).is_none_or(|found| found.nlink() == 0)
     }
 
-    /// Goes over to the file that is there now, if any, where this one is gone.
-    fn reopen(&mut self) {
+    /// Goes over to the file that is there now, if any, where this one is gone; whether it did.
+    fn reopen(&mut self) -> bool {
         if self.is_gone()
             && let Ok(file) = OpenOptions::new().read(true).append(true).open(&self.path)
         {
             (self.file, self.offset) = (Some(file), 0);
             self.partial.clear();
+            return true;
         }
+        false
     }
 
     fn read_at(&mut self, chunk: &mut [u8]) -> Option<usize> {

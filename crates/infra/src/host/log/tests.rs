@@ -2,7 +2,12 @@
 
 use std::io::Write;
 
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
 use super::*;
+use crate::host::Layout;
+use crate::host::tests::stage::DEADLINE;
 
 struct Written {
     _dir: tempfile::TempDir,
@@ -73,6 +78,30 @@ fn a_file_that_was_removed_and_made_again_is_read_from_its_beginning() {
     assert_eq!(written.then(b""), ["new", "more"]);
     written.tail.reopen();
     assert_eq!(written.then(b""), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_is_in_a_new_file_before_it_is_watched_is_carried_without_waiting_for_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    let fleet = FleetName::from("default/edge".to_owned());
+    layout.prepare(&fleet).unwrap();
+    let paths = layout.paths(&fleet);
+    let (tell, mut told) = mpsc::channel(2);
+    let following = follow(&paths, |_, line| tell.try_send(line.to_owned()).unwrap());
+    let writing = async {
+        std::fs::write(&paths.log, "old\n").unwrap();
+        assert_eq!(told.recv().await.as_deref(), Some("old"));
+        // Before it can look again.
+        std::fs::remove_file(&paths.log).unwrap();
+        std::fs::write(&paths.log, "new\n").unwrap();
+        assert_eq!(told.recv().await.as_deref(), Some("new"));
+    };
+    tokio::select! {
+        biased;
+        () = following => {}
+        written = timeout(DEADLINE, writing) => written.expect("the line is carried"),
+    }
 }
 
 #[test]
