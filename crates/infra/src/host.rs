@@ -44,7 +44,7 @@ mod tests;
 
 pub use binary::{ENVOY_VERSION, Envoy, EnvoySearch, find_envoy};
 pub use error::Error;
-pub use fact::{HostFact, ProxyFacts};
+pub use fact::{EnvoyState, HostFact};
 pub use layout::{Layout, MAX_SOCKET_PATH, ProxyPaths};
 pub use lock::StateLock;
 pub use port::{port_in_use, port_permission};

@@ -43,8 +43,6 @@ pub enum ListenerState {
 /// What is known of the proxies of a fleet, from whoever runs them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyFacts {
-    /// A proxy is running.
-    pub started: bool,
     /// A proxy answers that it is ready to serve.
     pub ready: bool,
     /// Addresses at which it accepts connections, sorted.

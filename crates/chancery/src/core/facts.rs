@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::{Graph, Table, Value};
 use infra::host::HostFact;
 use ir::{FleetName, SecretName};
-use store::{ClusterState, FactKey, ListenerState};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
 use tracing::{debug, info, warn};
 use translator::InFleet;
 use xds::{Change, Event, FleetUpdate, TypeUrl, Version};
@@ -142,21 +142,26 @@ impl Core {
 
     /// Notes what the supervisor of proxies saw; true if a tick is due.
     pub(super) fn note_proxy(&mut self, fact: HostFact) -> bool {
-        let HostFact { fleet, facts } = fact;
+        let HostFact { fleet: FleetName(fleet), state } = fact;
         let (store, graph) = self.translator.store();
-        match facts {
-            Some(facts) => {
-                let facts = store::ProxyFacts {
-                    started: facts.started,
-                    ready: facts.ready,
-                    addresses: facts.addresses,
-                    missing_addresses: facts.missing_addresses,
-                    refused_ports: facts.refused_ports,
-                    problem: facts.problem,
+        match state {
+            Some(state) => {
+                if let Some(pid) = state.pid {
+                    self.metrics.envoy(&fleet, pid);
+                }
+                let facts = ProxyFacts {
+                    ready: state.ready,
+                    addresses: state.addresses,
+                    missing_addresses: state.missing_addresses,
+                    refused_ports: state.refused_ports,
+                    problem: state.problem,
                 };
-                graph.set(store.tables().proxies, fleet.0, Arc::new(facts));
+                graph.set(store.tables().proxies, fleet, Arc::new(facts));
             }
-            None => store.forget_fleet(graph, &fleet.0),
+            None => {
+                self.metrics.envoy_gone(&fleet);
+                store.forget_fleet(graph, &fleet);
+            }
         }
         true
     }

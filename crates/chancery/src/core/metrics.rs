@@ -20,6 +20,9 @@ pub(super) struct Metrics {
     runs: u64,
     tick_micros: u64,
     connected: BTreeMap<Arc<str>, i64>,
+    /// The process that each fleet's Envoy was last.
+    envoys: BTreeMap<Arc<str>, u32>,
+    envoy_restarts: u64,
 }
 
 impl Metrics {
@@ -39,6 +42,17 @@ impl Metrics {
         }
     }
 
+    /// A fleet's Envoy is this process. Another one than before: it died, or was to be started otherwise.
+    pub(super) fn envoy(&mut self, fleet: &Arc<str>, pid: u32) {
+        let before = self.envoys.insert(Arc::clone(fleet), pid);
+        self.envoy_restarts += u64::from(before.is_some_and(|before| before != pid));
+    }
+
+    /// A fleet has no Envoy any more, and shall have none.
+    pub(super) fn envoy_gone(&mut self, fleet: &Arc<str>) {
+        self.envoys.remove(fleet);
+    }
+
     /// OpenMetrics text.
     pub(super) fn text(&self, core: &Core, dropped_lines: usize) -> String {
         let graph = core.translator.graph();
@@ -56,6 +70,7 @@ impl Metrics {
         let seconds = format!("{}.{:06}", self.tick_micros / 1_000_000, self.tick_micros % 1_000_000);
         series("tick_seconds", "counter", "Time from taking events to handing changes on", seconds);
         series("refused_resources", "counter", "Resources that a proxy refused", self.refused.to_string());
+        series("envoy_restarts", "counter", "Starts of an Envoy in place of another", self.envoy_restarts.to_string());
         series("dropped_log_lines", "counter", "Lines that nobody read from standard error", dropped_lines.to_string());
         series("objects", "gauge", "Objects in force", core.translator.stored().len().to_string());
         series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use infra::host::{HostFact, ProxyFacts};
+use infra::host::{EnvoyState, HostFact};
 use serde_json::json;
 use store::{Batch, Change, Source};
 use xds::{Event, TypeUrl, Version};
@@ -65,8 +65,12 @@ impl Rig {
 
     async fn running(&self) {
         let address: SocketAddr = "127.0.0.1:8080".parse().expect("an address");
-        let facts = ProxyFacts { started: true, ready: true, addresses: vec![address], ..ProxyFacts::default() };
-        self.say(Input::Host(HostFact { fleet: FleetName(FLEET.into()), facts: Some(facts) })).await;
+        let state = EnvoyState { ready: true, addresses: vec![address], ..EnvoyState::default() };
+        self.envoy(Some(state)).await;
+    }
+
+    async fn envoy(&self, state: Option<EnvoyState>) {
+        self.say(Input::Host(HostFact { fleet: FleetName(FLEET.into()), state })).await;
     }
 
     async fn version(&self) -> Version {
@@ -125,6 +129,20 @@ async fn an_unattributed_refusal_goes_with_its_resource() {
     assert!(problems().await.iter().any(|(_, line)| line.contains("bad routes")));
     rig.no_gateway().await;
     assert!(problems().await.iter().all(|(_, line)| !line.contains("bad routes")));
+}
+
+#[tokio::test]
+async fn starts_of_an_envoy_in_place_of_another_are_counted() {
+    let rig = Rig::start();
+    let said = |pid| EnvoyState { pid, ..EnvoyState::default() };
+    for state in [said(Some(1)), said(Some(1)), said(None), said(Some(2))] {
+        rig.envoy(Some(state)).await;
+    }
+    let counted = || async { rig.asking.metrics(0).await.expect("metrics") };
+    assert!(counted().await.contains("\nchancery_envoy_restarts_total 1\n"));
+    rig.envoy(None).await;
+    rig.envoy(Some(said(Some(3)))).await;
+    assert!(counted().await.contains("\nchancery_envoy_restarts_total 1\n"), "its Gateway went and came back");
 }
 
 #[tokio::test]

@@ -11,24 +11,16 @@ pub struct HostFact {
     /// Whose proxy.
     pub fleet: FleetName,
     /// What is known now, replacing what was said before; `None` when the proxy is gone for good.
-    pub facts: Option<ProxyFacts>,
+    pub state: Option<EnvoyState>,
 }
 
-/// What is known of one proxy.
+/// What is known of a proxy: of the Envoy that serves or is to serve, or is being ended without a successor so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProxyFacts {
-    /// It runs.
-    pub started: bool,
-    /// It has answered its admin interface's `/ready`: it serves.
-    pub ready: bool,
-    /// It is being drained: it answers what it has and takes nothing new.
-    pub draining: bool,
-    /// Its process.
+pub struct EnvoyState {
+    /// Its process, if it runs. Another number than before: it was started again.
     pub pid: Option<u32>,
-    /// It was started by an earlier Chancery.
-    pub adopted: bool,
-    /// How often it died or could not be started since it was last up for a minute: 2 and more is a crash loop.
-    pub deaths: u32,
+    /// It has answered its admin interface's `/ready` and is not being ended: it serves.
+    pub ready: bool,
     /// Where clients reach its ports, sorted. Where the Gateway asks for no address: 127.0.0.1 and the address by which this
     /// machine reaches others. Empty while it does not run.
     pub addresses: Vec<SocketAddr>,
@@ -38,4 +30,11 @@ pub struct ProxyFacts {
     pub refused_ports: Vec<(u16, Arc<str>)>,
     /// What keeps it from running, in words for people.
     pub problem: Option<Arc<str>>,
+}
+
+impl EnvoyState {
+    /// Something that the Gateway asks for is not there, and may come without anybody telling us.
+    pub(crate) fn lacks_something(&self) -> bool {
+        !self.refused_ports.is_empty() || !self.missing_addresses.is_empty()
+    }
 }

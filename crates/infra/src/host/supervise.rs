@@ -16,17 +16,17 @@ use super::layout::write_whole;
 use super::process::Process;
 use super::retired::Retired;
 use super::run::{Ending, Order};
-use super::{Envoy, Error, HostFact, HostOptions, ProxyFacts, ProxyPaths, admin, drain, find_envoy, log, port};
+use super::{Envoy, EnvoyState, Error, HostFact, HostOptions, ProxyPaths, admin, drain, find_envoy, log, port};
 
 /// How often a starting Envoy is asked whether it is ready: at first, and at most. A ready one is not asked again; it says
 /// no only when it drains.
 const READY_FIRST: Duration = Duration::from_millis(5);
 const READY_SLOWEST: Duration = Duration::from_millis(250);
 
-/// How often ports that cannot be served are looked at again: at first, as they may be another Gateway's that is giving them
-/// up, and at most, as whoever has them may go.
-const PORTS_FIRST: Duration = Duration::from_millis(50);
-const PORTS_SLOWEST: Duration = Duration::from_secs(2);
+/// How often ports that cannot be served and addresses that are not there are looked at again: at first, as a port may be
+/// another Gateway's that is giving it up, and at most, as whoever has it may go and an address may come.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+const LOOK_SLOWEST: Duration = Duration::from_secs(2);
 
 /// What all Gateways' tasks have in common.
 pub(crate) struct Shared {
@@ -44,7 +44,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         paths,
         shared,
         orders,
-        facts: ProxyFacts::default(),
+        state: EnvoyState::default(),
         told: None,
         backoff: Backoff::default(),
         drains: JoinSet::new(),
@@ -71,9 +71,9 @@ struct Supervisor {
     shared: Arc<Shared>,
     orders: watch::Receiver<Order>,
     /// What is known.
-    facts: ProxyFacts,
+    state: EnvoyState,
     /// What was said last.
-    told: Option<ProxyFacts>,
+    told: Option<EnvoyState>,
     backoff: Backoff,
     /// The ends of earlier Envoys of this proxy; each gives the process's number.
     drains: JoinSet<u32>,
@@ -126,7 +126,6 @@ impl Supervisor {
         let process = match self.running()? {
             Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
                 tracing::info!(fleet = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
-                self.facts.adopted = true;
                 self.set_log_levels(&launch).await;
                 found
             }
@@ -141,22 +140,33 @@ impl Supervisor {
                     // The order may have become another meanwhile.
                     return Ok(());
                 }
-                self.start(&launch).await?
+                match self.start(&launch).await? {
+                    Some(started) => started,
+                    None => return Ok(()),
+                }
             }
         };
-        self.facts.started = true;
-        self.facts.pid = Some(process.pid);
-        self.facts.problem = None;
-        self.look_at_addresses(&infra);
-        self.look_at_ports(&infra, &envoy).await;
-        self.tell().await;
+        self.state.pid = Some(process.pid);
+        self.state.problem = None;
+        self.look(&infra, &envoy).await;
         self.stay(process, infra, launch, &envoy).await;
         Ok(())
     }
 
-    async fn start(&mut self, launch: &Launch) -> Result<Process, Error> {
-        while let Some(closed) = self.closing.pop() {
-            let _gone_already = closed.await;
+    /// Starts the proxy when its forerunners listen no more; `None` if the order has become another until then.
+    async fn start(&mut self, launch: &Launch) -> Result<Option<Process>, Error> {
+        while let Some(closed) = self.closing.last_mut() {
+            tokio::select! {
+                biased;
+                changed = self.orders.changed() => match changed {
+                    Ok(()) => return Ok(None),
+                    Err(_) => std::future::pending::<()>().await,
+                },
+                _gone_already = closed => drop(self.closing.pop()),
+            }
+        }
+        if self.orders.has_changed().unwrap_or(false) {
+            return Ok(None);
         }
         // Somebody may have removed the folder since.
         self.shared.options.layout.prepare(&self.fleet)?;
@@ -165,8 +175,7 @@ impl Supervisor {
         let _absent = std::fs::remove_file(&self.paths.admin_socket);
         let process = Process::start(launch, &self.paths)?;
         tracing::info!(fleet = self.fleet.as_str(), pid = process.pid, "started envoy");
-        self.facts.adopted = false;
-        Ok(process)
+        Ok(Some(process))
     }
 
     /// Returns when the proxy is gone: by itself (after the pause before its next start), or ended by us because the order
@@ -174,7 +183,7 @@ impl Supervisor {
     async fn stay(&mut self, mut process: Process, mut infra: Arc<Infra>, mut launch: Launch, envoy: &Envoy) {
         let began = Instant::now();
         let mut ask = Pace::new(READY_FIRST, READY_SLOWEST);
-        let mut look = Pace::new(PORTS_FIRST, PORTS_SLOWEST);
+        let mut look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
         loop {
             tokio::select! {
                 how = process.ended() => {
@@ -194,22 +203,19 @@ impl Supervisor {
                                 self.set_log_levels(&fresh).await;
                             }
                             (infra, launch) = (next, fresh);
-                            self.look_at_addresses(&infra);
-                            self.look_at_ports(&infra, envoy).await;
-                            self.tell().await;
-                            look = Pace::new(PORTS_FIRST, PORTS_SLOWEST);
+                            self.look(&infra, envoy).await;
+                            look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
                         }
                         _ => return self.retire(process, Some(&infra)).await,
                     }
                 }
-                () = sleep_until(ask.at), if !self.facts.ready => {
-                    self.facts.ready = admin::ready(&self.paths.admin_socket).await.unwrap_or(false);
+                () = sleep_until(ask.at), if !self.state.ready => {
+                    self.state.ready = admin::ready(&self.paths.admin_socket).await.unwrap_or(false);
                     self.tell().await;
                     ask.again();
                 }
-                () = sleep_until(look.at), if !self.facts.refused_ports.is_empty() => {
-                    self.look_at_ports(&infra, envoy).await;
-                    self.tell().await;
+                () = sleep_until(look.at), if self.state.lacks_something() => {
+                    self.look(&infra, envoy).await;
                     look.again();
                 }
             }
@@ -255,15 +261,9 @@ impl Supervisor {
     async fn retire(&mut self, process: Process, infra: Option<&Infra>) {
         let pid = process.pid;
         self.let_end(Retired::new(process, &self.paths), infra);
-        self.facts = ProxyFacts {
-            started: true,
-            draining: true,
-            pid: Some(pid),
-            adopted: self.facts.adopted,
-            ..ProxyFacts::default()
-        };
+        self.state = EnvoyState { pid: Some(pid), ..EnvoyState::default() };
         self.tell().await;
-        self.facts = ProxyFacts::default();
+        self.state = EnvoyState::default();
     }
 
     /// Drains and ends a process beside everything else.
@@ -291,7 +291,7 @@ impl Supervisor {
     async fn fail(&mut self, problem: String, up: Duration) {
         let pause = self.backoff.died(up);
         tracing::warn!(fleet = self.fleet.as_str(), problem, again_in = ?pause, "the proxy does not run");
-        self.facts = ProxyFacts { deaths: self.backoff.deaths, problem: Some(problem.into()), ..ProxyFacts::default() };
+        self.state = EnvoyState { problem: Some(problem.into()), ..EnvoyState::default() };
         self.tell().await;
         if matches!(timeout(pause, self.orders.changed()).await, Ok(Err(_))) {
             sleep(pause).await;
@@ -299,13 +299,13 @@ impl Supervisor {
     }
 
     async fn tell_gone(&self) {
-        let _closed = self.shared.facts.send(HostFact { fleet: self.fleet.clone(), facts: None }).await;
+        let _closed = self.shared.facts.send(HostFact { fleet: self.fleet.clone(), state: None }).await;
     }
 
     async fn tell(&mut self) {
-        if self.told.as_ref() != Some(&self.facts) {
-            self.told = Some(self.facts.clone());
-            let fact = HostFact { fleet: self.fleet.clone(), facts: Some(self.facts.clone()) };
+        if self.told.as_ref() != Some(&self.state) {
+            self.told = Some(self.state.clone());
+            let fact = HostFact { fleet: self.fleet.clone(), state: Some(self.state.clone()) };
             let _closed = self.shared.facts.send(fact).await;
         }
     }
@@ -322,14 +322,12 @@ impl Supervisor {
         }
     }
 
-    fn look_at_addresses(&mut self, infra: &Infra) {
-        self.facts.addresses = client_addresses(&infra.addresses, &infra.ports);
-        self.facts.missing_addresses = missing_addresses(&infra.addresses);
-    }
-
-    /// Looking who has a port may read the files of all processes: not a thing for a thread that serves others.
-    async fn look_at_ports(&mut self, infra: &Arc<Infra>, envoy: &Envoy) {
-        let (infra, program, pid) = (Arc::clone(infra), envoy.path.clone(), self.facts.pid);
+    /// Looks at the addresses and ports that it shall have, and tells. Looking who has a port may read the files of all
+    /// processes: not a thing for a thread that serves others.
+    async fn look(&mut self, infra: &Arc<Infra>, envoy: &Envoy) {
+        self.state.addresses = client_addresses(&infra.addresses, &infra.ports);
+        self.state.missing_addresses = missing_addresses(&infra.addresses);
+        let (infra, program, pid) = (Arc::clone(infra), envoy.path.clone(), self.state.pid);
         let look = move || {
             let refused = infra.ports.iter().filter_map(|number| {
                 let free = port::port_permission(*number, Some(&program))
@@ -338,7 +336,8 @@ impl Supervisor {
             });
             refused.collect()
         };
-        self.facts.refused_ports = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        self.state.refused_ports = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        self.tell().await;
     }
 }
 

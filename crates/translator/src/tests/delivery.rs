@@ -304,7 +304,7 @@ fn programmed_is_what_proxies_acknowledged() {
         world.translator.tick();
     };
     let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
-    let running = ProxyFacts { started: true, ready: true, addresses: vec![address], ..ProxyFacts::default() };
+    let running = ProxyFacts { ready: true, addresses: vec![address], ..ProxyFacts::default() };
     write(&mut world, ListenerState::Accepted, running.clone());
     assert_eq!(programmed(&world), ("Programmed=True/Programmed".into(), "Programmed=True/Programmed".into()));
     assert_eq!(&*world.gateway_status("web").addresses[0].value, "127.0.0.1");

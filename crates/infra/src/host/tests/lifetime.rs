@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ir::Infra;
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::stage::{Asked, DEADLINE, Stage, end_all, free_port, gateway, greeting, is_alive, kill, options, request};
+use super::stage::{
+    Asked, DEADLINE, Stage, end_all, free_port, gateway, greeting, is_alive, kill, options, request, signal,
+};
 use crate::host::retired::Retired;
 use crate::host::{Ending, admin, process::Process};
 
@@ -23,7 +26,7 @@ async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
     let edge = gateway("edge", &[port]);
     stage.want(std::slice::from_ref(&edge));
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
-    assert!(facts.started && !facts.adopted && facts.problem.is_none() && facts.refused_ports.is_empty(), "{facts:?}");
+    assert!(facts.problem.is_none() && facts.refused_ports.is_empty(), "{facts:?}");
     assert_eq!(facts.addresses, [(Ipv4Addr::LOCALHOST, port).into()]);
     assert!(request(port).await.unwrap().ends_with("default/edge"));
 
@@ -42,8 +45,7 @@ async fn an_envoy_that_was_killed_is_started_again() {
     stage.want(std::slice::from_ref(&edge));
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
     kill(first);
-    let down = stage.facts_of(&edge, |facts| !facts.started).await;
-    assert_eq!((down.deaths, down.pid), (1, None));
+    let down = stage.facts_of(&edge, |facts| facts.pid.is_none()).await;
     assert!(down.problem.unwrap().contains("signal: 9"));
     let second = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
     assert_ne!(first, second);
@@ -61,7 +63,6 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
     assert!(request(port).await.unwrap().ends_with("default/edge"));
     stage.want(std::slice::from_ref(&edge));
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
-    assert!(facts.adopted);
     assert_eq!(facts.pid, first);
     stage.end(Ending::Drain).await;
     assert!(!is_alive(first.unwrap()));
@@ -84,7 +85,7 @@ async fn a_supervisor_in_a_process_of_its_own() {
     loop {
         tokio::select! {
             ended = &mut running => panic!("{ended:?}"),
-            fact = told.recv() => if let Some(pid) = fact.and_then(|fact| fact.facts).filter(|facts| facts.ready).and_then(|facts| facts.pid) {
+            fact = told.recv() => if let Some(pid) = fact.and_then(|fact| fact.state).filter(|facts| facts.ready).and_then(|facts| facts.pid) {
                 println!("ready {pid}");
             },
         }
@@ -147,7 +148,6 @@ async fn an_envoy_that_was_started_otherwise_is_replaced_not_adopted() {
         .await;
     stage.want(std::slice::from_ref(&edge));
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
-    assert!(!facts.adopted);
     assert_ne!(facts.pid, Some(first));
     assert!(!is_alive(first));
     assert!(request(port).await.unwrap().ends_with("another"));
@@ -205,7 +205,7 @@ async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
 
     let asked = Asked::at(&server, port).await;
     stage.want(std::slice::from_ref(&other));
-    stage.facts_of(&edge, |facts| facts.draining).await;
+    stage.draining(&edge).await;
     let refused = async { while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {} };
     tokio::time::timeout(DEADLINE, refused).await.expect("new connections are refused");
     // A hundred answers later it would be long gone if it did not wait for the open request.
@@ -260,7 +260,7 @@ async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_anoth
     let mut stage = stage.crash_and_start(|_| {}).await;
     stage.want(std::slice::from_ref(&edge));
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
-    assert!(!facts.adopted && facts.pid != Some(first), "{facts:?}");
+    assert!(facts.pid != Some(first), "{facts:?}");
     let late = Asked::at(&server, port).await;
     assert!(is_alive(first), "it has a request to answer");
 
@@ -268,7 +268,7 @@ async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_anoth
     let mut stage = stage.crash_and_start(|_| {}).await;
     stage.want(std::slice::from_ref(&edge));
     let again = stage.facts_of(&edge, |facts| facts.ready).await;
-    assert!(again.adopted && again.pid == facts.pid, "{again:?}");
+    assert!(again.pid == facts.pid, "{again:?}");
     early.answer().await;
     stage.left(&edge, first).await;
     late.answer().await;
@@ -285,7 +285,7 @@ async fn an_envoy_that_drained_when_chancery_was_killed_gets_no_more_than_its_ti
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
     let early = Asked::at(&server, port).await;
     stage.want(&[]);
-    stage.facts_of(&edge, |facts| facts.draining).await;
+    stage.draining(&edge).await;
     let mut stage = stage.crash_and_start(|options| options.drain = Duration::from_millis(100)).await;
     stage.want(&[]);
     stage.gone(&edge).await;
@@ -302,7 +302,7 @@ async fn a_gateway_that_comes_back_while_its_envoy_drains_is_served_at_once() {
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
     let early = Asked::at(&server, port).await;
     stage.want(&[]);
-    stage.facts_of(&edge, |facts| facts.draining).await;
+    stage.draining(&edge).await;
     stage.want(std::slice::from_ref(&edge));
     stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
     Asked::at(&server, port).await.answer().await;
@@ -328,6 +328,23 @@ async fn a_state_folder_that_was_deleted_is_made_again_for_the_next_start() {
 }
 
 #[tokio::test]
+async fn a_gateway_that_goes_while_its_next_envoy_has_to_wait_gets_none() {
+    let mut stage = Stage::new();
+    let mut edge = gateway("edge", &[free_port().await]);
+    stage.want(std::slice::from_ref(&edge));
+    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    // It does not close its listeners until it goes on.
+    signal(first, Signal::STOP);
+    edge.options.concurrency = Some(2);
+    stage.want(std::slice::from_ref(&edge));
+    stage.draining(&edge).await;
+    stage.want(&[]);
+    signal(first, Signal::CONT);
+    let told = stage.gone(&edge).await;
+    assert!(told.iter().all(|facts| facts.pid.is_none_or(|pid| pid == first)), "another was started: {told:#?}");
+}
+
+#[tokio::test]
 async fn a_second_request_to_end_does_not_wait_for_open_requests() {
     let (server, mut stage) = Stage::with_server().await;
     let port = free_port().await;
@@ -336,7 +353,7 @@ async fn a_second_request_to_end_does_not_wait_for_open_requests() {
     let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
     let asked = Asked::at(&server, port).await;
     stage.ending.send_replace(Ending::Drain);
-    stage.facts_of(&edge, |facts| facts.draining).await;
+    stage.draining(&edge).await;
     assert!(is_alive(pid));
     stage.end(Ending::AtOnce).await;
     assert!(!is_alive(pid));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{FleetName, Infra};
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::host::process::{search, start_time};
-use crate::host::{Ending, EnvoySearch, Error, HostFact, HostOptions, Layout, ProxyFacts, ProxyPaths, Wanted, run};
+use crate::host::{Ending, EnvoySearch, EnvoyState, Error, HostFact, HostOptions, Layout, ProxyPaths, Wanted, run};
 
 /// Longer than anything takes on a loaded machine; reached only by a failing test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -79,12 +80,12 @@ impl Stage {
     }
 
     /// The next facts of a fleet for which this holds.
-    pub(crate) async fn facts_of(&mut self, infra: &Infra, mut wish: impl FnMut(&ProxyFacts) -> bool) -> ProxyFacts {
+    pub(crate) async fn facts_of(&mut self, infra: &Infra, mut wish: impl FnMut(&EnvoyState) -> bool) -> EnvoyState {
         let mut seen = Vec::new();
         let waiting = async {
             loop {
                 let fact = self.facts.recv().await.expect("the supervisor runs");
-                match fact.facts {
+                match fact.state {
                     Some(facts) if fact.fleet == infra.fleet && wish(&facts) => return facts,
                     other => seen.push(other),
                 }
@@ -94,17 +95,26 @@ impl Stage {
         found.unwrap_or_else(|_| panic!("these facts came: {seen:#?}"))
     }
 
-    /// Waits for the word that a fleet's proxy is gone.
-    pub(crate) async fn gone(&mut self, infra: &Infra) {
+    /// Waits for the word that the Envoy that served is being ended.
+    pub(crate) async fn draining(&mut self, infra: &Infra) {
+        self.facts_of(infra, |facts| facts.pid.is_some() && !facts.ready).await;
+    }
+
+    /// Waits for the word that a fleet's proxy is gone; gives what was told until then.
+    pub(crate) async fn gone(&mut self, infra: &Infra) -> Vec<EnvoyState> {
+        let mut told = Vec::new();
         let waiting = async {
             while let Some(fact) = self.facts.recv().await {
-                if fact.fleet == infra.fleet && fact.facts.is_none() {
-                    return;
+                match fact.state {
+                    Some(state) if fact.fleet == infra.fleet => told.push(state),
+                    None if fact.fleet == infra.fleet => return,
+                    _ => {}
                 }
             }
             panic!("the supervisor ended without a word");
         };
         tokio::time::timeout(DEADLINE, waiting).await.expect("it goes");
+        told
     }
 
     /// Waits until an Envoy on its way out is gone, with its files.
@@ -274,6 +284,10 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 pub(crate) fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
+}
+
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }

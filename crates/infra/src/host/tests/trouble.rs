@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::stage::{Stage, envoy_program, free_port, gateway, greeting, request};
-use crate::host::Ending;
+use crate::host::{Ending, EnvoyState};
 
 #[tokio::test]
 async fn a_missing_envoy_is_told_with_the_way_to_get_one_and_used_once_it_is_there() {
@@ -38,9 +38,14 @@ async fn a_crash_loop_is_told_with_envoys_own_words_and_harms_no_other_gateway()
     let port = free_port().await;
     let (broken, fine) = (gateway("broken", &[]), gateway("fine", &[port]));
     stage.want(&[broken.clone(), fine.clone()]);
-    let facts = stage.facts_of(&broken, |facts| facts.deaths == 3).await;
+    let mut deaths = 0;
+    let again = |facts: &EnvoyState| {
+        deaths += u32::from(facts.problem.is_some());
+        deaths == 3
+    };
+    let facts = stage.facts_of(&broken, again).await;
     assert!(facts.problem.unwrap().contains("no_such_field"));
-    assert!(!facts.started);
+    assert_eq!(facts.pid, None);
     stage.want(std::slice::from_ref(&fine));
     stage.gone(&broken).await;
     assert!(request(port).await.unwrap().ends_with("default/fine"));
@@ -57,7 +62,7 @@ async fn a_taken_port_is_told_with_its_holder_and_no_longer_when_it_is_free() {
     let mut edge = gateway("edge", &[taken, free_port().await]);
     edge.ports.sort_unstable();
     stage.want(std::slice::from_ref(&edge));
-    let facts = stage.facts_of(&edge, |facts| facts.started && !facts.draining).await;
+    let facts = stage.facts_of(&edge, |facts| facts.pid.is_some()).await;
     let [(port, why)] = facts.refused_ports.as_slice() else { panic!("{facts:?}") };
     assert_eq!(*port, taken);
     assert!(why.contains(&format!("process {}", std::process::id())), "{why}");
