@@ -14,6 +14,7 @@ pub mod backend;
 pub mod binary;
 pub mod certificate;
 pub mod client;
+pub mod namespace;
 pub mod objects;
 pub mod running;
 pub mod wait;

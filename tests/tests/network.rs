@@ -1,0 +1,100 @@
+//! What the machine does not give: ports that need a right, addresses that are not there yet. Each test has a network of its own.
+
+#![expect(clippy::panic, reason = "a test fails by panicking")]
+
+use std::net::{Ipv4Addr, TcpStream};
+
+use serde_json::Value;
+use tests::backend::Backend;
+use tests::client::{Answer, get};
+use tests::objects::{documents, gateway, listeners, route, service};
+use tests::running::{Running, free_ports};
+use tests::{namespace, wait};
+
+/// `status/reason: message` of a condition: of the Gateway `edge`, or of one of its listeners.
+fn condition(running: &Running, listener: Option<&str>, kind: &str) -> Option<String> {
+    let told: Value = serde_json::from_str(&running.status(&["gateway", "default/edge", "-o", "json"]).ok()?).ok()?;
+    let status = told.pointer("/0/status")?;
+    let owner = match listener {
+        None => status,
+        Some(name) => status
+            .get("listeners")?
+            .as_array()?
+            .iter()
+            .find(|listener| listener.get("name").is_some_and(|it| it == name))?,
+    };
+    let found = owner
+        .get("conditions")?
+        .as_array()?
+        .iter()
+        .find(|condition| condition.get("type").is_some_and(|it| it == kind))?;
+    let word = |field: &str| found.get(field).and_then(Value::as_str).unwrap_or_default();
+    Some(format!("{}/{}: {}", word("status"), word("reason"), word("message")))
+}
+
+/// Waits until a condition begins with these words; gives it whole.
+fn until_condition(running: &Running, listener: Option<&str>, kind: &str, wanted: &str) -> String {
+    let mut last = None;
+    let found = wait::until(&format!("{kind} {wanted}"), || {
+        last = condition(running, listener, kind);
+        last.clone().filter(|condition| condition.starts_with(wanted))
+    });
+    found.unwrap_or_else(|error| panic!("{error:#}; at last {last:?}"))
+}
+
+#[test]
+fn a_port_that_needs_a_right_costs_that_listener_only_and_is_served_once_it_needs_none() {
+    let name = "a_port_that_needs_a_right_costs_that_listener_only_and_is_served_once_it_needs_none";
+    if !namespace::enter(name, &["net_bind_service"]).unwrap() {
+        return;
+    }
+    let mut running = Running::prepare().unwrap();
+    let [high] = free_ports().unwrap();
+    let one = Backend::start("one").unwrap();
+    let both = format!(
+        "  - name: high\n    protocol: HTTP\n    port: {high}\n  - name: low\n    protocol: HTTP\n    port: 80\n"
+    );
+    let objects = documents([&*listeners(&both), &service("one", one.port), &route("shop", &[("/", "one")])]);
+    running.write("all.yaml", &objects).unwrap();
+    running.start().unwrap();
+    let wanted = Answer { status: 200, body: "one".to_owned() };
+    let until_answers = |port| {
+        wait::until(&format!("an answer at {port}"), || get(port, "x.example", "/").ok().filter(|it| *it == wanted))
+            .unwrap();
+    };
+    until_answers(high);
+    let told = until_condition(&running, Some("low"), "Accepted", "False/PortUnavailable");
+    for part in
+        ["port 80 is below 1024", "use a higher port", "sysctl net.ipv4.ip_unprivileged_port_start=80", "setcap"]
+    {
+        assert!(told.contains(part), "{told:?} lacks {part:?}");
+    }
+    until_condition(&running, Some("low"), "Programmed", "False");
+    until_condition(&running, Some("high"), "Accepted", "True");
+    until_condition(&running, Some("high"), "Programmed", "True");
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, 80)).is_err(), "it was taken all the same");
+
+    // The remedy of the message, in this network only; some containers have the file read-only.
+    if std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "80").is_ok() {
+        until_condition(&running, Some("low"), "Programmed", "True");
+        until_answers(80);
+        assert_eq!(get(high, "x.example", "/").unwrap(), wanted);
+    }
+}
+
+#[test]
+fn an_address_that_comes_later_is_served_and_usable_from_then_on() {
+    if !namespace::enter("an_address_that_comes_later_is_served_and_usable_from_then_on", &[]).unwrap() {
+        return;
+    }
+    let address = Ipv4Addr::new(192, 0, 2, 7);
+    let mut running = Running::prepare().unwrap();
+    let text = gateway(8080) + &format!("  addresses:\n  - value: {address}\n");
+    running.write("gateway.yaml", &text).unwrap();
+    running.start().unwrap();
+    let told = until_condition(&running, None, "Programmed", "False/AddressNotUsable");
+    assert!(told.contains("192.0.2.7"), "{told}");
+    namespace::add_address(address).unwrap();
+    wait::until("a connection", || TcpStream::connect((address, 8080)).ok()).unwrap();
+    until_condition(&running, None, "Programmed", "True");
+}
