@@ -39,9 +39,10 @@ use crate::wire::{ads, duration, host_address, seconds};
 
 /// A connection must be made in this time unless the user says another.
 const CONNECT_SECONDS: u32 = 10;
-/// A new cluster whose endpoints do not come serves without any after this time. Only a net: endpoints are sent in the same
-/// write as the cluster.
-const ENDPOINTS_SECONDS: u32 = 5;
+/// A new cluster whose endpoints do not come serves without any after this time. Only a net: endpoints are sent in the same write
+/// as the cluster. It must be longer than Envoy may need for a whole configuration: the time runs from the beginning of a response,
+/// and 50,000 clusters take it 9 s before it looks at any endpoints.
+const ENDPOINTS_SECONDS: u32 = 60;
 /// How often a name is looked up again whose records have no lifetime, and the pause after a failure, first and last.
 const DNS_REFRESH_SECONDS: u32 = 5;
 const DNS_RETRY_SECONDS: (u32, u32) = (1, 10);

@@ -45,7 +45,7 @@ fn a_plain_cluster_in_full() {
         "
 name: ns/a/80
 type: EDS
-edsClusterConfig: {edsConfig: {ads: {}, initialFetchTimeout: 5s, resourceApiVersion: V3}}
+edsClusterConfig: {edsConfig: {ads: {}, initialFetchTimeout: 60s, resourceApiVersion: V3}}
 connectTimeout: 10s
 perConnectionBufferLimitBytes: 32768
 lbPolicy: LEAST_REQUEST
