@@ -191,12 +191,13 @@ impl Core {
         let now = (self.clock)();
         self.translator.set_time(now);
         let stats = self.translator.tick();
+        self.tell_infra();
         let updates = self.publisher.updates(self.translator.graph());
         let outdated = self.outdate_facts(&updates);
         if !updates.is_empty() {
             self.server.publish(updates);
         }
-        self.publish_infra();
+        self.publish_fleets();
         self.metrics.tick(&stats, began.elapsed());
         report::note_changes(self.translator.graph(), self.outputs, &mut self.transitions, now);
         self.ready.store(true, Ordering::Release);
@@ -231,12 +232,19 @@ impl Core {
             })
     }
 
-    /// Tells which proxies there shall be. Fleets come and go at the server here and nowhere else, in one order with their content.
-    fn publish_infra(&self) {
+    /// Tells which proxies there shall be. It comes before any encoding, so that a new proxy starts meanwhile.
+    fn tell_infra(&self) {
         let graph = self.translator.graph();
-        let mut changed = !self.ready.load(Ordering::Acquire);
-        for change in graph.changes(self.outputs.infra) {
-            changed = true;
+        if self.ready.load(Ordering::Acquire) && graph.changes(self.outputs.infra).next().is_none() {
+            return;
+        }
+        let wanted = graph.iter(self.outputs.infra).map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect();
+        self.infra.send_replace(Arc::new(wanted));
+    }
+
+    /// Fleets come and go at the server here and nowhere else, in one order with their content.
+    fn publish_fleets(&self) {
+        for change in self.translator.graph().changes(self.outputs.infra) {
             let fleet = Arc::clone(&change.key.0);
             match (change.old, change.new) {
                 // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
@@ -244,11 +252,6 @@ impl Core {
                 (_, None) => self.server.forget(&fleet),
                 _ => {}
             }
-        }
-        if changed {
-            let wanted =
-                graph.iter(self.outputs.infra).map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect();
-            self.infra.send_replace(Arc::new(wanted));
         }
     }
 

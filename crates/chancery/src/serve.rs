@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::{Object, Timestamp};
 use envoy::AccessLog;
-use infra::host::{self, Ending, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
+use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
 use store::Source;
 use tokio::runtime::Handle;
@@ -41,11 +41,6 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     if let Some(file) = &args.ready_file {
         // An earlier process said it; whoever waits means this one.
         let _absent = std::fs::remove_file(file);
-    }
-    let search = search(&args);
-    if !args.no_envoy {
-        let envoy = host::find_envoy(&search).await?;
-        info!(path = %envoy.path.display(), version = %envoy.version, "envoy");
     }
     let stop = CancellationToken::new();
     let mut tasks = Tasks::new();
@@ -79,7 +74,13 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let proxies = (!args.no_envoy).then(|| {
         let (facts, seen) = mpsc::channel(QUEUE);
         tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
-        host::run(host_options(&args, layout, search), infra, facts, ending)
+        let options = host_options(&args, layout);
+        async move {
+            // Beside the reading of files: it takes as long as some hundred of them.
+            let envoy = options.envoy.find().await?;
+            info!(path = %envoy.path.display(), version = %envoy.version, "envoy");
+            host::run(options, infra, facts, ending).await
+        }
     });
 
     // People.
@@ -203,8 +204,8 @@ fn search(args: &RunArgs) -> EnvoySearch {
     EnvoySearch { named: args.envoy.clone(), path: std::env::var_os("PATH"), candidates }
 }
 
-fn host_options(args: &RunArgs, layout: Layout, search: EnvoySearch) -> HostOptions {
-    let mut options = HostOptions::new(layout, search, Arc::new(bootstrap));
+fn host_options(args: &RunArgs, layout: Layout) -> HostOptions {
+    let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), Arc::new(bootstrap));
     options.drain = args.drain_time;
     options
 }
@@ -221,7 +222,7 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
         local_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
     };
-    envoy::bootstrap::bootstrap_json(&options).map(|json| json.to_string()).unwrap_or_default()
+    envoy::bootstrap(&options).to_string()
 }
 
 /// The one clock.

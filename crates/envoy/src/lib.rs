@@ -33,9 +33,7 @@ mod wire;
 mod write;
 
 pub use access_log::AccessLog;
-pub use bootstrap::{
-    BootstrapOptions, StaticOptions, StaticParts, bootstrap, bootstrap_json, static_bootstrap, static_bootstrap_json,
-};
+pub use bootstrap::{BootstrapOptions, StaticOptions, StaticParts, bootstrap, static_bootstrap, static_bootstrap_json};
 pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
 pub use endpoints::{endpoint_set, load_assignment};
 pub use listener::{Options, listener};

@@ -63,7 +63,7 @@ fn envoy_accepts_the_bootstrap_over_unix_sockets_and_over_tcp() {
         (loopback(18000), loopback(19000)),
     ];
     for (control_plane, admin) in pairs {
-        check(&envoy::bootstrap(&BootstrapOptions {
+        let json = envoy::bootstrap(&BootstrapOptions {
             node_id: "ns-gw".into(),
             node_cluster: "ns/gw".into(),
             zone: Some("z".into()),
@@ -71,7 +71,9 @@ fn envoy_accepts_the_bootstrap_over_unix_sockets_and_over_tcp() {
             admin,
             local_listener: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 19001))),
             max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
-        }));
+        });
+        let bytes = protojson::from_json("envoy.config.bootstrap.v3.Bootstrap", &json).unwrap();
+        check(&Bootstrap::decode(bytes).unwrap());
     }
 }
 

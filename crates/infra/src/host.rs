@@ -42,7 +42,7 @@ mod supervise;
 #[cfg(test)]
 mod tests;
 
-pub use binary::{ENVOY_VERSION, Envoy, EnvoySearch, find_envoy};
+pub use binary::{ENVOY_VERSION, Envoy, EnvoyFinder, EnvoySearch};
 pub use error::Error;
 pub use fact::{EnvoyState, HostFact};
 pub use layout::{Layout, MAX_SOCKET_PATH, ProxyPaths};
@@ -59,8 +59,8 @@ pub type BootstrapFn = dyn Fn(&Infra, &ProxyPaths) -> String + Send + Sync;
 pub struct HostOptions {
     /// Where their files are.
     pub layout: Layout,
-    /// Where Envoy may be.
-    pub search: EnvoySearch,
+    /// Who knows which Envoy to start.
+    pub envoy: EnvoyFinder,
     /// Their bootstraps.
     pub bootstrap: Arc<BootstrapFn>,
     /// How long requests may take to end when a proxy is drained, where its Gateway says nothing.
@@ -74,10 +74,10 @@ pub struct HostOptions {
 impl HostOptions {
     /// The usual times and levels: 10 s to drain, Envoy's own 600 s for listeners (shorter cuts long streams with every
     /// change of their listener), log level `warning`.
-    pub fn new(layout: Layout, search: EnvoySearch, bootstrap: Arc<BootstrapFn>) -> Self {
+    pub fn new(layout: Layout, envoy: EnvoyFinder, bootstrap: Arc<BootstrapFn>) -> Self {
         Self {
             layout,
-            search,
+            envoy,
             bootstrap,
             drain: Duration::from_secs(10),
             listener_drain: Duration::from_secs(600),

@@ -8,12 +8,14 @@ use ir::{
     VirtualHost,
 };
 use prost::Name;
-use proto::envoy::config::bootstrap::v3::Bootstrap;
-use proto::envoy::config::bootstrap::v3::bootstrap::StaticResources;
+use prost_types::{Struct, value::Kind};
+use proto::envoy::config::bootstrap::v3::bootstrap::{DeferredStatOptions, StaticResources};
+use proto::envoy::config::bootstrap::v3::runtime_layer::LayerSpecifier;
+use proto::envoy::config::bootstrap::v3::{Bootstrap, LayeredRuntime, RuntimeLayer};
 use serde_json::Value;
 
-use super::common;
 use crate::listener::{Options, Parts};
+use crate::regex::REGEX_PROGRAM_SIZE_LIMIT;
 use crate::secret::{hidden, shown};
 use crate::{cluster, listener, secret, virtual_host};
 
@@ -58,8 +60,17 @@ pub fn static_bootstrap(parts: &StaticParts<'_>, options: &StaticOptions) -> Boo
             clusters: parts.clusters.iter().map(cluster).collect(),
             secrets: parts.secrets.iter().map(|part| secret::message(part, write)).collect(),
         }),
-        ..common()
+        deferred_stat_options: Some(DeferredStatOptions { enable_deferred_creation_stats: true }),
+        layered_runtime: Some(LayeredRuntime { layers: vec![runtime()] }),
+        ..Bootstrap::default()
     }
+}
+
+/// As in every bootstrap.
+fn runtime() -> RuntimeLayer {
+    let limit = prost_types::Value { kind: Some(Kind::NumberValue(f64::from(REGEX_PROGRAM_SIZE_LIMIT))) };
+    let fields = [("re2.max_program_size.error_level".to_owned(), limit)].into();
+    RuntimeLayer { name: "chancery".to_owned(), layer_specifier: Some(LayerSpecifier::StaticLayer(Struct { fields })) }
 }
 
 /// The same as JSON.

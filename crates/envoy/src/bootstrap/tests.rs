@@ -7,10 +7,9 @@ use ir::listener::{Application, FilterChain};
 use ir::route::Hosts;
 use ir::secret::{Hidden, SecretContent};
 use ir::{Cluster, EndpointSource, Listener, RouteConfiguration, Secret, VirtualHost};
-use prost::Message;
 use serde_json::Value;
 
-use super::{BootstrapOptions, Endpoint, StaticOptions, StaticParts, bootstrap, bootstrap_json, static_bootstrap_json};
+use super::{BootstrapOptions, Endpoint, StaticOptions, StaticParts, bootstrap, static_bootstrap_json};
 use crate::testing::expect;
 
 fn options() -> BootstrapOptions {
@@ -28,7 +27,7 @@ fn options() -> BootstrapOptions {
 #[test]
 fn a_proxy_knows_itself_the_control_plane_and_its_limits() {
     expect(
-        &bootstrap_json(&options()).unwrap(),
+        &bootstrap(&options()),
         "
 node: {id: id, cluster: ns/gw}
 staticResources:
@@ -69,13 +68,12 @@ deferredStatOptions: {enableDeferredCreationStats: true}
 #[test]
 fn zone_and_local_listener_come_with_their_options() {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 19001));
-    let json = bootstrap_json(&BootstrapOptions {
+    let json = bootstrap(&BootstrapOptions {
         zone: Some("z".into()),
         local_listener: Some(local),
         control_plane: Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000),
         ..options()
-    })
-    .unwrap();
+    });
     assert_eq!(json["node"]["locality"]["zone"], "z");
     let clusters = json["staticResources"]["clusters"].as_array().unwrap();
     let names: Vec<&Value> = clusters.iter().map(|cluster| &cluster["name"]).collect();
@@ -88,10 +86,18 @@ fn zone_and_local_listener_come_with_their_options() {
 }
 
 #[test]
-fn a_bootstrap_keeps_the_rules_of_envoys_api() {
+fn a_bootstrap_keeps_the_rules_of_envoys_api_in_the_form_that_messages_have() {
+    const KIND: &str = "envoy.config.bootstrap.v3.Bootstrap";
+    let tcp = |port| Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), port);
     let local_listener = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 19001)));
-    let bytes = bootstrap(&BootstrapOptions { local_listener, ..options() }).encode_to_vec();
-    assert_eq!(protojson::check("envoy.config.bootstrap.v3.Bootstrap", &bytes), []);
+    let zone = Some(Arc::from("z"));
+    let far = BootstrapOptions { zone, local_listener, control_plane: tcp(18000), admin: tcp(19000), ..options() };
+    for options in [options(), far] {
+        let json = bootstrap(&options);
+        let bytes = protojson::from_json(KIND, &json).unwrap();
+        assert_eq!(protojson::check(KIND, &bytes), []);
+        assert_eq!(protojson::to_json(KIND, &bytes).unwrap(), json);
+    }
 }
 
 fn show(show_secrets: bool) -> Value {

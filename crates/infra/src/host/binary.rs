@@ -4,10 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
+use tokio::sync::Mutex;
 
 use super::Error;
 
@@ -43,11 +45,38 @@ pub struct Envoy {
     pub version: String,
 }
 
+/// Finds Envoy for whoever asks, and remembers it. Cheap to clone; clones remember together.
+#[derive(Clone, Debug, Default)]
+pub struct EnvoyFinder {
+    search: EnvoySearch,
+    /// The one that was found, as long as its file is there.
+    found: Arc<Mutex<Option<Envoy>>>,
+}
+
+impl EnvoyFinder {
+    /// It will look there.
+    pub fn new(search: EnvoySearch) -> Self {
+        Self { search, found: Arc::default() }
+    }
+
+    /// The Envoy to start: looked for once, and again when it is gone or none was there. Who asks while it is looked for waits
+    /// for the same answer.
+    ///
+    /// # Errors
+    /// [`Error::NoEnvoy`] with every place, what was wrong with it, and how to get one.
+    pub async fn find(&self) -> Result<Envoy, Error> {
+        let mut known = self.found.lock().await;
+        if let Some(envoy) = known.as_ref().filter(|envoy| envoy.path.is_file()) {
+            return Ok(envoy.clone());
+        }
+        let found = find_envoy(&self.search).await?;
+        *known = Some(found.clone());
+        Ok(found)
+    }
+}
+
 /// Finds the first Envoy that runs and is new enough; runs `envoy --version` of each place until then.
-///
-/// # Errors
-/// [`Error::NoEnvoy`] with every place, what was wrong with it, and how to get one.
-pub async fn find_envoy(search: &EnvoySearch) -> Result<Envoy, Error> {
+async fn find_envoy(search: &EnvoySearch) -> Result<Envoy, Error> {
     let mut looked = Vec::new();
     for place in places(search) {
         match examine(&place).await {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ir::{FleetName, Infra};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::supervise::{Shared, supervise};
@@ -48,7 +48,7 @@ pub async fn run(
     facts: mpsc::Sender<HostFact>,
     mut ending: watch::Receiver<Ending>,
 ) -> Result<(), Error> {
-    let shared = Arc::new(Shared { options, envoy: Mutex::new(None), facts });
+    let shared = Arc::new(Shared { options, facts });
     let mut fleets = Fleets {
         shared,
         wanted: None,

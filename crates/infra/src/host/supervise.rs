@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ir::{FleetName, Infra};
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -16,7 +16,7 @@ use super::layout::write_whole;
 use super::process::Process;
 use super::retired::Retired;
 use super::run::{Ending, Order};
-use super::{Envoy, EnvoyState, Error, HostFact, HostOptions, ProxyPaths, admin, drain, find_envoy, log, port};
+use super::{Envoy, EnvoyState, Error, HostFact, HostOptions, ProxyPaths, admin, drain, log, port};
 
 /// How often a starting Envoy is asked whether it is ready: at first, and at most. A ready one is not asked again; it says
 /// no only when it drains.
@@ -31,8 +31,6 @@ const LOOK_SLOWEST: Duration = Duration::from_secs(2);
 /// What all Gateways' tasks have in common.
 pub(crate) struct Shared {
     pub(crate) options: HostOptions,
-    /// The Envoy that was found, as long as its file is there.
-    pub(crate) envoy: Mutex<Option<Envoy>>,
     pub(crate) facts: mpsc::Sender<HostFact>,
 }
 
@@ -121,7 +119,7 @@ impl Supervisor {
 
     /// Adopts or starts the proxy and stays with it until it is gone.
     async fn serve(&mut self, infra: Arc<Infra>) -> Result<(), Error> {
-        let envoy = self.shared.envoy().await?;
+        let envoy = self.shared.options.envoy.find().await?;
         let launch = self.launch(&infra, &envoy);
         let process = match self.running()? {
             Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
@@ -338,18 +336,5 @@ impl Supervisor {
         };
         self.state.refused_ports = tokio::task::spawn_blocking(look).await.unwrap_or_default();
         self.tell().await;
-    }
-}
-
-impl Shared {
-    /// The Envoy to start. Looked for once, and again when it is gone or none was there.
-    async fn envoy(&self) -> Result<Envoy, Error> {
-        let mut known = self.envoy.lock().await;
-        if let Some(envoy) = known.as_ref().filter(|envoy| envoy.path.is_file()) {
-            return Ok(envoy.clone());
-        }
-        let found = find_envoy(&self.options.search).await?;
-        *known = Some(found.clone());
-        Ok(found)
     }
 }

@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::host::process::{search, start_time};
-use crate::host::{Ending, EnvoySearch, EnvoyState, Error, HostFact, HostOptions, Layout, ProxyPaths, Wanted, run};
+use crate::host::{
+    Ending, EnvoyFinder, EnvoySearch, EnvoyState, Error, HostFact, HostOptions, Layout, ProxyPaths, Wanted, run,
+};
 
 /// Longer than anything takes on a loaded machine; reached only by a failing test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -170,8 +172,12 @@ pub(crate) fn end_all(layout: &Layout) {
 
 pub(crate) fn options(state: &Path) -> HostOptions {
     let layout = Layout::open(state, None).unwrap();
-    let search = EnvoySearch { named: Some(envoy_program()), ..EnvoySearch::default() };
-    HostOptions::new(layout, search, Arc::new(greeting))
+    HostOptions::new(layout, finder(&envoy_program()), Arc::new(greeting))
+}
+
+/// Finds this Envoy and no other.
+pub(crate) fn finder(program: &Path) -> EnvoyFinder {
+    EnvoyFinder::new(EnvoySearch { named: Some(program.to_owned()), ..EnvoySearch::default() })
 }
 
 pub(crate) fn envoy_program() -> PathBuf {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::stage::{Stage, envoy_program, free_port, gateway, greeting, request};
+use super::stage::{Stage, envoy_program, finder, free_port, gateway, greeting, request};
 use crate::host::{Ending, EnvoyState};
 
 #[tokio::test]
 async fn a_missing_envoy_is_told_with_the_way_to_get_one_and_used_once_it_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("envoy");
-    let mut stage = Stage::with(|options| options.search.named = Some(program.clone()));
+    let mut stage = Stage::with(|options| options.envoy = finder(&program));
     let port = free_port().await;
     let edge = gateway("edge", &[port]);
     stage.want(std::slice::from_ref(&edge));
