@@ -224,8 +224,12 @@ impl Publisher {
             let (encoded, needs) = compose(pieces, host, envoy::inline_host);
             Host { encoded, needs }
         };
-        for host in inline.iter().filter(|host| host.pieces.len() <= NARROW) {
-            kept.entry(address(host)).or_insert_with(|| make(host));
+        for host in inline {
+            // Most are kept, and not looked at: they are somewhere in memory.
+            let at = address(host);
+            if !kept.contains_key(&at) && host.pieces.len() <= NARROW {
+                kept.insert(at, make(host));
+            }
         }
         let (mut hosts, mut needs) = (Vec::with_capacity(inline.len()), Vec::with_capacity(inline.len()));
         for host in inline {

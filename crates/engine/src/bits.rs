@@ -25,6 +25,22 @@ impl Bits {
         }
     }
 
+    /// Takes out the smallest number that is not below `from`.
+    pub(crate) fn take_from(&mut self, from: u32) -> Option<u32> {
+        let (first, bit) = place(from);
+        let not_below = !(bit - 1);
+        for (at, word) in self.words.iter_mut().enumerate().skip(first) {
+            let left = if at == first { *word & not_below } else { *word };
+            if left != 0 {
+                let number = left.trailing_zeros();
+                *word &= !(1 << number);
+                // A word's place came from a number of 32 bits.
+                return Some(at as u32 * 64 + number);
+            }
+        }
+        None
+    }
+
     pub(crate) fn contains(&self, number: u32) -> bool {
         let (word, bit) = place(number);
         self.words.get(word).is_some_and(|word| word & bit != 0)

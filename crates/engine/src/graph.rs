@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::bits::Dirty;
+use crate::bits::{Bits, Dirty};
 use crate::chunks::{Chunk, Chunking};
 use crate::cx::{Cx, Reads};
 use crate::edges::{Edges, MAX_TABLES};
@@ -29,13 +29,16 @@ pub struct Graph {
     tables: Vec<Box<dyn AnyTable>>,
     nodes: Vec<Node>,
     dirty: Vec<Dirty>,
+    /// Nodes that have something to do: dirty units, or rows written from outside.
+    due: Bits,
+    /// Nodes that the last tick stepped through, until the graph settles.
+    stepped: Vec<u32>,
     /// Nodes whose units are the rows of the table.
     feeds: Vec<Vec<Feed>>,
     edges: Edges,
     refusals: Refusals,
     reads: Reads,
     units: Vec<u32>,
-    settled: bool,
 }
 
 struct Node {
@@ -306,6 +309,7 @@ impl Graph {
             Some(_) => {}
             None => self.refuse(input.id, NO_SUCH_TABLE),
         }
+        self.due.insert(u32::from(input.id));
         table_mut(&mut **self.tables.get_mut(input.id as usize)?)
     }
 
@@ -340,6 +344,7 @@ impl Graph {
                     feeds.push(Feed { node: id, presence });
                     // A node declared late has its first run at the next tick.
                     table.rows().into_iter().for_each(|row| dirty.insert(row));
+                    self.due.insert(u32::from(id));
                 }
                 _ => self.refusals.add(&name, NO_SUCH_TABLE),
             }

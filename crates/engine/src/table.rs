@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cmp::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::bits::Dirty;
+use crate::bits::{Bits, Dirty};
 use crate::edges::{Edges, Facet, Target};
 use crate::fault::{self, Fault};
 use crate::handle::Key;
@@ -58,6 +58,8 @@ pub(crate) struct Wake<'t> {
     /// Nodes whose units are the rows of this table.
     pub(crate) feeds: &'t [Feed],
     pub(crate) dirty: &'t mut [Dirty],
+    /// Nodes that have something to do.
+    pub(crate) due: &'t mut Bits,
 }
 
 impl Wake<'_> {
@@ -69,6 +71,7 @@ impl Wake<'_> {
         {
             if let Some(dirty) = self.dirty.get_mut(feed.node as usize) {
                 dirty.insert(row);
+                self.due.insert(u32::from(feed.node));
             }
         }
     }
@@ -87,6 +90,7 @@ impl Wake<'_> {
         self.edges.for_readers(Target::new(table, facet, row), |node, unit| {
             if let Some(dirty) = self.dirty.get_mut(node as usize) {
                 dirty.insert(unit);
+                self.due.insert(u32::from(node));
             }
         });
     }

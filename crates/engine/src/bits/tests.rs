@@ -17,6 +17,28 @@ fn a_number_is_new_once() {
 }
 
 #[test]
+fn numbers_are_taken_in_order_from_where_somebody_is() {
+    let mut bits = Bits::default();
+    assert_eq!(bits.take_from(0), None);
+    for number in [0, 5, 63, 64, 200] {
+        bits.insert(number);
+    }
+    let mut taken = Vec::new();
+    let mut next = 1;
+    while let Some(number) = bits.take_from(next) {
+        taken.push(number);
+        next = number + 1;
+        // One that comes behind is met on the way, one that comes before is left.
+        if number == 5 {
+            bits.insert(100);
+            bits.insert(2);
+        }
+    }
+    assert_eq!(taken, [5, 63, 64, 100, 200]);
+    assert_eq!((bits.take_from(0), bits.take_from(0), bits.take_from(0)), (Some(0), Some(2), None));
+}
+
+#[test]
 fn units_are_taken_in_order_and_once() {
     let mut dirty = Dirty::default();
     let mut units = vec![99];

@@ -15,10 +15,13 @@ impl Graph {
     /// [conflict](Graph::conflicts) once more). Afterwards [`Graph::changes`] tells what came of it.
     pub fn tick(&mut self) -> TickStats {
         self.settle();
-        self.settled = false;
         let mut stats = TickStats::default();
-        for id in 0..self.tables.len() {
-            self.step(id, &mut stats);
+        // A node wakes only nodes behind it.
+        let mut next = 0;
+        while let Some(id) = self.due.take_from(next) {
+            self.step(id as usize, &mut stats);
+            self.stepped.push(id);
+            next = id + 1;
         }
         for target in self.edges.take_orphans() {
             let Some((table, number)) = target.absence() else { continue };
@@ -40,8 +43,8 @@ impl Graph {
     /// The next tick does this too. It is a call of its own because freeing can cost more than computing did, so that
     /// it can be done after the changes are published.
     pub fn settle(&mut self) {
-        if !std::mem::replace(&mut self.settled, true) {
-            for table in &mut self.tables {
+        for id in self.stepped.drain(..) {
+            if let Some(table) = self.tables.get_mut(id as usize) {
                 table.settle();
             }
         }
@@ -67,7 +70,7 @@ impl Graph {
             node.runs += runs;
         }
         let feeds = self.feeds.get(id).map_or(&[][..], Vec::as_slice);
-        table.publish(&mut Wake { edges: &self.edges, feeds, dirty: &mut self.dirty });
+        table.publish(&mut Wake { edges: &self.edges, feeds, dirty: &mut self.dirty, due: &mut self.due });
         node.time += start.elapsed();
     }
 }

@@ -203,8 +203,13 @@ impl Stream {
         let Some(open) = &mut self.open else { return };
         let (session, now) = (&mut open.session, self.shared.now());
         self.responses.extend(self.shared.with(&open.cell, |fleet| session.advance(fleet, now)));
-        let deadline = session.next_deadline(now);
-        self.timer = deadline.map(|at| Box::pin(sleep_until(Instant::from_std(self.shared.epoch + at))));
+        let deadline = session.next_deadline(now).map(|at| Instant::from_std(self.shared.epoch + at));
+        // A timer that is set already may fire for nothing: setting it anew with each response and each acknowledgement costs more.
+        if let Some(at) = deadline
+            && self.timer.as_ref().is_none_or(|timer| timer.deadline() > at)
+        {
+            self.timer = Some(Box::pin(sleep_until(at)));
+        }
     }
 
     /// The next bytes: a large piece as it is, or several small ones in one.
