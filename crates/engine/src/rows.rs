@@ -83,14 +83,16 @@ impl<K: Key, V: Value> Rows<K, V> {
         self.published.iter().map(|(row, old)| (self.slab.key(*row), old.as_ref(), self.value(*row)))
     }
 
-    /// A row written twice can end where it began, and is then no change.
+    /// A row written twice can end where it began, and is then no change: it has the very value of before, not one like it, for
+    /// those who know shared values by their address.
     fn drop_what_did_not_change(&mut self) {
         let Rows { slab, pending, in_pending, dead, .. } = self;
-        pending.retain(|(row, old)| {
-            let new = slab.body(*row);
-            let unchanged = old == new && !(fault::on(Fault::NoRewriteCheck) && new.is_some());
+        pending.retain_mut(|(row, old)| {
+            let new = slab.body_mut(*row);
+            let unchanged = *old == *new && !(fault::on(Fault::NoRewriteCheck) && new.is_some());
             if unchanged {
                 in_pending.remove(*row);
+                std::mem::swap(old, new);
                 if new.is_none() {
                     dead.push(*row);
                 }

@@ -80,6 +80,21 @@ fn the_latest_value_before_a_tick_wins() {
 }
 
 #[test]
+fn a_row_that_is_written_back_to_what_it_was_keeps_the_very_value() {
+    let mut g = Graph::new();
+    let input: Table<u32, Arc<u32>> = g.input("input");
+    g.set(input, 1, Arc::new(7));
+    g.tick();
+    g.settle();
+    let before = Arc::clone(g.get(input, &1).unwrap());
+    g.set(input, 1, Arc::new(8));
+    g.set(input, 1, Arc::new(7));
+    g.tick();
+    assert_eq!(g.changes(input).count(), 0);
+    assert!(Arc::ptr_eq(&before, g.get(input, &1).unwrap()), "nobody is told of another one");
+}
+
+#[test]
 fn settling_between_set_and_tick_loses_nothing() {
     let mut g = Graph::new();
     let input: Table<u32, u32> = g.input("input");
