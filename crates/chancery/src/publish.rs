@@ -18,10 +18,12 @@ use xds::{Change, FleetUpdate, Need, TypeUrl};
 pub struct Publisher {
     outputs: Outputs,
     options: envoy::Options,
-    /// Encodings by the address of the piece, which the graph keeps alive until the tick after it changed.
+    /// Encodings by the address of what was encoded.
     pieces: Pieces,
     /// Narrow hosts inside route configurations, in the same way.
     hosts: UnorderedMap<usize, Host>,
+    /// When the hosts are so many, those that nobody else holds go.
+    sweep_at: usize,
     endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
     /// Route configurations whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
@@ -35,24 +37,28 @@ type Pieces = UnorderedMap<usize, Piece>;
 
 /// A piece of routes: its bytes, and the clusters that it needs as a slice that every version of its virtual host shares.
 struct Piece {
+    /// Alive as long as this is, so that its address means nothing else.
+    of: Arc<RoutePiece>,
     encoded: EncodedPiece,
     needs: Arc<[Need]>,
 }
 
 impl Piece {
     /// A piece, made from an earlier version where there is one.
-    fn of(piece: &RoutePiece, before: Option<(&RoutePiece, Piece)>) -> Self {
-        let encoded = envoy::route_piece(piece, before.as_ref().map(|(old, before)| (*old, &before.encoded)));
+    fn of(piece: &Arc<RoutePiece>, before: Option<Piece>) -> Self {
+        let encoded = envoy::route_piece(piece, before.as_ref().map(|before| (&*before.of, &before.encoded)));
         let needs = match before {
-            Some((_, before)) if Arc::ptr_eq(&before.encoded.clusters, &encoded.clusters) => before.needs,
+            Some(before) if Arc::ptr_eq(&before.encoded.clusters, &encoded.clusters) => before.needs,
             _ => encoded.clusters.iter().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(&name.0))).collect(),
         };
-        Self { encoded, needs }
+        Self { of: Arc::clone(piece), encoded, needs }
     }
 }
 
 /// A virtual host inside a route configuration, with what its pieces need.
 struct Host {
+    /// As with a piece.
+    of: Arc<VirtualHost>,
     encoded: EncodedHost,
     needs: Vec<Arc<[Need]>>,
 }
@@ -74,6 +80,7 @@ impl Publisher {
             options,
             pieces: Pieces::new(),
             hosts: UnorderedMap::new(),
+            sweep_at: 0,
             endpoint_sets: UnorderedMap::new(),
             separate: BTreeSet::new(),
         }
@@ -93,7 +100,7 @@ impl Publisher {
 
     fn encode_pieces(&mut self, graph: &Graph) {
         for change in graph.changes(self.outputs.route_pieces) {
-            let old = change.old.and_then(|old| Some((&**old, self.pieces.remove(&address(old))?)));
+            let old = change.old.and_then(|old| self.pieces.remove(&address(old)));
             if let Some(new) = change.new {
                 self.pieces.insert(address(new), Piece::of(new, old));
             }
@@ -164,6 +171,15 @@ impl Publisher {
         }
         let turned = self.configurations(graph, updates);
         self.separate_hosts(&hosts, &turned, updates);
+        self.sweep();
+    }
+
+    /// Where a host moves from one table to another, the equal one in its configuration is known by an address that is not told.
+    fn sweep(&mut self) {
+        if self.hosts.len() > self.sweep_at {
+            self.hosts.retain(|_, host| Arc::strong_count(&host.of) > 1);
+            self.sweep_at = self.hosts.len() * 2;
+        }
     }
 
     /// Route configurations. Gives those whose hosts begin or end to travel one by one: all of these come or go.
@@ -220,9 +236,9 @@ impl Publisher {
             ir::route::Hosts::Separate => &[],
         };
         let Self { hosts: kept, pieces, .. } = self;
-        let make = |host: &VirtualHost| {
+        let make = |host: &Arc<VirtualHost>| {
             let (encoded, needs) = compose(pieces, host, envoy::inline_host);
-            Host { encoded, needs }
+            Host { of: Arc::clone(host), encoded, needs }
         };
         for host in inline {
             // Most are kept, and not looked at: they are somewhere in memory.
@@ -256,11 +272,13 @@ fn compose<T>(
     host: &VirtualHost,
     encode: impl FnOnce(&VirtualHost, &[&EncodedPiece]) -> T,
 ) -> (T, Vec<Arc<[Need]>>) {
-    // The host that answers 421 has one piece, which is not in the table of pieces.
-    let lone = host.pieces.first().filter(|piece| !known.contains_key(&address(piece)));
-    let lone = lone.map(|piece| Piece::of(piece, None));
+    // The host that answers 421 has a piece of its own. So has one that is equal to that of before: it is kept, with pieces that were
+    // replaced by equal ones.
+    let unknown = host.pieces.iter().filter(|piece| !known.contains_key(&address(piece)));
+    let made: Vec<Piece> = unknown.map(|piece| Piece::of(piece, None)).collect();
+    let mut made = made.iter();
     let (mut pieces, mut needs) = (Vec::with_capacity(host.pieces.len()), Vec::with_capacity(host.pieces.len()));
-    for piece in host.pieces.iter().filter_map(|piece| known.get(&address(piece)).or(lone.as_ref())) {
+    for piece in host.pieces.iter().filter_map(|piece| known.get(&address(piece)).or_else(|| made.next())) {
         pieces.push(&piece.encoded);
         if !piece.needs.is_empty() {
             needs.push(Arc::clone(&piece.needs));
@@ -311,3 +329,6 @@ fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>
         None => drop(updates.insert(fleet.clone(), vec![change])),
     }
 }
+
+#[cfg(test)]
+mod tests;

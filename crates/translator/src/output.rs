@@ -29,7 +29,8 @@ pub struct Outputs {
     pub listeners: Table<InFleet<ListenerName>, Arc<Listener>>,
     /// Route configurations, with their hosts inside where these are few.
     pub route_configurations: Table<InFleet<RouteConfigurationName>, Arc<RouteConfiguration>>,
-    /// The pieces inside [`VirtualHost::pieces`] are these very `Arc`s (but for the one that answers 421).
+    /// The pieces inside [`VirtualHost::pieces`] are as a rule these very `Arc`s. A host that is equal to that of before keeps the pieces of
+    /// then, and the one that answers 421 has its own.
     pub route_pieces: Table<PieceKey, Arc<RoutePiece>>,
     /// Clusters that something in their fleet names.
     pub clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
