@@ -102,6 +102,11 @@ impl Facts {
         }
     }
 
+    /// Nobody is waited for, and nothing was left waiting: what is published now is nothing to note.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.counted == 0 && self.pending.is_empty()
+    }
+
     /// A new version is published, or one that was refused is tried again, with the change number `at`.
     pub(crate) fn published(&mut self, key: &Need, target: Option<&Arc<Item>>, at: u64) {
         match target {

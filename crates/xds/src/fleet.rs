@@ -62,6 +62,14 @@ impl Fleet {
             self.retries.retain(|key, _| !changed.contains(key));
         }
         self.give_another_chance(before);
+        if !self.facts.is_idle() {
+            self.note_published(before);
+        }
+        self.snapshot.trim();
+    }
+
+    /// Clients that keep up are waited for with what changed since.
+    fn note_published(&mut self, before: u64) {
         let (snapshot, facts) = (&self.snapshot, &mut self.facts);
         let each = |key: &Need, facts: &mut Facts| {
             facts.published(key, snapshot.target(&key.type_url, &key.name), snapshot.seq());
@@ -71,7 +79,6 @@ impl Fleet {
             // more changes than the log holds: as for a client, those that are pending are only fewer
             None => tracing::debug!("more changes at once than the log holds"),
         }
-        self.snapshot.trim();
     }
 
     /// Whether there is anything to answer from.
