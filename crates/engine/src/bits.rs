@@ -58,6 +58,9 @@ pub(crate) struct Dirty {
     set: Bits,
 }
 
+/// Room for so many numbers is kept from tick to tick: enough for an edit, and little for each of some hundred nodes.
+pub(crate) const KEPT: usize = 64;
+
 impl Dirty {
     pub(crate) fn insert(&mut self, unit: u32) {
         if self.set.insert(unit) {
@@ -73,6 +76,8 @@ impl Dirty {
     pub(crate) fn take(&mut self, into: &mut Vec<u32>) {
         into.clear();
         std::mem::swap(&mut self.list, into);
+        // What the other list needed in a large tick is not kept for good.
+        self.list.shrink_to(KEPT);
         into.sort_unstable();
         for unit in into.iter() {
             self.set.remove(*unit);

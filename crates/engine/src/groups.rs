@@ -1,6 +1,7 @@
 //! The table behind an index: groups, each a list of rows of another table, sorted by their keys.
 
 use std::cmp::Ordering;
+use std::ops::Deref;
 
 use crate::edges::{Facet, Target};
 use crate::fault::{self, Fault};
@@ -12,13 +13,58 @@ pub(crate) struct Groups<G> {
     pub(crate) id: u16,
     /// The table whose rows are the members.
     pub(crate) source: u16,
-    pub(crate) slab: Slab<G, Vec<u32>>,
+    pub(crate) slab: Slab<G, List>,
     live: usize,
     /// What happened to members in this tick, by group; `chunks` reads it.
     pub(crate) log: Log,
     edited: Vec<Edited>,
     published: Vec<u32>,
     pub(crate) absent: Absent<G>,
+}
+
+/// The members of a group: very many groups have one.
+#[derive(Default)]
+pub(crate) enum List {
+    #[default]
+    None,
+    One(u32),
+    #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in each group")]
+    Many(Box<Vec<u32>>),
+}
+
+impl Deref for List {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::None => &[],
+            Self::One(row) => std::slice::from_ref(row),
+            Self::Many(rows) => rows,
+        }
+    }
+}
+
+impl List {
+    fn of(rows: Vec<u32>) -> Self {
+        match *rows {
+            [] => Self::None,
+            [row] => Self::One(row),
+            _ => Self::Many(Box::new(rows)),
+        }
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut Vec<u32>)) {
+        let Self::Many(rows) = self else {
+            let mut rows = self.to_vec();
+            change(&mut rows);
+            *self = Self::of(rows);
+            return;
+        };
+        change(rows);
+        if rows.len() < 2 {
+            *self = Self::of(std::mem::take(&mut **rows));
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -92,7 +138,9 @@ impl<G: Key> Groups<G> {
     pub(crate) fn edit(&mut self, group: u32, keys: bool, change: impl FnOnce(&mut Vec<u32>)) {
         let members = self.slab.body_mut(group);
         let before = members.len();
-        change(members);
+        if keys {
+            members.edit(change);
+        }
         self.live = self.live + usize::from(!members.is_empty()) - usize::from(before > 0);
         // A group has no more members than its table has rows: the cast loses nothing.
         self.edited.push(Edited { group, before: before as u32, keys });

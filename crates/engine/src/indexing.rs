@@ -1,7 +1,7 @@
 //! The nodes behind `index` and `tally`: they keep the groups of every row, and of every group its members sorted by key, or
 //! their number.
 
-use crate::bits::Bits;
+use crate::bits::{Bits, KEPT};
 use crate::groups::{Event, Groups, Log, Op};
 use crate::handle::{Key, Value};
 use crate::lists::Lists;
@@ -96,6 +96,7 @@ impl<G: Key, K: Key, V: Value> AnyNode for Indexing<G, K, V> {
             *kept = log;
         } else {
             log.clear();
+            log.shrink_to(KEPT);
             self.0.log = log;
         }
         step.units.len() as u64
@@ -132,6 +133,7 @@ impl<G: Key, K: Key, V: Value> AnyNode for Tallying<G, K, V> {
             counts.write(*group, (after > 0).then_some(after));
         }
         self.0.log.clear();
+        self.0.log.shrink_to(KEPT);
         step.units.len() as u64
     }
 

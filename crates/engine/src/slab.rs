@@ -7,6 +7,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use crate::bits::KEPT;
 use crate::handle::Key;
 
 /// No row, no edge, no unit.
@@ -82,10 +83,25 @@ impl<K: Key, S: Default> Slab<K, S> {
         }
     }
 
+    /// Gives back most of the room that was made for keys that did not come.
+    pub(crate) fn trim(&mut self) {
+        let Slab { find, slots, seed, .. } = self;
+        if slots.capacity() / 2 > slots.len() {
+            slots.shrink_to_fit();
+            find.shrink_to_fit(|row| slots[*row as usize].key.as_ref().map_or(0, |key| seed.hash_one(key)));
+        }
+    }
+
+    /// Gives back the room of an empty slab, if it is worth the trouble.
+    pub(crate) fn clear(&mut self) {
+        if self.is_empty() && self.slots.len() > KEPT {
+            (self.find, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
+        }
+    }
+
     /// Forgets the key of a row, so that its number can be issued again. The body must be empty by then.
     pub(crate) fn release(&mut self, row: u32) {
-        let slots = &self.slots;
-        let Some(key) = slots[row as usize].key.as_ref() else { return };
+        let Some(key) = self.slots.get(row as usize).and_then(|slot| slot.key.as_ref()) else { return };
         if let Ok(found) = self.find.find_entry(self.seed.hash_one(key), |other| *other == row) {
             found.remove();
         }

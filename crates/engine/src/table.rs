@@ -122,7 +122,10 @@ impl<K: Key> Absent<K> {
 
     pub(crate) fn forget(&mut self, number: u32) {
         if !fault::on(Fault::KeepAbsent) {
-            self.keys.get_mut().unwrap_or_else(PoisonError::into_inner).release(number);
+            let keys = self.keys.get_mut().unwrap_or_else(PoisonError::into_inner);
+            keys.release(number);
+            // Nearly all keys of a first fill are looked for before they come.
+            keys.clear();
         }
     }
 

@@ -105,6 +105,7 @@ impl<K: Key, V: Value> AnyNode for Units<K, V> {
         for unit in units {
             self.run_unit(step, table, *unit);
         }
+        table.slab.trim();
         let mut runs = units.len() as u64;
         // Only now: until its last unit has run, the node does not know who still claims a row.
         while let Some(row) = self.owners.disputed.pop() {
