@@ -1,18 +1,19 @@
 //! How many resources need a resource: counted per shared slice of needs, so that a new version of a large resource costs its
 //! changed pieces and not all its needs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::resource::{Need, Resource};
+use crate::resource::{Need, Resource, TypeUrl};
 
 /// Counts of needs.
 #[derive(Default)]
 pub(crate) struct Needs {
     /// By the address of the slice, which the entry keeps alive.
     slices: HashMap<usize, (Arc<[Need]>, u32)>,
-    counts: HashMap<Need, u32>,
+    counts: BTreeMap<TypeUrl, HashMap<Arc<str>, u32>>,
     /// Went from not needed to needed since they were last taken.
     added: Vec<Need>,
     /// Not needed any more, or to be looked at for another reason.
@@ -29,7 +30,8 @@ impl Needs {
                 continue;
             }
             for need in slice.iter() {
-                let count = self.counts.entry(need.clone()).or_default();
+                let names = self.counts.entry(need.type_url.clone()).or_default();
+                let count = names.entry(Arc::clone(&need.name)).or_default();
                 *count += 1;
                 if *count == 1 {
                     self.added.push(need.clone());
@@ -48,10 +50,11 @@ impl Needs {
             }
             self.slices.remove(&address(slice));
             for need in slice.iter() {
-                let Some(count) = self.counts.get_mut(need) else { continue };
+                let Some(names) = self.counts.get_mut(&need.type_url) else { continue };
+                let Some(count) = names.get_mut(&need.name) else { continue };
                 *count -= 1;
                 if *count == 0 {
-                    self.counts.remove(need);
+                    names.remove(&need.name);
                     self.released.push(need.clone());
                 }
             }
@@ -60,7 +63,7 @@ impl Needs {
 
     /// Something in use needs it.
     pub(crate) fn is_needed(&self, key: &Need) -> bool {
-        self.counts.contains_key(key)
+        self.counts.get(&key.type_url).is_some_and(|names| names.contains_key(&key.name))
     }
 
     /// Puts a name on the list of those to be looked at.

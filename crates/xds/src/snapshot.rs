@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::needs::Needs;
-use crate::resource::{Change, Need, Resource, TypeUrl, Version};
-use crate::wire;
+use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version};
 
 #[cfg(test)]
 mod tests;
@@ -21,19 +18,17 @@ const LOG_AT_LEAST: usize = 4096;
 /// [`LOG_AT_LEAST`]: who is further behind compares at most so many times as much as has changed.
 const LOG_SHARE: usize = 8;
 
-/// A resource with what stands before its message on the wire, made once for all clients.
+/// A resource as it was put.
 pub(crate) struct Item {
     /// The resource.
     pub(crate) resource: Arc<Resource>,
-    /// What stands before the message: see [`wire::resource_head`].
-    pub(crate) head: Bytes,
     /// When it was put: a later item of a name has a higher number.
     pub(crate) seq: u64,
 }
 
 impl Item {
     pub(crate) fn new(resource: Arc<Resource>, seq: u64) -> Arc<Self> {
-        Arc::new(Self { head: wire::resource_head(&resource), resource, seq })
+        Arc::new(Self { resource, seq })
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -56,8 +51,8 @@ struct Entry {
     refused: bool,
     /// Removed by the publisher, but something that may still be in use needs it.
     leaving: bool,
-    /// The version that was last reported as accepted (or warm) to the outside; [`Version::STAND_IN`] if none was.
-    reported: Version,
+    /// The version that was last reported as accepted (or warm) to the outside.
+    reported: Option<Mark>,
 }
 
 impl Entry {
@@ -145,6 +140,7 @@ impl Snapshot {
 
     /// Takes changes over: the new before the gone, so that what nothing needs any more goes at once.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
+        let before = self.count;
         let (puts, removals): (Vec<_>, Vec<_>) =
             latest(changes).into_values().partition(|c| matches!(c, Change::Put(_)));
         for change in puts.into_iter().chain(removals) {
@@ -154,6 +150,10 @@ impl Snapshot {
             }
         }
         self.sweep();
+        if self.count > 2 * before {
+            // What was filled in order has nodes that are half empty, and here they are most of the memory.
+            self.kinds.values_mut().for_each(|kind| *kind = std::mem::take(kind).into_iter().collect());
+        }
     }
 
     /// Shortens the log to what is worth its memory, after whoever needs all of the latest changes has seen them.
@@ -196,7 +196,7 @@ impl Snapshot {
             return false;
         }
         entry.refused = true;
-        entry.reported = Version::STAND_IN;
+        entry.reported = None;
         self.changed(Need::new(item.resource.type_url.clone(), Arc::clone(item.name())));
         true
     }
@@ -220,12 +220,13 @@ impl Snapshot {
         if entry.current.version() != item.version() {
             return false;
         }
-        std::mem::replace(&mut entry.reported, item.version()) != item.version()
+        let mark = Some(item.version().mark());
+        std::mem::replace(&mut entry.reported, mark) != mark
     }
 
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
-        self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = Version::STAND_IN);
+        self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = None);
     }
 
     fn entry(&self, type_url: &TypeUrl, name: &str) -> Option<&Entry> {
@@ -242,14 +243,8 @@ impl Snapshot {
         let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
             self.needs.add(&resource);
             let current = Item::new(resource, seq);
-            let entry = Entry {
-                current,
-                accepted: None,
-                previous: None,
-                refused: false,
-                leaving: false,
-                reported: Version::STAND_IN,
-            };
+            let entry =
+                Entry { current, accepted: None, previous: None, refused: false, leaving: false, reported: None };
             self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
             self.count += 1;
             return self.changed(key);

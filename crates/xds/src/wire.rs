@@ -4,7 +4,6 @@
 //! parsed. Responses are put together from a head per stream and the shared bytes of the resources.
 //! Field numbers: `envoy/service/discovery/v3/discovery.proto`, `envoy/config/core/v3/base.proto`.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -105,53 +104,118 @@ impl From<DeltaRequest> for Request {
     }
 }
 
-/// Everything of a `resources` field (2) of `DeltaDiscoveryResponse` down to the first byte of the resource's message. The type URL
-/// of its `Any` goes behind the message ([`type_url_field`]): it is the same for all, so that none keeps it.
-pub(crate) fn resource_head(resource: &Resource) -> Bytes {
-    let body = resource.size();
-    let url = resource.type_url.as_str().len();
-    let any = header_len(2, body) + body + header_len(1, url) + url;
-    let mut texts = BytesMut::new();
-    put_text(1, &resource.version.to_string(), &mut texts);
-    put_text(3, &resource.name, &mut texts);
-    let inner = texts.len() + header_len(2, any) + any;
-    let mut head = BytesMut::with_capacity(header_len(2, inner) + inner - any + header_len(2, body));
-    put_header(2, inner, &mut head);
-    head.extend_from_slice(&texts);
-    put_header(2, any, &mut head);
-    put_header(2, body, &mut head);
-    Bytes::from(Vec::from(head).into_boxed_slice())
+/// The lengths of a `resources` field (2) of `DeltaDiscoveryResponse` and of the `Any` in it.
+struct Lengths {
+    field: usize,
+    any: usize,
 }
+
+impl Lengths {
+    fn of(resource: &Resource, url: &[u8]) -> Self {
+        let (body, name) = (resource.size(), resource.name.len());
+        let any = header_len(2, body) + body + url.len();
+        let version = header_len(1, Version::DIGITS) + Version::DIGITS;
+        Self { field: version + header_len(3, name) + name + header_len(2, any) + any, any }
+    }
+}
+
+/// Everything of a `resources` field down to the first byte of the resource's message. The type URL of its `Any` goes behind the
+/// message ([`type_url_field`]).
+fn put_resource_head(resource: &Resource, url: &[u8], into: &mut BytesMut) {
+    let Lengths { field, any } = Lengths::of(resource, url);
+    put_header(2, field, into);
+    put_header(1, Version::DIGITS, into);
+    into.extend_from_slice(&resource.version.digits());
+    put_text(3, &resource.name, into);
+    put_header(2, any, into);
+    put_header(2, resource.size(), into);
+}
+
+/// About so many bytes stand around a resource's message besides its name: 34 of the version, some headers, and the type URL.
+pub(crate) const AROUND: usize = 160;
 
 /// `Any.type_url`.
-fn type_url_field(type_url: &TypeUrl) -> Bytes {
+fn type_url_field(type_url: &TypeUrl) -> BytesMut {
     let mut field = BytesMut::new();
     put_text(1, type_url.as_str(), &mut field);
-    field.freeze()
+    field
 }
 
-impl Response {
-    /// The response as one gRPC message in pieces: its head, then for each resource its head, its body and its kind, shared.
-    pub(crate) fn segments(&self, into: &mut VecDeque<Bytes>) {
+/// A response on its way out as one gRPC message. It is written step by step, so that what is between two chunks of a large one is a
+/// place in it and not a list of its pieces.
+pub(crate) struct Writing {
+    response: Response,
+    /// The type URL of its resources.
+    url: BytesMut,
+    /// The resource that is next; none before the head of the whole is written.
+    item: Option<usize>,
+    /// The piece of its body that is next.
+    piece: usize,
+}
+
+/// What a step of [`Writing`] came to.
+pub(crate) enum Step {
+    /// There is more.
+    More,
+    /// A large piece of a body is next: first what was written so far has to go out.
+    Flush,
+    /// A large piece of a body, shared and not copied; it goes out by itself.
+    Large(Bytes),
+    /// That was all.
+    Done,
+}
+
+impl Writing {
+    pub(crate) fn new(response: Response) -> Self {
+        Self { url: type_url_field(&response.type_url), response, item: None, piece: 0 }
+    }
+
+    /// Writes the next part. Pieces of a body of `shared_from` bytes or more are not copied.
+    pub(crate) fn step(&mut self, into: &mut BytesMut, shared_from: usize) -> Step {
+        let Some(at) = self.item else {
+            self.put_head(into);
+            self.item = Some(0);
+            return Step::More;
+        };
+        let Some(item) = self.response.puts.get(at) else { return Step::Done };
+        let resource = &item.resource;
+        if self.piece == 0 {
+            put_resource_head(resource, &self.url, into);
+            self.piece = 1;
+        }
+        while let Some(piece) = resource.body.get(self.piece - 1) {
+            if piece.len() >= shared_from && !into.is_empty() {
+                return Step::Flush;
+            }
+            self.piece += 1;
+            if piece.len() >= shared_from {
+                return Step::Large(piece.clone());
+            }
+            into.extend_from_slice(piece);
+        }
+        into.extend_from_slice(&self.url);
+        (self.item, self.piece) = (Some(at + 1), 0);
+        Step::More
+    }
+
+    /// The head of the gRPC message, and all fields but the resources.
+    fn put_head(&self, into: &mut BytesMut) {
+        let Self { response, url, .. } = self;
         let mut fields = BytesMut::new();
-        put_text(4, self.type_url.as_str(), &mut fields);
-        put_text(5, &self.nonce.to_string(), &mut fields);
-        for name in &self.removed {
+        put_text(4, response.type_url.as_str(), &mut fields);
+        put_text(5, &response.nonce.to_string(), &mut fields);
+        for name in &response.removed {
             put_text(6, name, &mut fields);
         }
-        let url = type_url_field(&self.type_url);
-        let size = |item: &Arc<Item>| item.head.len() + item.resource.size() + url.len();
-        let length = fields.len() + self.puts.iter().map(size).sum::<usize>();
-        let mut head = BytesMut::with_capacity(fields.len() + 5);
-        head.put_u8(0);
-        head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-        head.extend_from_slice(&fields);
-        into.push_back(head.freeze());
-        for item in &self.puts {
-            into.push_back(item.head.clone());
-            into.extend(item.resource.body.iter().cloned());
-            into.push_back(url.clone());
-        }
+        let size = |item: &Arc<Item>| {
+            let Lengths { field, .. } = Lengths::of(&item.resource, url);
+            header_len(2, field) + field
+        };
+        let length = fields.len() + response.puts.iter().map(size).sum::<usize>();
+        into.reserve(fields.len() + 5);
+        into.put_u8(0);
+        into.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+        into.extend_from_slice(&fields);
     }
 }
 

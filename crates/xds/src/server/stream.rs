@@ -19,7 +19,7 @@ use super::grpc::{Broken, Code, Frames};
 use super::{Cell, Shared, Source};
 use crate::event::Node;
 use crate::session::Session;
-use crate::wire::{DeltaRequest, Response};
+use crate::wire::{DeltaRequest, Response, Step, Writing};
 
 /// Pieces from this size on go out as they are, shared; smaller ones are put together: below it a frame of its own costs more than
 /// copying (0.1 ns per byte).
@@ -55,7 +55,7 @@ pub(super) struct Stream {
     timer: Option<Pin<Box<Sleep>>>,
     stop: WatchStream<bool>,
     responses: VecDeque<Response>,
-    segments: VecDeque<Bytes>,
+    writing: Option<Writing>,
     end: Option<Broken>,
     done: bool,
 }
@@ -86,7 +86,7 @@ impl Stream {
             timer: None,
             stop: WatchStream::new(stop),
             responses: VecDeque::new(),
-            segments: VecDeque::new(),
+            writing: None,
             end: None,
             done: false,
         }
@@ -216,19 +216,17 @@ impl Stream {
     fn next_chunk(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         while chunk.len() < CHUNK {
-            if self.segments.is_empty() {
+            let Some(writing) = &mut self.writing else {
                 let Some(response) = self.responses.pop_front() else { break };
-                response.segments(&mut self.segments);
+                self.writing = Some(Writing::new(response));
+                continue;
+            };
+            match writing.step(&mut chunk, SHARED_FROM) {
+                Step::More => {}
+                Step::Flush => break,
+                Step::Large(piece) => return Some(piece),
+                Step::Done => self.writing = None,
             }
-            let large = self.segments.front().is_some_and(|segment| segment.len() >= SHARED_FROM);
-            if large && !chunk.is_empty() {
-                break;
-            }
-            let Some(segment) = self.segments.pop_front() else { break };
-            if large {
-                return Some(segment);
-            }
-            chunk.extend_from_slice(&segment);
         }
         if chunk.is_empty() { None } else { Some(chunk.freeze()) }
     }

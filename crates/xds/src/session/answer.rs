@@ -68,7 +68,7 @@ impl Session {
     pub(super) fn confirm(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &str) {
         let Some(item) = fleet.snapshot().target(type_url, name).cloned() else { return };
         let Some(known) = self.channel(type_url).known.get_mut(name) else { return };
-        if known.sent == Some(item.version()) && known.confirmed < item.seq {
+        if known.sent == Some(item.version().mark()) && known.confirmed < item.seq {
             known.confirmed = item.seq;
             fleet.confirm(self.client, &item);
         }

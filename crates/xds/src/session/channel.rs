@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::resource::Version;
+use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
 
 /// Responses of one kind that are told apart while they are not acknowledged. CDS acknowledgements can be withheld for minutes
@@ -23,9 +23,9 @@ const SPLIT: usize = 64;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Known {
     /// The version that it has acknowledged last.
-    pub(super) acked: Option<Version>,
+    pub(super) acked: Option<Mark>,
     /// The version that it was sent last; none after a removal.
-    pub(super) sent: Option<Version>,
+    pub(super) sent: Option<Mark>,
     /// The response that is to be answered before the next one for this name; 0 if none.
     pub(super) flying: u64,
     /// The number of the item that was last reported to be in use.
@@ -123,7 +123,7 @@ impl Channel {
         for item in puts {
             self.settle(item.name());
             let known = self.known.entry(Arc::clone(item.name())).or_default();
-            (known.sent, known.flying) = (Some(item.version()), nonce);
+            (known.sent, known.flying) = (Some(item.version().mark()), nonce);
         }
         for name in removed {
             self.settle(name);
@@ -158,7 +158,7 @@ impl Channel {
         for item in &flight.puts {
             let Some(known) = self.known.get_mut(&**item.name()) else { continue };
             if acked {
-                known.acked = Some(item.version());
+                known.acked = Some(item.version().mark());
                 self.unsure.remove(item.name());
             } else if flight.puts.len() > 1 {
                 self.unsure.insert(Arc::clone(item.name()));
@@ -166,7 +166,7 @@ impl Channel {
             if known.flying <= flight.last {
                 known.flying = 0;
                 if !acked {
-                    known.sent = if self.unsure.contains(item.name()) { Some(UNSURE) } else { known.acked };
+                    known.sent = if self.unsure.contains(item.name()) { Some(UNSURE.mark()) } else { known.acked };
                 }
             }
             if acked && !flight.cure {

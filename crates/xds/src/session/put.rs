@@ -11,7 +11,7 @@ use crate::empty::stand_in;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::snapshot::Item;
-use crate::wire::Response;
+use crate::wire::{AROUND, Response};
 
 /// Size at which a response of independent resources is closed and another begun: gRPC libraries other than Envoy refuse messages
 /// above 4 MiB, and one resource is seldom above 1 MiB.
@@ -185,7 +185,7 @@ impl Session {
         let Some(item) = fleet.snapshot().target(type_url, name) else {
             return self.judge_absent(fleet, type_url, name, forced);
         };
-        if !forced && (known.sent == Some(item.version()) || self.has_refused(fleet, item)) {
+        if !forced && (known.sent == Some(item.version().mark()) || self.has_refused(fleet, item)) {
             return Verdict::Drop;
         }
         if known.flying != 0 || self.is_before_its_parent(fleet, item) {
@@ -206,14 +206,14 @@ impl Session {
         let sent = channel.known.get(name).and_then(|known| known.sent);
         let named = channel.names.contains(name);
         let acked = channel.known.get(name).and_then(|known| known.acked);
-        let refused = fleet.snapshot().current(type_url, name).map(|item| item.version());
+        let refused = fleet.snapshot().current(type_url, name).map(|item| item.version().mark());
         if refused.is_some() && acked.is_some() && acked != refused {
             // it has a good version of an earlier time that the fleet has not: better than none
             return Verdict::Drop;
         }
         match type_url {
             TypeUrl::Secret => Verdict::Drop,
-            TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN) && !forced => Verdict::Drop,
+            TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN.mark()) && !forced => Verdict::Drop,
             TypeUrl::Endpoints if named && (sent.is_none() || forced) => {
                 Verdict::Send(stand_in(type_url.clone(), name))
             }
@@ -265,7 +265,7 @@ impl Session {
                 TypeUrl::Cluster | TypeUrl::Listener => (group.unwrap_or(0), "".into()),
                 _ if group.is_some() => (group.unwrap_or(0), "".into()),
                 _ => {
-                    size += item.head.len() + item.resource.size();
+                    size += AROUND + item.name().len() + item.resource.size();
                     part += u64::from(size > LARGEST_RESPONSE);
                     size = if size > LARGEST_RESPONSE { item.resource.size() } else { size };
                     (0, format!("{part:08}").into())
@@ -289,7 +289,7 @@ impl Session {
 
     /// What the resources of a response take the place of, as far as the client has it and it is gone.
     fn replaced(&self, fleet: &Fleet, type_url: &TypeUrl, batch: &[Arc<Item>]) -> Vec<Arc<str>> {
-        let names = batch.iter().filter_map(|item| item.resource.replaces.as_ref());
+        let names = batch.iter().filter_map(|item| item.resource.replaces.as_deref());
         let gone = |name: &&Arc<str>| fleet.snapshot().target(type_url, name).is_none();
         names.filter(gone).filter(|name| self.is(type_url, |channel| channel.has(name))).cloned().collect()
     }

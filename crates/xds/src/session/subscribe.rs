@@ -11,7 +11,7 @@ use crate::order::Kind;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::wire::Request;
 
-/// Names that one stream may subscribe to: four kinds for each of 50,000 clusters, rounded up. A name costs about 150 bytes here.
+/// Names that one stream may subscribe to: four kinds for each of 50,000 clusters, rounded up. A name costs about 100 bytes here.
 pub(super) const MOST_NAMES: usize = 262_144;
 
 /// Kinds that one stream may use: the nine known ones and some foreign ones.
@@ -69,7 +69,7 @@ impl Session {
         channel.wildcard |= legacy;
         let initial = request.initial_versions.iter().filter(|_| !warms);
         for (name, version) in initial.clone() {
-            let version = Some(version.unwrap_or(FOREIGN));
+            let version = Some(version.unwrap_or(FOREIGN).mark());
             let known = Known { acked: version, sent: version, ..Known::default() };
             channel.known.entry(shared(fleet, type_url, name)).or_insert(known);
         }
@@ -88,7 +88,7 @@ impl Session {
                 channel.force.insert(Arc::clone(name));
             }
             if let Some(known) = channel.known.get_mut(name) {
-                known.sent = Some(UNSURE);
+                known.sent = Some(UNSURE.mark());
             }
             channel.dirty.insert(Arc::clone(name));
             channel.unsure.insert(Arc::clone(name));
@@ -202,7 +202,7 @@ impl Session {
         let target = fleet.snapshot().target(type_url, &name).cloned();
         let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
         match target {
-            Some(item) if known.sent == Some(item.version()) => {
+            Some(item) if known.sent == Some(item.version().mark()) => {
                 if *type_url == TypeUrl::Listener && known.flying == 0 {
                     // it was taken on the stream before, and may wait for its routes still (R4)
                     self.activations.insert(name, Activation { item, acked: true });
@@ -214,7 +214,7 @@ impl Session {
             _ => {
                 let snapshot = fleet.snapshot();
                 let known_bytes = [snapshot.current(type_url, &name), snapshot.previous(type_url, &name)];
-                let listed = known_bytes.into_iter().flatten().find(|item| known.acked == Some(item.version()));
+                let listed = known_bytes.into_iter().flatten().find(|item| known.acked == Some(item.version().mark()));
                 // a listener that is listed may not be active (R4)
                 if let Some(listed) = listed.filter(|_| *type_url != TypeUrl::Listener).cloned() {
                     fleet.accept(&listed);

@@ -49,7 +49,8 @@ impl Session {
             return;
         }
         // removed and published again while it was on its way: it was sent all the same
-        let under_way = known.filter(|known| known.sent == Some(item.version())).map_or(0, |known| known.flying.max(1));
+        let under_way =
+            known.filter(|known| known.sent == Some(item.version().mark())).map_or(0, |known| known.flying.max(1));
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
         let item = Arc::clone(item);
         let cold = Cold { item, since: now, nonce: under_way, asks, subscribed: false, acked: false, stalled: false };
@@ -120,7 +121,7 @@ impl Session {
         let clusters = self.channel(&TypeUrl::Cluster);
         clusters.witness(name, u64::MAX);
         if let Some(known) = clusters.known.get_mut(name) {
-            known.acked = Some(item.version());
+            known.acked = Some(item.version().mark());
         }
         fleet.accept(&item);
         self.confirm(fleet, &TypeUrl::Cluster, name);

@@ -18,9 +18,16 @@ fn item(name: &str, body: &[&'static [u8]]) -> Arc<Item> {
 fn a_response_in_pieces_is_the_message() {
     let puts = vec![item("a", &[b"one", b"two"]), item("b", &[])];
     let response = Response { type_url: TypeUrl::Cluster, nonce: 12, puts, removed: vec!["gone".into()] };
-    let mut segments = VecDeque::new();
-    response.segments(&mut segments);
-    let all: Vec<u8> = segments.iter().flat_map(|segment| segment.to_vec()).collect();
+    let (mut writing, mut all, mut chunk) = (Writing::new(response), Vec::new(), BytesMut::new());
+    loop {
+        match writing.step(&mut chunk, 3) {
+            Step::More => {}
+            Step::Flush => all.extend_from_slice(&chunk.split()),
+            Step::Large(piece) => all.extend_from_slice(&piece),
+            Step::Done => break,
+        }
+    }
+    all.extend_from_slice(&chunk);
     assert_eq!(all[0], 0);
     assert_eq!(u32::from_be_bytes(all[1..5].try_into().unwrap()) as usize, all.len() - 5);
     let message = DeltaDiscoveryResponse::decode(&all[5..]).unwrap();

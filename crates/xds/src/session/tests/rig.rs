@@ -56,7 +56,8 @@ fn change(text: &str) -> Change {
         let (short, name) = gone.split_once(' ').expect("a kind and a name");
         return Change::Remove { type_url: kind(short), name: name.trim().into() };
     }
-    let (text, replaces) = text.split_once('~').map_or((text, None), |(text, old)| (text, Some(old.trim().into())));
+    let (text, replaces) =
+        text.split_once('~').map_or((text, None), |(text, old)| (text, Some(Box::new(old.trim().into()))));
     let (text, apart) = text.split_once("!apart").map_or((text, false), |(text, _)| (text, true));
     let (head, needs) = text.split_once("->").unwrap_or((text, ""));
     let (short, named) = head.trim().split_once(' ').expect("a kind and a name");
