@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::kind::{Kind, Object, Scope, build, group};
-use crate::meta::{Labels, ObjectMeta, ServerMeta, Timestamp};
+use crate::meta::{Labels, MoreMeta, ObjectMeta, Timestamp};
 use crate::problem::{Fault, Place, Problem, Severity, UnitFaults};
 use crate::resource::{Resource, Spec};
 use crate::schema::{self, Schema, nearest};
@@ -291,18 +291,20 @@ fn meta(key: ObjectKey, metadata: Option<Cursor<'_, '_>>, pruned: &[u32]) -> Obj
     if let Some(Value::Int(generation)) = metadata.get("generation").map(Cursor::value) {
         meta.generation = *generation;
     }
-    meta.creation_timestamp = text("creationTimestamp").and_then(Timestamp::parse);
     let strings = |name: &str| -> Labels {
         let entries = metadata.get(name).into_iter().flat_map(Cursor::entries);
         let kept =
             entries.filter(|(name, value)| !pruned.contains(&value.index) && name.as_str() != Some(LAST_APPLIED));
         kept.filter_map(|(name, value)| Some((name.as_str()?, value.as_str()?))).collect()
     };
-    (meta.labels, meta.annotations) = (strings("labels"), strings("annotations"));
-    let (uid, version) = (text("uid").unwrap_or_default(), text("resourceVersion").unwrap_or_default());
-    if !(uid.is_empty() && version.is_empty()) {
-        meta.server = Some(Box::new(ServerMeta { uid: uid.into(), resource_version: version.into() }));
-    }
+    meta.labels = strings("labels");
+    let more = MoreMeta {
+        creation_timestamp: text("creationTimestamp").and_then(Timestamp::parse),
+        annotations: strings("annotations"),
+        uid: text("uid").unwrap_or_default().into(),
+        resource_version: text("resourceVersion").unwrap_or_default().into(),
+    };
+    meta.more = (more != MoreMeta::default()).then(|| Box::new(more));
     meta
 }
 

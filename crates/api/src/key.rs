@@ -5,6 +5,8 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use smol_str::{SmolStr, SmolStrBuilder};
+
 use crate::kind::Kind;
 
 /// Group, kind, namespace and name of an object.
@@ -18,26 +20,35 @@ pub struct ObjectKey(Arc<Inner>);
 
 struct Inner {
     hash: u64,
-    /// Namespace and name without a border; `split` is the length of the namespace.
-    text: Box<str>,
-    split: u32,
+    /// Namespace and name without a border. As a rule they fit in here.
+    text: SmolStr,
     kind: GroupKind,
 }
 
-/// Kinds that we read are one byte; any other pair is kept as text.
+/// Kinds that we read are one byte; any other pair is kept as text. `split` is the length of the namespace, in here because here is
+/// room for it: there are some 200,000 keys.
 #[derive(PartialEq, Eq)]
 enum GroupKind {
-    Known(Kind),
-    Other(Box<(Box<str>, Box<str>)>),
+    Known { split: u32, kind: Kind },
+    Other { split: u32, names: Box<(Box<str>, Box<str>)> },
+}
+
+impl GroupKind {
+    fn split(&self) -> usize {
+        match self {
+            Self::Known { split, .. } | Self::Other { split, .. } => *split as usize,
+        }
+    }
 }
 
 impl ObjectKey {
     /// The key of an object; `group` is empty for core kinds, `namespace` for cluster-scoped ones.
     #[must_use]
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        let split = split(namespace);
         let kind = match Kind::find(group, kind) {
-            Some(known) => GroupKind::Known(known),
-            None => GroupKind::Other(Box::new((group.into(), kind.into()))),
+            Some(kind) => GroupKind::Known { split, kind },
+            None => GroupKind::Other { split, names: Box::new((group.into(), kind.into())) },
         };
         Self::build(kind, namespace, name)
     }
@@ -45,15 +56,15 @@ impl ObjectKey {
     /// The key of an object of a kind that we read.
     #[must_use]
     pub fn of(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self::build(GroupKind::Known(kind), namespace, name)
+        Self::build(GroupKind::Known { split: split(namespace), kind }, namespace, name)
     }
 
     /// API group, empty for the core group.
     #[must_use]
     pub fn group(&self) -> &str {
         match &self.0.kind {
-            GroupKind::Known(kind) => kind.group(),
-            GroupKind::Other(pair) => &pair.0,
+            GroupKind::Known { kind, .. } => kind.group(),
+            GroupKind::Other { names, .. } => &names.0,
         }
     }
 
@@ -61,8 +72,8 @@ impl ObjectKey {
     #[must_use]
     pub fn kind_name(&self) -> &str {
         match &self.0.kind {
-            GroupKind::Known(kind) => kind.name(),
-            GroupKind::Other(pair) => &pair.1,
+            GroupKind::Known { kind, .. } => kind.name(),
+            GroupKind::Other { names, .. } => &names.1,
         }
     }
 
@@ -70,38 +81,42 @@ impl ObjectKey {
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         match &self.0.kind {
-            GroupKind::Known(kind) => Some(*kind),
-            GroupKind::Other(_) => None,
+            GroupKind::Known { kind, .. } => Some(*kind),
+            GroupKind::Other { .. } => None,
         }
     }
 
     /// Namespace, empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        self.0.text.get(..self.0.split as usize).unwrap_or_default()
+        self.0.text.get(..self.0.kind.split()).unwrap_or_default()
     }
 
     /// Name of the object.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.text.get(self.0.split as usize..).unwrap_or_default()
+        self.0.text.get(self.0.kind.split()..).unwrap_or_default()
     }
 
     fn build(kind: GroupKind, namespace: &str, name: &str) -> Self {
-        let mut text = String::with_capacity(namespace.len() + name.len());
+        let mut text = SmolStrBuilder::new();
         text.push_str(namespace);
         text.push_str(name);
-        // A text of 4 GiB cannot be a name (the API allows 253 characters); a border outside the text reads as empty.
-        let split = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
+        let text = text.finish();
         let mut hasher = seed().build_hasher();
         match &kind {
-            GroupKind::Known(kind) => hasher.write_u8(*kind as u8),
-            GroupKind::Other(pair) => pair.hash(&mut hasher),
+            GroupKind::Known { kind, .. } => hasher.write_u8(*kind as u8),
+            GroupKind::Other { names, .. } => names.hash(&mut hasher),
         }
-        hasher.write_u32(split);
+        hasher.write_usize(kind.split());
         text.hash(&mut hasher);
-        Self(Arc::new(Inner { hash: hasher.finish(), text: text.into(), split, kind }))
+        Self(Arc::new(Inner { hash: hasher.finish(), text, kind }))
     }
+}
+
+/// A text of 4 GiB cannot be a name (the API allows 253 characters); a border outside the text reads as empty.
+fn split(namespace: &str) -> u32 {
+    u32::try_from(namespace.len()).unwrap_or(u32::MAX)
 }
 
 /// One seed for the life of the process.
@@ -113,10 +128,7 @@ fn seed() -> &'static foldhash::quality::RandomState {
 impl PartialEq for ObjectKey {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-            || (self.0.hash == other.0.hash
-                && self.0.split == other.0.split
-                && self.0.text == other.0.text
-                && self.0.kind == other.0.kind)
+            || (self.0.hash == other.0.hash && self.0.text == other.0.text && self.0.kind == other.0.kind)
     }
 }
 

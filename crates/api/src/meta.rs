@@ -11,19 +11,19 @@ pub struct ObjectMeta {
     pub key: ObjectKey,
     /// `metadata.generation` as written, else 1.
     pub generation: i64,
-    /// When the API server made the object; files usually do not say.
-    pub creation_timestamp: Option<Timestamp>,
     /// `metadata.labels`.
     pub labels: Labels,
-    /// `metadata.annotations` without kubectl's copy of the whole object.
-    pub annotations: Labels,
-    /// `metadata.uid` and `metadata.resourceVersion`, which only objects from an API server have.
-    pub server: Option<Box<ServerMeta>>,
+    /// What most objects of files do not have; none where that is so.
+    pub more: Option<Box<MoreMeta>>,
 }
 
-/// What an API server adds to an object.
+/// What an API server adds to an object, and annotations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct ServerMeta {
+pub struct MoreMeta {
+    /// When the API server made the object.
+    pub creation_timestamp: Option<Timestamp>,
+    /// `metadata.annotations` without kubectl's copy of the whole object.
+    pub annotations: Labels,
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// `metadata.resourceVersion`.
@@ -34,8 +34,7 @@ impl ObjectMeta {
     /// Metadata with nothing but its key; generation 1.
     #[must_use]
     pub fn new(key: ObjectKey) -> Self {
-        let (labels, annotations) = (Labels::default(), Labels::default());
-        Self { key, generation: 1, creation_timestamp: None, labels, annotations, server: None }
+        Self { key, generation: 1, labels: Labels::default(), more: None }
     }
 
     /// Name of the object.
@@ -50,16 +49,28 @@ impl ObjectMeta {
         self.key.namespace()
     }
 
+    /// When the API server made the object; files usually do not say.
+    #[must_use]
+    pub fn creation_timestamp(&self) -> Option<Timestamp> {
+        self.more.as_deref().and_then(|more| more.creation_timestamp)
+    }
+
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.more.as_deref().and_then(|more| more.annotations.get(name))
+    }
+
     /// `metadata.uid`, if an API server gave one.
     #[must_use]
     pub fn uid(&self) -> Option<&str> {
-        self.server.as_deref().map(|server| &*server.uid).filter(|uid| !uid.is_empty())
+        self.more.as_deref().map(|more| &*more.uid).filter(|uid| !uid.is_empty())
     }
 
     /// `metadata.resourceVersion`, if an API server gave one.
     #[must_use]
     pub fn resource_version(&self) -> Option<&str> {
-        self.server.as_deref().map(|server| &*server.resource_version).filter(|version| !version.is_empty())
+        self.more.as_deref().map(|more| &*more.resource_version).filter(|version| !version.is_empty())
     }
 }
 

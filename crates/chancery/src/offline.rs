@@ -85,7 +85,8 @@ impl Offline {
             content.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
             fleets.insert(fleet.0.to_string(), Value::Object(content));
         }
-        Ok(json!({ "fleets": fleets, "endpoints": list(&endpoint_sets(graph, outputs))? }))
+        let sets = endpoint_sets(graph, outputs);
+        Ok(json!({ "fleets": fleets, "endpoints": list(&sets.iter().collect::<Vec<_>>())? }))
     }
 
     /// A complete static configuration that Envoy can read: of the one Gateway, or by name of the Gateway where there are several.
@@ -95,13 +96,14 @@ impl Offline {
         fleets.sort();
         let options = StaticOptions { show_secrets, ..StaticOptions::default() };
         let mut written = Map::new();
+        let sets = endpoint_sets(graph, outputs);
         for fleet in fleets {
             let parts = StaticParts {
                 listeners: of_fleet(graph.iter(outputs.listeners), fleet),
                 route_configurations: of_fleet(graph.iter(outputs.route_configurations), fleet),
                 separate_hosts: hosts_of_fleet(graph, outputs, fleet),
                 clusters: of_fleet(graph.iter(outputs.clusters), fleet),
-                endpoints: endpoint_sets(graph, outputs),
+                endpoints: sets.iter().collect(),
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
             };
             written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options)?);
@@ -131,7 +133,7 @@ fn hosts_of_fleet<'g>(graph: &'g Graph, outputs: Outputs, fleet: &FleetName) -> 
 }
 
 /// All sets of endpoints that a cluster reads, in order of name.
-fn endpoint_sets(graph: &Graph, outputs: Outputs) -> Vec<&Endpoints> {
+fn endpoint_sets(graph: &Graph, outputs: Outputs) -> Vec<Endpoints> {
     let read: BTreeSet<&EndpointSetName> = graph
         .iter(outputs.clusters)
         .filter_map(|(_, cluster)| match &cluster.endpoints {
@@ -140,7 +142,7 @@ fn endpoint_sets(graph: &Graph, outputs: Outputs) -> Vec<&Endpoints> {
         })
         .collect();
     let rows = outputs.endpoints(graph).filter(|(name, _)| read.contains(name));
-    let mut sets: Vec<&Endpoints> = rows.map(|(_, endpoints)| &**endpoints).collect();
+    let mut sets: Vec<Endpoints> = rows.map(|(_, endpoints)| endpoints).collect();
     sets.sort_by(|a, b| a.name.cmp(&b.name));
     sets
 }

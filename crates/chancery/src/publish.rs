@@ -24,7 +24,6 @@ pub struct Publisher {
     hosts: UnorderedMap<usize, Host>,
     /// When the hosts are so many, those that nobody else holds go.
     sweep_at: usize,
-    endpoint_sets: UnorderedMap<EndpointSetName, EncodedSet>,
     /// Route configurations whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
 }
@@ -66,6 +65,9 @@ struct Host {
 /// A resource that is put together from pieces, with what these need.
 type Composed = (Encoded, Vec<Arc<[Need]>>);
 
+/// Sets of endpoints that changed, or that clusters which changed read: encoded once for all of these.
+type Sets = UnorderedMap<EndpointSetName, EncodedSet>;
+
 /// A route configuration of a fleet.
 type RouteConfigurationKey = InFleet<RouteConfigurationName>;
 
@@ -81,7 +83,6 @@ impl Publisher {
             pieces: Pieces::new(),
             hosts: UnorderedMap::new(),
             sweep_at: 0,
-            endpoint_sets: UnorderedMap::new(),
             separate: BTreeSet::new(),
         }
     }
@@ -91,8 +92,9 @@ impl Publisher {
         let mut updates = Updates::new();
         self.encode_pieces(graph);
         self.secrets(graph, &mut updates);
-        self.endpoints(graph, &mut updates);
-        self.clusters(graph, &mut updates);
+        let mut sets = Sets::new();
+        self.endpoints(graph, &mut sets, &mut updates);
+        self.clusters(graph, &mut sets, &mut updates);
         self.listeners(graph, &mut updates);
         self.routes(graph, &mut updates);
         updates.into_iter().map(|(fleet, changes)| FleetUpdate { fleet: fleet.0, changes }).collect()
@@ -116,28 +118,25 @@ impl Publisher {
     }
 
     /// Sets that changed, for the clusters that read them; clusters that changed themselves bring theirs along.
-    fn endpoints(&mut self, graph: &Graph, updates: &mut Updates) {
+    fn endpoints(&self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
         let changed: UnorderedSet<_> = graph.changes(self.outputs.clusters).map(|change| change.key).collect();
-        for change in self.outputs.endpoint_changes(graph) {
-            match change.new {
-                Some(endpoints) => self.endpoint_sets.insert(change.key.clone(), envoy::endpoint_set(endpoints)),
-                None => self.endpoint_sets.remove(change.key),
-            };
-            for reader in self.outputs.readers_of(graph, change.key).filter(|reader| !changed.contains(reader)) {
-                let assignment = self.assignment(&reader.name, change.key);
+        for set in self.outputs.endpoint_changes(graph) {
+            for reader in self.outputs.readers_of(graph, set).filter(|reader| !changed.contains(reader)) {
+                let assignment = self.assignment(graph, sets, (&reader.name, set));
                 push(updates, &reader.fleet, Some(assignment), TypeUrl::Endpoints, &reader.name.0);
             }
         }
     }
 
-    fn clusters(&self, graph: &Graph, updates: &mut Updates) {
+    fn clusters(&self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
         for change in graph.changes(self.outputs.clusters) {
             let InFleet { fleet, name } = change.key;
             push(updates, fleet, change.new.map(|cluster| envoy::cluster(cluster)), TypeUrl::Cluster, &name.0);
             let set_of =
                 |cluster: Option<&'_ Arc<Cluster>>| cluster.and_then(|cluster| cluster.endpoints.set().cloned());
             if let Some(set) = set_of(change.new) {
-                push(updates, fleet, Some(self.assignment(name, &set)), TypeUrl::Endpoints, &name.0);
+                let assignment = self.assignment(graph, sets, (name, &set));
+                push(updates, fleet, Some(assignment), TypeUrl::Endpoints, &name.0);
             } else if set_of(change.old).is_some() {
                 push(updates, fleet, None, TypeUrl::Endpoints, &name.0);
             }
@@ -145,14 +144,15 @@ impl Publisher {
     }
 
     /// The endpoints of a cluster; a set that is not there is empty, so that the cluster can warm.
-    fn assignment(&self, cluster: &ClusterName, set: &EndpointSetName) -> Encoded {
-        match self.endpoint_sets.get(set) {
-            Some(encoded) => envoy::load_assignment(cluster, encoded),
-            None => {
-                let empty = ir::Endpoints { name: set.clone(), localities: Vec::new() };
-                envoy::load_assignment(cluster, &envoy::endpoint_set(&empty))
-            }
-        }
+    fn assignment(&self, graph: &Graph, sets: &mut Sets, (cluster, set): (&ClusterName, &EndpointSetName)) -> Encoded {
+        let make = || {
+            let empty = || ir::Endpoints { name: set.clone(), localities: Vec::new() };
+            envoy::endpoint_set(&self.outputs.endpoint_set(graph, set).unwrap_or_else(empty))
+        };
+        // Bytes that are never shared are smaller.
+        let shared = self.outputs.readers_of(graph, set).nth(1).is_some();
+        let encoded = if shared { sets.entry(set.clone()).or_insert_with(make).clone() } else { make() };
+        envoy::load_assignment(cluster, encoded)
     }
 
     fn listeners(&self, graph: &Graph, updates: &mut Updates) {

@@ -25,7 +25,9 @@ pub(crate) fn statuses(graph: &Graph, outputs: Outputs) -> Vec<(ObjectKey, Statu
 fn for_each(graph: &Graph, outputs: Outputs, mut each: impl FnMut(&ObjectKey, Status)) {
     rows(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut each);
     rows(graph, outputs.gateway_statuses, Status::Gateway, &mut each);
-    rows(graph, outputs.route_statuses, Status::Route, &mut each);
+    for (key, _) in graph.iter(outputs.route_statuses) {
+        outputs.route_status(graph, key).map(Status::Route).into_iter().for_each(|status| each(key, status));
+    }
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
@@ -47,7 +49,9 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, transitions: &mut Tr
     let mut note = |key: &ObjectKey, status: Option<Status>| transitions.note(key, status, now);
     changes(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut note);
     changes(graph, outputs.gateway_statuses, Status::Gateway, &mut note);
-    changes(graph, outputs.route_statuses, Status::Route, &mut note);
+    for change in graph.changes(outputs.route_statuses) {
+        note(change.key, change.new.and_then(|_| outputs.route_status(graph, change.key)).map(Status::Route));
+    }
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
@@ -151,8 +155,8 @@ pub(crate) fn all_problems(store: &store::Store, graph: &Graph, outputs: Outputs
 }
 
 /// The first column of the line where an object begins.
-fn place(origin: &store::Origin) -> Place {
-    Place { file: Arc::clone(&origin.file), line: origin.line, column: 1 }
+fn place(store::Origin { file, line }: store::Origin) -> Place {
+    Place { file, line, column: 1 }
 }
 
 /// A problem that translation found, with the place where its object is written.

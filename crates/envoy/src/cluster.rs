@@ -72,7 +72,7 @@ pub fn cluster(cluster: &Cluster) -> Encoded {
 
 /// Nothing but the name tells it from others with discovered endpoints and the same protocol, as with nearly every cluster.
 fn is_plain(cluster: &Cluster) -> bool {
-    cluster.tls.is_none() && cluster.circuit_breaker.is_default() && cluster.connect_timeout.is_none()
+    cluster.tls.is_none() && cluster.circuit_breaker.is_none() && cluster.connect_timeout.is_none()
 }
 
 /// The name, and behind it what all plain clusters share.
@@ -98,7 +98,7 @@ fn rest_of_plain(protocol: Protocol) -> (Bytes, u128) {
         endpoints: EndpointSource::Discovered("".into()),
         protocol,
         tls: None,
-        circuit_breaker: CircuitBreaker::default(),
+        circuit_breaker: None,
         connect_timeout: None,
     };
     let bytes = Bytes::from(message(&nameless, discovered(), SecretSource::Ads).encode_to_vec());
@@ -173,7 +173,7 @@ fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> clu
         per_connection_buffer_limit_bytes: Some(CONNECTION_BUFFER),
         lb_policy: LbPolicy::LeastRequest as i32,
         common_lb_config: Some(common_lb_config()),
-        circuit_breakers: Some(circuit_breakers(&cluster.circuit_breaker)),
+        circuit_breakers: Some(circuit_breakers(limits(cluster))),
         typed_extension_protocol_options: BTreeMap::from([(PROTOCOL_OPTIONS.to_owned(), protocol(cluster))]),
         transport_socket: cluster.tls.as_ref().map(|tls| upstream_tls(tls, cluster.protocol, source)),
         upstream_connection_options: Some(cluster::UpstreamConnectionOptions {
@@ -219,7 +219,11 @@ fn common_lb_config() -> CommonLbConfig {
     }
 }
 
-fn circuit_breakers(limits: &CircuitBreaker) -> cluster::CircuitBreakers {
+fn limits(cluster: &Cluster) -> CircuitBreaker {
+    cluster.circuit_breaker.as_deref().copied().unwrap_or_default()
+}
+
+fn circuit_breakers(limits: CircuitBreaker) -> cluster::CircuitBreakers {
     let thresholds = Thresholds {
         max_connections: Some(limits.max_connections.unwrap_or(DEFAULT_LIMIT)),
         max_pending_requests: Some(limits.max_pending_requests.unwrap_or(DEFAULT_LIMIT)),
@@ -240,7 +244,7 @@ pub(crate) const PROTOCOL_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.Ht
 fn protocol(cluster: &Cluster) -> Any {
     static HTTP1: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http1, None, None));
     static HTTP2: LazyLock<Any> = LazyLock::new(|| protocol_options(Protocol::Http2, None, None));
-    match (cluster.protocol, cluster.circuit_breaker.max_requests_per_connection, server_names(cluster)) {
+    match (cluster.protocol, limits(cluster).max_requests_per_connection, server_names(cluster)) {
         (Protocol::Http1, None, None) => HTTP1.clone(),
         (Protocol::Http2, None, None) => HTTP2.clone(),
         (protocol, limit, names) => protocol_options(protocol, limit, names),

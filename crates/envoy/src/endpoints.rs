@@ -75,7 +75,7 @@ fn write_ip(ip: IpAddr, to: &mut Vec<u8>) {
 }
 
 /// The endpoints of a cluster: its name in front of the shared set.
-pub fn load_assignment(cluster: &ClusterName, set: &EncodedSet) -> Encoded {
+pub fn load_assignment(cluster: &ClusterName, set: EncodedSet) -> Encoded {
     let head = named(cluster.as_str());
     let mut versions = Versions::of(2);
     versions.part(xxh3_128(&head));
@@ -84,7 +84,7 @@ pub fn load_assignment(cluster: &ClusterName, set: &EncodedSet) -> Encoded {
         type_url: type_url::LOAD_ASSIGNMENT,
         name: cluster.0.clone(),
         version: versions.version(),
-        body: vec![head, set.bytes.clone()],
+        body: vec![head, set.bytes],
         needs: Vec::new(),
     }
 }

@@ -139,7 +139,7 @@ fn header_changes_of_the_rule_come_before_those_of_the_destination_also_by_weigh
 fn redirects_print_what_they_are_told_and_keep_the_rest() {
     let redirect = |status, scheme: Option<&str>, host: Option<&str>, port, path| {
         let redirect = Redirect { status, scheme: scheme.map(Into::into), host: host.map(Into::into), port, path };
-        Action::Redirect(redirect)
+        Action::Redirect(redirect.into())
     };
     let set = HeaderChanges { set: pairs(&[("x-why", "moved")]), ..HeaderChanges::default() };
     let headers = Filters { response_headers: set, ..Filters::default() };

@@ -20,9 +20,9 @@ pub struct Cluster {
     /// TLS to the endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<UpstreamTls>>,
-    /// Limits; each `None` is our raised default.
-    #[serde(skip_serializing_if = "CircuitBreaker::is_default")]
-    pub circuit_breaker: CircuitBreaker,
+    /// Limits; each `None` is our raised default, and none at all is what nearly every cluster has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub circuit_breaker: Option<Box<CircuitBreaker>>,
     /// `None` is our default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<Duration>,
@@ -119,15 +119,8 @@ pub struct CircuitBreaker {
     pub max_connections_per_endpoint: Option<u32>,
 }
 
-impl CircuitBreaker {
-    /// Nothing was asked for.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// A set of endpoints, the same for every fleet and cluster that reads it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Endpoints {
     /// Unique.
     pub name: EndpointSetName,
@@ -137,7 +130,7 @@ pub struct Endpoints {
 }
 
 /// Endpoints in one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Locality {
     /// The zone, where one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +143,7 @@ pub struct Locality {
 }
 
 /// One endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Endpoint {
     /// Where.
     pub address: Address,
@@ -160,7 +153,7 @@ pub struct Endpoint {
 }
 
 /// Where an endpoint listens.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Address {
     /// An IP address and a port of 1 to 65535.
@@ -170,7 +163,7 @@ pub enum Address {
 }
 
 /// What is known of an endpoint's health.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Health {
     /// Takes requests.

@@ -118,7 +118,7 @@ pub enum Action {
     /// Backends.
     Forward(Box<Forward>),
     /// The proxy, with a redirect.
-    Redirect(Redirect),
+    Redirect(Box<Redirect>),
     /// The proxy, with this status.
     Respond(Respond),
 }
@@ -145,7 +145,7 @@ pub struct Forward {
     pub try_timeout: Option<Duration>,
     /// Further tries.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
+    pub retry: Option<Box<Retry>>,
 }
 
 /// One backend and its share.

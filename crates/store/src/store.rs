@@ -16,7 +16,7 @@ use crate::tables::Tables;
 #[derive(Debug)]
 pub struct Store {
     tables: Tables,
-    /// Its order never reaches output. About 45 bytes per object.
+    /// Its order never reaches output. 33 bytes per place, of which half are taken at least.
     in_force: HashMap<ObjectKey, InForce>,
     shelf: Shelf,
     /// Lists are sorted by place. The key's order is that of the places' files within a source.
@@ -96,8 +96,8 @@ impl Store {
 
     /// Where the object in force is written.
     #[must_use]
-    pub fn origin(&self, key: &ObjectKey) -> Option<&Origin> {
-        self.in_force.get(&identity(key)).map(|entry| &entry.origin)
+    pub fn origin(&self, key: &ObjectKey) -> Option<Origin> {
+        self.in_force.get(&identity(key)).map(InForce::origin)
     }
 
     /// The source of the object in force.
@@ -145,9 +145,9 @@ impl Store {
                 return;
             }
             Some(present) if present.source == source => {
-                let moved = present.origin != origin;
+                let moved = !present.is_at(&origin);
                 if moved {
-                    present.origin = origin;
+                    *present = InForce::new(origin, source);
                 }
                 let winner = moved.then(|| present.clone());
                 self.tables.set(graph, key.clone(), object);
@@ -157,17 +157,17 @@ impl Store {
                 return;
             }
             Some(present) => {
-                let weaker = std::mem::replace(present, InForce { origin, source });
+                let weaker = std::mem::replace(present, InForce::new(origin, source));
                 let winner = present.clone();
                 if let Some(old) = self.tables.get(graph, &key) {
-                    self.shelf.hold(&key, weaker.source, old, weaker.origin);
+                    self.shelf.hold(&key, weaker.source, old, weaker.origin());
                 }
                 self.shelf.drop_from(&key, source);
                 self.revision += 1;
                 self.shelf.warn(&key, &winner);
             }
             None => {
-                self.in_force.insert(key.clone(), InForce { origin, source });
+                self.in_force.insert(key.clone(), InForce::new(origin, source));
             }
         }
         self.tables.set(graph, key, object);
@@ -185,7 +185,7 @@ impl Store {
             self.tables.remove(graph, key);
             return;
         };
-        let winner = InForce { origin: held.origin, source: heir };
+        let winner = InForce::new(held.origin, heir);
         self.tables.set(graph, key.clone(), held.object);
         self.revision += 1;
         self.shelf.warn(key, &winner);

@@ -22,11 +22,11 @@ pub(crate) type BackendFault = RefFault;
 pub(crate) struct BackendView {
     pub(crate) endpoints: EndpointSource,
     /// Name of the Service's port, by which its slices name theirs; empty where it has none.
-    pub(crate) port_name: Arc<str>,
+    pub(crate) port_name: Box<str>,
     pub(crate) protocol: Protocol,
     pub(crate) tls: Option<Box<UpstreamTls>>,
     /// Secrets that `tls` names.
-    pub(crate) secrets: Vec<SecretUse>,
+    pub(crate) secrets: Box<[SecretUse]>,
 }
 
 /// A Secret or `ConfigMap` that a proxy gets, and as what.
@@ -51,9 +51,9 @@ pub(crate) enum SecretPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// Usable, or why not.
-    pub(crate) view: Result<Arc<BackendView>, BackendFault>,
+    pub(crate) view: Result<BackendView, BackendFault>,
     /// Worth saying although it works.
-    pub(crate) problems: Vec<Arc<Problem>>,
+    pub(crate) problems: Box<[Arc<Problem>]>,
 }
 
 /// All that routes read of a backend.
@@ -67,10 +67,10 @@ pub(crate) struct Verdict {
 
 impl Reading {
     pub(crate) fn good(view: BackendView) -> Self {
-        Self { view: Ok(Arc::new(view)), problems: Vec::new() }
+        Self { view: Ok(view), problems: Box::default() }
     }
 
     pub(crate) fn bad(fault: BackendFault) -> Self {
-        Self { view: Err(fault), problems: Vec::new() }
+        Self { view: Err(fault), problems: Box::default() }
     }
 }

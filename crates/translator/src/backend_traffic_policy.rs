@@ -59,7 +59,7 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
 
 /// What a policy claims.
 pub(crate) fn claims(key: &ObjectKey, policy: &BackendTrafficPolicy) -> Vec<(Claim, ())> {
-    let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp), object: key.clone() };
+    let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp()), object: key.clone() };
     let known = targets(policy).into_iter().filter_map(|target| match target {
         Target::Known(target) => Some((Claim { target, seniority: seniority.clone() }, ())),
         Target::Refused(..) => None,

@@ -138,7 +138,7 @@ impl Blame {
 #[derive(Clone, Copy)]
 struct Suspect<'g> {
     key: &'g AttachmentKey,
-    effective: &'g Arc<Effective>,
+    effective: &'g Effective,
     before: Option<&'g Arc<AttachedRoute>>,
 }
 

@@ -16,10 +16,10 @@ use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
 use store::Tables;
 
-pub(crate) use self::backend::{Backends, Policies, Secrets};
+pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
 use self::route::Routes;
-pub(crate) use self::status::PROBLEM_TABLES;
+pub(crate) use self::status::{PROBLEM_TABLES, RouteOutcomes};
 use crate::Options;
 use crate::envoy_proxy::{self, Named, ProxyView};
 use crate::gateway_class::{self, ClassView};
@@ -104,12 +104,13 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         route_pieces: routes.pieces,
         clusters: delivery.clusters,
         clusters_by_set: delivery.clusters_by_set,
-        endpoint_sets: backends.endpoints,
+        endpoint_sets: backends.sets,
         secrets: delivery.secrets,
         infra: gateways.infra,
         gateway_class_statuses: statuses.gateway_classes,
         gateway_statuses: statuses.gateways,
         route_statuses: statuses.routes,
+        route_outcomes: statuses.outcomes,
         policy_statuses: statuses.policies,
         backend_statuses: statuses.backends,
         envoy_proxy_statuses: statuses.envoy_proxies,

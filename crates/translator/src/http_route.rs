@@ -56,15 +56,15 @@ pub(crate) struct RouteOutcome {
     /// The route itself: shared, not copied.
     pub(crate) route: Arc<HttpRoute>,
     /// Parents that are ours, in the order of the spec.
-    pub(crate) parents: Vec<ParentOutcome>,
+    pub(crate) parents: Box<[ParentOutcome]>,
     /// The first reference, in the order of the spec, that leads nowhere.
     pub(crate) bad_reference: Option<RefFault>,
     /// Rules that cannot be used as written, in words.
     pub(crate) unusable: Option<Box<Unusable>>,
     /// One per fleet.
-    pub(crate) attached: Vec<Arc<AttachedRoute>>,
+    pub(crate) attached: Box<[Arc<AttachedRoute>]>,
     /// Everything there is to say, for `status` and `validate`.
-    pub(crate) problems: Vec<Arc<Problem>>,
+    pub(crate) problems: Box<[Arc<Problem>]>,
 }
 
 /// One of the route's parents.
@@ -99,7 +99,7 @@ pub struct AttachedRoute {
     /// Precedence among equal matches.
     pub(crate) age: Age,
     /// Listeners that take it, in the order of the Gateway.
-    pub(crate) listeners: Vec<AttachedListener>,
+    pub(crate) listeners: Box<[AttachedListener]>,
     /// Sorted, each once.
     pub(crate) clusters: Arc<[ClusterTarget]>,
 }
@@ -164,11 +164,11 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
     let attachment = attach(lookup, key, &route.spec, &mut problems);
     let mut outcome = RouteOutcome {
         route: route.clone(),
-        parents: attachment.parents,
+        parents: attachment.parents.into(),
         bad_reference: None,
         unusable: None,
-        attached: Vec::new(),
-        problems: Vec::new(),
+        attached: Box::default(),
+        problems: Box::default(),
     };
     if !outcome.parents.is_empty() {
         let mut targets = Targets::new(lookup, key);
@@ -181,9 +181,8 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
                 parent.verdict = Verdict::Unusable(unusable.clone());
             }
         }
-        let age = Age::from(route.meta.creation_timestamp);
+        let age = Age::from(route.meta.creation_timestamp());
         outcome.attached = attachment.fleets.into_iter().map(|fleet| fill(fleet, &rules, &clusters, age)).collect();
-        outcome.attached.shrink_to_fit();
     }
     outcome.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
     outcome
@@ -208,9 +207,7 @@ fn fill(
         });
         AttachedListener { listener: listener.name, counted, hostnames: listener.hostnames, entries }
     });
-    // What it was collected from had room for more.
-    let mut listeners: Vec<_> = listeners.collect();
-    listeners.shrink_to_fit();
+    let listeners = listeners.collect();
     Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners, clusters: clusters.clone() })
 }
 

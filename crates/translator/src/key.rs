@@ -78,9 +78,10 @@ struct Target {
 }
 
 impl ClusterTarget {
-    /// A backend with the fleet's own settings.
-    pub(crate) fn of(backend: BackendKey) -> Self {
-        let name = backend.text().into();
+    /// A backend with the fleet's own settings. The cluster has the name of the backend's set of endpoints, and shares it where
+    /// there is one.
+    pub(crate) fn of(backend: BackendKey, set: Option<&EndpointSetName>) -> Self {
+        let name = set.map_or_else(|| backend.text().into(), |set| ClusterName(set.0.clone()));
         Self(Arc::new(Target { backend, policy: None, name }))
     }
 
@@ -100,6 +101,14 @@ impl ClusterTarget {
     /// The policy of the route or rule that sends there, if there is one.
     pub(crate) fn policy(&self) -> Option<&ObjectKey> {
         self.0.policy.as_ref()
+    }
+
+    /// The name of its set of endpoints, should it have one.
+    pub(crate) fn set(&self) -> EndpointSetName {
+        match self.policy() {
+            None => self.0.name.0.clone().into(),
+            Some(_) => self.backend().endpoint_set(),
+        }
     }
 
     /// The cluster's name.

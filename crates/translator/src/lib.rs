@@ -20,6 +20,7 @@ mod backend;
 mod backend_traffic_policy;
 mod blame;
 mod departed;
+mod digest;
 mod envoy_proxy;
 mod gateway;
 mod gateway_class;
@@ -45,6 +46,7 @@ use api::Timestamp;
 use engine::{Chunk, Graph, TickStats};
 use store::Store;
 
+pub use crate::digest::Digest;
 pub use crate::gating::Effective;
 pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
@@ -134,7 +136,7 @@ impl Translator {
     /// Notes that the changes of the last tick were published: a route whose next form has to wait is served in this one.
     /// Call it after each publish and before [`Translator::settle`] and the next tick.
     pub fn remember_served(&mut self) {
-        let changes: Vec<(AttachmentKey, Option<Arc<Effective>>)> = self
+        let changes: Vec<(AttachmentKey, Option<Effective>)> = self
             .graph
             .changes(self.outputs.effective)
             .map(|change| (change.key.clone(), change.new.cloned()))

@@ -12,8 +12,9 @@ use ir::{
 };
 
 use crate::PieceKey;
+use crate::digest::Digest;
 use crate::gating::Effective;
-use crate::graph::PROBLEM_TABLES;
+use crate::graph::{EndpointSets, PROBLEM_TABLES, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
 
 /// Virtual hosts by their route configuration.
@@ -42,8 +43,9 @@ pub struct Outputs {
     pub gateway_class_statuses: Table<ObjectKey, Arc<GatewayClassStatus>>,
     /// Gateways of ours.
     pub gateway_statuses: Table<ObjectKey, Arc<GatewayStatus>>,
-    /// Every route; no parent is listed that is not ours.
-    pub route_statuses: Table<ObjectKey, Arc<RouteStatus>>,
+    /// Every route, for [`Outputs::route_status`].
+    pub route_statuses: Table<ObjectKey, Digest>,
+    pub(crate) route_outcomes: RouteOutcomes,
     /// `BackendTrafficPolicy` objects.
     pub policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `Backend` objects, named by routes or not.
@@ -51,13 +53,12 @@ pub struct Outputs {
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
-    pub effective: Table<AttachmentKey, Arc<Effective>>,
+    pub effective: Table<AttachmentKey, Effective>,
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
     pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
     pub(crate) hosts_by_configuration: [HostIndex; 2],
     pub(crate) clusters_by_set: ReaderIndex,
-    /// Of ports of Services, and of `Backend` objects.
-    pub(crate) endpoint_sets: [Table<EndpointSetName, Arc<Endpoints>>; 2],
+    pub(crate) endpoint_sets: EndpointSets,
     /// By kind of finding.
     pub(crate) findings: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
@@ -110,24 +111,25 @@ impl Outputs {
     }
 
     /// The endpoint sets of all backends, used or not, in no order.
-    pub fn endpoints<'g>(
-        &self,
-        graph: &'g Graph,
-    ) -> impl Iterator<Item = (&'g EndpointSetName, &'g Arc<Endpoints>)> + use<'g> {
-        all(graph, self.endpoint_sets)
+    pub fn endpoints<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = (&'g EndpointSetName, Endpoints)> + use<'g> {
+        let sets = self.endpoint_sets;
+        all(graph, sets.rows).map(move |(name, set)| (name, sets.make(graph, name, set)))
     }
 
     /// One endpoint set.
-    pub fn endpoint_set<'g>(&self, graph: &'g Graph, name: &EndpointSetName) -> Option<&'g Arc<Endpoints>> {
-        self.endpoint_sets.iter().find_map(|table| graph.get(*table, name))
+    pub fn endpoint_set(&self, graph: &Graph, name: &EndpointSetName) -> Option<Endpoints> {
+        let set = self.endpoint_sets.rows.iter().find_map(|table| graph.get(*table, name));
+        set.map(|set| self.endpoint_sets.make(graph, name, set))
     }
 
     /// Endpoint sets that the last tick changed, in no order, each once.
-    pub fn endpoint_changes<'g>(
-        &self,
-        graph: &'g Graph,
-    ) -> impl Iterator<Item = Change<'g, EndpointSetName, Arc<Endpoints>>> + use<'g> {
-        changes(graph, self.endpoint_sets)
+    pub fn endpoint_changes<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = &'g EndpointSetName> + use<'g> {
+        changes(graph, self.endpoint_sets.rows).map(|change| change.key)
+    }
+
+    /// The status of a route; no parent is listed that is not ours.
+    pub fn route_status(&self, graph: &Graph, route: &ObjectKey) -> Option<RouteStatus> {
+        self.route_outcomes.status(graph, route)
     }
 
     /// Everything that is wrong with objects, in no order.

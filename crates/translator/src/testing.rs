@@ -92,7 +92,7 @@ pub(crate) fn aged(object: Object, seconds: i64) -> Object {
         Resource<S>: Clone,
     {
         let mut resource = Arc::unwrap_or_clone(resource);
-        resource.meta.creation_timestamp = Some(Timestamp(seconds));
+        resource.meta.more.get_or_insert_default().creation_timestamp = Some(Timestamp(seconds));
         Arc::new(resource)
     }
     match object {
@@ -183,8 +183,7 @@ impl World {
 
     pub(crate) fn route_status(&self, name: &str) -> RouteStatus {
         let key = self.key(Kind::HttpRoute, name);
-        let table = self.translator.outputs().route_statuses;
-        (**self.translator.graph().get(table, &key).expect("a status")).clone()
+        self.translator.outputs().route_status(self.translator.graph(), &key).expect("a status")
     }
 
     pub(crate) fn gateway_status(&self, name: &str) -> GatewayStatus {

@@ -15,7 +15,7 @@ fn plain() -> Cluster {
         endpoints: EndpointSource::Discovered("ns/a/80".into()),
         protocol: Protocol::Http1,
         tls: None,
-        circuit_breaker: CircuitBreaker::default(),
+        circuit_breaker: None,
         connect_timeout: None,
     }
 }
@@ -72,7 +72,7 @@ fn limits_and_time_outs_are_the_users_where_given() {
         ..CircuitBreaker::default()
     };
     let limited = Cluster {
-        circuit_breaker: limits,
+        circuit_breaker: Some(Box::new(limits)),
         connect_timeout: Some(Duration::from_millis(2500)),
         protocol: Protocol::Http2,
         ..plain()

@@ -17,7 +17,7 @@ fn set(localities: Vec<Locality>) -> Endpoints {
 }
 
 fn check(localities: Vec<Locality>, wanted: &str) {
-    expect(&json(&load_assignment(&"ns/a/80".into(), &endpoint_set(&set(localities)))), wanted);
+    expect(&json(&load_assignment(&"ns/a/80".into(), endpoint_set(&set(localities)))), wanted);
 }
 
 fn in_zone(zone: Option<&str>, priority: u32, endpoints: Vec<Endpoint>) -> Locality {
@@ -56,10 +56,10 @@ endpoints:
 fn two_clusters_share_the_bytes_of_one_set_and_have_versions_of_their_own() {
     let set = set(vec![in_zone(None, 0, vec![ip(1)])]);
     let encoded = endpoint_set(&set);
-    let (one, two) = (load_assignment(&"one".into(), &encoded), load_assignment(&"two".into(), &encoded));
+    let (one, two) = (load_assignment(&"one".into(), encoded.clone()), load_assignment(&"two".into(), encoded));
     assert_eq!(one.body[1].as_ptr(), two.body[1].as_ptr());
     assert_ne!(one.version, two.version);
-    assert_eq!(one, load_assignment(&"one".into(), &endpoint_set(&set)));
+    assert_eq!(one, load_assignment(&"one".into(), endpoint_set(&set)));
     assert_eq!(joined(&one.body), prost::Message::encode_to_vec(&message("one", &set)));
 }
 
@@ -67,7 +67,7 @@ fn two_clusters_share_the_bytes_of_one_set_and_have_versions_of_their_own() {
 fn a_moved_endpoint_changes_the_version() {
     let version = |last| {
         let set = endpoint_set(&set(vec![in_zone(None, 0, vec![ip(last)])]));
-        load_assignment(&"a".into(), &set).version
+        load_assignment(&"a".into(), set).version
     };
     assert_ne!(version(1), version(2));
 }

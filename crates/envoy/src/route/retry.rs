@@ -22,7 +22,7 @@ const HOST_SELECTION_ATTEMPTS: i64 = 5;
 /// A time-out of one try works without any retry. Envoy tries a timed-out try again only if `reset` is among the conditions,
 /// so it is when both are given: resets are then retried too.
 pub(super) fn policy(forward: &Forward) -> Option<RetryPolicy> {
-    let retry = forward.retry.as_ref().filter(|retry| retry.attempts > 0);
+    let retry = forward.retry.as_deref().filter(|retry| retry.attempts > 0);
     let per_try_timeout = forward.try_timeout.map(duration);
     match retry {
         None if per_try_timeout.is_none() => None,

@@ -117,7 +117,7 @@ fn clusters() -> Vec<Cluster> {
         endpoints,
         protocol,
         tls,
-        circuit_breaker: CircuitBreaker { max_connections: Some(7), ..CircuitBreaker::default() },
+        circuit_breaker: Some(Box::new(CircuitBreaker { max_connections: Some(7), ..CircuitBreaker::default() })),
         connect_timeout: None,
     };
     let found = || EndpointSource::Discovered("ns/a/80".into());
@@ -232,7 +232,7 @@ fn forwarding() -> Route {
         destinations: vec![to("ns/a/80"), Destination { weight: 0, ..to("ns/b/80") }, broken()],
         timeout: Some(Duration::from_secs(10)),
         try_timeout: Some(Duration::from_millis(1500)),
-        retry: Some(Retry { attempts: 3, codes: vec![500, 503], backoff: Some(Duration::from_millis(100)) }),
+        retry: Some(Box::new(Retry { attempts: 3, codes: vec![500, 503], backoff: Some(Duration::from_millis(100)) })),
     };
     route(PathMatch::Exact("/exact".into()), Action::Forward(Box::new(timed)), Filters::default())
 }
@@ -269,7 +269,7 @@ fn redirects() -> Vec<Route> {
     };
     [redirect(None), redirect(Some(prefix)), full]
         .into_iter()
-        .map(|redirect| route(PathMatch::Prefix("/old".into()), Action::Redirect(redirect), Filters::default()))
+        .map(|redirect| route(PathMatch::Prefix("/old".into()), Action::Redirect(redirect.into()), Filters::default()))
         .collect()
 }
 

@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{Object, ObjectKey, Problem};
-use hashbrown::HashMap;
 use indexmap::IndexMap;
 use store::{Change, Origin, identity};
 
 use crate::file::document::{Document, Parsed};
 use crate::file::merge;
-use crate::file::offer::{Left, Offer, Offers, Standing};
+use crate::file::offer::{Offer, Offers, Standing};
 use crate::file::report;
 use crate::file::spot::Spot;
 
@@ -21,10 +20,8 @@ use crate::file::spot::Spot;
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     files: BTreeMap<Arc<Spot>, FileState>,
-    /// Who gives an identity. Its order never reaches output.
-    offers: HashMap<ObjectKey, Offers>,
-    /// Identities with more than one offer.
-    disputed: usize,
+    /// Who gives an identity.
+    offers: Offers,
     /// Identities that were touched since the last commit, with what was in force then.
     touched: IndexMap<ObjectKey, Option<(Object, Origin)>>,
     /// Files whose problems may be others than at the last commit.
@@ -86,6 +83,7 @@ impl Catalog {
             self.offer_document(spot, document, false);
         }
         state.documents.splice(middle.old, new);
+        state.documents.shrink_to_fit();
         self.give_back(spot, state);
     }
 
@@ -134,9 +132,8 @@ impl Catalog {
     pub(crate) fn commit(&mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.touched.len());
         for (key, before) in std::mem::take(&mut self.touched) {
-            let offers = self.offers.get(&key);
-            report_disputed(offers, &mut self.to_report);
-            match offers.map(Offers::winner) {
+            self.to_report.extend(self.offers.disputants(&key).cloned());
+            match self.offers.winner(&key) {
                 Some(winner) if before.as_ref().is_some_and(|before| winner.equals(before)) => {}
                 Some(winner) => changes.push(Change::Apply(winner.object.clone(), winner.origin())),
                 None if before.is_some() => changes.push(Change::Delete(key)),
@@ -164,11 +161,11 @@ impl Catalog {
             // Of a file that cannot be read any more nobody knows whether they still stand.
             problems.extend(state.documents.iter().flat_map(|document| document.problems.iter().cloned()));
         }
-        if self.disputed > 0 && !state.gone {
+        if self.offers.any_disputed() && !state.gone {
             for document in &state.documents {
                 let written = document.objects.iter().filter(|(_, standing)| *standing == Standing::Written);
                 for (object, _) in written {
-                    let winner = self.offers.get(&identity(object.key())).map(Offers::winner);
+                    let winner = self.offers.winner(&identity(object.key()));
                     if let Some(winner) = winner.filter(|winner| !winner.is(spot, object)) {
                         problems.push(report::duplicate(object, &winner.origin(), &spot.display, document.line));
                     }
@@ -204,32 +201,20 @@ impl Catalog {
     }
 
     fn withdraw_document(&mut self, spot: &Arc<Spot>, document: &Document) {
-        for (object, _) in &document.objects {
+        for (object, _) in document.objects.iter() {
             let key = identity(object.key());
             self.touch(&key);
-            let Some(offers) = self.offers.get_mut(&key) else { continue };
-            match offers.withdraw(spot, object) {
-                Left::None => drop(self.offers.remove(&key)),
-                Left::Some(1) => self.disputed = self.disputed.saturating_sub(1),
-                Left::Some(_) | Left::Unchanged => {}
-            }
+            self.offers.withdraw(&key, spot, object);
         }
     }
 
     fn offer_document(&mut self, spot: &Arc<Spot>, document: &Document, gone: bool) {
-        for (object, standing) in &document.objects {
+        for (object, standing) in document.objects.iter() {
             let key = identity(object.key());
             self.touch(&key);
             let standing = if gone { Standing::Last } else { *standing };
             let offer = Offer { object: object.clone(), spot: spot.clone(), line: document.line, standing };
-            match self.offers.get_mut(&key) {
-                Some(offers) => {
-                    if offers.add(offer) == 2 {
-                        self.disputed += 1;
-                    }
-                }
-                None => drop(self.offers.insert(key, Offers::new(offer))),
-            }
+            self.offers.add(&key, offer);
         }
     }
 
@@ -237,16 +222,9 @@ impl Catalog {
         if self.touched.contains_key(key) {
             return;
         }
-        let offers = self.offers.get(key);
-        report_disputed(offers, &mut self.to_report);
-        let before = offers.map(Offers::winner).map(|winner| (winner.object.clone(), winner.origin()));
+        // Where several files give an identity, the problems of all of them name the one in force.
+        self.to_report.extend(self.offers.disputants(key).cloned());
+        let before = self.offers.winner(key).map(|winner| (winner.object.clone(), winner.origin()));
         self.touched.insert(key.clone(), before);
-    }
-}
-
-/// Where several files give an identity, the problems of all of them name the one in force.
-fn report_disputed(offers: Option<&Offers>, to_report: &mut BTreeSet<Arc<Spot>>) {
-    if let Some(offers) = offers.filter(|offers| offers.is_disputed()) {
-        to_report.extend(offers.spots().cloned());
     }
 }

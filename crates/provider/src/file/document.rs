@@ -1,6 +1,7 @@
 //! [`Document`]: what is remembered of one YAML document, and how a file's text becomes documents.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -11,15 +12,43 @@ use store::identity;
 use crate::file::offer::Standing;
 use crate::file::report;
 
-/// One document of a file: the hash of its text instead of the text, and what came of it. About 100 bytes.
+/// One document of a file: the hash of its text instead of the text, and what came of it: 64 bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     hash: u128,
     /// Line of the file on which it starts, from 1.
     pub(crate) line: u32,
     /// What it gives, and what it keeps of what it gave before it could not be understood.
-    pub(crate) objects: Box<[(Object, Standing)]>,
+    pub(crate) objects: Given,
     pub(crate) problems: Box<[Problem]>,
+}
+
+/// The objects of a document: nearly always one, and then without an allocation.
+#[derive(Debug, Clone)]
+pub(crate) enum Given {
+    One([(Object, Standing); 1]),
+    Other(Box<[(Object, Standing)]>),
+}
+
+impl Deref for Given {
+    type Target = [(Object, Standing)];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::One(one) => one,
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl FromIterator<(Object, Standing)> for Given {
+    fn from_iter<I: IntoIterator<Item = (Object, Standing)>>(objects: I) -> Self {
+        let mut objects = objects.into_iter();
+        match (objects.next(), objects.next()) {
+            (Some(one), None) => Self::One([one]),
+            (first, second) => Self::Other(first.into_iter().chain(second).chain(objects).collect()),
+        }
+    }
 }
 
 /// A document of a file just read, beside the file as it was.
@@ -57,7 +86,7 @@ impl Document {
 
     /// Keeps further objects of before.
     pub(crate) fn keep(&mut self, objects: Vec<Object>) {
-        let own = std::mem::take(&mut self.objects).into_iter();
+        let own = self.objects.iter().cloned();
         self.objects = own.chain(objects.into_iter().map(|object| (object, Standing::Last))).collect();
     }
 

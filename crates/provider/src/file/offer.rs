@@ -1,9 +1,12 @@
-//! [`Offers`]: who gives one identity, and which of them is in force.
+//! [`Offers`]: who gives an identity, and which of them is in force.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use api::Object;
-use store::Origin;
+use api::{Object, ObjectKey};
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use store::{Origin, identity};
 
 use crate::file::spot::Spot;
 
@@ -26,6 +29,10 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
+    fn identity(&self) -> ObjectKey {
+        identity(self.object.key())
+    }
+
     /// Where it is written.
     pub(crate) fn origin(&self) -> Origin {
         Origin { file: self.spot.display.clone(), line: self.line }
@@ -46,73 +53,70 @@ impl Offer {
     }
 }
 
-/// The offers of one identity.
-#[derive(Debug)]
+/// Who gives each identity. Its order never reaches output.
+#[derive(Debug, Default)]
 pub(crate) struct Offers {
-    winner: Offer,
-    /// Sorted; absent as nearly always.
-    #[expect(clippy::box_collection, reason = "8 bytes instead of 24 in each of 150,000 entries that have no rest")]
-    rest: Option<Box<Vec<Offer>>>,
-}
-
-/// What is left after an offer was withdrawn.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// There was no such offer.
-    Unchanged,
-    /// The entry has to go.
-    None,
-    /// So many.
-    Some(usize),
+    /// The one in force of each identity: the first in the order of standing, path and line. There are as many as objects, so the
+    /// identity is looked up in the object and not kept beside it.
+    winners: HashTable<Offer>,
+    /// The others, sorted, of identities with more than one.
+    rest: HashMap<ObjectKey, Vec<Offer>>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Offers {
-    /// The first offer of an identity.
-    pub(crate) fn new(offer: Offer) -> Self {
-        Self { winner: offer, rest: None }
+    /// The one in force.
+    pub(crate) fn winner(&self, key: &ObjectKey) -> Option<&Offer> {
+        self.winners.find(self.hasher.hash_one(key), |offer| offer.identity() == *key)
     }
 
-    /// The one in force: the first in the order of standing, path and line.
-    pub(crate) fn winner(&self) -> &Offer {
-        &self.winner
+    /// Whether there is any identity with more than one offer.
+    pub(crate) fn any_disputed(&self) -> bool {
+        !self.rest.is_empty()
     }
 
-    /// Whether there is more than one.
-    pub(crate) fn is_disputed(&self) -> bool {
-        self.rest.is_some()
+    /// The files that make the offers of an identity, if there is more than one offer.
+    pub(crate) fn disputants(&self, key: &ObjectKey) -> impl Iterator<Item = &Arc<Spot>> {
+        let rest = self.rest.get(key).map_or(&[][..], Vec::as_slice);
+        let winner = self.winner(key).filter(|_| !rest.is_empty());
+        winner.into_iter().chain(rest).map(|offer| &offer.spot)
     }
 
-    /// The files that make them.
-    pub(crate) fn spots(&self) -> impl Iterator<Item = &Arc<Spot>> {
-        std::iter::once(&self.winner).chain(self.rest.iter().flat_map(|rest| rest.iter())).map(|offer| &offer.spot)
-    }
-
-    /// Adds an offer; how many there are now.
-    pub(crate) fn add(&mut self, mut offer: Offer) -> usize {
-        if offer.rank() < self.winner.rank() {
-            std::mem::swap(&mut offer, &mut self.winner);
+    /// Adds an offer.
+    pub(crate) fn add(&mut self, key: &ObjectKey, mut offer: Offer) {
+        let Self { winners, rest, hasher } = self;
+        let hash = |offer: &Offer| hasher.hash_one(offer.identity());
+        match winners.entry(hasher.hash_one(key), |offer| offer.identity() == *key, hash) {
+            Entry::Vacant(vacant) => drop(vacant.insert(offer)),
+            Entry::Occupied(mut winner) => {
+                if offer.rank() < winner.get().rank() {
+                    std::mem::swap(&mut offer, winner.get_mut());
+                }
+                let rest = rest.entry(key.clone()).or_default();
+                let at = rest.partition_point(|other| other.rank() <= offer.rank());
+                rest.insert(at, offer);
+            }
         }
-        let rest = self.rest.get_or_insert_default();
-        let at = rest.partition_point(|other| other.rank() <= offer.rank());
-        rest.insert(at, offer);
-        rest.len() + 1
     }
 
     /// Takes out this object of this file.
-    pub(crate) fn withdraw(&mut self, spot: &Spot, object: &Object) -> Left {
-        let is_winner = self.winner.is(spot, object);
-        let Some(rest) = &mut self.rest else {
-            return if is_winner { Left::None } else { Left::Unchanged };
-        };
-        let at = rest.iter().position(|offer| is_winner || offer.is(spot, object));
-        let Some(taken) = at.map(|at| rest.remove(at)) else { return Left::Unchanged };
-        let left = rest.len() + 1;
-        if is_winner {
-            self.winner = taken;
+    pub(crate) fn withdraw(&mut self, key: &ObjectKey, spot: &Spot, object: &Object) {
+        let found = self.winners.find_entry(self.hasher.hash_one(key), |offer| offer.identity() == *key);
+        let Ok(mut winner) = found else { return };
+        let is_winner = winner.get().is(spot, object);
+        match self.rest.get_mut(key) {
+            None if is_winner => drop(winner.remove()),
+            None => {}
+            Some(rest) => {
+                let at = rest.iter().position(|offer| is_winner || offer.is(spot, object));
+                let taken = at.map(|at| rest.remove(at));
+                if let Some(heir) = taken.filter(|_| is_winner) {
+                    *winner.get_mut() = heir;
+                }
+                if rest.is_empty() {
+                    self.rest.remove(key);
+                }
+            }
         }
-        if left == 1 {
-            self.rest = None;
-        }
-        Left::Some(left)
     }
 }

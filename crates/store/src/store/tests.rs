@@ -63,7 +63,7 @@ fn an_object_is_in_force_until_its_source_deletes_it() {
     let mut s = Setup::new();
     s.send(Source::File, vec![Change::Apply(object("a", 1), origin("a.yaml", 3))]);
     assert_eq!(s.version("a").as_deref(), Some("1"));
-    assert_eq!(s.store.origin(&key("a")), Some(&origin("a.yaml", 3)));
+    assert_eq!(s.store.origin(&key("a")), Some(origin("a.yaml", 3)));
     s.send(Source::File, vec![Change::Apply(object("a", 2), origin("a.yaml", 3))]);
     assert_eq!(s.version("a").as_deref(), Some("2"));
     s.send(Source::Kubernetes, vec![Change::Delete(key("a"))]);
@@ -83,7 +83,7 @@ fn an_equal_object_causes_nothing() {
     s.send(Source::File, vec![Change::Apply(object("a", 1), origin("a.yaml", 9))]);
     assert_eq!(s.graph.tick().runs, 0);
     assert_eq!(s.graph.changes(runs).count(), 0);
-    assert_eq!(s.store.origin(&key("a")), Some(&origin("a.yaml", 9)), "the new line is known all the same");
+    assert_eq!(s.store.origin(&key("a")), Some(origin("a.yaml", 9)), "the new line is known all the same");
 }
 
 #[test]

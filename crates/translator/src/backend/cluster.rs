@@ -7,11 +7,12 @@ use super::BackendView;
 use crate::key::ClusterTarget;
 
 /// The cluster of a backend. One whose backend is gone stands empty until nothing names it: its requests answer 503.
-pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, circuit_breaker: CircuitBreaker) -> Cluster {
+pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits: CircuitBreaker) -> Cluster {
+    let circuit_breaker = (limits != CircuitBreaker::default()).then(|| Box::new(limits));
     let Some(view) = view else {
         return Cluster {
             name: target.name().clone(),
-            endpoints: EndpointSource::Discovered(target.backend().endpoint_set()),
+            endpoints: EndpointSource::Discovered(target.set()),
             protocol: Protocol::default(),
             tls: None,
             circuit_breaker,

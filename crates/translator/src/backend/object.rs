@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
 use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
-use ir::{Address, Endpoint, EndpointSource, Endpoints};
+use ir::{Address, Endpoint, EndpointSource};
 
 use super::{BackendView, Reading, SecretPart, SecretUse};
 use crate::hostname::Hostname;
@@ -37,10 +37,10 @@ pub(crate) struct Allowed<'a> {
 pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &Backend, allowed: Allowed<'_>) -> Reading {
     let object = &key.object;
     match view(lookup, key, backend, allowed) {
-        Ok(view) => Reading { problems: warnings(object, backend), ..Reading::good(view) },
+        Ok(view) => Reading { problems: warnings(object, backend).into(), ..Reading::good(view) },
         Err(fault) => {
             let problem = Problem::of(object, "spec", Severity::Error, &*fault.text);
-            Reading { problems: vec![Arc::new(problem)], ..Reading::bad(fault) }
+            Reading { problems: [Arc::new(problem)].into(), ..Reading::bad(fault) }
         }
     }
 }
@@ -85,11 +85,11 @@ fn view(
     });
     let source =
         if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
-    Ok(BackendView { endpoints: source, port_name: Arc::from(""), protocol, tls, secrets })
+    Ok(BackendView { endpoints: source, port_name: Box::default(), protocol, tls, secrets: secrets.into() })
 }
 
 /// The endpoints of a `Backend` with addresses.
-pub(crate) fn endpoints(key: &BackendKey, backend: &Backend) -> Endpoints {
+pub(crate) fn localities(backend: &Backend) -> Vec<Locality> {
     let mut zones: BTreeMap<Option<&str>, Vec<Endpoint>> = BTreeMap::new();
     for endpoint in &backend.spec.endpoints {
         if let Some(address) = address(endpoint) {
@@ -102,7 +102,7 @@ pub(crate) fn endpoints(key: &BackendKey, backend: &Backend) -> Endpoints {
         endpoints.dedup();
         Locality { zone: zone.map(Arc::from), priority: 0, endpoints }
     });
-    Endpoints { name: key.endpoint_set(), localities: localities.collect() }
+    localities.collect()
 }
 
 /// Secrets that a `Backend` may use: only these are parsed.

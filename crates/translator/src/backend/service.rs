@@ -56,12 +56,12 @@ fn read_port(
         port_name: port.name.as_deref().unwrap_or_default().into(),
         protocol,
         tls,
-        secrets: Vec::new(),
+        secrets: Box::default(),
     });
     if reading.view.as_ref().is_ok_and(|view| view.tls.is_some()) {
         let text = "TLS to the endpoints of this port is not verified: nothing says which certificate to believe";
         let path = FieldPath::from(format!("spec.ports[{index}].appProtocol"));
-        reading.problems.push(Arc::new(Problem::of(&backend.object, path, Severity::Warning, text)));
+        reading.problems = [Arc::new(Problem::of(&backend.object, path, Severity::Warning, text))].into();
     }
     reading
 }

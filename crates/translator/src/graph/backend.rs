@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey};
+use api::{Backend, EndpointSlice, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
 use ir::{EndpointSetName, Endpoints, FleetName};
@@ -11,6 +11,7 @@ use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::{Reading, SecretUse, Verdict, service, slice};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
+use crate::digest::Digest;
 use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget};
 use crate::lookup::{BackendTables, Reader};
@@ -67,7 +68,43 @@ pub(crate) struct Backends {
     pub(crate) readings: [Table<BackendKey, Arc<Reading>>; 2],
     /// Usable, or why not: all that routes read.
     verdicts: [Table<BackendKey, Verdict>; 2],
-    pub(crate) endpoints: [Table<EndpointSetName, Arc<Endpoints>>; 2],
+    pub(crate) sets: EndpointSets,
+}
+
+/// Sets of endpoints: which there are, and what they are made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndpointSets {
+    /// Of ports of Services, and of `Backend` objects.
+    pub(crate) rows: [Table<EndpointSetName, EndpointSet>; 2],
+    services: Table<BackendKey, Arc<Reading>>,
+    objects: Table<ObjectKey, Arc<Backend>>,
+    slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
+}
+
+/// Whose endpoints they are, and what became of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndpointSet {
+    backend: BackendKey,
+    digest: Digest,
+}
+
+impl EndpointSets {
+    /// The endpoints.
+    pub(crate) fn make(
+        &self,
+        graph: &Graph,
+        name: &EndpointSetName,
+        EndpointSet { backend, .. }: &EndpointSet,
+    ) -> Endpoints {
+        if backend.object.kind() == Some(Kind::Backend) {
+            let localities =
+                graph.get(self.objects, &backend.object).map_or_else(Vec::new, |object| object::localities(object));
+            return Endpoints { name: name.clone(), localities };
+        }
+        let port_name = graph.get(self.services, backend).map_or("", |reading| port_name(reading));
+        let slices = graph.members(self.slices, &backend.object);
+        Endpoints { name: name.clone(), localities: slice::localities(&slice::find(port_name, slices.values())) }
+    }
 }
 
 impl Backends {
@@ -100,7 +137,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         [(key, Arc::new(reading))]
     });
     let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
-        target: ClusterTarget::of(key.clone()),
+        target: ClusterTarget::of(key.clone(), discovered(reading).as_ref()),
         fault: reading.view.as_ref().err().cloned().map(Box::new),
     };
     let verdicts = [
@@ -108,21 +145,26 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         g.map("backend_verdict", objects, move |_, key, reading| verdict(key, reading)),
     ];
     let slices = g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::service_of(slice));
-    let endpoints = [
+    let rows = [
         g.derive("endpoint_set", services, move |cx, key, reading| {
             let name = discovered(reading)?;
-            let port_name = reading.view.as_ref().map_or("", |view| &*view.port_name);
             let members = cx.members(slices, &key.object);
-            let set = slice::endpoints(name.clone(), port_name, members.values());
-            Some((name, Arc::new(set)))
+            let digest = Digest::of(&slice::find(port_name(reading), members.values()));
+            Some((name, EndpointSet { backend: key.clone(), digest }))
         }),
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
             let name = discovered(reading)?;
-            let backend = cx.get(inputs.backends, &key.object)?;
-            Some((name, Arc::new(object::endpoints(key, backend))))
+            let digest = Digest::of(&object::localities(cx.get(inputs.backends, &key.object)?));
+            Some((name, EndpointSet { backend: key.clone(), digest }))
         }),
     ];
-    Backends { readings: [services, objects], verdicts, endpoints }
+    let sets = EndpointSets { rows, services, objects: inputs.backends, slices };
+    Backends { readings: [services, objects], verdicts, sets }
+}
+
+/// The name by which slices name a port.
+fn port_name(reading: &Reading) -> &str {
+    reading.view.as_ref().map_or("", |view| &*view.port_name)
 }
 
 /// The set that a backend reads its endpoints from, if it has one.

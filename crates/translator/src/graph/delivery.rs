@@ -33,14 +33,14 @@ pub(super) struct Delivery {
 
 pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     let Sources { gateways, backends, policies, routes, secrets, .. } = sources;
-    let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
+    let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Effective| {
         let key = |target: &ClusterTarget| ClusterKey { fleet: key.fleet.clone(), target: target.clone() };
         effective.clusters().map(key).collect::<Vec<_>>()
     });
     let clusters = g.distinct("cluster", used, move |cx, key: &ClusterKey| {
         let backend = key.target.backend();
         let reading = cx.get(backends.readings_of(&backend.object), backend);
-        let view = reading.and_then(|reading| reading.view.as_deref().ok());
+        let view = reading.and_then(|reading| reading.view.as_ref().ok());
         let limits = policies.limits(cx, key.target.policy(), &key.fleet);
         let mut cluster = cluster::cluster(&key.target, view, limits);
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
@@ -55,7 +55,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
             return Vec::new();
         }
         let reading = cx.get(backends.readings_of(&backend.object), backend);
-        let view = reading.and_then(|reading| reading.view.as_deref().ok());
+        let view = reading.and_then(|reading| reading.view.as_ref().ok());
         let secrets = view.map(|view| view.secrets.clone()).unwrap_or_default();
         secrets.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
     });

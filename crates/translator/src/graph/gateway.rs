@@ -75,7 +75,7 @@ type PortClaim = (u16, Seniority);
 
 /// The ports of a Gateway with the addresses on which it wants them.
 fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAddr]>)> {
-    let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp), object: key.clone() };
+    let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp()), object: key.clone() };
     let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
     let claims = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
     claims.map(|listener| ((listener.port, seniority.clone()), addresses.clone())).collect()

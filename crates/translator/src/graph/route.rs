@@ -21,7 +21,7 @@ use crate::virtual_host;
 #[derive(Clone, Copy)]
 pub(crate) struct Routes {
     pub(crate) outcomes: Table<ObjectKey, Arc<RouteOutcome>>,
-    pub(crate) effective: Table<AttachmentKey, Arc<Effective>>,
+    pub(crate) effective: Table<AttachmentKey, Effective>,
     /// How many routes a listener has.
     pub(crate) attached: Table<ListenerKey, usize>,
     pub(crate) pieces: PieceTable,
@@ -54,11 +54,11 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
             let attachment = AttachmentKey { fleet: desired.fleet.clone(), route: key.clone() };
             let tables = GateTables { inputs, backends, own, refusals, key: &attachment };
             let effective = gating::decide(&mut Reader { cx: &mut *cx, tables }, desired);
-            rows.push((attachment, Arc::new(effective)));
+            rows.push((attachment, effective));
         }
         rows
     });
-    let attached = g.tally("route_by_listener", effective, |key: &AttachmentKey, effective: &Arc<Effective>| {
+    let attached = g.tally("route_by_listener", effective, |key: &AttachmentKey, effective: &Effective| {
         let counted = effective.desired.listeners.iter().filter(|listener| listener.counted);
         counted
             .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
@@ -85,7 +85,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
 type PieceTable = Table<PieceKey, Arc<RoutePiece>>;
 
 /// Entries in order of precedence, in pieces, by listener and host name.
-fn pieces(g: &mut Graph, effective: Table<AttachmentKey, Arc<Effective>>) -> (PieceTable, HostTables) {
+fn pieces(g: &mut Graph, effective: Table<AttachmentKey, Effective>) -> (PieceTable, HostTables) {
     let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
     let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| [key.bucket.clone()]);
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);

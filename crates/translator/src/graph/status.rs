@@ -11,8 +11,10 @@ use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend::{Reading, SecretUse};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::blame;
+use crate::digest::Digest;
 use crate::envoy_proxy;
 use crate::gateway::GatewayPlan;
+use crate::http_route::RouteOutcome;
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::lookup::{Reader, StatusTables};
 use crate::secret::Parsed;
@@ -39,7 +41,8 @@ pub(super) struct Sources {
 pub(super) struct Statuses {
     pub(super) gateway_classes: Table<ObjectKey, Arc<GatewayClassStatus>>,
     pub(super) gateways: Table<ObjectKey, Arc<GatewayStatus>>,
-    pub(super) routes: Table<ObjectKey, Arc<RouteStatus>>,
+    pub(super) routes: Table<ObjectKey, Digest>,
+    pub(super) outcomes: RouteOutcomes,
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
@@ -74,7 +77,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
             let key = AttachmentKey { fleet: parent.fleet.clone(), route: key.clone() };
             cx.get(refused, &key).cloned()
         };
-        Arc::new(status::route::status(outcome, refused))
+        Digest::of(&status::route::status(outcome, refused))
     });
     let reached = g.map("policy_reach", inputs.backend_traffic_policies, move |cx, key, policy| {
         let targets = policy::targets(policy).into_iter();
@@ -85,10 +88,28 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         gateway_classes,
         gateways: gateway_statuses,
         routes: route_statuses,
+        outcomes: RouteOutcomes { outcomes: routes.outcomes, refused },
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
         envoy_proxies: envoy_proxies(g, &sources),
         problems: problems(g, &sources, refused, reached),
+    }
+}
+
+/// What statuses of routes are made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RouteOutcomes {
+    outcomes: Table<ObjectKey, Arc<RouteOutcome>>,
+    refused: Table<AttachmentKey, Arc<str>>,
+}
+
+impl RouteOutcomes {
+    pub(crate) fn status(&self, graph: &Graph, route: &ObjectKey) -> Option<RouteStatus> {
+        let outcome = graph.get(self.outcomes, route)?;
+        Some(status::route::status(outcome, |parent| {
+            let key = AttachmentKey { fleet: parent.fleet.clone(), route: route.clone() };
+            graph.get(self.refused, &key).cloned()
+        }))
     }
 }
 
@@ -183,7 +204,7 @@ fn problems(
     let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
         let now = cx.get(clock, &()).copied();
         let offset = key.part as u32;
-        numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new).collect())
+        numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new))
     };
     [
         g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
@@ -201,14 +222,14 @@ fn problems(
         g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
         g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
             let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
-            numbered(key, 0, found.collect())
+            numbered(key, 0, found)
         }),
         g.derive("settings_problem", base.inputs.settings, |_, (), settings| {
             let object = &settings.meta.key;
             let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
             let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
             let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
-            numbered(object, 0, found.collect())
+            numbered(object, 0, found)
         }),
         g.derive("policy_problem", reached, |_, key, reach| {
             let found = reach.reached.iter().filter_map(|reached| reached.refusal());
@@ -216,7 +237,7 @@ fn problems(
             // Whoever reads objects has told the fields that are ignored.
             let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
             let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
-            numbered(key, 0, found.map(|(_, text)| problem(text)).chain(old).collect())
+            numbered(key, 0, found.map(|(_, text)| problem(text)).chain(old))
         }),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
@@ -236,7 +257,11 @@ fn resource_problem(fact: &FactKey, words: &Arc<str>) -> Vec<(ProblemKey, Arc<Pr
     numbered(&gateway, number, vec![Arc::new(problem)])
 }
 
-fn numbered(object: &ObjectKey, offset: u32, problems: Vec<Arc<Problem>>) -> Vec<(ProblemKey, Arc<Problem>)> {
+fn numbered(
+    object: &ObjectKey,
+    offset: u32,
+    problems: impl IntoIterator<Item = Arc<Problem>>,
+) -> Vec<(ProblemKey, Arc<Problem>)> {
     let number = |(at, problem)| (ProblemKey { object: object.clone(), number: offset.saturating_add(at) }, problem);
     (0_u32..).zip(problems).map(number).collect()
 }

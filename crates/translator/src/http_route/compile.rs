@@ -136,10 +136,10 @@ impl Rule<'_> {
     fn entry(&self, matched: &RouteMatch, flavour: Flavour) -> Route {
         let action = match &self.answer {
             Answer::Fail(reason) => fail(reason.clone()),
-            Answer::Redirect => self
-                .filters
-                .redirect(&matched.path, flavour)
-                .map_or_else(|| fail("a redirect without settings".into()), Action::Redirect),
+            Answer::Redirect => self.filters.redirect(&matched.path, flavour).map_or_else(
+                || fail("a redirect without settings".into()),
+                |redirect| Action::Redirect(Box::new(redirect)),
+            ),
             Answer::Forward(targeted) => targeted.forward(matched, flavour),
         };
         let filters = match &self.answer {
@@ -166,7 +166,7 @@ impl Targeted<'_> {
             destinations: destinations.collect(),
             timeout: *request,
             try_timeout: *attempt,
-            retry: retry.clone(),
+            retry: retry.clone().map(Box::new),
         }))
     }
 }

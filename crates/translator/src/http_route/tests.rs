@@ -49,7 +49,7 @@ impl Lookup for Maps {
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
         let key = BackendKey { object: permit.target().clone(), port: port.unwrap_or_default() };
         let missing = RefFault { reason: RefReason::NotFound, text: "it is not there".into() };
-        if self.backends.contains(&key) { Ok(ClusterTarget::of(key)) } else { Err(missing) }
+        if self.backends.contains(&key) { Ok(ClusterTarget::of(key, None)) } else { Err(missing) }
     }
 
     fn has_policies(&mut self, _: &str) -> bool {

@@ -167,7 +167,9 @@ fn a_policy_changes_clusters_and_no_route_and_the_most_specific_holds() {
         to(json!([{"name": "v1", "port": 80}])),
         route("o", "web", &["o.org"], &[("/", "v1")]),
     ]);
-    let limit = |world: &World, name: &str| cluster(world, name).circuit_breaker.max_connections;
+    let limit = |world: &World, name: &str| {
+        cluster(world, name).circuit_breaker.as_ref().and_then(|limits| limits.max_connections)
+    };
     assert_eq!(limit(&world, "default/v1/80"), None);
     world.apply([policy("gw", on_gateway.clone(), 10)]);
     assert_eq!(limit(&world, "default/v1/80"), Some(10));
@@ -202,8 +204,7 @@ fn a_slice_touches_its_set_and_nothing_else() {
     let stats = world.apply([crate::testing::slice("v1", 9000, &["10.0.0.1"])]);
     assert!(stats.runs <= 2, "{stats:?}");
     let outputs = world.translator.outputs();
-    let changed: Vec<_> =
-        outputs.endpoint_changes(world.translator.graph()).map(|change| change.key.to_string()).collect();
+    let changed: Vec<_> = outputs.endpoint_changes(world.translator.graph()).map(ToString::to_string).collect();
     assert_eq!(changed, ["default/v1/80"]);
     assert_eq!(world.translator.graph().changes(outputs.clusters).count(), 0);
 }

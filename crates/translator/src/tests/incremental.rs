@@ -169,7 +169,7 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "infra": graph.iter(outputs.infra),
         "class": graph.iter(outputs.gateway_class_statuses),
         "gateway": graph.iter(outputs.gateway_statuses),
-        "route": graph.iter(outputs.route_statuses),
+        "route": graph.iter(outputs.route_statuses).map(|(key, _)| (key, outputs.route_status(graph, key))),
         "policy": graph.iter(outputs.policy_statuses),
         "backend": graph.iter(outputs.backend_statuses),
         "proxy": graph.iter(outputs.envoy_proxy_statuses),

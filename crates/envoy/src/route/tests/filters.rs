@@ -52,7 +52,7 @@ fn paths_are_rewritten_in_the_way_that_their_slashes_want() {
 }
 
 fn check_redirect(redirect: Redirect, wanted: &str) {
-    check_one(route(Action::Redirect(redirect), Filters::default()), wanted);
+    check_one(route(Action::Redirect(redirect.into()), Filters::default()), wanted);
 }
 
 #[test]

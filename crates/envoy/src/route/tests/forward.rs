@@ -157,7 +157,7 @@ fn retries_cover_refusals_always_and_codes_and_resets_where_asked() {
       typedConfig:
         '@type': type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate
     hostSelectionRetryMaxAttempts: '5'";
-    let retry = |attempts, codes: &[u16], backoff| Some(Retry { attempts, codes: codes.to_vec(), backoff });
+    let retry = |attempts, codes: &[u16], backoff| Some(Box::new(Retry { attempts, codes: codes.to_vec(), backoff }));
     check_forward(
         |forward| forward.retry = retry(1, &[], None),
         &format!(

@@ -126,7 +126,7 @@ fn destination() -> impl Strategy<Value = Destination> {
 fn forward() -> impl Strategy<Value = Forward> {
     let time = || prop::option::of((1u64..1_000_000_000).prop_map(Duration::from_micros));
     let retry = (0u32..5, prop::collection::vec(400u16..=599, 0..3), time())
-        .prop_map(|(attempts, codes, backoff)| Retry { attempts, codes, backoff });
+        .prop_map(|(attempts, codes, backoff)| Box::new(Retry { attempts, codes, backoff }));
     (prop::collection::vec(destination(), 1..5), time(), time(), prop::option::of(retry))
         .prop_map(|(destinations, timeout, try_timeout, retry)| Forward { destinations, timeout, try_timeout, retry })
 }
@@ -134,7 +134,7 @@ fn forward() -> impl Strategy<Value = Forward> {
 fn route() -> impl Strategy<Value = Route> {
     let action = prop_oneof![
         4 => forward().prop_map(|forward| Action::Forward(Box::new(forward))),
-        1 => redirect().prop_map(Action::Redirect),
+        1 => redirect().prop_map(|redirect| Action::Redirect(redirect.into())),
         1 => (200u16..=599, text("[ -~]*")).prop_map(|(status, reason)| Action::Respond(Respond { status, reason })),
     ];
     (name(), matches(), action, filters()).prop_map(|(name, matches, action, filters)| Route {

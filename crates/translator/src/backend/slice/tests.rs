@@ -7,7 +7,7 @@ use ir::Address;
 use ir::cluster::Health;
 use serde_json::{Value, json};
 
-use super::endpoints;
+use super::{find, localities};
 use crate::testing::object;
 
 fn slice(name: &str, spec: Value) -> Arc<EndpointSlice> {
@@ -19,8 +19,8 @@ fn slice(name: &str, spec: Value) -> Arc<EndpointSlice> {
 
 /// `zone: address health` per endpoint, for the port named `http`.
 fn check(slices: &[Arc<EndpointSlice>], expected: &[&str]) {
-    let set = endpoints("default/s/80".into(), "http", slices.iter());
-    let lines = set.localities.iter().flat_map(|locality| {
+    let localities = localities(&find("http", slices.iter()));
+    let lines = localities.iter().flat_map(|locality| {
         locality.endpoints.iter().map(|endpoint| {
             let zone = locality.zone.as_deref().unwrap_or("-");
             let Address::Ip(address, port) = &endpoint.address else { panic!("an address") };
