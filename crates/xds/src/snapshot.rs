@@ -249,16 +249,25 @@ impl Snapshot {
             self.count += 1;
             return self.changed(key);
         };
-        entry.leaving = false;
-        if entry.current.version() == resource.version {
+        let same = entry.current.version() == resource.version;
+        // It was to go, and had not gone yet: whoever published it takes what was reported of it for forgotten.
+        let again = std::mem::take(&mut entry.leaving);
+        if same && !again {
             return;
         }
         let kept = entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current));
         let old = std::mem::replace(&mut entry.current, Item::new(Arc::clone(&resource), seq));
         entry.refused = false;
-        entry.previous = (!kept).then(|| Arc::clone(&old));
+        if same {
+            entry.reported = None;
+            if kept {
+                entry.accepted = Some(Arc::clone(&entry.current));
+            }
+        } else {
+            entry.previous = (!kept).then(|| Arc::clone(&old));
+        }
         self.needs.add(&resource);
-        if !kept {
+        if same || !kept {
             self.needs.drop(&old.resource);
         }
         self.changed(key);

@@ -47,6 +47,20 @@ fn a_cluster_removed_and_published_again_while_it_is_on_its_way_is_warm_when_it_
 }
 
 #[test]
+fn a_cluster_published_again_while_something_still_used_it_is_reported_again() {
+    let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; rds r -> a, b");
+    rig.events();
+    assert_eq!(rig.publish("-cds b; -eds b; rds r@2 -> a"), "RDS r@2");
+    // the proxy may still use it, so it is not taken away yet; and now it is wanted again
+    assert_eq!(rig.publish("cds b; eds b"), "");
+    assert_eq!(rig.events(), "warm b");
+    assert_eq!(rig.publish("rds r@3 -> a, b"), "");
+    assert_eq!(rig.ack("rds"), "RDS r@3");
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "accepted rds r@3");
+}
+
+#[test]
 fn the_cluster_acknowledgement_alone_proves_warmth_too() {
     let mut rig = Rig::started(SMALL);
     rig.publish("cds b; eds b; rds r@2 -> a, b");
