@@ -140,12 +140,15 @@ impl Decoder<'_> {
             return self.add(None, root, Severity::Error, missing, format!("{missing} is missing, or is no string"));
         };
         if version == "v1" && kind == "List" {
-            let items = root.get("items");
-            return items
-                .into_iter()
-                .flat_map(Cursor::items)
-                .filter(|item| !item.is_null())
-                .for_each(|item| self.document(item));
+            return match root.get("items") {
+                Some(items) if matches!(items.value(), Value::List(_) | Value::Null) => {
+                    items.items().filter(|item| !item.is_null()).for_each(|item| self.document(item));
+                }
+                other => {
+                    let text = "a List has its objects in items, a list".to_owned();
+                    self.add(None, other.unwrap_or(root), Severity::Error, "items", text);
+                }
+            };
         }
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         match Kind::find(group, kind) {
@@ -200,7 +203,10 @@ impl Decoder<'_> {
             let violation = Found { start, severity, path, text };
             self.out.problems.push(self.origin.problem(key.as_ref(), violation, kind == Kind::Secret));
         }
-        let (Some(key), false) = (key, checked.fatal) else { return };
+        if checked.fatal {
+            return;
+        }
+        let Some(key) = key else { return self.nameless(root) };
         let meta = meta(key.clone(), root.get("metadata"), &checked.pruned);
         let marks = Marks { pruned: Pruned::new(checked.pruned), faults: found };
         match build(kind, meta, root, marks) {
@@ -209,6 +215,16 @@ impl Decoder<'_> {
                 self.add(Some(&key), root, Severity::Error, "", format!("this object cannot be read: {error}"))
             }
         }
+    }
+
+    fn nameless(&mut self, root: Cursor<'_, '_>) {
+        let metadata = root.get("metadata");
+        let field = |name: &str| metadata.and_then(|metadata| metadata.get(name));
+        let at = field("name").or(metadata).unwrap_or(root);
+        let generated =
+            if field("generateName").is_some() { " (generateName makes one only on an API server)" } else { "" };
+        let text = format!("the name is missing: without one this object is not read{generated}");
+        self.add(None, at, Severity::Error, "metadata.name", text);
     }
 
     /// The key of an object, if it has a name.

@@ -224,3 +224,22 @@ fn many_problems_are_bounded() {
     assert!(decoded.problems[100].text.ends_with("(and there are more problems)"));
     assert!(decoded.problems.iter().all(|problem| problem.severity == Severity::Warning));
 }
+
+#[test]
+fn an_object_without_a_name_is_told_and_so_is_a_list_without_items() {
+    let told = |text: &str| {
+        let decoded = all(text);
+        assert!(decoded.objects.is_empty());
+        decoded.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
+    };
+    let service = |metadata: &str| {
+        format!("apiVersion: v1\nkind: Service\nmetadata: {metadata}\nspec: {{ports: [{{port: 80}}]}}\n")
+    };
+    for metadata in ["{nmae: a}", "{}", "{name: null}", "{generateName: a-}", "{name: [a]}", "null"] {
+        assert_eq!(told(&service(metadata)), 1, "{metadata}");
+    }
+    for items in ["itmes: []", "items: {}", "items: a", ""] {
+        assert_eq!(told(&format!("apiVersion: v1\nkind: List\n{items}\n")), 1, "{items}");
+    }
+    assert_eq!(told("apiVersion: v1\nkind: List\nitems: []\n"), 0);
+}
