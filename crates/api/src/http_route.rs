@@ -2,6 +2,8 @@
 
 mod filter;
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 pub use self::filter::{
@@ -22,8 +24,9 @@ pub type HttpRoute = Resource<HttpRouteSpec>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpRouteSpec {
-    /// What it attaches to.
-    pub parent_refs: Box<[ParentRef]>,
+    /// What it attaches to. Most routes attach to the same: whoever has many of them can share one list.
+    #[serde(deserialize_with = "list")]
+    pub parent_refs: Arc<[ParentRef]>,
     /// Whether it attaches to default Gateways (experimental).
     pub use_default_gateways: Option<GatewayScope>,
     /// Hosts, as written; empty means those of the listener.
@@ -32,10 +35,14 @@ pub struct HttpRouteSpec {
     pub rules: Box<[HttpRouteRule]>,
 }
 
+fn list<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Arc<[T]>, D::Error> {
+    Vec::deserialize(deserializer).map(Arc::from)
+}
+
 impl Default for HttpRouteSpec {
     fn default() -> Self {
         let rules = [HttpRouteRule::default()].into();
-        Self { parent_refs: Box::default(), use_default_gateways: None, hostnames: Box::default(), rules }
+        Self { parent_refs: Arc::default(), use_default_gateways: None, hostnames: Box::default(), rules }
     }
 }
 

@@ -5,7 +5,7 @@
 )]
 
 use crate::fault::{self, Fault};
-use crate::slab::{NIL, expect, fill_to, push};
+use crate::slab::{NIL, expect, fill_to, push, trim};
 
 /// The part of a row that a transform asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +105,11 @@ impl Edges {
     /// Makes room for this many units of a node, if it has none yet.
     pub(crate) fn expect(&mut self, node: u16, units: usize) {
         expect(self.units_of(node), units);
+    }
+
+    /// Gives back room that was made in vain.
+    pub(crate) fn trim(&mut self, node: u16) {
+        trim(self.units_of(node));
     }
 
     pub(crate) fn for_readers(&self, target: Target, mut each: impl FnMut(u16, u32)) {

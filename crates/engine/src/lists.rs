@@ -1,7 +1,7 @@
 //! A list of row numbers per unit, four bytes where the list has one element.
 #![expect(clippy::indexing_slicing, reason = "a place holds only positions that were issued here")]
 
-use crate::slab::{NIL, expect, fill_to};
+use crate::slab::{NIL, expect, fill_to, trim};
 
 /// Marks a place that holds a position in `many`. Rows stay below it ([`crate::slab::MAX_ROWS`]).
 const MANY: u32 = 1 << 31;
@@ -26,6 +26,11 @@ impl Lists {
     /// Makes room for this many units, if there are none yet.
     pub(crate) fn expect(&mut self, units: usize) {
         expect(&mut self.places, units);
+    }
+
+    /// Gives back room that was made in vain.
+    pub(crate) fn trim(&mut self) {
+        trim(&mut self.places);
     }
 
     pub(crate) fn set(&mut self, unit: u32, rows: &[u32]) {

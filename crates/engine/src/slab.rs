@@ -86,8 +86,7 @@ impl<K: Key, S: Default> Slab<K, S> {
     /// Gives back most of the room that was made for keys that did not come.
     pub(crate) fn trim(&mut self) {
         let Slab { find, slots, seed, .. } = self;
-        if slots.capacity() / 2 > slots.len() {
-            slots.shrink_to_fit();
+        if trim(slots) {
             find.shrink_to_fit(|row| slots[*row as usize].key.as_ref().map_or(0, |key| seed.hash_one(key)));
         }
     }
@@ -155,6 +154,15 @@ pub(crate) fn expect<T>(list: &mut Vec<T>, items: usize) {
     if list.is_empty() {
         list.reserve_exact(items);
     }
+}
+
+/// Gives back most of the room that was made for items that did not come; true if there was such room.
+pub(crate) fn trim<T>(list: &mut Vec<T>) -> bool {
+    let roomy = list.capacity() / 2 > list.len().max(KEPT);
+    if roomy {
+        list.shrink_to_fit();
+    }
+    roomy
 }
 
 /// Makes `at` a valid position.

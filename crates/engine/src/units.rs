@@ -10,7 +10,7 @@ use crate::handle::{Key, Value};
 use crate::lists::Lists;
 use crate::node::{AnyNode, Failures, Step, TOO_MANY_READS, TOO_MANY_ROWS};
 use crate::rows::Rows;
-use crate::slab::{NIL, expect, fill_to};
+use crate::slab::{NIL, expect, fill_to, trim};
 use crate::table::{AnyTable, table_mut};
 
 /// Runs the transform of one unit; emits nothing when the unit is gone.
@@ -106,6 +106,9 @@ impl<K: Key, V: Value> AnyNode for Units<K, V> {
             self.run_unit(step, table, *unit);
         }
         table.slab.trim();
+        self.outputs.trim();
+        trim(&mut self.owners.units);
+        step.edges.trim(step.node);
         let mut runs = units.len() as u64;
         // Only now: until its last unit has run, the node does not know who still claims a row.
         while let Some(row) = self.owners.disputed.pop() {

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use api::reference::ParentRef;
 use api::{Decoded, Object, ObjectKey, Problem, Severity};
 use hashbrown::HashMap;
 use store::identity;
@@ -124,6 +125,7 @@ pub(crate) fn parse_with(
     for (index, document) in old.iter().enumerate().take(old.len() - suffix).skip(prefix) {
         moved.entry(document.hash).or_default().push_back(index);
     }
+    let mut parents = Arc::default();
     let parse_one = |(at, document): (usize, &api::yaml::Document<'_>)| {
         let known = if at < prefix {
             Some(at)
@@ -134,7 +136,7 @@ pub(crate) fn parse_with(
         };
         match known {
             Some(index) => Parsed::Same { index, line: document.line },
-            None => decode(file, document, &read),
+            None => decode(file, document, &mut parents, &read),
         }
     };
     new.iter().enumerate().map(parse_one).collect()
@@ -143,17 +145,30 @@ pub(crate) fn parse_with(
 fn decode(
     file: &Arc<str>,
     document: &api::yaml::Document<'_>,
+    parents: &mut Arc<[ParentRef]>,
     read: impl Fn(&api::yaml::Document<'_>, &Arc<str>) -> Decoded,
 ) -> Parsed {
     // A reader that panics costs this document only. It works on the text alone, so it leaves nothing behind.
-    let decoded = catch_unwind(AssertUnwindSafe(|| read(document, file))).unwrap_or_else(|_| {
+    let mut decoded = catch_unwind(AssertUnwindSafe(|| read(document, file))).unwrap_or_else(|_| {
         let text = "this document could not be read because of a bug in Chancery: please report it, with the document";
         Decoded { objects: Vec::new(), problems: vec![report::at(file, document.line, 1, text)] }
     });
+    decoded.objects.iter_mut().for_each(|object| share_parents(object, parents));
     let lost = lost(&decoded.objects, &decoded.problems);
     let objects = decoded.objects.into_iter().map(|object| (object, Standing::Written)).collect();
     let document = Document { hash: document.hash, line: document.line, objects, problems: decoded.problems.into() };
     Parsed::New { document, lost }
+}
+
+/// The routes of a file mostly attach to the same Gateway: they have one list of parents.
+fn share_parents(object: &mut Object, parents: &mut Arc<[ParentRef]>) {
+    let Object::HttpRoute(route) = object else { return };
+    let Some(route) = Arc::get_mut(route) else { return };
+    if route.spec.parent_refs == *parents {
+        route.spec.parent_refs = Arc::clone(parents);
+    } else {
+        *parents = Arc::clone(&route.spec.parent_refs);
+    }
 }
 
 fn lost(objects: &[Object], problems: &[Problem]) -> Lost {

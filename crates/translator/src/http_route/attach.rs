@@ -65,7 +65,7 @@ pub(super) fn attach(
     }
     let mut own = None;
     let redirects = redirects(spec);
-    for (index, parent) in (0_u32..).zip(&spec.parent_refs) {
+    for (index, parent) in (0_u32..).zip(&*spec.parent_refs) {
         if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
             let text = format!(
                 "{} {:?} of group {:?} cannot be a parent here, a Gateway can",
