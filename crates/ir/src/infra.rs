@@ -56,12 +56,13 @@ pub struct ProxyOptions {
 
 /// Envoy's options that are ours to give, short forms included, and whether a value follows. Envoy ends at its start when one is
 /// given twice, so [`ProxyOptions::extra_args`] has none of them; whoever starts a proxy uses none but these.
-pub const OWN_OPTIONS: [(&str, bool); 10] = [
+pub const OWN_OPTIONS: [(&str, bool); 11] = [
     ("-c", true),
     ("--config-path", true),
     ("--disable-hot-restart", false),
     ("--concurrency", true),
     ("--drain-time-s", true),
+    ("--drain-strategy", true),
     ("--log-format", true),
     ("--log-format-escaped", false),
     ("-l", true),

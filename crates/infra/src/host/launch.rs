@@ -53,6 +53,9 @@ impl Launch {
             concurrency.to_string(),
             "--drain-time-s".to_owned(),
             options.listener_drain.as_secs().to_string(),
+            // Who keeps a connection to a listener that has changed is told so with the next answer, and not after minutes.
+            "--drain-strategy".to_owned(),
+            "immediate".to_owned(),
             "--log-format".to_owned(),
             LOG_FORMAT.to_owned(),
             "--log-format-escaped".to_owned(),
