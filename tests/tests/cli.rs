@@ -447,6 +447,27 @@ fn characters_that_control_a_terminal_are_shown_and_not_sent() {
 }
 
 #[test]
+fn a_rule_that_can_only_answer_500_is_told() {
+    let none = SHOP.replace("  - backendRefs:\n    - name: web\n      port: 80\n", "  - name: empty\n");
+    let zero =
+        SHOP.replace("      port: 80\n---\napiVersion: v1", "      port: 80\n      weight: 0\n---\napiVersion: v1");
+    for (text, words) in [(none, "it has no backends"), (zero, "no backend has a weight")] {
+        let place = folder(&[("shop.yaml", text.as_bytes())]);
+        let told = String::from_utf8(run(place.path(), &["validate", "-f", "DIR"], "").stdout).unwrap();
+        assert!(told.contains(words) && told.contains("answered with 500"), "{told}");
+    }
+}
+
+#[test]
+fn status_of_a_kind_that_is_none_names_those_that_are() {
+    let told = told(Path::new(NOWHERE), &["status", "gtw"], "");
+    assert!(
+        told.contains("exit code 1") && told.contains("there is no kind gtw; there are gatewayclass, gateway"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_name_without_end_is_shown_by_its_beginning() {
     let text = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {}\n", "é".repeat(100_000));
     let place = folder(&[("long.yaml", text.as_bytes())]);

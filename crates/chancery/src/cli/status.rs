@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use api::Kind;
 use clap::Args;
 use serde_json::Value;
 
@@ -29,8 +30,13 @@ pub(crate) struct StatusArgs {
     watch: bool,
 }
 
-/// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted or a problem is an error.
+/// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted, a problem is an error, or the object
+/// that was asked for is not there.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
+    if let Some(kind) = args.kind.as_deref().filter(|kind| !kind.eq_ignore_ascii_case(PROBLEMS)) {
+        let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
+        anyhow::ensure!(known, "there is no kind {kind}; there are {}, and {PROBLEMS}", kinds());
+    }
     let state = args.state.path()?;
     let client = Client::new(&state);
     let mut seen = 0;
@@ -50,6 +56,18 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     }
 }
 
+/// The word that asks for problems in place of a kind.
+const PROBLEMS: &str = "problems";
+
+fn kinds() -> String {
+    Kind::ALL.iter().map(|kind| kind.name().to_ascii_lowercase()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a word names a kind: by name or plural, in any case.
+fn is_named(word: &str, kind: Kind) -> bool {
+    word.eq_ignore_ascii_case(kind.name()) || word.eq_ignore_ascii_case(kind.plural())
+}
+
 /// The report of the running process; waits until it differs from revision `seen` (0 answers at once).
 fn ask(client: &Client, state: &Path, seen: u64) -> anyhow::Result<Value> {
     let text = client.get(&format!("/status?after={seen}")).with_context(|| {
@@ -66,15 +84,17 @@ struct Shown<'a> {
     objects: Vec<&'a Value>,
     problems: Vec<&'a Value>,
     only_problems: bool,
+    /// One object was asked for by name.
+    named: bool,
 }
 
 impl<'a> Shown<'a> {
     fn select(report: &'a Value, args: &StatusArgs) -> Self {
         let list = |name: &str| report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("problems"));
+        let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
         let objects = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
         let problems = list("problems").iter().filter(|_| only_problems || args.kind.is_none()).collect();
-        Self { objects, problems, only_problems }
+        Self { objects, problems, only_problems, named: args.name.is_some() }
     }
 
     fn print(&self, format: Format) -> anyhow::Result<String> {
@@ -88,6 +108,9 @@ impl<'a> Shown<'a> {
                     text.push_str(&table::objects(&self.objects, format == Format::Wide));
                 }
                 text.push_str(&table::problems(&self.problems));
+                if self.only_problems && self.problems.is_empty() {
+                    text.push_str("no problems\n");
+                }
                 text
             }
         })
@@ -96,17 +119,18 @@ impl<'a> Shown<'a> {
     fn is_fine(&self) -> bool {
         let errors =
             self.problems.iter().any(|problem| problem.get("severity").and_then(Value::as_str) == Some("error"));
-        !errors && self.objects.iter().all(|object| table::is_fine(object))
+        let found = !self.named || !self.objects.is_empty();
+        found && !errors && self.objects.iter().all(|object| table::is_fine(object))
     }
 }
 
-/// True if the object is of the kind and name that were asked for; kinds also by plural and in any case.
+/// True if the object is of the kind and name that were asked for.
 fn wanted(object: &Value, args: &StatusArgs) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let kind_fits = args.kind.as_deref().is_none_or(|kind| {
-        let (kind, own) = (kind.to_ascii_lowercase(), text("/kind").to_ascii_lowercase());
-        kind == own || kind == format!("{own}s") || kind == format!("{own}es")
-    });
+    let kind_fits = args
+        .kind
+        .as_deref()
+        .is_none_or(|word| Kind::ALL.iter().any(|kind| kind.name() == text("/kind") && is_named(word, *kind)));
     let name_fits = args.name.as_deref().is_none_or(|name| match name.split_once('/') {
         Some((namespace, name)) => namespace == text("/metadata/namespace") && name == text("/metadata/name"),
         None => name == text("/metadata/name"),

@@ -94,6 +94,13 @@ pub(super) fn compile<'r, L: Lookup>(
                 (Draft::default(), Answer::Fail(text.into()))
             }
         };
+        if let Answer::Forward(targeted) = &answer
+            && targeted.total() == 0
+        {
+            let none = if rule.backend_refs.is_empty() { "it has no backends" } else { "no backend has a weight" };
+            let text = format!("{none}: requests that match are answered with 500");
+            problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
+        }
         losses.lost += usize::from(matches.is_empty());
         rules.push(Rule { name, number, matches, filters, answer });
     }
@@ -151,9 +158,12 @@ impl Rule<'_> {
 }
 
 impl Targeted<'_> {
+    fn total(&self) -> u64 {
+        self.destinations.iter().map(|sent| u64::from(sent.weight)).sum()
+    }
+
     fn forward(&self, matched: &RouteMatch, flavour: Flavour) -> Action {
-        let total: u64 = self.destinations.iter().map(|sent| u64::from(sent.weight)).sum();
-        if total == 0 {
+        if self.total() == 0 {
             return fail("no backend has a share".into());
         }
         let destinations = self.destinations.iter().map(|sent| Destination {
