@@ -182,7 +182,14 @@ fn an_unknown_field_is_told_with_the_nearest_name() {
     21 |   - backendRef:
        |     ^
 
-    3 objects: 0 errors, 1 warning, 1 note
+    warning: it has no backends: requests that match are answered with 500
+      --> DIR/shop.yaml:21:5
+       in HTTPRoute default/shop, spec.rules[0].backendRefs
+       |
+    21 |   - backendRef:
+       |     ^
+
+    3 objects: 0 errors, 2 warnings, 1 note
     ");
 }
 
