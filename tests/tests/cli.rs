@@ -182,7 +182,7 @@ fn an_unknown_field_is_told_with_the_nearest_name() {
     21 |   - backendRef:
        |     ^
 
-    warning: it has no backends: requests that match are answered with 500
+    warning: the rule has no backends: requests that match are answered with 500
       --> DIR/shop.yaml:21:5
        in HTTPRoute default/shop, spec.rules[0].backendRefs
        |
@@ -458,7 +458,7 @@ fn a_rule_that_can_only_answer_500_is_told() {
     let none = SHOP.replace("  - backendRefs:\n    - name: web\n      port: 80\n", "  - name: empty\n");
     let zero =
         SHOP.replace("      port: 80\n---\napiVersion: v1", "      port: 80\n      weight: 0\n---\napiVersion: v1");
-    for (text, words) in [(none, "it has no backends"), (zero, "no backend has a weight")] {
+    for (text, words) in [(none, "the rule has no backends"), (zero, "no backend of the rule has a weight")] {
         let place = folder(&[("shop.yaml", text.as_bytes())]);
         let told = String::from_utf8(run(place.path(), &["validate", "-f", "DIR"], "").stdout).unwrap();
         assert!(told.contains(words) && told.contains("answered with 500"), "{told}");

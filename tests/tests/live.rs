@@ -138,6 +138,8 @@ fn a_port_that_somebody_else_holds_costs_that_listener_only() {
             .filter(|text| text.contains("in use") || text.contains("PortUnavailable"))
     });
     assert!(shown.is_ok(), "{}", running.status(&["-o", "yaml"]).unwrap());
+    let told = running.status(&["problems"]).unwrap();
+    assert!(told.contains("spec.listeners[1].port") && !told.contains("spec.listeners[0]"), "{told}");
     drop(taken);
 }
 

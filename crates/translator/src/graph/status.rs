@@ -20,10 +20,10 @@ use crate::lookup::{Reader, StatusTables};
 use crate::secret::Parsed;
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
-use store::FactKey;
+use store::{FactKey, ProxyFacts};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 11;
+pub(crate) const PROBLEM_TABLES: usize = 12;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]
@@ -193,7 +193,7 @@ fn problems(
     reached: Table<ObjectKey, Arc<Reach>>,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
     let Sources { base, gateways, backends, routes, secrets, .. } = *sources;
-    let clock = base.own.clock;
+    let (clock, proxies) = (base.own.clock, base.inputs.proxies);
     let [services, objects] = backends.readings;
     let [secrets, config_maps] = secrets.parsed;
     let of_reading = |key: &BackendKey, reading: &Arc<Reading>| {
@@ -208,6 +208,10 @@ fn problems(
     };
     [
         g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
+        g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
+            let facts = cx.get(proxies, &plan.fleet.0);
+            numbered(key, PROXY_NUMBER, facts.map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default())
+        }),
         g.derive("route_problem", routes.outcomes, |_, key, outcome| numbered(key, 0, outcome.problems.clone())),
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
             let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
@@ -246,6 +250,24 @@ fn problems(
 
 /// The number of a problem that a proxy reports; a route has far fewer of its own (16 rules of 64 matches).
 const REFUSAL_NUMBER: u32 = 1 << 24;
+
+/// The number of the first problem of a Gateway's proxy; a Gateway has far fewer of its own.
+const PROXY_NUMBER: u32 = 1 << 16;
+
+/// What keeps the proxy of a Gateway from serving what was asked for.
+fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<Arc<Problem>> {
+    let error = |path: String, text: &str| Arc::new(Problem::of(key, path, Severity::Error, text));
+    let mut found: Vec<_> = facts.problem.iter().map(|words| error("spec".to_owned(), words)).collect();
+    let missing = facts.missing_addresses.iter();
+    found.extend(missing.map(|address| {
+        error("spec.addresses".to_owned(), &format!("no interface of this machine has the address {address}"))
+    }));
+    for (index, listener) in plan.listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none()) {
+        let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
+        found.extend(refused.map(|(_, words)| error(format!("spec.listeners[{index}].port"), words)));
+    }
+    found
+}
 
 /// A refusal that fits no route in particular belongs to the Gateway.
 fn resource_problem(fact: &FactKey, words: &Arc<str>) -> Vec<(ProblemKey, Arc<Problem>)> {

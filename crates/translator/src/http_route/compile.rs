@@ -97,7 +97,11 @@ pub(super) fn compile<'r, L: Lookup>(
         if let Answer::Forward(targeted) = &answer
             && targeted.total() == 0
         {
-            let none = if rule.backend_refs.is_empty() { "it has no backends" } else { "no backend has a weight" };
+            let none = if rule.backend_refs.is_empty() {
+                "the rule has no backends"
+            } else {
+                "no backend of the rule has a weight"
+            };
             let text = format!("{none}: requests that match are answered with 500");
             problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
         }
