@@ -35,9 +35,9 @@ pub(crate) fn circuit_breaker(report: &mut Report) -> anyhow::Result<()> {
     for (routes, peer) in SIZES {
         let mut measured = rounds(routes)?;
         let peer = peer.map(|[.., breaker]| dataset::peer(PEER, breaker)).unwrap_or_default();
-        let (bench, figure, value) = ("B3", "shown_ms_p50", millis(measured.obeyed.percentile(50)));
+        let (bench, figure, value) = ("B3", "obeyed_ms_p50", millis(measured.obeyed.percentile(50)));
         report.add(&Figure { bench, figure, n: routes, value, unit: "ms", limit: Some(20.0), peer });
-        report.figure("B3", "shown_ms_max", routes, (millis(measured.obeyed.max()), "ms"), Some(20.0));
+        report.figure("B3", "obeyed_ms_max", routes, (millis(measured.obeyed.max()), "ms"), Some(20.0));
         report.figure("B3", "envoy_own_ms_p50", routes, (millis(measured.own.percentile(50)), "ms"), None);
         report.figure("B3", "envoy_own_ms_max", routes, (millis(measured.own.max()), "ms"), None);
         report.figure("B3", "admin_answer_ms_p50", routes, (millis(measured.admin.percentile(50)), "ms"), None);
