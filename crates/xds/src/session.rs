@@ -88,6 +88,8 @@ pub(crate) struct Session {
     began: Option<Duration>,
     /// When the fleet tries again what was refused.
     retry: Option<Duration>,
+    /// Until then a connection to a listener that has changed may bring a request for what was to be used before.
+    drains_until: Option<Duration>,
     /// The client had a configuration before this stream.
     resumed: bool,
     /// The client has acknowledged a complete configuration.
@@ -119,6 +121,7 @@ impl Session {
             refused: BTreeMap::new(),
             began: None,
             retry: None,
+            drains_until: None,
             resumed: false,
             complete: false,
             counted: false,

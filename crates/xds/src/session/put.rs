@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::channel::Channel;
 use super::gate::Gate;
+use super::time::DRAINING;
 use super::{Activation, Cure, Session, Turn};
 use crate::empty::stand_in;
 use crate::fleet::Fleet;
@@ -130,6 +131,10 @@ impl Session {
         let nonce = self.nonce;
         for item in &puts {
             self.waits.remove(&Need::new(type_url.clone(), Arc::clone(item.name())));
+        }
+        if *type_url == TypeUrl::Listener && self.complete {
+            let changes = !removed.is_empty() || self.is(type_url, |c| puts.iter().any(|item| c.has(item.name())));
+            self.drains_until = if changes { Some(turn.now + DRAINING) } else { self.drains_until };
         }
         let channel = self.channel(type_url);
         channel.owes_first = false;

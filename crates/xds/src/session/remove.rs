@@ -14,6 +14,9 @@ use crate::resource::{TypeUrl, route_configuration_of};
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
 const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::Route, TypeUrl::VirtualHost];
 
+/// Kinds that routes name, and what these name.
+pub(super) const OF_ROUTES: [TypeUrl; 3] = [TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret];
+
 impl Session {
     /// Removals of one kind.
     pub(super) fn remove(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
@@ -48,7 +51,8 @@ impl Session {
             _ => false,
         };
         let introduced = self.is_introduced(turn.fleet) || self.introduction_ends().is_none_or(|end| turn.now >= end);
-        introduced && !clusters && !USERS.iter().any(busy)
+        let draining = OF_ROUTES.contains(type_url) && self.drains_until.is_some_and(|end| turn.now < end);
+        introduced && !clusters && !draining && !USERS.iter().any(busy)
     }
 
     /// Whether it is known what the client has from an earlier stream. It says so kind by kind, all within about 1 ms; before it

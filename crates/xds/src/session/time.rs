@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
+use super::remove::OF_ROUTES;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
 
@@ -20,6 +21,11 @@ const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// A client that has not answered for this long does not keep up, and the fleet's facts do without it. CDS does not count.
 const LAGGING: Duration = Duration::from_secs(2);
+
+/// A listener that changes goes on for the connections that it has, with the routes that it had; each is told to close with its next
+/// answer (`--drain-strategy immediate`). What these routes name stays for this long, in which a client that keeps a connection as a
+/// rule uses it once.
+pub(super) const DRAINING: Duration = Duration::from_secs(60);
 
 impl Session {
     /// What is due by now.
@@ -71,7 +77,10 @@ impl Session {
         let introduction = self.introduction_ends().filter(|end| self.resumed && *end > now);
         let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
         let withheld = self.withheld_at().filter(|at| *at > now);
+        let has_dirty = |kind: &TypeUrl| self.is(kind, |channel| !channel.dirty.is_empty());
+        let drained = self.drains_until.filter(|end| *end > now && OF_ROUTES.iter().any(has_dirty));
         cold.chain(introduction)
+            .chain(drained)
             .chain(withheld)
             .chain(self.retry)
             .chain(waits.filter(|at| *at > now))

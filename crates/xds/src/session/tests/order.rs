@@ -154,10 +154,29 @@ fn removals_come_last_each_after_the_acknowledgement_of_what_used_it() {
     assert_eq!(rig.publish("-cds b; -eds b; -lds m; -rds q; rds r@2 -> a"), "RDS r@2");
     assert_eq!(rig.ack("rds"), "LDS -m");
     assert_eq!(rig.ack("lds"), "RDS -q");
-    assert_eq!(rig.ack("rds"), "CDS -b");
+    assert_eq!(rig.ack("rds"), "");
+    // connections to m may be kept, and bring one more request each
+    assert_eq!(rig.pass(59_999), "");
+    assert_eq!(rig.pass(1), "CDS -b");
     assert_eq!(rig.unsubscribe("eds", &["b"]), "");
     assert_eq!(rig.ack("cds"), "");
     assert_eq!(rig.deadline(), None);
+}
+
+#[test]
+fn what_a_listener_used_before_its_change_stays_for_the_connections_that_it_has() {
+    let mut rig = Rig::started(SMALL);
+    let told = rig.publish("cds b; eds b; rds q -> b; lds l@2 -> q; -cds a; -eds a; -rds r");
+    assert!(told.starts_with("CDS b@1"), "{told}");
+    let mut told = rig.ack("cds");
+    told += &rig.subscribe("rds", &["q"]);
+    for _ in 0..4 {
+        rig.ack_all(0);
+        told += &rig.advance(0);
+    }
+    assert!(told.contains("LDS l@2") && !told.contains("CDS -a"), "{told}");
+    assert_eq!(rig.deadline(), Some(60_000));
+    assert_eq!(rig.pass(60_000), "CDS -a");
 }
 
 #[test]
