@@ -132,6 +132,7 @@ impl Store {
         forget_facts(graph, tables.listener_state, fleet);
         forget_facts(graph, tables.secret_refusals, fleet);
         forget_facts(graph, tables.route_refusals, fleet);
+        forget_facts(graph, tables.disputes, fleet);
     }
 
     fn apply_object(&mut self, graph: &mut Graph, source: Source, object: Object, origin: Origin) {

@@ -26,6 +26,8 @@ macro_rules! object_tables {
             pub secret_refusals: Table<FactKey, Arc<str>>,
             /// (fleet, form of a route) that a proxy refused, with its words.
             pub route_refusals: Table<FactKey, Arc<str>>,
+            /// (fleet, kind and name of a resource) that one proxy refused while others of the fleet take it, with its words.
+            pub disputes: Table<FactKey, Arc<str>>,
             /// Fleet: what is known of its proxies.
             pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
         }
@@ -41,6 +43,7 @@ macro_rules! object_tables {
                     listener_state: graph.input("listener_state"),
                     secret_refusals: graph.input("secret_refusals"),
                     route_refusals: graph.input("route_refusals"),
+                    disputes: graph.input("disputes"),
                     proxies: graph.input("proxies"),
                 }
             }

@@ -59,7 +59,7 @@ pub enum Event {
         /// The version in use.
         version: Version,
     },
-    /// A client refuses this version; the fleet stays on the version before, or without the resource if it was new.
+    /// No client takes this version; the fleet stays on the version before, or without the resource if it was new.
     Refused {
         /// The fleet.
         fleet: Arc<str>,
@@ -71,6 +71,17 @@ pub enum Event {
         version: Version,
         /// The client's words, without anything that could be a secret (R12).
         text: Arc<str>,
+    },
+    /// A client refuses the current version and stays on the version before, while others take it or have not answered yet.
+    Disputed {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// Kind of resource.
+        type_url: TypeUrl,
+        /// Its name.
+        name: Arc<str>,
+        /// The client's words, without anything that could be a secret (R12); none once nobody is left who disagrees, or all do.
+        text: Option<Arc<str>>,
     },
     /// A new cluster did not become ready in time on a client that answers. It may still.
     Stalled {

@@ -64,6 +64,16 @@ impl Facts {
         }
     }
 
+    /// The id that a client gives itself.
+    pub(crate) fn node(&self, id: ClientId) -> Arc<str> {
+        self.clients.get(&id).map(|client| Arc::clone(&client.node.id)).unwrap_or_default()
+    }
+
+    /// Whether a client is waited for with this name.
+    pub(crate) fn is_pending(&self, key: &Need) -> bool {
+        self.pending.get(key).is_some_and(|pending| pending.waiting > 0)
+    }
+
     /// How many clients there are.
     pub(crate) fn connected(&self) -> usize {
         self.clients.len()
@@ -95,8 +105,10 @@ impl Facts {
         }
         for key in done {
             self.pending.remove(&key);
+            let accepted = snapshot.accepted(&key.type_url, &key.name).map(|item| item.version());
             let item = snapshot.target(&key.type_url, &key.name).cloned();
-            if let Some(item) = item.filter(|_| self.counted > 0) {
+            // those who are not waited for may have refused it
+            if let Some(item) = item.filter(|item| self.counted > 0 && accepted == Some(item.version())) {
                 self.report(&item, snapshot);
             }
         }
@@ -142,7 +154,24 @@ impl Facts {
         self.report(item, snapshot);
     }
 
-    /// A client refuses this item.
+    /// A client refuses this item and is not waited for any more. Gives how many others are.
+    pub(crate) fn object(&mut self, id: ClientId, item: &Item) -> usize {
+        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        let since = self.clients.get(&id).and_then(|client| client.counted_since);
+        let Some(pending) = self.pending.get_mut(&key) else { return 0 };
+        if since.is_some_and(|since| since < pending.at) {
+            pending.waiting = pending.waiting.saturating_sub(1);
+        }
+        pending.waiting
+    }
+
+    /// Nobody is waited for any more with this name; whoever has it uses it.
+    pub(crate) fn settle(&mut self, item: &Item, snapshot: &mut Snapshot) {
+        self.pending.remove(&Need::new(item.resource.type_url.clone(), Arc::clone(item.name())));
+        self.report(item, snapshot);
+    }
+
+    /// All clients refuse this item.
     pub(crate) fn refuse(&mut self, item: &Item, text: Arc<str>) {
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         self.pending.remove(&key);
@@ -154,6 +183,12 @@ impl Facts {
             version: item.version(),
             text,
         });
+    }
+
+    /// Some clients refuse the current version of a name, in these words; none if no longer.
+    pub(crate) fn dispute(&mut self, key: &Need, text: Option<Arc<str>>) {
+        let Need { type_url, name } = key.clone();
+        self.events.push(Event::Disputed { fleet: Arc::clone(&self.fleet), type_url, name, text });
     }
 
     /// A new cluster does not get ready.

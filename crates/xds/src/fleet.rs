@@ -11,6 +11,10 @@ use crate::redact;
 use crate::resource::{Change, Need, TypeUrl};
 use crate::snapshot::{Item, Snapshot};
 
+mod dispute;
+
+use dispute::Dispute;
+
 /// Clients whose streams broke amid cluster changes and that did not come again: names of processes that are no more. The names in
 /// doubt are few each, so that this many cost less than a megabyte.
 const DOUBTFUL_CLIENTS: usize = 1024;
@@ -44,6 +48,8 @@ pub(crate) struct Fleet {
     taken_back: BTreeMap<Need, Vec<Need>>,
     /// Listeners that were refused.
     retries: BTreeMap<Need, Retry>,
+    /// What clients refuse of what is current.
+    disputes: BTreeMap<Need, Dispute>,
 }
 
 impl Fleet {
@@ -60,6 +66,9 @@ impl Fleet {
         if !self.retries.is_empty() {
             let changed: BTreeSet<&Need> = self.snapshot.changes_since(before).into_iter().flatten().collect();
             self.retries.retain(|key, _| !changed.contains(key));
+        }
+        if !self.disputes.is_empty() {
+            self.drop_outdated_disputes();
         }
         self.give_another_chance(before);
         if !self.facts.is_idle() {
@@ -108,12 +117,22 @@ impl Fleet {
 
     /// A client came.
     pub(crate) fn join(&mut self, node: Arc<Node>) -> ClientId {
-        self.facts.join(node)
+        let client = self.facts.join(Arc::clone(&node));
+        self.ask_again(client, &node.id);
+        client
     }
 
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
         self.facts.leave(client, &mut self.snapshot, confirmed);
+        self.withdraw_objections(client);
+        if self.connected() > 0 {
+            // it may have given up a port
+            for (key, retry) in &mut self.retries {
+                *retry = Retry { at: None, pause: FIRST_PAUSE / 2 };
+                self.snapshot.forgive(key);
+            }
+        }
     }
 
     /// A client went while these resources were not known to be taken or gone.
@@ -156,7 +175,7 @@ impl Fleet {
 
     /// A client has acknowledged the item: it can be gone back to.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) {
-        if !self.retries.is_empty() {
+        if !self.retries.is_empty() && !self.is_disputed(&key_of(item)) {
             self.retries.remove(&key_of(item));
         }
         self.snapshot.accept(item);
@@ -164,41 +183,41 @@ impl Fleet {
 
     /// A client has the item in use.
     pub(crate) fn confirm(&mut self, client: ClientId, item: &Item) {
+        self.agree(client, item);
         self.facts.confirm(client, item, &mut self.snapshot);
     }
 
     /// A client refuses the item in these words.
-    pub(crate) fn refuse(&mut self, item: &Arc<Item>, text: &str, now: Duration) {
+    pub(crate) fn refuse(&mut self, client: ClientId, item: &Arc<Item>, text: &str, now: Duration) {
         let text = redact::refusal(&item.resource.type_url, text);
-        if self.is_current(item) && !self.is_refused(item) {
-            self.facts.refuse(item, text);
-            if item.resource.type_url == TypeUrl::Listener {
-                let before = self.retries.get(&key_of(item)).map(|retry| retry.pause * 2);
-                let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
-                self.retries.insert(key_of(item), Retry { at: Some(now + pause), pause });
-            }
+        let news = self.object(client, item, &text, now);
+        if !news || item.resource.type_url != TypeUrl::Listener {
+            return;
         }
-        self.snapshot.refuse(item);
+        let retry = self.retries.entry(key_of(item)).or_insert(Retry { at: None, pause: FIRST_PAUSE / 2 });
+        if retry.at.is_none() {
+            retry.pause = (retry.pause * 2).min(LONGEST_PAUSE);
+            retry.at = Some(now + retry.pause);
+        }
     }
 
     /// A client has a listener whose parts did not come in time.
-    pub(crate) fn take_back(&mut self, item: &Arc<Item>, waits_for: Vec<Need>) {
+    pub(crate) fn take_back(&mut self, client: ClientId, item: &Arc<Item>, waits_for: Vec<Need>, now: Duration) {
         let Some(first) = waits_for.first() else { return };
         let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
-        if self.is_current(item) && !self.is_refused(item) {
-            self.facts.refuse(item, text.into());
+        if self.object(client, item, &text.into(), now) {
             self.taken_back.insert(key_of(item), waits_for);
         }
-        self.snapshot.refuse(item);
     }
 
-    /// Tries again what is due. Gives the time of the next trial.
+    /// Tries again and decides what is due. Gives the time of the next.
     pub(crate) fn retry(&mut self, now: Duration) -> Option<Duration> {
         for (key, retry) in self.retries.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now)) {
             retry.at = None;
             self.snapshot.forgive(key);
         }
-        self.retries.values().filter_map(|retry| retry.at).min()
+        let decision = self.decide(now);
+        self.retries.values().filter_map(|retry| retry.at).chain(decision).min()
     }
 
     /// A new cluster does not get ready on a client that answers.

@@ -11,7 +11,7 @@ use crate::event::Node;
 use crate::facts::ClientId;
 use crate::fleet::Fleet;
 use crate::order::{Kind, STEPS, Step};
-use crate::resource::{Need, TypeUrl, Version};
+use crate::resource::{Need, TypeUrl};
 use crate::snapshot::Item;
 use crate::wire::{Request, Response};
 
@@ -39,6 +39,9 @@ pub(crate) enum Violation {
     /// More names than [`subscribe::MOST_NAMES`].
     #[error("more than {0} names subscribed on one stream")]
     TooManyNames(usize),
+    /// Longer names together than [`subscribe::MOST_NAME_BYTES`].
+    #[error("the names of one stream have more than {0} bytes")]
+    NamesTooLong(usize),
     /// More kinds than [`subscribe::MOST_KINDS`].
     #[error("more than {0} kinds of resources on one stream")]
     TooManyKinds(usize),
@@ -67,6 +70,8 @@ pub(crate) struct Session {
     nonce: u64,
     groups: u64,
     channels: BTreeMap<TypeUrl, Channel>,
+    /// What the client's names are long: those that it asks for and those that it came with.
+    name_bytes: usize,
     /// Clusters that are not ready for requests on this client.
     cold: BTreeMap<Arc<str>, Cold>,
     /// Clusters by the endpoint set that they use, where that has another name.
@@ -82,8 +87,8 @@ pub(crate) struct Session {
     cures: Vec<Cure>,
     /// Clusters that were taken back because nothing was heard of them.
     haunted: BTreeMap<Arc<str>, Haunted>,
-    /// The version of each name that this client refused last.
-    refused: BTreeMap<Need, Version>,
+    /// The number of the item of each name that this client refused last.
+    refused: BTreeMap<Need, u64>,
     /// When the client spoke first.
     began: Option<Duration>,
     /// When the fleet tries again what was refused.
@@ -109,6 +114,7 @@ impl Session {
             nonce: 0,
             groups: 0,
             channels: BTreeMap::new(),
+            name_bytes: 0,
             cold: BTreeMap::new(),
             sharers: BTreeMap::new(),
             without_witness: BTreeSet::new(),
@@ -158,7 +164,7 @@ impl Session {
         }
         self.absorb(fleet, now);
         self.pass_time(fleet, now);
-        self.activate_listeners(fleet);
+        self.activate_listeners(fleet, now);
         self.absorb(fleet, now);
         let mut turn = Turn { fleet, now, out: &mut out };
         for step in STEPS {
@@ -185,10 +191,29 @@ impl Session {
         fleet.leave(self.client, |key| self.confirmed(key));
     }
 
-    /// The number of the item that the client was last reported to use under a name; 0 if none.
+    /// The number of the item that the client was last reported to use, or to refuse, under a name; 0 if none.
     fn confirmed(&self, key: &Need) -> u64 {
         let known = self.channels.get(&key.type_url).and_then(|channel| channel.known.get(&key.name));
-        known.map_or(0, |known| known.confirmed)
+        let refused = self.refused.get(key).copied().unwrap_or(0);
+        known.map_or(0, |known| known.confirmed).max(refused)
+    }
+
+    /// What this client should have under a name: what its fleet should, or the version before if it has refused that.
+    fn wanted<'f>(&self, fleet: &'f Fleet, type_url: &TypeUrl, name: &Arc<str>) -> Option<&'f Arc<Item>> {
+        let target = fleet.snapshot().target(type_url, name)?;
+        if !self.has_refused(target) {
+            return Some(target);
+        }
+        fleet.snapshot().accepted(type_url, name).filter(|accepted| accepted.version() != target.version())
+    }
+
+    /// Whether the client has refused this. Once there is another, or it is to be tried again, that is forgotten.
+    fn has_refused(&self, item: &Item) -> bool {
+        if self.refused.is_empty() {
+            return false;
+        }
+        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        self.refused.get(&key) == Some(&item.seq)
     }
 
     fn channel(&mut self, type_url: &TypeUrl) -> &mut Channel {

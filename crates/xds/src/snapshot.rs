@@ -168,6 +168,9 @@ impl Snapshot {
     /// A client has acknowledged (for a listener: uses) this item. True if it was not known before.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) -> bool {
         let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        // what was tried again since it was sent is the same
+        let current = (entry.current.version() == item.version()).then(|| Arc::clone(&entry.current));
+        let item = current.as_ref().unwrap_or(item);
         let newer = entry.accepted.as_ref().is_none_or(|accepted| accepted.seq < item.seq);
         let refused = entry.refused && Arc::ptr_eq(&entry.current, item);
         if !newer || refused || item.seq == 0 {
@@ -187,9 +190,9 @@ impl Snapshot {
         true
     }
 
-    /// A client refuses this item, or cannot use it. True if the fleet stays on its accepted version because of that; false if
-    /// there is a newer version already, or if another client accepted this very version.
-    pub(crate) fn refuse(&mut self, item: &Arc<Item>) -> bool {
+    /// All clients refuse this item, or cannot use it. True if the fleet stays on its accepted version because of that; false if
+    /// there is a newer version already, or if this very version is the accepted one.
+    pub(crate) fn refuse(&mut self, item: &Item) -> bool {
         let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
         let current = entry.current.version() == item.version();
         if !current || entry.refused || entry.accepted.as_ref().is_some_and(|a| a.version() == item.version()) {
@@ -201,11 +204,23 @@ impl Snapshot {
         true
     }
 
-    /// Tries the current version of a name again.
+    /// Tries the current version of a name again, also with clients that refused it.
     pub(crate) fn forgive(&mut self, key: &Need) {
-        if let Some(entry) = self.entry_mut(&key.type_url, &key.name).filter(|entry| entry.refused) {
-            entry.refused = false;
-            self.changed(key.clone());
+        let seq = self.seq + 1;
+        let Some(entry) = self.entry_mut(&key.type_url, &key.name) else { return };
+        entry.refused = false;
+        let again = Item::new(Arc::clone(&entry.current.resource), seq);
+        if entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current)) {
+            entry.accepted = Some(Arc::clone(&again));
+        }
+        entry.current = again;
+        self.changed(key.clone());
+    }
+
+    /// What was reported of a name is to be reported again once it is true again.
+    pub(crate) fn forget_report(&mut self, key: &Need) {
+        if let Some(entry) = self.entry_mut(&key.type_url, &key.name) {
+            entry.reported = None;
         }
     }
 

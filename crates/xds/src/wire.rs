@@ -77,7 +77,19 @@ struct WireNode {
     user_agent: String,
 }
 
+/// Longest name that is read, in bytes: of clusters, kinds and nodes alike. Ours have at most some hundred; what a client asks for
+/// is kept as long as its stream.
+pub(crate) const LONGEST_NAME: usize = 4 << 10;
+
 impl DeltaRequest {
+    /// Whether any name in this message is longer than [`LONGEST_NAME`].
+    pub(crate) fn has_long_name(&self) -> bool {
+        let Node { id, cluster, user_agent } = if self.has_node() { self.node() } else { Node::default() };
+        let names = self.subscribe.iter().chain(&self.unsubscribe).chain(self.initial_versions.keys());
+        let lengths = names.chain([&self.type_url]).map(String::len);
+        lengths.chain([id.len(), cluster.len(), user_agent.len()]).any(|length| length > LONGEST_NAME)
+    }
+
     /// Whether the client says in this message who it is.
     pub(crate) fn has_node(&self) -> bool {
         !self.node.is_empty()

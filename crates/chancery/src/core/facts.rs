@@ -43,6 +43,16 @@ impl Core {
                 self.metrics.refused += 1;
                 self.refused(&type_url, FactKey { fleet, name }, version, text)
             }
+            Event::Disputed { fleet, type_url, name, text } => {
+                let (store, graph) = self.translator.store();
+                // a listener and its routes can be of one name
+                let kind = type_url.as_str().rsplit('.').next().unwrap_or_default();
+                let (disputes, key) = (store.tables().disputes, FactKey::new(fleet, format!("{kind} {name}")));
+                let Some(text) = text else { return graph.remove(disputes, &key) };
+                warn!(fleet = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
+                self.metrics.refused += 1;
+                set_fact(graph, disputes, key, text)
+            }
         }
     }
 

@@ -132,6 +132,27 @@ async fn an_unattributed_refusal_goes_with_its_resource() {
 }
 
 #[tokio::test]
+async fn what_one_proxy_refuses_and_another_takes_is_a_problem_as_long_as_they_disagree_and_nothing_else() {
+    let rig = Rig::start();
+    rig.gateway("127.0.0.1").await;
+    rig.running().await;
+    rig.accepted(rig.version().await).await;
+    let disputed = |text: Option<&str>| Event::Disputed {
+        fleet: FLEET.into(),
+        type_url: TypeUrl::Listener,
+        name: LISTENER.into(),
+        text: text.map(Into::into),
+    };
+    let problems = || async { rig.asking.problem_lines().await.expect("problems") };
+    rig.say(Input::Xds(vec![disputed(Some("cannot bind"))])).await;
+    let line = format!("a proxy refused Listener {LISTENER}: cannot bind");
+    assert!(problems().await.iter().any(|(_, text)| text.contains(&line)), "{:?}", problems().await);
+    assert_eq!(rig.programmed().await, "True/Programmed");
+    rig.say(Input::Xds(vec![disputed(None)])).await;
+    assert!(problems().await.iter().all(|(_, text)| !text.contains("cannot bind")));
+}
+
+#[tokio::test]
 async fn starts_of_an_envoy_in_place_of_another_are_counted() {
     let rig = Rig::start();
     let said = |pid| EnvoyState { pid, ..EnvoyState::default() };

@@ -178,6 +178,7 @@ fn a_forgotten_fleet_leaves_no_fact_and_other_fleets_alone() {
         s.graph.set(tables.listener_state, fact("l"), ListenerState::Accepted);
         s.graph.set(tables.secret_refusals, fact("s"), "no".into());
         s.graph.set(tables.route_refusals, fact("r"), "no".into());
+        s.graph.set(tables.disputes, fact("Listener l"), "no".into());
         s.graph.set(tables.proxies, fleet.into(), Arc::default());
     }
     s.store.forget_fleet(&mut s.graph, "ns/one");
@@ -189,10 +190,11 @@ fn a_forgotten_fleet_leaves_no_fact_and_other_fleets_alone() {
             s.graph.iter(tables.listener_state).count(),
             s.graph.iter(tables.secret_refusals).count(),
             s.graph.iter(tables.route_refusals).count(),
+            s.graph.iter(tables.disputes).count(),
             s.graph.iter(tables.proxies).count(),
         ]
     };
-    assert_eq!(rows(&s), [1; 6]);
+    assert_eq!(rows(&s), [1; 7]);
 }
 
 proptest! {

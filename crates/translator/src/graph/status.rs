@@ -23,7 +23,7 @@ use crate::status::policy::{Reach, Reached, Standing};
 use store::{FactKey, ProxyFacts};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 12;
+pub(crate) const PROBLEM_TABLES: usize = 13;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]
@@ -222,6 +222,7 @@ fn problems(
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
+        g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
         g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
         g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
         g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {

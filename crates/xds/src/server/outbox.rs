@@ -14,6 +14,8 @@ use crate::resource::TypeUrl;
 enum About {
     /// A resource of a fleet.
     Resource(Arc<str>, TypeUrl, Arc<str>),
+    /// What clients disagree on about a resource of a fleet.
+    Dispute(Arc<str>, TypeUrl, Arc<str>),
     /// A client of a fleet, by its id.
     Client(Arc<str>, Arc<str>),
     /// A fleet.
@@ -35,7 +37,7 @@ impl Outbox {
         let mut waiting = locked(&self.waiting);
         for event in events {
             let about = about(&event);
-            if !matches!(about, About::Resource(..)) {
+            if !matches!(about, About::Resource(..) | About::Dispute(..)) {
                 // coming, going and being live are told in order
                 waiting.shift_remove(&about);
             }
@@ -66,6 +68,9 @@ fn about(event: &Event) -> About {
         Event::Live { fleet } => About::Fleet(Arc::clone(fleet)),
         Event::ClusterWarm { fleet, name } | Event::Stalled { fleet, name } => {
             About::Resource(Arc::clone(fleet), TypeUrl::Cluster, Arc::clone(name))
+        }
+        Event::Disputed { fleet, type_url, name, .. } => {
+            About::Dispute(Arc::clone(fleet), type_url.clone(), Arc::clone(name))
         }
         Event::Accepted { fleet, type_url, name, .. } | Event::Refused { fleet, type_url, name, .. } => {
             About::Resource(Arc::clone(fleet), type_url.clone(), Arc::clone(name))

@@ -143,6 +143,9 @@ impl Stream {
     fn receive(&mut self, message: Bytes) -> Result<(), Broken> {
         let unreadable = |_| Broken(Code::InvalidArgument, "not a DeltaDiscoveryRequest");
         let request = DeltaRequest::decode(message).map_err(unreadable)?;
+        if request.has_long_name() {
+            return Err(Broken(Code::InvalidArgument, "a name is longer than 4096 bytes"));
+        }
         if self.open.is_none() {
             self.open = Some(self.identify(request.node())?);
         }

@@ -107,8 +107,8 @@ impl Session {
         let channel = self.channel(&key.type_url);
         channel.suspects.remove(&key.name);
         channel.dirty.insert(Arc::clone(&key.name));
-        self.refused.insert(key, item.version());
-        fleet.refuse(item, text, now);
+        self.refused.insert(key, item.seq);
+        fleet.refuse(self.client, item, text, now);
     }
 
     /// R11a: whatever a refused CDS response held may be stuck among the warming clusters, and then no later one is ever answered.
@@ -145,7 +145,7 @@ impl Session {
 
     /// R4: a listener is active when it is acknowledged and has its route configurations and secrets. One that will not get them
     /// is taken back before Envoy puts it in the place of one that works (R5).
-    pub(super) fn activate_listeners(&mut self, fleet: &mut Fleet) {
+    pub(super) fn activate_listeners(&mut self, fleet: &mut Fleet, now: Duration) {
         let (mut active, mut lost) = (Vec::new(), Vec::new());
         for (name, activation) in &self.activations {
             let waits: Vec<Need> =
@@ -164,7 +164,10 @@ impl Session {
         }
         for (name, waits) in lost {
             if let Some(activation) = self.activations.remove(&name) {
-                fleet.take_back(&activation.item, waits);
+                let item = activation.item;
+                self.refused.insert(Need::new(TypeUrl::Listener, Arc::clone(&name)), item.seq);
+                self.channel(&TypeUrl::Listener).dirty.insert(name);
+                fleet.take_back(self.client, &item, waits, now);
             }
         }
     }
@@ -185,7 +188,6 @@ impl Session {
 
     /// Whether nothing is left that could be sent under this name.
     fn is_hopeless(&self, fleet: &Fleet, need: &Need) -> bool {
-        let target = fleet.snapshot().target(&need.type_url, &need.name);
-        target.is_none_or(|item| self.refused.get(need) == Some(&item.version()))
+        self.wanted(fleet, &need.type_url, &need.name).is_none()
     }
 }

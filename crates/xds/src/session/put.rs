@@ -130,7 +130,11 @@ impl Session {
         self.nonce += 1;
         let nonce = self.nonce;
         for item in &puts {
-            self.waits.remove(&Need::new(type_url.clone(), Arc::clone(item.name())));
+            let key = Need::new(type_url.clone(), Arc::clone(item.name()));
+            self.waits.remove(&key);
+            if !self.refused.is_empty() && self.refused.get(&key).is_some_and(|seq| *seq < item.seq) {
+                self.refused.remove(&key);
+            }
         }
         if *type_url == TypeUrl::Listener && self.complete {
             let changes = !removed.is_empty() || self.is(type_url, |c| puts.iter().any(|item| c.has(item.name())));
@@ -187,10 +191,11 @@ impl Session {
         if !wanted {
             return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
         }
-        let Some(item) = fleet.snapshot().target(type_url, name) else {
+        let target = fleet.snapshot().target(type_url, name).filter(|_| forced);
+        let Some(item) = self.wanted(fleet, type_url, name).or(target) else {
             return self.judge_absent(fleet, type_url, name, forced);
         };
-        if !forced && (known.sent == Some(item.version().mark()) || self.has_refused(fleet, item)) {
+        if !forced && known.sent == Some(item.version().mark()) {
             return Verdict::Drop;
         }
         if known.flying != 0 || self.is_before_its_parent(fleet, item) {
@@ -229,22 +234,6 @@ impl Session {
             _ if sent.is_some() => Verdict::Gone,
             _ => Verdict::Drop,
         }
-    }
-
-    /// Whether the client has refused this version, which others accepted. Once there is another, or the same was published anew,
-    /// that is forgotten.
-    fn has_refused(&mut self, fleet: &Fleet, item: &Item) -> bool {
-        if self.refused.is_empty() {
-            return false;
-        }
-        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
-        let accepted = fleet.snapshot().accepted(&item.resource.type_url, item.name());
-        let accepted = accepted.is_some_and(|accepted| accepted.version() == item.version());
-        let same = accepted && self.refused.get(&key) == Some(&item.version());
-        if !same {
-            self.refused.remove(&key);
-        }
-        same
     }
 
     /// A virtual host that comes before the route configuration that asks for hosts is dropped by Envoy without a word.

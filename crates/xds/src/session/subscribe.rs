@@ -14,6 +14,9 @@ use crate::wire::Request;
 /// Names that one stream may subscribe to: four kinds for each of 50,000 clusters, rounded up. A name costs about 100 bytes here.
 pub(super) const MOST_NAMES: usize = 262_144;
 
+/// Bytes of all names of one stream: ours are well below 100 each, which leaves room for names of twice that everywhere.
+pub(super) const MOST_NAME_BYTES: usize = 64 << 20;
+
 /// Kinds that one stream may use: the nine known ones and some foreign ones.
 pub(super) const MOST_KINDS: usize = 32;
 
@@ -36,6 +39,11 @@ impl Session {
         let more = request.subscribe.len() + request.initial_versions.len();
         if names + more > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
+        }
+        let listed_names = request.initial_versions.iter().map(|(name, _)| name);
+        let bytes: usize = request.subscribe.iter().chain(listed_names).map(String::len).sum();
+        if self.name_bytes + bytes > MOST_NAME_BYTES {
+            return Err(Violation::NamesTooLong(MOST_NAME_BYTES));
         }
         let mut listed = BTreeSet::new();
         if request.nonce.is_empty() && !self.is(type_url, |channel| channel.opened) {
@@ -60,6 +68,7 @@ impl Session {
     /// The first request of a kind. Gives the names that the client has something under.
     fn open<'a>(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &'a Request) -> BTreeSet<&'a str> {
         self.resumed |= !request.initial_versions.is_empty();
+        self.name_bytes += request.initial_versions.iter().map(|(name, _)| name.len()).sum::<usize>();
         // a stream that begins with EDS broke while a cluster warmed, and that waits for its endpoints whatever version it lists
         let warms = *type_url == TypeUrl::Endpoints && !self.is(&TypeUrl::Cluster, |clusters| clusters.opened);
         let legacy = request.subscribe.is_empty() && is_legacy_wildcard(type_url);
@@ -112,7 +121,10 @@ impl Session {
         if !listed {
             channel.force.insert(Arc::clone(&name));
         }
-        channel.names.insert(name);
+        let length = name.len();
+        if channel.names.insert(name) {
+            self.name_bytes += length;
+        }
     }
 
     fn unsubscribe_name(&mut self, type_url: &TypeUrl, name: &str) {
@@ -126,13 +138,18 @@ impl Session {
         if channel.wildcard {
             // still in the wildcard, or not there at all: the client is to be told which
             if let Some(name) = channel.names.take(name) {
+                let length = name.len();
                 channel.dirty.insert(Arc::clone(&name));
                 channel.force.insert(name);
+                self.name_bytes = self.name_bytes.saturating_sub(length);
             }
             return;
         }
-        channel.names.remove(name);
+        let asked = channel.names.remove(name);
         channel.forget(name);
+        if asked {
+            self.name_bytes = self.name_bytes.saturating_sub(name.len());
+        }
         self.waits.remove(&Need::new(type_url.clone(), name));
         if *type_url == TypeUrl::Route {
             self.forget_hosts_of(name);

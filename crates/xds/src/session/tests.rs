@@ -1,5 +1,6 @@
 //! The protocol, message by message, without sockets.
 
+mod dispute;
 mod envoy;
 mod first_start;
 mod nack;

@@ -39,7 +39,7 @@ impl Cold {
 impl Session {
     /// A cluster is wanted, or not any more.
     pub(super) fn note_cold(&mut self, fleet: &Fleet, name: &Arc<str>, now: Duration) {
-        let Some(item) = fleet.snapshot().target(&TypeUrl::Cluster, name) else {
+        let Some(item) = self.wanted(fleet, &TypeUrl::Cluster, name) else {
             self.cold.remove(name);
             return;
         };

@@ -91,6 +91,27 @@ async fn over_tcp_the_node_says_which_fleet_and_may_be_refused() {
 }
 
 #[tokio::test]
+async fn a_name_of_more_than_4_kib_ends_the_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("xds.sock");
+    let (server, _events) = server();
+    server.listen_unix(&path, "one".into()).unwrap();
+    server.publish(update("one", Vec::new()));
+    let long = "n".repeat(4097);
+    let mut client = Client::unix(&path).await;
+    client.subscribe(None, EDS, &[&long[1..]]).await;
+    assert_eq!(client.names().await, [&long[1..]], "an empty set of that name");
+    client.subscribe(None, EDS, &[&long]).await;
+    assert_eq!(client.next().await, Err("3".into()));
+    for (node, kind) in [(Some(&*long), EDS), (None, &*long)] {
+        let mut client = Client::unix(&path).await;
+        client.subscribe(node, kind, &[]).await;
+        assert_eq!(client.next().await, Err("3".into()));
+    }
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
 async fn tcp_beyond_this_machine_is_refused() {
     let (server, _events) = server();
     let refused = server.listen_tcp("0.0.0.0:0".parse().unwrap(), Arc::new(|_: &crate::Node| None));

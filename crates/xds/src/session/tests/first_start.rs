@@ -154,3 +154,19 @@ fn too_many_names_end_the_stream() {
     let refused = session.receive(&mut rig.fleet, request("eds", &names, &[]), rig.now);
     assert_eq!(refused, Err(crate::session::Violation::TooManyNames(super::super::subscribe::MOST_NAMES)));
 }
+
+#[test]
+fn names_that_are_too_long_together_end_the_stream_and_unsubscribing_makes_room() {
+    let mut rig = Rig::new("");
+    let long = "n".repeat(4000);
+    let names: Vec<String> = (0..10_000).map(|n| format!("{long}{n:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let session = &mut rig.clients[0].session;
+    for _ in 0..3 {
+        assert_eq!(session.receive(&mut rig.fleet, request("eds", &names, &[]), rig.now), Ok(()));
+        assert_eq!(session.receive(&mut rig.fleet, request("eds", &[], &names), rig.now), Ok(()));
+    }
+    assert_eq!(session.receive(&mut rig.fleet, request("eds", &names, &[]), rig.now), Ok(()));
+    let refused = session.receive(&mut rig.fleet, request("sds", &names, &[]), rig.now);
+    assert_eq!(refused, Err(crate::session::Violation::NamesTooLong(super::super::subscribe::MOST_NAME_BYTES)));
+}

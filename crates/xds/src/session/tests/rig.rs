@@ -92,6 +92,10 @@ pub(super) fn show_event(event: &Event) -> String {
         Event::Refused { type_url, name, version, text, .. } => {
             format!("refused {} {name}@{}: {text}", short(type_url), version.0)
         }
+        Event::Disputed { type_url, name, text, .. } => match text {
+            Some(text) => format!("disputed {} {name}: {text}", short(type_url)),
+            None => format!("settled {} {name}", short(type_url)),
+        },
         Event::Stalled { name, .. } => format!("stalled {name}"),
     }
 }

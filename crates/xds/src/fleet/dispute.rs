@@ -1,0 +1,174 @@
+//! What some clients refuse and others may not. Who refuses a version falls back by itself; the fleet falls back with them only if
+//! nobody is left who takes it, so that a stranger's refusal keeps nothing from those who do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Fleet, key_of};
+use crate::facts::ClientId;
+use crate::resource::{Need, Version};
+use crate::snapshot::Item;
+
+/// So long the others have to take what one client refuses. A client answers within milliseconds of being sent something, which
+/// can be twice [`crate::session`]'s patience with clusters after the first; one that never asked for it does not answer at all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The refusals of the current version of one name.
+pub(super) struct Dispute {
+    version: Version,
+    /// The words of the last refusal.
+    text: Arc<str>,
+    /// Whose they are.
+    node: Arc<str>,
+    /// Who refuses, and the number of the item that was.
+    clients: BTreeMap<ClientId, u64>,
+    /// When it is the fleet's refusal if nobody has taken the version by then; none if that is decided.
+    until: Option<Duration>,
+    /// The outside knows that there are different opinions.
+    told: bool,
+    /// It is the fleet's refusal.
+    shared: bool,
+}
+
+impl Fleet {
+    /// A client refuses the item, in words that may be shown. False if that is nothing new.
+    pub(super) fn object(&mut self, client: ClientId, item: &Arc<Item>, text: &Arc<str>, now: Duration) -> bool {
+        if !self.is_current(item) || self.is_refused(item) {
+            return false;
+        }
+        let (key, version) = (key_of(item), item.version());
+        let node = self.facts.node(client);
+        let dispute = self.disputes.entry(key.clone()).or_insert_with(|| Dispute {
+            version,
+            text: Arc::clone(text),
+            node: Arc::clone(&node),
+            clients: BTreeMap::new(),
+            until: Some(now + PATIENCE),
+            told: false,
+            shared: false,
+        });
+        let news = !dispute.told || dispute.text != *text;
+        (dispute.text, dispute.node) = (Arc::clone(text), node);
+        let again = dispute.clients.insert(client, item.seq) == Some(item.seq);
+        if dispute.clients.len() >= self.facts.connected() {
+            self.share(&key);
+            return true;
+        }
+        dispute.told = true;
+        dispute.shared = false;
+        if news {
+            self.facts.dispute(&key, Some(Arc::clone(text)));
+        }
+        let waiting = if again { 1 } else { self.facts.object(client, item) };
+        if waiting == 0 && self.is_accepted(&key, version) {
+            self.facts.settle(item, &mut self.snapshot);
+        }
+        true
+    }
+
+    /// A client uses the current version after all.
+    pub(super) fn agree(&mut self, client: ClientId, item: &Item) {
+        if self.disputes.is_empty() || !self.is_current(item) {
+            return;
+        }
+        let key = key_of(item);
+        let Some(dispute) = self.disputes.get_mut(&key) else { return };
+        dispute.clients.remove(&client);
+        if dispute.clients.is_empty() {
+            self.close(&key);
+            self.retries.remove(&key);
+        }
+    }
+
+    /// A client is gone, and its refusals with it: they stay only if there is nobody else, for when it comes again.
+    pub(super) fn withdraw_objections(&mut self, client: ClientId) {
+        let alone = self.facts.connected() == 0;
+        let mut over = Vec::new();
+        for (key, dispute) in &mut self.disputes {
+            let left = dispute.clients.remove(&client).is_some();
+            if left && dispute.clients.is_empty() && !(alone && dispute.shared) {
+                over.push((key.clone(), dispute.version));
+            }
+        }
+        for (key, version) in over {
+            self.close(&key);
+            self.retries.remove(&key);
+            self.snapshot.forgive(&key);
+            let accepted = self.snapshot.current(&key.type_url, &key.name).cloned();
+            let accepted = accepted.filter(|_| self.is_accepted(&key, version) && !self.facts.is_pending(&key));
+            if let Some(item) = accepted.filter(|_| !alone) {
+                self.facts.settle(&item, &mut self.snapshot);
+            }
+        }
+    }
+
+    /// A client has come. What others refuse is not kept from it; what it refused itself, when it was the only one, is.
+    pub(super) fn ask_again(&mut self, client: ClientId, node: &str) {
+        let mut again = Vec::new();
+        for (key, dispute) in self.disputes.iter_mut().filter(|(_, dispute)| dispute.shared) {
+            if *dispute.node == *node {
+                dispute.clients.insert(client, 0);
+            } else {
+                dispute.shared = false;
+                again.push((key.clone(), dispute.clients.is_empty()));
+            }
+        }
+        for (key, over) in again {
+            if over {
+                self.close(&key);
+            }
+            self.snapshot.forgive(&key);
+        }
+    }
+
+    /// Refusals of versions that are not current any more mean nothing.
+    pub(super) fn drop_outdated_disputes(&mut self) {
+        let current = |key: &Need| self.snapshot.current(&key.type_url, &key.name).map(|item| item.version());
+        let old = self.disputes.iter().filter(|(key, dispute)| current(key) != Some(dispute.version));
+        let old: Vec<Need> = old.map(|(key, _)| key.clone()).collect();
+        old.iter().for_each(|key| self.close(key));
+    }
+
+    /// Decides what is due. Gives the time of the next decision.
+    pub(super) fn decide(&mut self, now: Duration) -> Option<Duration> {
+        let due = self.disputes.iter().filter(|(_, dispute)| dispute.until.is_some_and(|until| until <= now));
+        let due: Vec<(Need, Version)> = due.map(|(key, dispute)| (key.clone(), dispute.version)).collect();
+        for (key, version) in due {
+            if !self.is_accepted(&key, version) {
+                self.share(&key);
+            } else if let Some(dispute) = self.disputes.get_mut(&key) {
+                dispute.until = None;
+            }
+        }
+        self.disputes.values().filter_map(|dispute| dispute.until).min()
+    }
+
+    /// Whether the current version of this name is disputed.
+    pub(super) fn is_disputed(&self, key: &Need) -> bool {
+        !self.disputes.is_empty() && self.disputes.contains_key(key)
+    }
+
+    /// The fleet refuses the current version of this name.
+    fn share(&mut self, key: &Need) {
+        let Some(item) = self.snapshot.current(&key.type_url, &key.name).cloned() else { return };
+        let Some(dispute) = self.disputes.get_mut(key) else { return };
+        (dispute.shared, dispute.until) = (true, None);
+        if std::mem::take(&mut dispute.told) {
+            self.facts.dispute(key, None);
+        }
+        self.facts.refuse(&item, Arc::clone(&dispute.text));
+        self.snapshot.forget_report(key);
+        self.snapshot.refuse(&item);
+    }
+
+    fn close(&mut self, key: &Need) {
+        if self.disputes.remove(key).is_some_and(|dispute| dispute.told) {
+            self.facts.dispute(key, None);
+        }
+    }
+
+    fn is_accepted(&self, key: &Need, version: Version) -> bool {
+        self.snapshot.accepted(&key.type_url, &key.name).is_some_and(|accepted| accepted.version() == version)
+    }
+}

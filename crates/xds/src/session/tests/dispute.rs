@@ -1,0 +1,157 @@
+//! Two clients of one fleet that do not agree: who takes a version has it, who refuses it is heard as long as it is there.
+
+use super::rig::{Rig, request};
+
+const SMALL: &str = "cds a; eds a; lds l -> r; rds r -> a";
+
+/// The usual client and another, both with everything.
+fn two(resources: &str) -> (Rig, usize) {
+    let mut rig = Rig::started(resources);
+    let second = rig.connect("second");
+    rig.start(second);
+    rig.events();
+    (rig, second)
+}
+
+/// The last client goes.
+fn leave(rig: &mut Rig) {
+    rig.clients.pop().expect("a client").session.leave(&mut rig.fleet);
+}
+
+#[test]
+fn what_a_stranger_refuses_first_reaches_those_who_take_it() {
+    let (mut rig, second) = two(SMALL);
+    assert_eq!(rig.publish("rds r@2 -> a"), "RDS r@2");
+    assert_eq!(rig.advance(second), "RDS r@2");
+    assert_eq!(rig.answer(second, "rds", Some("no")), "");
+    assert_eq!(rig.events(), "disputed rds r: no");
+    assert_eq!(rig.ack("rds"), "");
+    assert_eq!(rig.events(), "accepted rds r@2");
+    assert_eq!(rig.pass(600_000), "");
+    assert_eq!(rig.advance(second), "");
+    let third = rig.connect("third");
+    assert_eq!(rig.say(third, request("rds", &["r"], &[])), "RDS r@2");
+}
+
+#[test]
+fn with_the_one_who_refuses_goes_its_refusal() {
+    let (mut rig, second) = two(SMALL);
+    rig.publish("rds r@2 -> a");
+    rig.advance(second);
+    rig.answer(second, "rds", Some("no"));
+    rig.ack("rds");
+    rig.events();
+    leave(&mut rig);
+    assert_eq!(rig.advance(0), "");
+    assert_eq!(rig.events(), "gone second, 1 left, settled rds r");
+    assert_eq!(rig.publish("rds r@3 -> a"), "RDS r@3");
+    rig.ack("rds");
+    assert_eq!(rig.events(), "accepted rds r@3");
+}
+
+#[test]
+fn what_all_refuse_is_the_refusal_of_the_fleet_and_told_once() {
+    let (mut rig, second) = two(SMALL);
+    rig.publish("rds r@2 -> a");
+    rig.advance(second);
+    rig.answer(second, "rds", Some("no"));
+    rig.nack("rds", "no");
+    assert_eq!(rig.events(), "disputed rds r: no, settled rds r, refused rds r@2: no");
+    assert_eq!((rig.pass(600_000), rig.advance(second)), (String::new(), String::new()));
+    leave(&mut rig);
+    assert_eq!(rig.advance(0), "");
+    assert_eq!(rig.events(), "gone second, 1 left");
+}
+
+#[test]
+fn a_client_that_never_asked_does_not_keep_the_fleet_from_falling_back() {
+    let mut rig = Rig::started(SMALL);
+    rig.connect("onlooker");
+    rig.events();
+    rig.publish("rds r@2 -> a");
+    rig.nack("rds", "no");
+    assert_eq!(rig.events(), "disputed rds r: no");
+    assert_eq!(rig.deadline(), Some(10_000));
+    rig.pass(10_000);
+    assert_eq!(rig.events(), "settled rds r, refused rds r@2: no");
+}
+
+#[test]
+fn what_the_only_client_refused_is_offered_to_another_that_comes() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("rds r@2 -> a");
+    rig.nack("rds", "no");
+    let second = rig.connect("second");
+    assert_eq!(rig.say(second, request("rds", &["r"], &[])), "RDS r@2");
+    assert_eq!(rig.advance(0), "RDS r@2");
+    rig.nack("rds", "no");
+    rig.answer(second, "rds", None);
+    leave(&mut rig);
+    rig.events();
+    rig.reconnect();
+    assert!(rig.events().contains("settled rds r"));
+}
+
+#[test]
+fn a_listener_that_one_client_cannot_bind_is_active_as_the_other_says_also_when_that_one_has_gone() {
+    let (mut rig, second) = two(SMALL);
+    rig.publish("lds m -> r");
+    rig.advance(second);
+    let busy = "cannot bind '127.0.0.1:80': Address already in use";
+    rig.answer(second, "lds", Some(busy));
+    rig.ack("lds");
+    let events = rig.events();
+    assert!(events.contains("disputed lds m") && events.ends_with("accepted lds m@1"), "{events}");
+    for _ in 0..5 {
+        rig.pass(60_000);
+        assert_eq!(rig.advance(second), "LDS m@1");
+        rig.answer(second, "lds", Some(busy));
+    }
+    assert_eq!(rig.events(), "");
+    leave(&mut rig);
+    assert_eq!(rig.pass(600_000), "");
+    assert_eq!(rig.events(), "gone second, 1 left, settled lds m");
+    assert_eq!(rig.deadline(), None);
+}
+
+#[test]
+fn a_port_that_a_gone_client_held_is_taken_at_once() {
+    let (mut rig, second) = two(SMALL);
+    rig.publish("lds m -> r");
+    rig.advance(second);
+    rig.answer(second, "lds", None);
+    for _ in 0..12 {
+        rig.nack("lds", "Address already in use");
+        assert_eq!(rig.pass(60_000), "LDS m@1");
+    }
+    rig.nack("lds", "Address already in use");
+    rig.events();
+    leave(&mut rig);
+    assert_eq!(rig.advance(0), "LDS m@1");
+    rig.ack("lds");
+    assert!(rig.events().ends_with("settled lds m"), "the listener is active already");
+}
+
+#[test]
+fn a_new_cluster_that_a_stranger_refuses_is_warm_for_the_fleet() {
+    let (mut rig, second) = two(SMALL);
+    assert_eq!(rig.publish("cds c; eds c"), "CDS c@1 | EDS c@1");
+    rig.advance(second);
+    assert_eq!(rig.answer(second, "cds", Some("no")), "CDS -c");
+    rig.ack_all(0);
+    rig.ack_all(second);
+    assert_eq!(rig.events(), "disputed cds c: no, warm c");
+    rig.pass(600_000);
+    assert_eq!(rig.advance(second), "");
+    assert_eq!(rig.events(), "", "nor is it reported as not getting ready");
+}
+
+#[test]
+fn a_changed_cluster_goes_back_only_where_it_is_refused() {
+    let (mut rig, second) = two(SMALL);
+    rig.publish("cds a@2");
+    rig.advance(second);
+    assert_eq!(rig.answer(second, "cds", Some("no")), "CDS a@1 | EDS a@1");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.events(), "disputed cds a: no, warm a");
+}
