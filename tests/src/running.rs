@@ -53,31 +53,54 @@ impl Running {
     /// # Errors
     /// If it ends, or is not ready in time: its log is in the error.
     pub fn start(&mut self) -> anyhow::Result<()> {
+        self.begin()?;
+        self.until_ready()
+    }
+
+    /// Starts `chancery run` on the folder.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn begin(&mut self) -> anyhow::Result<()> {
         self.starts += 1;
-        let ready = self.place.path().join(format!("ready-{}", self.starts));
         let log = File::options().create(true).append(true).open(self.log_file())?;
-        let mut child = Command::new(binary::chancery()?)
+        let child = Command::new(binary::chancery()?)
             .args(["run", "--drain-time", "0s", "--dir"])
             .arg(self.conf())
             .arg("--state-dir")
             .arg(self.state())
             .arg("--ready-file")
-            .arg(&ready)
+            .arg(self.ready_file())
             .arg("--envoy")
             .arg(binary::envoy()?)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// If it ends, or is not ready in time: its log is in the error.
+    pub fn until_ready(&mut self) -> anyhow::Result<()> {
+        let ready = self.ready_file();
+        let child = self.child.as_mut().context("chancery does not run")?;
         let outcome = wait::until("chancery to be ready", || {
             if ready.exists() { Some(Ok(())) } else { child.try_wait().ok().flatten().map(Err) }
         });
-        self.child = Some(child);
         match outcome {
             Ok(Ok(())) => Ok(()),
             Ok(Err(status)) => anyhow::bail!("chancery ended with {status}:\n{}", self.log()),
             Err(error) => Err(error.context(self.log())),
         }
+    }
+
+    /// What it makes when it is ready, another at each start.
+    pub fn ready_file(&self) -> PathBuf {
+        self.place.path().join(format!("ready-{}", self.starts))
     }
 
     /// The folder of the objects.

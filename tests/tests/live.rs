@@ -91,6 +91,26 @@ fn envoy_serves_on_without_chancery_and_is_taken_over_by_the_next() {
 }
 
 #[test]
+fn envoy_serves_on_while_the_folder_is_not_there_for_the_next_chancery() {
+    let (mut running, port, _one, _two) = started();
+    let before = running.envoys();
+    running.kill_chancery().unwrap();
+    let aside = running.conf().with_file_name("aside");
+    std::fs::rename(running.conf(), &aside).unwrap();
+    running.begin().unwrap();
+    let told = || Some(running.status(&["problems"]).ok()?).filter(|text| text.contains("waiting for it"));
+    let told = wait::until("the problem", told).unwrap();
+    assert!(told.contains("no such file or directory") && told.contains("conf"), "{told}");
+    assert!(!running.ready_file().exists(), "{}", running.log());
+    assert_eq!(get(port, "x.example", "/a").unwrap(), answer("one"));
+    std::fs::rename(&aside, running.conf()).unwrap();
+    running.until_ready().unwrap();
+    running.write("routes.yaml", &route("shop", &[("/a", "two")])).unwrap();
+    until_answers(port, "/a", &answer("two"));
+    assert_eq!(running.envoys(), before, "the Envoy was not taken over");
+}
+
+#[test]
 fn a_state_folder_that_was_deleted_is_made_again_while_traffic_goes_on() {
     let (running, port, _one, _two) = started();
     std::fs::remove_dir_all(running.state()).unwrap();

@@ -179,6 +179,7 @@ impl Core {
     /// Brings what was taken into force, and then what follows from it for facts, before anybody can ask.
     fn commit(&mut self, mut began: Instant) {
         if !self.translator.store().0.ready() {
+            self.tell_awaited();
             return;
         }
         while self.round(began) {
@@ -206,6 +207,14 @@ impl Core {
         self.translator.remember_served();
         self.translator.settle();
         outdated
+    }
+
+    /// Tells what sources say before they have listed, as why they have not: whoever asks then gets an answer.
+    fn tell_awaited(&self) {
+        let by_sources = self.translator.stored().problems_revision();
+        if self.problems.send_if_modified(|revision| std::mem::replace(revision, by_sources) != by_sources) {
+            self.revision.send_modify(|revision| *revision += 1);
+        }
     }
 
     /// Tells those who wait for problems, and for the first moment in which everything is served.
@@ -286,6 +295,11 @@ impl Asking {
     /// True once every source has listed and the first commit is out.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// True if no source gives any object; `None` if the core has ended.
+    pub(crate) async fn is_empty(&self) -> Option<bool> {
+        self.ask(|core| core.translator.stored().is_empty()).await
     }
 
     /// Changes when problems may have changed.

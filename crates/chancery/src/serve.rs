@@ -85,7 +85,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
 
     // People.
     tasks.spawn("admin API", admin::serve(Admin { asking: asking.clone(), log }, state, stop.clone()));
-    tasks.spawn("ready word", outlets::announce(asking.clone(), args.ready_file.clone()));
+    tasks.spawn("ready word", outlets::announce(asking.clone(), roots, args.ready_file.clone()));
     tasks.spawn("problems", outlets::problems(asking.clone()));
     if let Some(file) = args.status_file.clone() {
         tasks.spawn("status file", outlets::status_file(asking.clone(), file));

@@ -7,8 +7,9 @@
 //! first one counts, in the order of roots, paths (name by name) and lines, and a [`api::Problem`] names both places.
 //!
 //! What happens to what cannot be read: a document that cannot be understood keeps what it gave last, and so does a
-//! file or directory that cannot be read, and a root that is gone; all others go on. A document is parsed again only if
-//! its text changed.
+//! file or directory that cannot be read, and a root that is gone; all others go on. A root that was never read holds up all:
+//! nothing is complete without it. What a link gave is gone when it leads to nothing, as if it were removed, but told. A
+//! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
 //! Only a file that vanishes or becomes empty is believed a moment later ([`VANISH_GRACE`]), because editors that keep

@@ -167,6 +167,31 @@ async fn starts_of_an_envoy_in_place_of_another_are_counted() {
 }
 
 #[tokio::test]
+async fn why_a_source_has_not_listed_is_told_and_nothing_is_ready_by_that() {
+    let rig = Rig::start();
+    let (mut problems, mut revision) = (rig.asking.problems(), rig.asking.revision());
+    let problem = api::Problem {
+        object: None,
+        path: api::FieldPath::default(),
+        severity: api::Severity::Error,
+        text: "not there".into(),
+        place: None,
+        snippet: None,
+    };
+    let changes = vec![Change::Problems { origin: "folder".into(), problems: vec![problem] }];
+    rig.commit(Batch { source: Source::File, changes, listed: false }).await;
+    assert!(problems.has_changed().expect("a core") && revision.has_changed().expect("a core"));
+    assert!(rig.asking.problem_lines().await.expect("problems").iter().any(|(_, line)| line.contains("not there")));
+    assert!(!rig.asking.is_ready());
+    problems.mark_unchanged();
+    revision.mark_unchanged();
+    rig.commit(Batch { source: Source::File, changes: vec![], listed: false }).await;
+    assert!(!problems.has_changed().expect("a core") && !revision.has_changed().expect("a core"));
+    rig.commit(Batch { source: Source::File, changes: vec![], listed: true }).await;
+    assert!(rig.asking.is_ready());
+}
+
+#[tokio::test]
 async fn a_core_that_panics_says_so() {
     let mut rig = Rig::start();
     rig.say(Input::Ask(Box::new(|_| panic!("a bug")))).await;

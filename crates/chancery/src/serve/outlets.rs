@@ -63,12 +63,16 @@ pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc
     Ok(())
 }
 
-/// Says `ready` once: on standard error, and by making the file.
-pub(super) async fn announce(asking: Asking, file: Option<PathBuf>) -> anyhow::Result<()> {
+/// Says `ready` once: on standard error, and by making the file. That there is nothing to serve yet is said as well.
+pub(super) async fn announce(asking: Asking, roots: Vec<PathBuf>, file: Option<PathBuf>) -> anyhow::Result<()> {
     if !asking.serving().await {
         return Ok(());
     }
     info!("ready");
+    if asking.is_empty().await == Some(true) {
+        let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        info!("no objects in {} yet", roots.join(", "));
+    }
     if let Some(file) = file {
         let mut outlet = Outlet::new("--ready-file", file);
         while !outlet.write(b"ready\n") {

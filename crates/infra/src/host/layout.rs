@@ -146,8 +146,11 @@ impl ProxyPaths {
 }
 
 /// Replaces a file in one step: a reader sees the old text or the new, also when this process dies half-way and when two
-/// tasks write it at once. Mode 0600.
+/// tasks write it at once. Mode 0600. A file that says so already is left alone, as there may be no room for another.
 pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
+    if std::fs::read(path).is_ok_and(|present| present == text) {
+        return Ok(());
+    }
     let failed = |reason| Error::file("write", path)(reason);
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut fresh = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(failed)?;

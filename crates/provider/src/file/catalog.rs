@@ -46,9 +46,10 @@ impl Catalog {
         self.files.get(spot).map_or(&[], |state| &state.documents)
     }
 
-    /// Whether the file could not be read lately.
-    pub(crate) fn is_troubled(&self, spot: &Spot) -> bool {
-        self.files.get(spot).is_some_and(|state| state.trouble.is_some())
+    /// Whether a place, or anything below it, could not be read lately.
+    pub(crate) fn is_troubled(&self, top: &Arc<Spot>) -> bool {
+        let range = self.files.range(top.clone()..).take_while(|(spot, _)| spot.is_under(top));
+        range.map(|(_, state)| state).any(|state| state.trouble.is_some())
     }
 
     /// Whether anything is known of a place itself.

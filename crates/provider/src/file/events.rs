@@ -86,9 +86,9 @@ impl Agenda {
             self.writing.insert(spot);
         } else if mask.contains(AddWatchFlags::IN_CLOSE_WRITE) {
             self.writing.remove(&spot);
-            if spot.is_read() {
-                self.add(spot, Look::Read);
-            }
+            // A link whose name is not read leads to a file now, and not to nothing.
+            let look = if spot.is_read() { Look::Read } else { Look::Survey };
+            self.add(spot, look);
         } else if mask.contains(AddWatchFlags::IN_ATTRIB) {
             self.add(spot, Look::Again);
         } else if mask.intersects(AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM) {

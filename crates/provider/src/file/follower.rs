@@ -1,15 +1,16 @@
 //! [`watch`]: the thread that follows changes.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use api::Problem;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use store::{Batch, Source};
@@ -26,6 +27,10 @@ use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
 /// than these are in memory twice. Later everything that changed at one time is one batch, because it may belong together.
 const FILES_AT_START: usize = 128;
 
+/// How often a root that cannot be read is tried again. Most of them come back with an event; a mount does not, nor what happens
+/// in a directory that may not be watched.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// A thread that follows files. Dropping it tells the thread to end, and does not wait: the thread may be in the sink,
 /// waiting for whoever drops this to receive.
 #[derive(Debug)]
@@ -38,8 +43,8 @@ pub struct Watcher {
 /// Reads directories and files, and follows their changes on a thread of its own.
 ///
 /// What is there at first comes in as many batches as it takes, of which the last is `listed`; each later one holds what a
-/// change came to. A root that does not
-/// exist, or vanishes, is a problem, and is read when it comes (back).
+/// change came to. A root that does not exist, cannot be read, or vanishes, is a problem, and is read when it comes (back).
+/// No batch is `listed` before every root was read once: what a root gives that nobody could read yet is not gone.
 ///
 /// # Errors
 ///
@@ -55,6 +60,8 @@ pub fn watch(roots: &[PathBuf], sink: impl Sink) -> Result<Watcher, Error> {
         agenda: Agenda::default(),
         vanished: BTreeMap::new(),
         to_read: BTreeMap::new(),
+        unread: BTreeSet::new(),
+        awaited: BTreeSet::new(),
         stopped,
         listed: false,
     };
@@ -103,6 +110,10 @@ struct Follower {
     /// Files that vanished, and when that is believed.
     vanished: BTreeMap<Arc<Spot>, Instant>,
     to_read: BTreeMap<Arc<Spot>, PathBuf>,
+    /// Roots that were never read.
+    unread: BTreeSet<Arc<Spot>>,
+    /// Roots that could not be read when they were looked at last.
+    awaited: BTreeSet<Arc<Spot>>,
     stopped: PipeReader,
     /// Everything that there was at the start has been handed on.
     listed: bool,
@@ -111,6 +122,7 @@ struct Follower {
 impl Follower {
     fn run(mut self, mut sink: impl Sink) -> Result<(), Error> {
         for root in self.tree.roots() {
+            self.unread.insert(root.clone());
             self.agenda.looks.insert(root, Look::Survey);
         }
         loop {
@@ -119,9 +131,10 @@ impl Follower {
             }
             self.expire();
             let changes = self.catalog.commit();
-            if !changes.is_empty() || !self.listed {
-                self.listed = true;
-                if sink(Batch { source: Source::File, changes, listed: true }).is_break() {
+            let listed = self.unread.is_empty();
+            if !changes.is_empty() || listed && !self.listed {
+                self.listed = listed;
+                if sink(Batch { source: Source::File, changes, listed }).is_break() {
                     return Ok(());
                 }
             }
@@ -129,15 +142,17 @@ impl Follower {
                 return Ok(());
             }
             self.note_events()?;
+            self.try_awaited();
         }
     }
 
-    /// Waits for events, or for the time at which a vanished file is believed to be gone, and not at all while there is
+    /// Waits for events, or for the time at which a vanished file is believed to be gone or a root is tried again, and not at all while there is
     /// something to look at; true: the thread shall end.
     fn wait(&self) -> Result<bool, Error> {
         let Some(inotify) = self.tree.watches.inotify() else { return Ok(true) };
         let now = Instant::now();
-        let next = self.vanished.values().min().map(|time| time.saturating_duration_since(now));
+        let believed = self.vanished.values().min().map(|time| time.saturating_duration_since(now));
+        let next = believed.into_iter().chain((!self.awaited.is_empty()).then_some(RETRY)).min();
         // Rounded up, so that it has passed when the wait is over.
         let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
         let timeout = match self.agenda.looks.is_empty() {
@@ -159,6 +174,16 @@ impl Follower {
             self.agenda.note(&event, &mut self.tree);
         }
         Ok(())
+    }
+
+    /// Puts roots that can be read by now on the agenda, but for those that somebody is about to write.
+    fn try_awaited(&mut self) {
+        for root in &self.awaited {
+            let path = self.tree.path(root);
+            if !self.agenda.is_changing(root) && created(&path) != Created::Empty && is_readable(&path) {
+                self.agenda.add(root.clone(), Look::Survey);
+            }
+        }
     }
 
     /// Looks at every place on the agenda, then reads the files. What happens meanwhile is for the next time, so that
@@ -222,12 +247,33 @@ impl Follower {
                 self.vanish(&spot);
             }
         }
+        if top.is_root() {
+            if kept.contains(&top) {
+                self.awaited.insert(top.clone());
+            } else {
+                self.awaited.remove(top);
+                // A file is still to be read.
+                if files.iter().all(|(spot, _)| spot != top) {
+                    self.unread.remove(top);
+                }
+            }
+        }
         for trouble in troubles {
-            let keeps = trouble.keeps && self.catalog.gives(&trouble.spot);
-            let problem = if keeps { report::kept(trouble.problem) } else { trouble.problem };
+            let problem = if trouble.keeps { self.told(&trouble.spot, trouble.problem) } else { trouble.problem };
             self.catalog.trouble(&trouble.spot, problem);
         }
         self.to_read.extend(files);
+    }
+
+    /// The problem of a place that cannot be read, with what follows from it.
+    fn told(&self, spot: &Arc<Spot>, problem: Problem) -> Problem {
+        if self.catalog.gives(spot) {
+            report::kept(problem)
+        } else if self.unread.contains(spot) {
+            report::awaited(problem)
+        } else {
+            problem
+        }
     }
 
     /// Reads what has to be read. What was touched at the same time may be half of one version and half of the next: it
@@ -243,11 +289,15 @@ impl Follower {
                 self.revive(&spot);
                 continue;
             }
+            if matches!(outcome, Outcome::Documents(_)) {
+                self.unread.remove(&spot);
+                self.awaited.remove(&spot);
+            }
             match outcome {
                 // It went since; if it was a link, it may lead to nothing now.
                 Outcome::Gone => self.agenda.add(spot, Look::Survey),
                 Outcome::Trouble(problem) => {
-                    let problem = if self.catalog.gives(&spot) { report::kept(problem) } else { problem };
+                    let problem = self.told(&spot, problem);
                     self.revive(&spot);
                     self.catalog.trouble(&spot, problem);
                 }
@@ -296,5 +346,14 @@ impl Follower {
                 self.catalog.remove(&spot);
             }
         }
+    }
+}
+
+/// Whether a look at a root would find something to read. Of what is neither a directory nor a file nobody waits for an answer.
+fn is_readable(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => fs::read_dir(path).is_ok(),
+        Ok(about) => about.is_file() && File::open(path).is_ok(),
+        Err(_) => false,
     }
 }

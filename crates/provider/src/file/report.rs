@@ -43,6 +43,13 @@ pub(crate) fn kept(mut problem: Problem) -> Problem {
     problem
 }
 
+/// The same problem of a root that has not been read yet, while nothing is known of what it gives.
+pub(crate) fn awaited(mut problem: Problem) -> Problem {
+    problem.text =
+        format!("{}; waiting for it: nothing changes for the proxies until it was read", problem.text).into();
+    problem
+}
+
 /// At most [`MAX_PROBLEMS`]; a last one tells how many were left out.
 pub(crate) fn bounded(mut problems: Vec<Problem>, file: &Arc<str>) -> Vec<Problem> {
     let left_out = problems.len().saturating_sub(MAX_PROBLEMS);

@@ -108,6 +108,8 @@ struct Watched {
     state: State,
     batches: Receiver<Batch>,
     watcher: Watcher,
+    /// The last batch was `listed`.
+    listed: bool,
 }
 
 impl Watched {
@@ -117,24 +119,29 @@ impl Watched {
 
     /// Returns when the first listing is there.
     fn roots(folder: &TempDir, roots: &[PathBuf]) -> Self {
+        let mut watched = Self::begin(folder, roots);
+        assert!(watched.next(DEADLINE).expect("the first listing"), "the first batch is the complete listing");
+        watched
+    }
+
+    /// Nothing is taken in yet.
+    fn begin(folder: &TempDir, roots: &[PathBuf]) -> Self {
         let (sender, batches) = sync_channel(4);
         let sink = move |batch| match sender.send(batch) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
         let watcher = watch(roots, sink).unwrap();
-        let mut watched = Self { folder: folder.path().to_owned(), state: State::default(), batches, watcher };
-        assert!(watched.next(DEADLINE).expect("the first listing"), "the first batch is the complete listing");
-        watched
+        Self { folder: folder.path().to_owned(), state: State::default(), batches, watcher, listed: false }
     }
 
     /// Takes in one batch; whether it was `listed`, none if none came in time.
     fn next(&mut self, wait: Duration) -> Option<bool> {
         match self.batches.recv_timeout(wait) {
             Ok(batch) => {
-                let listed = batch.listed;
+                self.listed = batch.listed;
                 self.state.apply(batch, &self.folder);
-                Some(listed)
+                Some(self.listed)
             }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => panic!("the watcher ended"),

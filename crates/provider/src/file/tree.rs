@@ -210,11 +210,13 @@ impl Tree {
                 survey.missing = true;
                 if is_root {
                     survey.trouble(spot, true, "no such file or directory");
-                } else if dangling && spot.is_read() {
+                } else if dangling {
                     survey.trouble(spot, false, "the link leads to nothing; remove it, or put back what it leads to");
                 }
             }
-            Found::Circle => survey.trouble(spot, false, "links lead round in a circle; remove or correct one of them"),
+            Found::Circle => {
+                survey.trouble(spot, is_root, "links lead round in a circle; remove or correct one of them")
+            }
             Found::Failed(error) => survey.unreadable(spot, &error),
         }
     }
@@ -271,6 +273,9 @@ impl Tree {
             Ok(watch) => watch,
             Err(error) if error == Errno::ENOENT || error == Errno::ENOTDIR => {
                 survey.missing = true;
+                if spot.is_root() {
+                    survey.trouble(spot, true, "no such file or directory");
+                }
                 return;
             }
             Err(error) => {

@@ -13,17 +13,17 @@ use crate::file::spot::Spot;
 /// `IN_MASK_ADD` of inotify(7), which the bindings lack: a directory that is watched already is watched for more.
 const ADD_TO_MASK: AddWatchFlags = AddWatchFlags::from_bits_retain(0x2000_0000);
 
-/// What names do in a directory.
+/// What names do in a directory. Permissions are among it: with others a path may lead on.
 const NAMES: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_DELETE)
     .union(AddWatchFlags::IN_MOVED_FROM)
     .union(AddWatchFlags::IN_MOVED_TO)
+    .union(AddWatchFlags::IN_ATTRIB)
     .union(AddWatchFlags::IN_ONLYDIR)
     .union(ADD_TO_MASK);
 
 /// What happens to the files in a directory. Opening and reading is not among it, so reading wakes nobody.
-const FILES: AddWatchFlags =
-    AddWatchFlags::IN_MODIFY.union(AddWatchFlags::IN_CLOSE_WRITE).union(AddWatchFlags::IN_ATTRIB);
+const FILES: AddWatchFlags = AddWatchFlags::IN_MODIFY.union(AddWatchFlags::IN_CLOSE_WRITE);
 
 /// Events read at one time at most: 16 times the kernel's default queue, so that one round always ends.
 const MAX_EVENTS: usize = 1 << 18;

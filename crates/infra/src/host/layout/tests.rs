@@ -96,3 +96,17 @@ fn a_remembered_socket_folder_that_others_can_enter_is_not_used_again() {
     let second = Layout::open(&state, Some(runtime.path())).unwrap().paths(&fleet).sockets;
     assert_ne!(first, second);
 }
+
+#[test]
+fn a_file_that_says_so_already_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bootstrap.json");
+    let file = |text: &[u8]| {
+        write_whole(&path, text).unwrap();
+        std::fs::metadata(&path).unwrap().ino()
+    };
+    let first = file(b"{}");
+    assert_eq!(file(b"{}"), first, "another file would need room");
+    assert_ne!(file(b"[]"), first);
+    assert_eq!(std::fs::read(&path).unwrap(), b"[]");
+}

@@ -1,5 +1,7 @@
 //! Following changes: every way in which a file comes, changes and goes.
 
+use std::os::unix::fs::{PermissionsExt, symlink};
+
 use super::*;
 
 #[test]
@@ -155,18 +157,74 @@ fn a_root_that_vanishes_keeps_its_objects_and_is_read_again_when_it_comes_back()
 }
 
 #[test]
-fn a_root_that_is_not_there_at_first_is_read_when_it_comes() {
+fn a_root_that_is_not_there_at_first_is_read_when_it_comes_and_nothing_is_listed_before_that() {
     let folder = TempDir::new().unwrap();
-    let roots = [folder.path().join("later/on"), folder.path().join("file.txt")];
-    let mut watched = Watched::roots(&folder, &roots);
-    assert_eq!((watched.state.objects.len(), watched.state.problems.len()), (0, 2));
+    let roots = ["there", "later/on", "file.txt"].map(|name| folder.path().join(name));
+    write(&folder, "there/c.yaml", namespace("c", 1));
+    let mut watched = Watched::begin(&folder, &roots);
+    watched.until(|state| state.problems.len() == 2 && state.version("c").is_some());
+    assert!(watched.state.all_problems().contains("later/on:1:1: error: no such file or directory; waiting for it"));
+    write(&folder, "there/c.yaml", namespace("c", 2));
+    watched.until_version("c", "2");
     write(&folder, "later/on/a.yaml", namespace("a", 1));
     watched.until_version("a", "1");
+    assert!(!watched.listed, "the file was not read yet");
     write(&folder, "file.txt", namespace("b", 1));
     watched.until_version("b", "1");
     watched.until(|state| state.problems.is_empty());
+    assert!(watched.listed);
     replace(&folder, "file.txt", namespace("b", 2));
     watched.until_version("b", "2");
+    assert!(watched.listed);
+}
+
+#[test]
+fn an_empty_root_is_listed() {
+    let folder = TempDir::new().unwrap();
+    let watched = Watched::folder(&folder);
+    assert!(watched.listed && watched.state == State::default());
+}
+
+#[test]
+fn a_root_whose_links_lead_in_a_circle_waits_like_one_that_is_not_there() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "v1/a.yaml", namespace("a", 1));
+    let root = folder.path().join("root");
+    symlink("root", &root).unwrap();
+    let mut watched = Watched::begin(&folder, &[root]);
+    watched.until(|state| state.all_problems().contains("waiting for it"));
+    assert!(!watched.listed);
+    symlink("v1", folder.path().join("new")).unwrap();
+    fs::rename(folder.path().join("new"), folder.path().join("root")).unwrap();
+    watched.until_version("a", "1");
+    assert!(watched.listed);
+}
+
+/// For a user whom permissions do not concern there is nothing to see.
+#[test]
+fn a_root_that_may_not_be_read_at_first_is_read_once_it_may() {
+    for closed in ["up/root", "up"] {
+        let folder = TempDir::new().unwrap();
+        write(&folder, "up/root/a.yaml", namespace("a", 1));
+        let chmod = |mode| fs::set_permissions(folder.path().join(closed), fs::Permissions::from_mode(mode)).unwrap();
+        chmod(0);
+        if folder.path().join(closed).read_dir().is_ok() {
+            return;
+        }
+        let mut watched = Watched::begin(&folder, &[folder.path().join("up/root")]);
+        watched.until(|state| state.all_problems().contains("waiting for it"));
+        assert!(!watched.listed);
+        // May be entered, but not watched: what comes to be in it is no event.
+        chmod(0o311);
+        if closed == "up/root" {
+            chmod(0o755);
+        }
+        watched.until_version("a", "1");
+        assert!(watched.listed);
+        chmod(0o755);
+        write(&folder, "up/root/a.yaml", namespace("a", 2));
+        watched.until_version("a", "2");
+    }
 }
 
 #[test]
@@ -185,7 +243,8 @@ fn nothing_is_lost_when_the_receiver_is_slow_and_the_kernel_drops_events() {
     let (sender, batches) = sync_channel(0);
     let sink = move |batch| if sender.send(batch).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
     let watcher = watch(&[folder.path().to_owned()], sink).unwrap();
-    let mut watched = Watched { folder: folder.path().to_owned(), state: State::default(), batches, watcher };
+    let mut watched =
+        Watched { folder: folder.path().to_owned(), state: State::default(), batches, watcher, listed: false };
     // Nobody takes the first batch, so that nobody takes events from the kernel's queue either.
     for number in 0..=limit / 2 {
         write(&folder, ["a.yaml", "b.yaml"][number % 2], namespace(["a", "b"][number % 2], number));

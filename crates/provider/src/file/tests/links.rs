@@ -96,6 +96,23 @@ fn a_link_to_nothing_is_a_problem_until_there_is_something() {
 }
 
 #[test]
+fn a_link_to_a_directory_that_vanishes_is_a_problem_and_followed_when_that_comes_back() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "one/a.yaml", namespace("a", 1));
+    fs::create_dir(folder.path().join("root")).unwrap();
+    symlink("../one", folder.path().join("root/link")).unwrap();
+    let mut watched = Watched::roots(&folder, &[folder.path().join("root")]);
+    fs::rename(folder.path().join("one"), folder.path().join("aside")).unwrap();
+    watched.until(|state| state.objects.is_empty() && state.all_problems().contains("root/link:1:1: error: the link"));
+    fs::rename(folder.path().join("aside"), folder.path().join("one")).unwrap();
+    watched.until(|state| state.version("a") == Some("1") && state.problems.is_empty());
+    fs::rename(folder.path().join("one"), folder.path().join("aside")).unwrap();
+    watched.until(|state| state.objects.is_empty() && !state.problems.is_empty());
+    fs::remove_file(folder.path().join("root/link")).unwrap();
+    watched.until(|state| state.problems.is_empty());
+}
+
+#[test]
 fn a_root_may_be_a_link_that_is_swapped() {
     let folder = TempDir::new().unwrap();
     write(&folder, "v1/a.yaml", namespace("a", 1));
