@@ -1,0 +1,57 @@
+"""Writes figures into BENCHMARKS.md: `make bench | tee figures.jsonl | python3 tools/figures.py`.
+
+Between the markers of the document stands one table per benchmark; what stands around them is written by hand.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- figures: written by tools/figures.py -->\n", "<!-- end of figures -->\n"
+
+
+def main():
+    figures = [json.loads(line) for line in sys.stdin if line.startswith("{")]
+    if not figures:
+        raise SystemExit("figures.py: no figures on standard input")
+    document = ROOT / "BENCHMARKS.md"
+    before, rest = document.read_text().split(BEGIN)
+    after = rest.split(END)[1]
+    document.write_text(before + BEGIN + machine() + tables(figures) + "\n" + END + after)
+
+
+def machine():
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    memory = re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return (f"\n{datetime.date.today()}, {os.cpu_count()} cores ({cpu.group(1) if cpu else platform.machine()}), "
+            f"{round(int(memory.group(1)) / 2**20)} GiB, Linux {platform.release().split('-')[0]}.\n")
+
+
+def tables(figures):
+    text = ""
+    for bench in dict.fromkeys(figure["bench"] for figure in figures):
+        rows = [figure for figure in figures if figure["bench"] == bench]
+        text += f"\n### {bench}\n\n| figure | n | value | limit | | peer |\n|---|---:|---:|---:|---|---|\n"
+        text += "".join(row(figure) for figure in rows)
+    return text
+
+
+def row(figure):
+    limit, peer = figure["limit"], figure["peer"]
+    verdict = {True: "holds", False: "**missed**", None: ""}[figure["ok"]]
+    told = f"{number(peer['value'])} {peer['name']}" if peer else ""
+    return (f"| {figure['figure']} | {figure['n']:,} | {number(figure['value'])} {figure['unit']} | "
+            f"{'' if limit is None else number(limit)} | {verdict} | {told} |\n")
+
+
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    main()
