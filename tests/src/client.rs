@@ -1,6 +1,6 @@
 //! Requests over fresh connections, in cleartext and over TLS.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,48 @@ pub fn get(port: u16, host: &str, path: &str) -> anyhow::Result<Answer> {
 /// # Errors
 /// If the handshake fails or there is no complete answer.
 pub fn get_tls(port: u16, host: &str, path: &str, certificates: &[&str]) -> anyhow::Result<(Answer, usize)> {
+    let (stream, which) = connect_tls(port, host, certificates)?;
+    Ok((exchange(stream, host, path)?, which))
+}
+
+/// A TLS connection that is kept for several requests.
+pub struct Kept {
+    stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
+}
+
+impl Kept {
+    /// Connects as [`get_tls`] does.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub fn connect(port: u16, host: &str, certificates: &[&str]) -> anyhow::Result<Self> {
+        Ok(Self { stream: BufReader::new(connect_tls(port, host, certificates)?.0) })
+    }
+
+    /// Asks, and tells whether the server means to close the connection.
+    ///
+    /// # Errors
+    /// If there is no complete answer with a `content-length`.
+    pub fn get(&mut self, host: &str, path: &str) -> anyhow::Result<(Answer, bool)> {
+        write!(self.stream.get_mut(), "GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n")?;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            anyhow::ensure!(self.stream.read_line(&mut head)? > 0, "the connection ended");
+        }
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.context("an answer without a length")?.parse()?];
+        self.stream.read_exact(&mut body)?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Ok((Answer { status: status(&head)?, body }, head.contains("connection: close")))
+    }
+}
+
+fn connect_tls(
+    port: u16,
+    host: &str,
+    certificates: &[&str],
+) -> anyhow::Result<(StreamOwned<ClientConnection, TcpStream>, usize)> {
     let known: Vec<CertificateDer<'_>> =
         certificates.iter().map(|pem| CertificateDer::from_pem_slice(pem.as_bytes())).collect::<Result<_, _>>()?;
     let mut roots = RootCertStore::empty();
@@ -53,7 +95,7 @@ pub fn get_tls(port: u16, host: &str, path: &str, certificates: &[&str]) -> anyh
     }
     let shown = connection.peer_certificates().and_then(<[_]>::first).context("no certificate was shown")?;
     let which = known.iter().position(|one| one == shown).context("another certificate was shown")?;
-    Ok((exchange(StreamOwned::new(connection, socket), host, path)?, which))
+    Ok((StreamOwned::new(connection, socket), which))
 }
 
 fn connect(port: u16) -> anyhow::Result<TcpStream> {
@@ -72,6 +114,9 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> anyhow::Re
     }
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").context("an answer without an end of its head")?;
-    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).context("an answer without a status")?;
-    Ok(Answer { status, body: body.to_owned() })
+    Ok(Answer { status: status(head)?, body: body.to_owned() })
+}
+
+fn status(head: &str) -> anyhow::Result<u16> {
+    head.split(' ').nth(1).and_then(|word| word.parse().ok()).context("an answer without a status")
 }

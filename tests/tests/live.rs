@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
 use tests::certificate::self_signed;
-use tests::client::{Answer, get, get_tls};
+use tests::client::{Answer, Kept, get, get_tls};
 use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
 use tests::running::{Running, free_ports};
 use tests::{binary, wait};
@@ -189,6 +189,36 @@ fn a_rotated_certificate_is_served_without_a_failed_handshake() {
         // No handshake fails meanwhile: each of these must succeed with one of the two.
         wait::until("the other certificate", || Some(served().unwrap()).filter(|(_, which)| *which == new)).unwrap();
     }
+}
+
+#[test]
+fn a_kept_connection_has_its_routes_until_it_is_closed_also_when_another_listener_takes_its_host() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let one = Backend::start("one").unwrap();
+    let pair = self_signed(&["x.example"], false).unwrap();
+    let https = |name: &str, hostname: &str| {
+        let tls = "tls:\n      certificateRefs:\n      - name: cert\n";
+        format!("  - name: {name}\n    protocol: HTTPS\n    port: {port}\n{hostname}    {tls}")
+    };
+    let rest = [service("one", one.port), route("shop", &[("/", "one")])];
+    let [all, inside] = [https("all", ""), https("inside", "    hostname: x.example\n")];
+    running.write("all.yaml", &documents([&*listeners(&all), &rest[0], &rest[1]])).unwrap();
+    running.write("cert.yaml", &tls_secret("cert", &pair.certificate, &pair.key)).unwrap();
+    running.start().unwrap();
+    let known = [&*pair.certificate];
+    wait::until("an answer", || get_tls(port, "x.example", "/", &known).ok()).unwrap();
+    let mut kept = Kept::connect(port, "x.example", &known).unwrap();
+    assert_eq!(kept.get("x.example", "/").unwrap(), (answer("one"), false));
+    running.write("all.yaml", &documents([&*listeners(&(all + &inside)), &rest[0], &rest[1]])).unwrap();
+    // every answer is right, and one of the next ones is the last
+    wait::until("the end of the connection", || {
+        let (answered, last) = kept.get("x.example", "/").unwrap();
+        assert_eq!(answered, answer("one"));
+        last.then_some(())
+    })
+    .unwrap();
+    assert_eq!(get_tls(port, "x.example", "/", &known).unwrap().0, answer("one"));
 }
 
 /// Requests without pause to paths with the answers that are right for each at any moment.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ir::listener::{Application, ClientValidation, DownstreamTls};
 use ir::{FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{ChainKey, ListenerPlan, Speaks};
 use crate::hostname::Hostname;
@@ -42,9 +43,8 @@ pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(List
     let served = listeners.iter().filter(|listener| listener.serves());
     served
         .map(|listener| {
-            let others = neighbours(listeners, listener);
-            let narrower = others.filter(|host| listener.hostname.covers(host)).cloned().collect();
-            let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, listener) };
+            let narrower = narrower(listeners, listener).cloned().collect();
+            let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, listeners, listener) };
             let place = Place { chain, hostname: listener.hostname.clone(), narrower };
             (ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() }, Arc::new(place))
         })
@@ -57,7 +57,7 @@ pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(Chai
     for listener in listeners.iter().filter(|listener| listener.serves()) {
         let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
         let empty = || Chain { listeners: Vec::new(), misdirected: Vec::new() };
-        let chain = chains.entry(configuration_name(fleet, listener)).or_insert_with(empty);
+        let chain = chains.entry(configuration_name(fleet, listeners, listener)).or_insert_with(empty);
         chain.listeners.push((key, listener.hostname.clone()));
         if listener.is_tls() {
             chain.misdirected = neighbours(listeners, listener).cloned().collect();
@@ -85,7 +85,7 @@ pub(crate) fn ir_listeners(
                 name: name.clone(),
                 addresses: addresses.to_vec(),
                 port,
-                chains: filter_chains(fleet, &members),
+                chains: filter_chains(fleet, listeners, &members),
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
@@ -98,10 +98,10 @@ pub(crate) fn listener_name(fleet: &FleetName, port: u16) -> ListenerName {
 }
 
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.
-fn filter_chains(fleet: &FleetName, members: &[&ListenerPlan]) -> Vec<FilterChain> {
+fn filter_chains(fleet: &FleetName, listeners: &[ListenerPlan], members: &[&ListenerPlan]) -> Vec<FilterChain> {
     let mut chains: Vec<FilterChain> = Vec::new();
     for listener in members.iter().filter(|listener| listener.serves()) {
-        let application = Application::Http(configuration_name(fleet, listener));
+        let application = Application::Http(configuration_name(fleet, listeners, listener));
         let (name, server_names) = match listener.speaks {
             Some(Speaks::Https) => {
                 (listener.hostname.domain(), listener.hostname.as_text().cloned().into_iter().collect())
@@ -143,10 +143,27 @@ fn neighbours<'a>(
         .map(|other| &other.hostname)
 }
 
-/// One per cleartext port, one per server name of a TLS port.
-fn configuration_name(fleet: &FleetName, listener: &ListenerPlan) -> RouteConfigurationName {
-    match listener.speaks {
-        Some(Speaks::Https) => format!("{fleet}/{}/{}", listener.port, listener.hostname.domain()).into(),
-        _ => format!("{fleet}/{}", listener.port).into(),
+/// Of these host names, those that lie inside the listener's own.
+fn narrower<'a>(listeners: &'a [ListenerPlan], listener: &'a ListenerPlan) -> impl Iterator<Item = &'a Hostname> + 'a {
+    neighbours(listeners, listener).filter(|host| listener.hostname.covers(host))
+}
+
+/// One per cleartext port, one per server name of a TLS port. A listener that is added inside another one takes host names away from
+/// it: that one gets a new name, so that connections that it has go on with the routes that they had until they are drained, rather
+/// than get 421 for what was theirs.
+fn configuration_name(
+    fleet: &FleetName,
+    listeners: &[ListenerPlan],
+    listener: &ListenerPlan,
+) -> RouteConfigurationName {
+    if listener.speaks != Some(Speaks::Https) {
+        return format!("{fleet}/{}", listener.port).into();
     }
+    let own = format!("{fleet}/{}/{}", listener.port, listener.hostname.domain());
+    let mut without: Vec<_> = narrower(listeners, listener).map(Hostname::domain).collect();
+    if without.is_empty() {
+        return own.into();
+    }
+    without.sort_unstable();
+    format!("{own}/{:08x}", xxh3_64(without.join(" ").as_bytes()) >> 32).into()
 }

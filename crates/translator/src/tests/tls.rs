@@ -36,6 +36,29 @@ fn section(name: &str, section: &str, hostnames: &[&str], backend: &str) -> Obje
     with_meta(Kind::HttpRoute, ObjectMeta::new(ObjectKey::of(Kind::HttpRoute, "default", name)), spec)
 }
 
+/// The route configuration of the filter chain for a server name.
+fn configuration_behind(world: &World, server_name: &str) -> String {
+    let mut listeners = world.translator.graph().iter(world.translator.outputs().listeners);
+    let chain = listeners.find_map(|(_, listener)| listener.chains.iter().find(|chain| &*chain.name == server_name));
+    let Application::Http(name) = &chain.expect("a chain").application else { panic!("a chain for HTTP") };
+    name.to_string()
+}
+
+#[test]
+fn a_listener_inside_another_one_takes_hosts_away_from_new_connections_only() {
+    let of = |name: &str, hostname: &str| https(name, hostname, json!({"name": "cert"}));
+    let mut world = World::with([secret("cert", &pair()), gateway("web", json!([of("all", "")]))]);
+    let alone = configuration_behind(&world, "*");
+    world.apply([gateway("web", json!([of("all", ""), of("a", "a.test")]))]);
+    let (around, inside) = (configuration_behind(&world, "*"), configuration_behind(&world, "a.test"));
+    assert_ne!(around, alone, "connections of the chain as it was are drained and keep its routes");
+    world.apply([gateway("web", json!([of("all", ""), of("a", "a.test"), of("b", "b.test")]))]);
+    assert_ne!(configuration_behind(&world, "*"), around);
+    assert_eq!(configuration_behind(&world, "a.test"), inside, "b.test was never its own");
+    world.apply([gateway("web", json!([of("all", "")]))]);
+    assert_eq!(configuration_behind(&world, "*"), alone);
+}
+
 #[test]
 fn requests_on_the_connection_of_another_listener_are_misdirected() {
     let of = |name: &str, hostname: &str| https(name, hostname, json!({"name": "cert"}));
@@ -68,7 +91,7 @@ fn requests_on_the_connection_of_another_listener_are_misdirected() {
     let chains = ["*", "second-example.org", "*.wildcard.org", "fourth-example.wildcard.org"];
     for (authority, expected) in table {
         for (server_name, expected) in chains.iter().zip(expected) {
-            let configuration = format!("default/web/443/{server_name}");
+            let configuration = configuration_behind(&world, server_name);
             assert_eq!(world.ask(&configuration, authority, "/"), expected, "{authority} on {server_name}");
         }
     }

@@ -14,13 +14,19 @@ use crate::resource::{TypeUrl, route_configuration_of};
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
 const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::Route, TypeUrl::VirtualHost];
 
-/// Kinds that routes name, and what these name.
-pub(super) const OF_ROUTES: [TypeUrl; 3] = [TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret];
+/// Kinds that the connections of a listener that changed go on using. Virtual hosts are such only where their whole route
+/// configuration goes: a route that is deleted ends at once.
+pub(super) const DRAINED: [TypeUrl; 5] =
+    [TypeUrl::Route, TypeUrl::VirtualHost, TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret];
 
 impl Session {
     /// Removals of one kind.
     pub(super) fn remove(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
         if self.is(type_url, |channel| channel.dirty.is_empty()) || !self.is_quiet(turn, type_url) {
+            return;
+        }
+        let draining = self.is_draining(type_url, turn.now);
+        if draining && *type_url != TypeUrl::VirtualHost {
             return;
         }
         let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
@@ -32,6 +38,9 @@ impl Session {
                     TypeUrl::VirtualHost => route_configuration_of(name).unwrap_or(""),
                     _ => "",
                 };
+                if draining && turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none() {
+                    continue;
+                }
                 groups.entry(group).or_default().push(Arc::clone(name));
             }
         }
@@ -51,8 +60,11 @@ impl Session {
             _ => false,
         };
         let introduced = self.is_introduced(turn.fleet) || self.introduction_ends().is_none_or(|end| turn.now >= end);
-        let draining = OF_ROUTES.contains(type_url) && self.drains_until.is_some_and(|end| turn.now < end);
-        introduced && !clusters && !draining && !USERS.iter().any(busy)
+        introduced && !clusters && !USERS.iter().any(busy)
+    }
+
+    fn is_draining(&self, type_url: &TypeUrl, now: Duration) -> bool {
+        DRAINED.contains(type_url) && self.drains_until.is_some_and(|end| now < end)
     }
 
     /// Whether it is known what the client has from an earlier stream. It says so kind by kind, all within about 1 ms; before it

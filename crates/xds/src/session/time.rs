@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
-use super::remove::OF_ROUTES;
+use super::remove::DRAINED;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
 
@@ -78,7 +78,7 @@ impl Session {
         let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
         let withheld = self.withheld_at().filter(|at| *at > now);
         let has_dirty = |kind: &TypeUrl| self.is(kind, |channel| !channel.dirty.is_empty());
-        let drained = self.drains_until.filter(|end| *end > now && OF_ROUTES.iter().any(has_dirty));
+        let drained = self.drains_until.filter(|end| *end > now && DRAINED.iter().any(has_dirty));
         cold.chain(introduction)
             .chain(drained)
             .chain(withheld)

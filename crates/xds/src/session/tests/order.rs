@@ -153,11 +153,11 @@ fn removals_come_last_each_after_the_acknowledgement_of_what_used_it() {
     let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; lds m -> q; rds r -> a; rds q -> b");
     assert_eq!(rig.publish("-cds b; -eds b; -lds m; -rds q; rds r@2 -> a"), "RDS r@2");
     assert_eq!(rig.ack("rds"), "LDS -m");
-    assert_eq!(rig.ack("lds"), "RDS -q");
-    assert_eq!(rig.ack("rds"), "");
+    assert_eq!(rig.ack("lds"), "");
     // connections to m may be kept, and bring one more request each
     assert_eq!(rig.pass(59_999), "");
-    assert_eq!(rig.pass(1), "CDS -b");
+    assert_eq!(rig.pass(1), "RDS -q");
+    assert_eq!(rig.ack("rds"), "CDS -b");
     assert_eq!(rig.unsubscribe("eds", &["b"]), "");
     assert_eq!(rig.ack("cds"), "");
     assert_eq!(rig.deadline(), None);
@@ -174,9 +174,27 @@ fn what_a_listener_used_before_its_change_stays_for_the_connections_that_it_has(
         rig.ack_all(0);
         told += &rig.advance(0);
     }
-    assert!(told.contains("LDS l@2") && !told.contains("CDS -a"), "{told}");
+    assert!(told.contains("LDS l@2") && !told.contains('-'), "{told}");
     assert_eq!(rig.deadline(), Some(60_000));
-    assert_eq!(rig.pass(60_000), "CDS -a");
+    assert_eq!(rig.pass(60_000), "RDS -r");
+    assert_eq!(rig.ack("rds"), "CDS -a");
+}
+
+#[test]
+fn virtual_hosts_stay_with_the_route_configuration_of_a_listener_before_its_change() {
+    let mut rig = Rig::started("lds l -> r; rds r; vhds r/a; vhds r/b");
+    let mut told = rig.publish("rds q; vhds q/a; vhds q/b; lds l@2 -> q; -rds r; -vhds r/a; -vhds r/b");
+    told += &rig.subscribe("rds", &["q"]);
+    for _ in 0..4 {
+        rig.ack_all(0);
+        told += &rig.advance(0);
+    }
+    assert!(told.contains("LDS l@2") && told.contains("q/b@1") && !told.contains('-'), "{told}");
+    assert_eq!(rig.publish("-vhds q/b"), "VHDS -q/b");
+    rig.ack_all(0);
+    assert_eq!(rig.deadline(), Some(60_000));
+    assert_eq!(rig.pass(60_000), "VHDS -r/a -r/b");
+    assert_eq!(rig.ack("vhds"), "RDS -r");
 }
 
 #[test]
