@@ -1,7 +1,9 @@
 //! A Chancery with its Envoys on a folder of the test's own; everything ends with the test.
 
 use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -136,6 +138,27 @@ impl Running {
         child.kill()?;
         child.wait()?;
         Ok(())
+    }
+
+    /// Has every Envoy write down all that it does.
+    ///
+    /// # Errors
+    /// If one of them does not answer at its admin socket.
+    pub fn trace_envoys(&self) -> anyhow::Result<()> {
+        for gateway in std::fs::read_dir(self.state().join("gateways"))? {
+            let mut admin = UnixStream::connect(gateway?.path().join("admin.sock"))?;
+            write!(admin, "POST /logging?level=trace HTTP/1.1\r\nhost: envoy\r\nconnection: close\r\n\r\n")?;
+            let mut answer = String::new();
+            admin.read_to_string(&mut answer)?;
+            anyhow::ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+        Ok(())
+    }
+
+    /// How much the Envoys have logged, in bytes.
+    pub fn logged_by_envoys(&self) -> u64 {
+        let gateways = std::fs::read_dir(self.state().join("gateways")).into_iter().flatten().flatten();
+        gateways.filter_map(|gateway| Some(gateway.path().join("envoy.log").metadata().ok()?.len())).sum()
     }
 
     /// The process ids of the Envoys that were started for this state folder and live.

@@ -83,7 +83,12 @@ fn envoy_serves_on_without_chancery_and_is_taken_over_by_the_next() {
     let (mut running, port, _one, _two) = started();
     let before = running.envoys();
     running.kill_chancery().unwrap();
-    assert_eq!(get(port, "x.example", "/a").unwrap(), answer("one"));
+    // it logs while nobody reads: neither a broken pipe nor a full one may stop it
+    running.trace_envoys().unwrap();
+    for _ in 0..50 {
+        assert_eq!(get(port, "x.example", "/a").unwrap(), answer("one"));
+    }
+    assert!(running.logged_by_envoys() > 1 << 16);
     running.write("routes.yaml", &route("shop", &[("/a", "two")])).unwrap();
     running.start().unwrap();
     until_answers(port, "/a", &answer("two"));
@@ -124,11 +129,17 @@ fn a_state_folder_that_was_deleted_is_made_again_while_traffic_goes_on() {
     running.write("routes.yaml", &route("shop", &[("/a", "one")])).unwrap();
     until_answers(port, "/a", &answer("one"));
     wait::until("status", || running.status(&[]).ok().filter(|text| text.contains("default/shop"))).unwrap();
+    wait::until("the lock", || running.state().join("lock").exists().then_some(())).unwrap();
+    a_second_process_says_so_and_ends(&running);
 }
 
 #[test]
 fn a_second_process_on_one_state_folder_says_so_and_ends() {
     let (running, _port, _one, _two) = started();
+    a_second_process_says_so_and_ends(&running);
+}
+
+fn a_second_process_says_so_and_ends(running: &Running) {
     let (conf, state) = (running.conf().display().to_string(), running.state().display().to_string());
     let second = binary::run(["run", "--dir", &conf, "--state-dir", &state], "").unwrap();
     assert_eq!(second.status.code(), Some(1));

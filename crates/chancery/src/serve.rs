@@ -30,13 +30,16 @@ use crate::telemetry::Log;
 
 use tasks::Tasks;
 
+/// How often the lock of the state folder is looked at.
+const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
+
 /// How long open streams may finish what is on its way at the end.
 const STREAMS_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves until a signal, or until a part of it fails. Streams have the threads of `streams`.
 pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::Result<()> {
     let state = args.state.path()?;
-    let _lock = StateLock::acquire(&state)?;
+    let mut lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
     if let Some(file) = &args.ready_file {
         // An earlier process said it; whoever waits means this one.
@@ -94,7 +97,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let last = inputs.downgrade();
     drop((inputs, asking));
 
-    let outcome = until_the_end((&mut core, &mut tasks), proxies, &end).await;
+    let outcome = until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
     stop.cancel();
     server.stop(STREAMS_GRACE).await;
     tasks.shutdown().await;
@@ -107,9 +110,21 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     outcome
 }
 
+/// Waits until the state folder, deleted meanwhile, belongs to another process: both would serve the same Gateways.
+async fn lost(lock: &mut StateLock) -> host::Error {
+    loop {
+        tokio::time::sleep(LOOK_AT_LOCK).await;
+        // Of other errors, whoever needs the folder says what is wrong with it.
+        if let Err(reason @ host::Error::Locked { .. }) = lock.renew() {
+            return reason;
+        }
+    }
+}
+
 /// Waits for signals, for the proxies to be gone after the first one, and for the end of anything that should not end.
 async fn until_the_end(
     (core, tasks): (&mut core::Thread, &mut Tasks),
+    lock: &mut StateLock,
     proxies: Option<impl Future<Output = Result<(), host::Error>>>,
     end: &watch::Sender<Ending>,
 ) -> anyhow::Result<()> {
@@ -130,6 +145,7 @@ async fn until_the_end(
             biased;
             ended = core.end() => return ended.and(Err(anyhow::anyhow!("the core ended"))),
             reason = tasks.first_end() => return Err(reason),
+            reason = lost(lock) => return Err(reason.into()),
             result = &mut proxies => {
                 let asked = *end.borrow() != Ending::No;
                 return result.map_err(Into::into).and(if asked { Ok(()) } else { Err(anyhow::anyhow!("the supervisor of proxies ended")) });

@@ -2,8 +2,8 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use super::Error;
 
@@ -11,7 +11,8 @@ use super::Error;
 /// never stale; the file stays, with the number of its last holder.
 #[derive(Debug)]
 pub struct StateLock {
-    _file: File,
+    dir: PathBuf,
+    file: File,
 }
 
 impl StateLock {
@@ -41,7 +42,23 @@ impl StateLock {
         file.set_len(0)
             .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()))
             .map_err(Error::file("write", &path))?;
-        Ok(Self { _file: file })
+        Ok(Self { dir: dir.to_owned(), file })
+    }
+
+    /// Takes the lock again if its file is not in the folder any more, as when somebody deleted the folder: another process would
+    /// find nothing there that keeps it out.
+    ///
+    /// # Errors
+    /// As for [`Self::acquire`]; [`Error::Locked`] means that another process was faster, and that this one has to end.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let path = self.dir.join("lock");
+        let ours = self.file.metadata().map(identity).map_err(Error::file("read", &path))?;
+        if std::fs::metadata(&path).map(identity).is_ok_and(|there| there == ours) {
+            return Ok(());
+        }
+        *self = Self::acquire(&self.dir)?;
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -172,13 +172,23 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// A process of this user whose arguments hold `-c <bootstrap>`.
+/// A process of this user whose arguments hold `-c <bootstrap>`, that very file: in a container with a file system of its own the
+/// same path can be another one.
 fn runs_from(pid: u32, bootstrap: &Path) -> bool {
     let ours =
         || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|p| p.uid() == rustix::process::geteuid().as_raw());
     let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let mut args = line.split(|byte| *byte == 0).skip_while(|arg| *arg != b"-c");
-    args.next().is_some() && args.next() == Some(bootstrap.as_os_str().as_bytes()) && ours()
+    let named = args.next().is_some() && args.next() == Some(bootstrap.as_os_str().as_bytes());
+    named && ours() && sees(pid, bootstrap)
+}
+
+/// Whether a process finds the same file, or as little, under this path.
+fn sees(pid: u32, path: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let mut theirs = PathBuf::from(format!("/proc/{pid}/root"));
+    theirs.extend(path.components().filter(|part| *part != Component::RootDir));
+    identity(&theirs) == identity(path)
 }
 
 /// Looks through all processes but some: a few milliseconds, once per start of a proxy.

@@ -21,3 +21,18 @@ fn what_an_ended_process_left_in_the_file_is_no_hindrance() {
     let _held = StateLock::acquire(dir.path()).unwrap();
     assert_eq!(std::fs::read_to_string(dir.path().join("lock")).unwrap(), format!("{}\n", std::process::id()));
 }
+
+#[test]
+fn a_lock_whose_folder_was_deleted_is_taken_again_unless_another_was_faster() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let mut held = StateLock::acquire(&state).unwrap();
+    held.renew().unwrap();
+    std::fs::remove_dir_all(&state).unwrap();
+    held.renew().unwrap();
+    assert!(StateLock::acquire(&state).is_err());
+    std::fs::remove_dir_all(&state).unwrap();
+    let other = StateLock::acquire(&state).unwrap();
+    assert!(held.renew().is_err());
+    drop(other);
+}

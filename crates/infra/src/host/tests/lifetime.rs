@@ -2,20 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ir::Infra;
 use rustix::process::Signal;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 
-use super::stage::{
-    Asked, DEADLINE, Stage, end_all, free_port, gateway, greeting, is_alive, kill, options, request, signal,
-};
+use super::stage::{Asked, DEADLINE, Stage, free_port, gateway, greeting, is_alive, kill, request, signal};
 use crate::host::retired::Retired;
 use crate::host::{Ending, admin, process::Process};
 
@@ -66,71 +60,6 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
     assert_eq!(facts.pid, first);
     stage.end(Ending::Drain).await;
     assert!(!is_alive(first.unwrap()));
-}
-
-/// Not a test of its own: the process that the next test kills. Its standard input is the state folder and the port.
-#[tokio::test]
-#[ignore = "started by another test"]
-async fn a_supervisor_in_a_process_of_its_own() {
-    let mut text = String::new();
-    std::io::stdin().read_line(&mut text).unwrap();
-    let (state, port) = text.trim_end().rsplit_once(' ').unwrap();
-    let edge = gateway("edge", &[port.parse().unwrap()]);
-    let wanted = std::collections::BTreeMap::from([(edge.fleet.clone(), Arc::new(edge))]);
-    let (wants, receiver) = tokio::sync::watch::channel(crate::host::Wanted::default());
-    wants.send_replace(Arc::new(wanted));
-    let (_ending, ends) = tokio::sync::watch::channel(Ending::No);
-    let (facts, mut told) = tokio::sync::mpsc::channel(64);
-    let mut running = tokio::spawn(crate::host::run(options(Path::new(state)), receiver, facts, ends));
-    loop {
-        tokio::select! {
-            ended = &mut running => panic!("{ended:?}"),
-            fact = told.recv() => if let Some(pid) = fact.and_then(|fact| fact.state).filter(|facts| facts.ready).and_then(|facts| facts.pid) {
-                println!("ready {pid}");
-            },
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_chancery_killed_with_signal_9_leaves_envoy_serving_and_logging_for_the_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let port = free_port().await;
-    let mut chancery = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "host::tests::lifetime::a_supervisor_in_a_process_of_its_own", "--ignored", "--nocapture"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let line = format!("{} {port}\n", dir.path().display());
-    chancery.stdin.take().unwrap().write_all(line.as_bytes()).await.unwrap();
-    let mut lines = BufReader::new(chancery.stdout.take().unwrap()).lines();
-    let ready = async {
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some((_, pid)) = line.split_once("ready ") {
-                return pid.parse::<u32>().unwrap();
-            }
-        }
-        panic!("it ended before it was ready");
-    };
-    let pid = tokio::time::timeout(DEADLINE, ready).await.unwrap();
-    chancery.kill().await.unwrap();
-    drop(lines);
-
-    // Envoy writes to its log while nobody reads it: neither a broken pipe nor a full one may stop it.
-    let layout = options(dir.path()).layout;
-    let edge = gateway("edge", &[port]);
-    let paths = layout.paths(&edge.fleet);
-    admin::set_log_levels(&paths.admin_socket, "trace", "").await.unwrap();
-    for _ in 0..50 {
-        assert!(request(port).await.unwrap().ends_with("default/edge"));
-    }
-    assert!(std::fs::metadata(&paths.log).unwrap().len() > 1 << 16);
-    let found = Process::adopt(&paths, &BTreeSet::new()).unwrap().unwrap();
-    assert_eq!(found.pid, pid);
-    assert!(found.identity.is_some());
-    end_all(&layout);
 }
 
 #[tokio::test]
