@@ -61,8 +61,21 @@ fn inside(without: &[&str], program: impl AsRef<std::ffi::OsStr>) -> Command {
 /// # Errors
 /// If the kernel refuses.
 pub fn add_address(address: Ipv4Addr) -> anyhow::Result<()> {
-    anyhow::ensure!(std::env::var_os(INSIDE).is_some(), "not in a network of its own");
     const NEW_ADDRESS: u16 = 20;
+    change_address(NEW_ADDRESS, address).with_context(|| format!("cannot add {address}"))
+}
+
+/// Takes it away again.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn remove_address(address: Ipv4Addr) -> anyhow::Result<()> {
+    const DELETE_ADDRESS: u16 = 21;
+    change_address(DELETE_ADDRESS, address).with_context(|| format!("cannot remove {address}"))
+}
+
+fn change_address(kind: u16, address: Ipv4Addr) -> anyhow::Result<()> {
+    anyhow::ensure!(std::env::var_os(INSIDE).is_some(), "not in a network of its own");
     const WHOLE: u8 = 32;
     const LOCAL: u16 = 2;
     // `ifaddrmsg`: family, prefix, flags, scope, interface; then one attribute: length, type, value.
@@ -71,7 +84,7 @@ pub fn add_address(address: Ipv4Addr) -> anyhow::Result<()> {
     body.extend(8_u16.to_ne_bytes());
     body.extend(LOCAL.to_ne_bytes());
     body.extend(address.octets());
-    tell_kernel(NEW_ADDRESS, &body).with_context(|| format!("cannot add {address}"))
+    tell_kernel(kind, &body)
 }
 
 fn set_loopback_up() -> anyhow::Result<()> {

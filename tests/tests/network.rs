@@ -83,8 +83,8 @@ fn a_port_that_needs_a_right_costs_that_listener_only_and_is_served_once_it_need
 }
 
 #[test]
-fn an_address_that_comes_later_is_served_and_usable_from_then_on() {
-    if !namespace::enter("an_address_that_comes_later_is_served_and_usable_from_then_on", &[]).unwrap() {
+fn an_address_is_usable_as_long_as_it_is_there() {
+    if !namespace::enter("an_address_is_usable_as_long_as_it_is_there", &[]).unwrap() {
         return;
     }
     let address = Ipv4Addr::new(192, 0, 2, 7);
@@ -97,4 +97,6 @@ fn an_address_that_comes_later_is_served_and_usable_from_then_on() {
     namespace::add_address(address).unwrap();
     wait::until("a connection", || TcpStream::connect((address, 8080)).ok()).unwrap();
     until_condition(&running, None, "Programmed", "True");
+    namespace::remove_address(address).unwrap();
+    until_condition(&running, None, "Programmed", "False/AddressNotUsable");
 }

@@ -25,7 +25,7 @@ const DOUBTFUL_CLIENTS: usize = 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// See [`FIRST_PAUSE`].
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// A refused listener.
 struct Retry {

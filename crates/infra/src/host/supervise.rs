@@ -23,6 +23,9 @@ use super::{Envoy, EnvoyState, Error, HostFact, HostOptions, ProxyPaths, admin, 
 const READY_FIRST: Duration = Duration::from_millis(5);
 const READY_SLOWEST: Duration = Duration::from_millis(250);
 
+/// How often the machine's addresses are looked at: a laptop changes them with its networks.
+const ADDRESSES: Duration = Duration::from_secs(5);
+
 /// How often ports that cannot be served and addresses that are not there are looked at again: at first, as a port may be
 /// another Gateway's that is giving it up, and at most, as whoever has it may go and an address may come.
 const LOOK_FIRST: Duration = Duration::from_millis(50);
@@ -216,6 +219,10 @@ impl Supervisor {
                     self.look(&infra, envoy).await;
                     look.again();
                 }
+                () = sleep(ADDRESSES) => {
+                    self.see_addresses(&infra);
+                    self.tell().await;
+                }
             }
         }
     }
@@ -320,11 +327,15 @@ impl Supervisor {
         }
     }
 
+    fn see_addresses(&mut self, infra: &Infra) {
+        self.state.addresses = client_addresses(&infra.addresses, &infra.ports);
+        self.state.missing_addresses = missing_addresses(&infra.addresses);
+    }
+
     /// Looks at the addresses and ports that it shall have, and tells. Looking who has a port may read the files of all
     /// processes: not a thing for a thread that serves others.
     async fn look(&mut self, infra: &Arc<Infra>, envoy: &Envoy) {
-        self.state.addresses = client_addresses(&infra.addresses, &infra.ports);
-        self.state.missing_addresses = missing_addresses(&infra.addresses);
+        self.see_addresses(infra);
         let (infra, program, pid) = (Arc::clone(infra), envoy.path.clone(), self.state.pid);
         let look = move || {
             let refused = infra.ports.iter().filter_map(|number| {
