@@ -49,3 +49,12 @@ async fn a_named_envoy_is_the_only_one_looked_at() {
     let error = find_envoy(&search).await.unwrap_err().to_string();
     assert!(error.contains("missing") && error.contains("make tools"), "{error}");
 }
+
+#[test]
+fn the_envoy_that_chancery_is_tested_with_is_known_without_being_run() {
+    assert_eq!(known_release(&crate::host::tests::stage::envoy_program()), Some(ENVOY_VERSION));
+    let dir = tempfile::tempdir().unwrap();
+    let script = program(dir.path(), "envoy  version: abc/1.40.0/Clean/RELEASE/BoringSSL");
+    assert_eq!(known_release(&script), None);
+    assert_eq!(known_release(&std::env::current_exe().unwrap()), None);
+}
