@@ -41,6 +41,18 @@ metadata:
 spec:
   ports:
   - port: 80
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: web-1
+  labels:
+    kubernetes.io/service-name: web
+addressType: IPv4
+ports:
+- port: 8000
+endpoints:
+- addresses: [127.0.0.1]
 ";
 
 /// For verbs that need no folder.
@@ -148,7 +160,7 @@ fn a_right_folder_validates() {
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 0
     --- stdout
-    3 objects: 0 errors, 0 warnings, 1 note
+    4 objects: 0 errors, 0 warnings, 1 note (--notes prints them)
     ");
 }
 
@@ -165,7 +177,7 @@ fn broken_yaml_is_shown_with_line_column_and_caret_and_other_files_go_on() {
     5 |  spec: {}
       |  ^
 
-    3 objects: 1 error, 0 warnings, 1 note
+    4 objects: 1 error, 0 warnings, 1 note (--notes prints them)
     ");
 }
 
@@ -189,7 +201,7 @@ fn an_unknown_field_is_told_with_the_nearest_name() {
     21 |   - backendRef:
        |     ^
 
-    3 objects: 0 errors, 2 warnings, 1 note
+    4 objects: 0 errors, 2 warnings, 1 note (--notes prints them)
     ");
 }
 
@@ -221,7 +233,7 @@ fn a_kind_that_nobody_reads_is_a_note_and_one_that_is_nearly_right_an_error() {
     insta::assert_snapshot!(told(only_note.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 0
     --- stdout
-    0 objects: 0 errors, 0 warnings, 1 note
+    0 objects: 0 errors, 0 warnings, 1 note (--notes prints them)
     ");
 }
 
@@ -233,18 +245,18 @@ fn of_two_objects_of_one_name_the_first_file_wins_and_both_are_named() {
     exit code 1
     --- stdout
     error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/b.yaml:1 has no effect; remove or rename one of them
-      --> DIR/b.yaml:2:1
+      --> DIR/b.yaml:5:9
        in Service default/web
       |
-    2 | apiVersion: v1
-      | ^
+    5 |   name: web
+      |         ^
 
     error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/c/d.yaml:1 has no effect; remove or rename one of them
-      --> DIR/c/d.yaml:2:1
+      --> DIR/c/d.yaml:5:9
        in Service default/web
       |
-    2 | apiVersion: v1
-      | ^
+    5 |   name: web
+      |         ^
 
     1 object: 2 errors, 0 warnings, 0 notes
     ");
@@ -263,7 +275,7 @@ fn a_reference_that_leads_nowhere_is_told_where_it_is_written() {
     22 |     - name: nobody
        |       ^
 
-    3 objects: 1 error, 0 warnings, 1 note
+    4 objects: 1 error, 0 warnings, 1 note (--notes prints them)
     ");
 }
 
@@ -366,7 +378,7 @@ fn standard_input_is_read_as_a_file() {
     11 |     hostnme: a.example
        |     ^
 
-    3 objects: 0 errors, 1 warning, 1 note
+    4 objects: 0 errors, 1 warning, 1 note (--notes prints them)
     ");
 }
 
@@ -379,7 +391,7 @@ fn files_folders_and_standard_input_come_together() {
     insta::assert_snapshot!(told(place.path(), &words, service), @"
     exit code 0
     --- stdout
-    3 objects: 0 errors, 0 warnings, 1 note
+    4 objects: 0 errors, 0 warnings, 1 note (--notes prints them)
     ");
 }
 
@@ -433,14 +445,14 @@ fn a_route_to_a_gateway_that_is_not_there_is_told() {
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 1
     --- stdout
-    warning: Gateway default/egde does not exist, the route is not attached to it
+    warning: Gateway default/egde does not exist, the route is not attached to it; did you mean edge?
       --> DIR/shop.yaml:19:11
        in HTTPRoute default/shop, spec.parentRefs[0].name
        |
     19 |   - name: egde
        |           ^
 
-    3 objects: 0 errors, 1 warning, 1 note
+    4 objects: 0 errors, 1 warning, 1 note (--notes prints them)
     ");
 }
 
@@ -594,4 +606,81 @@ fn a_thousand_routes_are_translated() {
     let envoy = both["envoy"].to_string();
     assert!(envoy.contains("\"h0.example.com\"") && envoy.contains("\"h999.example.com\""));
     assert!(envoy.contains("/p999"));
+}
+
+/// Every problem of a file as `line:column severity: text`.
+fn pointed(text: &str) -> Vec<String> {
+    let place = folder(&[("it.yaml", text.as_bytes())]);
+    let output = run(place.path(), &["validate", "-f", "DIR"], "");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let paragraphs = shown.split("\n\n").filter_map(|paragraph| paragraph.split_once("\n  --> "));
+    let place = |rest: &str| rest.lines().next().and_then(|line| line.split_once(".yaml:")).unwrap().1.to_owned();
+    paragraphs.map(|(text, rest)| format!("{} {text}", place(rest))).collect()
+}
+
+#[test]
+fn names_that_are_nearly_right_are_suggested() {
+    let said = |from: &str, to: &str| pointed(&SHOP.replacen(from, to, 1));
+    let parent = "  parentRefs:\n  - name: edge\n";
+    assert_eq!(
+        said("    - name: web\n", "    - name: wbe\n"),
+        ["22:7 error: Service default/wbe does not exist; did you mean web?"]
+    );
+    assert_eq!(
+        said(parent, &format!("{parent}    sectionName: htpp\n")),
+        ["20:18 error: Gateway edge has no listener htpp; did you mean http?"]
+    );
+    assert_eq!(
+        said("service-name: web", "service-name: wep"),
+        [
+            "28:9 warning: no EndpointSlice gives it endpoints, so requests to it are answered with 503; add one with the \
+             label kubernetes.io/service-name: web",
+            "38:5 warning: Service default/wep does not exist, so these endpoints get no requests; did you mean web?",
+        ]
+    );
+    assert_eq!(
+        said("      port: 80\n", "      port: 81\n"),
+        ["22:7 error: Service default/web has no port 81; it has 80"]
+    );
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: shop-cert\nstringData:\n  a: b\n";
+    let tls = "protocol: HTTPS\n    tls:\n      certificateRefs:\n      - name: shop-crt\n";
+    assert_eq!(
+        pointed(&(SHOP.replacen("protocol: HTTP\n", tls, 1) + secret)),
+        ["12:15 error: Secret default/shop-crt does not exist; did you mean shop-cert?"]
+    );
+}
+
+#[test]
+fn a_match_whose_fields_are_beside_path_takes_no_requests_and_is_told() {
+    let matches = "  - matches:\n    - path:\n      type: PathPrefix\n      value: /a\n    backendRefs:\n";
+    assert_eq!(
+        pointed(&SHOP.replacen("  - backendRefs:\n", matches, 1)),
+        [
+            "23:7 error: type is not a field here; path is empty: indent type below it",
+            "24:7 error: value is not a field here; path is empty: indent value below it",
+            "21:5 warning: no match of this rule can be used, it takes no request",
+        ]
+    );
+}
+
+#[test]
+fn a_listener_of_an_unknown_protocol_is_named_as_the_reason_why_a_route_is_not_attached() {
+    let told = "protocol http is not supported, HTTP and HTTPS are; did you mean HTTP?";
+    assert_eq!(
+        pointed(&SHOP.replacen("protocol: HTTP", "protocol: http", 1)),
+        [format!("9:15 error: {told}"), format!("19:5 error: listener http is not accepted: {told}"),]
+    );
+}
+
+#[test]
+fn problems_of_a_gateway_point_at_their_field_and_are_told_once() {
+    let with = |line: &str| pointed(&SHOP.replacen("  listeners:\n", &format!("{line}  listeners:\n"), 1));
+    assert_eq!(
+        with("  addresses:\n  - type: Hostname\n    value: a.example\n"),
+        ["8:11 error: addresses of type Hostname are not supported, IPAddress is"]
+    );
+    assert_eq!(
+        pointed(&SHOP.replacen("    - name: web\n      port: 80\n", "    - name: web\n", 1)),
+        ["22:7 error: must have port for Service reference"]
+    );
 }

@@ -66,7 +66,10 @@ fn objects<'a, 't>(root: Cursor<'a, 't>) -> Objects<'a, 't> {
 
 fn place_in(objects: &Objects<'_, '_>, origin: &Origin<'_>, sought: &Sought<'_>) -> Option<Found> {
     let object = sought.object;
-    let start = walk(*objects.get(&(object.kind_name(), object.name()))?, sought.path).start();
+    let root = *objects.get(&(object.kind_name(), object.name()))?;
+    // Of an object as a whole its name is the place.
+    let name = || root.get("metadata").and_then(|metadata| metadata.get("name")).unwrap_or(root);
+    let start = if sought.path.is_empty() { name().start() } else { walk(root, sought.path).start() };
     let snippet = (object.kind() != Some(Kind::Secret)).then(|| origin.snippet(start));
     Some((origin.place(start)?, snippet))
 }

@@ -23,14 +23,17 @@ pub struct Problem {
     pub place: Option<Place>,
     /// The line of `place` as written; never of a Secret.
     pub snippet: Option<Box<str>>,
+    /// What the field names. Whoever shows the problem can say which object may be meant where there is none of that name.
+    #[serde(skip)]
+    pub refers_to: Option<ObjectKey>,
 }
 
 impl Problem {
     /// A problem of an object, without a place in a text.
     #[must_use]
     pub fn of(object: &ObjectKey, path: impl Into<FieldPath>, severity: Severity, text: impl Into<Box<str>>) -> Self {
-        let (object, place, snippet) = (Some(object.clone()), None, None);
-        Self { object, path: path.into(), severity, text: text.into(), place, snippet }
+        let (object, path, text) = (Some(object.clone()), path.into(), text.into());
+        Self { object, path, severity, text, place: None, snippet: None, refers_to: None }
     }
 }
 

@@ -15,7 +15,7 @@ mod pattern;
 use std::sync::OnceLock;
 
 pub(crate) use self::check::{Violation, check};
-pub(crate) use self::near::nearest;
+pub use self::near::nearest;
 pub(crate) use self::pattern::{Pattern, is_dns_label, is_dns_subdomain};
 use crate::cel::Program;
 use crate::kind::Kind;

@@ -1,8 +1,9 @@
 //! `Service`: what we read of it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::kind::Kind;
+use crate::meta::Labels;
 use crate::open::open_enum;
 use crate::resource::{Resource, Spec};
 
@@ -23,6 +24,13 @@ pub struct ServiceSpec {
     pub external_name: Option<Box<str>>,
     /// Ports.
     pub ports: Box<[ServicePort]>,
+    /// Whether a cluster would find endpoints for it (`selector`).
+    #[serde(rename = "selector", deserialize_with = "is_filled")]
+    pub selects: bool,
+}
+
+fn is_filled<'de, D: Deserializer<'de>>(labels: D) -> Result<bool, D::Error> {
+    Ok(!Labels::deserialize(labels)?.is_empty())
 }
 
 impl Spec for ServiceSpec {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use api::status::Status;
-use api::{ObjectKey, Problem, Timestamp};
+use api::{ObjectKey, Timestamp};
 use ir::{FleetName, Infra};
 use serde_json::{Value, json};
 use store::FactKey;
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use translator::{Outputs, Translator};
 
 use crate::publish::Publisher;
-use crate::report::{self, Transitions};
+use crate::report::{self, Findings, Transitions};
 
 use metrics::Metrics;
 pub(crate) use thread::Thread;
@@ -273,8 +273,8 @@ impl Core {
         statuses
     }
 
-    fn problems(&self) -> Vec<Problem> {
-        report::all_problems(self.translator.stored(), self.translator.graph(), self.outputs)
+    fn problems(&self) -> Findings {
+        report::findings(self.translator.stored(), self.translator.graph(), self.outputs)
     }
 
     /// The nodes of the graph with their costs.
@@ -314,21 +314,16 @@ impl Asking {
 
     /// Every problem as one line; `None` if the core has ended.
     pub(crate) async fn problem_lines(&self) -> Option<BTreeSet<(api::Severity, String)>> {
-        let mut problems = self.ask(Core::problems).await?;
-        apart(move || {
-            report::pinpoint(&mut problems);
-            problems.iter().map(|problem| (problem.severity, problem.to_string())).collect()
-        })
-        .await
+        let found = self.ask(Core::problems).await?;
+        apart(move || found.complete().iter().map(|problem| (problem.severity, problem.to_string())).collect()).await
     }
 
     /// Every status and problem as JSON, with the number of the commit; `None` if the core has ended.
     pub(crate) async fn report(&self) -> Option<Vec<u8>> {
         let question = |core: &Core| (*core.revision.borrow(), core.statuses(), core.problems());
-        let (revision, statuses, mut problems) = self.ask(question).await?;
+        let (revision, statuses, found) = self.ask(question).await?;
         apart(move || {
-            report::pinpoint(&mut problems);
-            let problems = report::problems(problems.iter());
+            let problems = report::problems(found.complete().iter());
             let report = json!({ "revision": revision, "objects": report::objects(&statuses), "problems": problems });
             report.to_string().into_bytes()
         })

@@ -41,12 +41,9 @@ impl Offline {
         self.translator.stored().len()
     }
 
-    /// All problems, in order of place.
+    /// All problems: causes before what follows from them, each in order of place.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        let mut found = report::all_problems(self.translator.stored(), self.translator.graph(), self.outputs);
-        report::pinpoint(&mut found);
-        found.sort_by(|a, b| (&a.place, a).cmp(&(&b.place, b)));
-        found
+        report::findings(self.translator.stored(), self.translator.graph(), self.outputs).complete()
     }
 
     /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.

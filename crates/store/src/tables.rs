@@ -66,6 +66,14 @@ macro_rules! object_tables {
                 Some(object)
             }
 
+            /// The names of all objects of a kind, in no order. Looks at all of them: for words to people.
+            pub fn keys<'g>(&self, graph: &'g Graph, kind: Kind) -> Box<dyn Iterator<Item = &'g ObjectKey> + 'g> {
+                match kind {
+                    $(Kind::$Kind => Box::new(graph.iter(self.$field).map(|(key, _)| key)),)+
+                    Kind::EnvoyGateway => Box::new(std::iter::empty()),
+                }
+            }
+
             /// The object that is in force.
             #[must_use]
             pub fn get(&self, graph: &Graph, key: &ObjectKey) -> Option<Object> {

@@ -12,7 +12,7 @@ use crate::backend::{SecretPart, SecretUse};
 use crate::envoy_proxy::Named;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
-use crate::listener::{self, ListenerPlan, Refusal, RouteScope, ScopeListener};
+use crate::listener::{self, ListenerPlan, Refusal, RouteScope, ScopeListener, Takes};
 use crate::reference::{Grants, Permit, Reference, permit};
 
 /// What a Gateway asks of the tables.
@@ -57,7 +57,7 @@ pub(crate) struct GatewayPlan {
     /// Addresses to bind; empty is all.
     pub(crate) addresses: Vec<IpAddr>,
     /// A requested address that cannot be had.
-    pub(crate) unusable_address: Option<Arc<str>>,
+    pub(crate) unusable_address: Option<Refusal>,
     /// Addresses are given, and none of them can be had.
     pub(crate) no_address: bool,
     /// Shown to backends on every TLS connection, unless they have one of their own.
@@ -120,10 +120,13 @@ pub(crate) fn can_serve(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gat
 
 /// Why a Gateway as a whole cannot be served.
 fn refusal(gateway: &Gateway, parameters: &Result<Option<ObjectKey>, Arc<str>>) -> Option<Refusal> {
-    if let Some(text) = addresses(gateway).unsupported {
-        return Some(Refusal::new("UnsupportedAddress", text));
+    if let Some(refusal) = addresses(gateway).unsupported {
+        return Some(refusal);
     }
-    parameters.as_ref().err().map(|text| Refusal::new("InvalidParameters", text.clone()))
+    let text = parameters.as_ref().err()?;
+    let own = gateway.spec.infrastructure.as_ref().is_some_and(|found| found.parameters_ref.is_some());
+    let at = if own { "spec.infrastructure.parametersRef.name" } else { "spec.gatewayClassName" };
+    Some(Refusal::new("InvalidParameters", text.clone()).at(at))
 }
 
 impl GatewayPlan {
@@ -137,7 +140,7 @@ impl GatewayPlan {
         let listeners = self.listeners.iter().map(|listener| ScopeListener {
             name: listener.name.clone(),
             hostname: listener.hostname.clone(),
-            admits_http: !listener.kinds.is_empty(),
+            takes: takes(listener),
             namespaces: listener.namespaces.clone(),
         });
         RouteScope { fleet: self.fleet.clone(), controller: self.controller.clone(), listeners: listeners.collect() }
@@ -172,6 +175,15 @@ impl GatewayPlan {
     }
 }
 
+/// What routes are told of a listener: one whose protocol we do not serve takes none, whatever its `allowedRoutes` say.
+fn takes(listener: &ListenerPlan) -> Takes {
+    match &listener.refused {
+        _ if !listener.kinds.is_empty() => Takes::Http,
+        Some(refusal) if listener.speaks.is_none() => Takes::Nothing(refusal.text.clone()),
+        _ => Takes::OtherKinds,
+    }
+}
+
 /// The fleet of a Gateway: `<namespace>/<name>`.
 pub(crate) fn fleet(gateway: &ObjectKey) -> FleetName {
     format!("{}/{}", gateway.namespace(), gateway.name()).into()
@@ -201,9 +213,9 @@ struct Addresses {
     /// To bind, sorted; empty is all.
     bind: Vec<IpAddr>,
     /// An entry of a type that is not supported.
-    unsupported: Option<String>,
+    unsupported: Option<Refusal>,
     /// An address that cannot be had.
-    unusable: Option<Arc<str>>,
+    unusable: Option<Refusal>,
     /// Addresses are given, and none of them can be had: this must not become all.
     none: bool,
 }
@@ -211,9 +223,11 @@ struct Addresses {
 fn addresses(gateway: &Gateway) -> Addresses {
     let Addresses { mut bind, mut unsupported, mut unusable, .. } = Addresses::default();
     let mut any = false;
-    for address in &gateway.spec.addresses {
+    for (index, address) in gateway.spec.addresses.iter().enumerate() {
         if address.address_type != AddressType::IpAddress {
-            unsupported.get_or_insert(format!("addresses of type {} are not supported", address.address_type));
+            let text = format!("addresses of type {} are not supported, IPAddress is", address.address_type);
+            let refusal = Refusal::new("UnsupportedAddress", text);
+            unsupported.get_or_insert_with(|| refusal.at(format!("spec.addresses[{index}].type")));
             continue;
         }
         match address.value.as_deref().filter(|value| !value.is_empty()) {
@@ -222,7 +236,10 @@ fn addresses(gateway: &Gateway) -> Addresses {
             Some(value) => match value.parse::<IpAddr>() {
                 Ok(address) if address.is_unspecified() => any = true,
                 Ok(address) => bind.push(address),
-                Err(_) => drop(unusable.get_or_insert_with(|| Arc::from(format!("{value:?} is not an IP address")))),
+                Err(_) => {
+                    let refusal = Refusal::new("AddressNotUsable", format!("{value:?} is not an IP address"));
+                    unusable.get_or_insert_with(|| refusal.at(format!("spec.addresses[{index}].value")));
+                }
             },
         }
     }
@@ -278,8 +295,12 @@ fn backend_certificate(
     match reference.map(|reference| listener::certificate(lookup, key, reference)) {
         None => (None, None),
         Some(Ok(wanted)) => (Some(wanted), None),
-        Some(Err(Refusal { reason: "RefNotPermitted", text })) => (None, Some(Refusal::new("RefNotPermitted", text))),
-        Some(Err(refusal)) => (None, Some(Refusal::new("InvalidClientCertificateRef", refusal.text))),
+        Some(Err(mut refusal)) => {
+            if refusal.reason != "RefNotPermitted" {
+                refusal.reason = "InvalidClientCertificateRef";
+            }
+            (None, Some(refusal.at("spec.tls.backend.clientCertificateRef.name")))
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod backend;
 mod delivery;
 mod gateway;
+mod problem;
 mod route;
 mod status;
 
@@ -18,8 +19,9 @@ use store::Tables;
 
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
+pub(crate) use self::problem::PROBLEM_TABLES;
 use self::route::Routes;
-pub(crate) use self::status::{PROBLEM_TABLES, RouteOutcomes};
+pub(crate) use self::status::RouteOutcomes;
 use crate::Options;
 use crate::envoy_proxy::{self, Named, ProxyView};
 use crate::gateway_class::{self, ClassView};
@@ -95,7 +97,9 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let gateways = gateway::gateways(g, &base, secrets);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
     let delivery = delivery::delivery(g, delivery::Sources { gateways, backends, policies, routes, secrets });
-    let statuses = status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets });
+    let readers = delivery.clusters_by_set;
+    let statuses =
+        status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets, readers });
     let outputs = Outputs {
         listeners: gateways.listeners,
         route_configurations: routes.configurations,

@@ -22,7 +22,7 @@ use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
 use crate::key::{Age, ClusterTarget, Place, Rank};
-use crate::listener::RouteScope;
+use crate::listener::{Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
 
 /// What a route asks of the tables. Plain maps implement it too, for tests.
@@ -178,7 +178,7 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
         outcome.unusable = rules.unusable.clone();
         if let Some(unusable) = outcome.unusable.as_ref().filter(|unusable| unusable.all) {
             for parent in outcome.parents.iter_mut().filter(|parent| parent.verdict == Verdict::Accepted) {
-                parent.verdict = Verdict::Unusable(unusable.clone());
+                parent.verdict = Verdict::Refused(Box::new(Refusal::new(unusable.reason, unusable.text.clone())));
             }
         }
         let age = Age::from(route.meta.creation_timestamp());
@@ -217,23 +217,34 @@ pub(crate) struct Finding {
     pub(crate) path: String,
     pub(crate) severity: Severity,
     pub(crate) text: String,
+    /// What the field names.
+    pub(crate) refers_to: Option<ObjectKey>,
 }
 
 impl Finding {
+    fn new(severity: Severity, path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), severity, text: text.into(), refers_to: None }
+    }
+
     pub(crate) fn error(path: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { path: path.into(), severity: Severity::Error, text: text.into() }
+        Self::new(Severity::Error, path, text)
     }
 
     pub(crate) fn warning(path: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { path: path.into(), severity: Severity::Warning, text: text.into() }
+        Self::new(Severity::Warning, path, text)
     }
 
     pub(crate) fn note(path: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { path: path.into(), severity: Severity::Note, text: text.into() }
+        Self::new(Severity::Note, path, text)
+    }
+
+    pub(crate) fn naming(self, object: ObjectKey) -> Self {
+        Self { refers_to: Some(object), ..self }
     }
 
     pub(crate) fn of(self, object: &ObjectKey) -> Problem {
-        Problem::of(object, FieldPath::from(self.path), self.severity, self.text)
+        let problem = Problem::of(object, FieldPath::from(self.path), self.severity, self.text);
+        Problem { refers_to: self.refers_to, ..problem }
     }
 }
 

@@ -93,11 +93,32 @@ pub(crate) struct ClientPlan {
 pub(crate) struct Refusal {
     pub(crate) reason: &'static str,
     pub(crate) text: Arc<str>,
+    /// The field at fault, below what is refused or from `spec` on; empty: what is refused, as a whole.
+    pub(crate) at: Box<str>,
+    /// What that field names.
+    pub(crate) refers_to: Option<ObjectKey>,
 }
 
 impl Refusal {
     pub(crate) fn new(reason: &'static str, text: impl Into<Arc<str>>) -> Self {
-        Self { reason, text: text.into() }
+        Self { reason, text: text.into(), at: Box::default(), refers_to: None }
+    }
+
+    pub(crate) fn at(self, field: impl Into<Box<str>>) -> Self {
+        Self { at: field.into(), ..self }
+    }
+
+    pub(crate) fn naming(self, object: ObjectKey) -> Self {
+        Self { refers_to: Some(object), ..self }
+    }
+
+    /// The path of the field at fault; `owner` is that of what is refused.
+    pub(crate) fn path(&self, owner: &str) -> String {
+        match (&*self.at, owner) {
+            ("", owner) => owner.to_owned(),
+            (at, _) if at.starts_with("spec.") => at.to_owned(),
+            (at, owner) => format!("{owner}.{at}"),
+        }
     }
 }
 
@@ -136,8 +157,17 @@ pub(crate) struct RouteScope {
 pub(crate) struct ScopeListener {
     pub(crate) name: Arc<str>,
     pub(crate) hostname: Hostname,
-    pub(crate) admits_http: bool,
+    pub(crate) takes: Takes,
     pub(crate) namespaces: Namespaces,
+}
+
+/// What a listener takes, as far as kinds of routes go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Http,
+    OtherKinds,
+    /// Nothing at all: why it cannot be used.
+    Nothing(Arc<str>),
 }
 
 /// The key of a chain: the route configuration behind it.

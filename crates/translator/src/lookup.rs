@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::{Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant};
+use api::{Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Service};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
@@ -182,10 +182,11 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
             Some(Verdict { target, fault: None }) => Ok(target.clone()),
             Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
-            None if is_service && self.cx.contains(self.tables.inputs.services, object) => {
-                Err(not_found(format!("{object} has no port {port}")))
-            }
-            None => Err(not_found(format!("{object} does not exist"))),
+            // Only who asks for a port that is not there looks at the Service itself.
+            None => Err(not_found(match self.cx.get(self.tables.inputs.services, object).filter(|_| is_service) {
+                Some(service) => format!("{object} has no port {port}{}", its_ports(service)),
+                None => format!("{object} does not exist"),
+            })),
         }
     }
 
@@ -197,6 +198,15 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         self.tables.policies.of(self.cx, target)
     }
 }
+
+/// The ports of a Service that somebody asked for another one: `; it has 80, 443`.
+fn its_ports(service: &Service) -> String {
+    let ports: Vec<String> = service.spec.ports.iter().take(MAX_PORTS).map(|port| port.port.to_string()).collect();
+    if ports.is_empty() { String::new() } else { format!("; it has {}", ports.join(", ")) }
+}
+
+/// So many ports of a Service are named; nearly all have no more.
+const MAX_PORTS: usize = 5;
 
 /// The label that Kubernetes gives to every namespace.
 pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";

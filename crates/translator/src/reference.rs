@@ -148,6 +148,11 @@ impl<'a> From<&'a api::reference::LocalObjectRef> for Reference<'a> {
     }
 }
 
+/// `; did you mean X?`, or nothing if no known name is near.
+pub(crate) fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    api::nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
 /// A kind in words: `Service`, or `kind.group` where the group is not core.
 pub(crate) fn kind_text(group: &str, kind: &str) -> String {
     if group == group::CORE { kind.to_owned() } else { format!("{kind}.{group}") }

@@ -48,9 +48,9 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
     }
 }
 
-/// A Service with one TCP port.
+/// A Service with one TCP port, and nothing suspicious about it without endpoints.
 pub(crate) fn service(name: &str, port: u16) -> Object {
-    object(Kind::Service, name, json!({"ports": [{"port": port}]}))
+    object(Kind::Service, name, json!({"ports": [{"port": port}], "selector": {"app": name}}))
 }
 
 /// A slice of a Service with one ready endpoint per address.

@@ -41,7 +41,11 @@ fn a_field_has_its_line_and_column() {
 #[test]
 fn a_field_that_is_not_written_is_where_it_would_be() {
     check(5, Kind::HttpRoute, "shop", "spec.rules[0].backendRefs[7].weight", Some((11, 5, Some("    - name: web"))));
-    check(5, Kind::HttpRoute, "shop", "", Some((5, 1, Some("kind: HTTPRoute"))));
+}
+
+#[test]
+fn an_object_as_a_whole_is_where_its_name_is() {
+    check(5, Kind::HttpRoute, "shop", "", Some((7, 9, Some("  name: shop"))));
 }
 
 #[test]

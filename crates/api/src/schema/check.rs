@@ -106,7 +106,7 @@ impl<'a> Checker<'a> {
                 (Some(property), _) => fine &= self.field(value, &property.schema),
                 (None, Some(values)) => fine &= self.value(value, values),
                 (None, None) if schema.value_type == Type::Any => {}
-                (None, None) => self.unknown(name, word, schema),
+                (None, None) => self.unknown(name, (at, word), schema),
             }
             self.path.pop();
         }
@@ -333,7 +333,15 @@ impl<'a> Checker<'a> {
         fine
     }
 
-    fn unknown(&mut self, name: Cursor<'a, 'a>, word: &str, schema: &Schema) {
+    fn unknown(&mut self, name: Cursor<'a, 'a>, (around, word): (Cursor<'a, 'a>, &str), schema: &Schema) {
+        // `path:` with its fields beside it in place of below it: another match than was meant.
+        let mut emptied = schema.properties.iter().filter(|property| property.schema.property(word).is_some());
+        let is_null = |name: &str| around.entries().any(|(key, value)| key.as_str() == Some(name) && value.is_null());
+        if let Some(empty) = emptied.find(|property| is_null(&property.name)) {
+            let empty = &empty.name;
+            let text = format!("{word} is not a field here; {empty} is empty: indent {word} below it");
+            return self.add(name, Severity::Error, text);
+        }
         let mut text = format!("{word} is not a field here and is ignored");
         let known = schema.properties.iter().map(|property| &*property.name);
         if let Some(near) = nearest(word, known) {

@@ -2,7 +2,7 @@
 
 /// The word of `known` that was probably meant: equal but for case, its beginning, or at most a
 /// third of the letters away (and three).
-pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let limit = (word.chars().count() / 3).clamp(1, 3);
     let lower = word.to_lowercase();
     known

@@ -31,9 +31,10 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
     let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let more = if notes > 0 && !args.notes { " (--notes prints them)" } else { "" };
     writeln!(
         out,
-        "{} object{}: {errors} error{}, {warnings} warning{}, {notes} note{}",
+        "{} object{}: {errors} error{}, {warnings} warning{}, {notes} note{}{more}",
         offline.objects(),
         plural(offline.objects()),
         plural(errors),

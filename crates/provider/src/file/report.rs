@@ -19,6 +19,7 @@ pub(crate) fn at(file: &Arc<str>, line: u32, column: u32, text: impl fmt::Displa
         text: text.to_string().into(),
         place: Some(Place { file: file.clone(), line, column }),
         snippet: None,
+        refers_to: None,
     }
 }
 

@@ -9,9 +9,34 @@ use api::{EndpointSlice, Kind, ObjectKey};
 use ir::cluster::{Health, Locality};
 use ir::{Address, Endpoint};
 
-/// The Service that a slice belongs to, by its label.
-pub(crate) fn service_of(slice: &EndpointSlice) -> Option<ObjectKey> {
-    slice.service_name().map(|name| ObjectKey::of(Kind::Service, slice.meta.namespace(), name))
+/// The Service that a slice belongs to, by its label; one without a name if there is no label.
+pub(crate) fn service_of(slice: &EndpointSlice) -> ObjectKey {
+    ObjectKey::of(Kind::Service, slice.meta.namespace(), slice.service_name().unwrap_or_default())
+}
+
+/// Why slices give a port no endpoint, the more there is the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lack {
+    /// There are no slices.
+    Slice,
+    /// No slice has a port of that name.
+    Port,
+    /// No endpoint is ready.
+    Ready,
+}
+
+/// Why slices in which nothing was [found](find) give nothing.
+pub(crate) fn lack<'a>(port_name: &str, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Lack {
+    let found = slices.map(|slice| if port(port_name, slice).is_some() { Lack::Ready } else { Lack::Port });
+    found.max().unwrap_or(Lack::Slice)
+}
+
+/// The number of a slice's port; none where it has no port of that name, or addresses that are none.
+fn port(name: &str, slice: &EndpointSlice) -> Option<u16> {
+    let mut ports = slice.spec.ports.iter().filter(|_| slice.spec.address_type != SliceAddressType::Fqdn);
+    let named = ports
+        .find(|port| port.name.as_deref().unwrap_or_default() == name && port.protocol == TransportProtocol::Tcp)?;
+    named.port.filter(|number| *number > 0)
 }
 
 /// An endpoint before it is sorted in: the order is that of the set.
@@ -21,11 +46,8 @@ pub(crate) type Found<'a> = (Option<&'a str>, IpAddr, u16, Health);
 /// Service port's name.
 pub(crate) fn find<'a>(port_name: &str, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Vec<Found<'a>> {
     let mut found: Vec<Found<'a>> = Vec::new();
-    for slice in slices.filter(|slice| slice.spec.address_type != SliceAddressType::Fqdn) {
-        let named = slice.spec.ports.iter().find(|port| {
-            port.name.as_deref().unwrap_or_default() == port_name && port.protocol == TransportProtocol::Tcp
-        });
-        let Some(number) = named.and_then(|port| port.port).filter(|number| *number > 0) else { continue };
+    for slice in slices {
+        let Some(number) = port(port_name, slice) else { continue };
         let endpoints = slice.spec.endpoints();
         found.reserve_exact(endpoints.len());
         found.extend(endpoints.filter_map(|endpoint| {

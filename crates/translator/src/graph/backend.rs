@@ -9,7 +9,8 @@ use ir::{EndpointSetName, Endpoints, FleetName};
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
-use crate::backend::{Reading, SecretUse, Verdict, service, slice};
+use crate::backend::slice::{self, Lack};
+use crate::backend::{Reading, SecretUse, Verdict, service};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
@@ -78,14 +79,17 @@ pub(crate) struct EndpointSets {
     pub(crate) rows: [Table<EndpointSetName, EndpointSet>; 2],
     services: Table<BackendKey, Arc<Reading>>,
     objects: Table<ObjectKey, Arc<Backend>>,
-    slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
+    /// By Service; one that names none stands under no name.
+    pub(super) slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
 }
 
 /// Whose endpoints they are, and what became of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointSet {
-    backend: BackendKey,
+    pub(super) backend: BackendKey,
     digest: Digest,
+    /// Why there is no endpoint in it; none if there is one.
+    pub(super) lack: Option<Lack>,
 }
 
 impl EndpointSets {
@@ -144,18 +148,19 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         g.map("service_verdict", services, move |_, key, reading| verdict(key, reading)),
         g.map("backend_verdict", objects, move |_, key, reading| verdict(key, reading)),
     ];
-    let slices = g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::service_of(slice));
+    let slices = g.index("slice_by_service", inputs.endpoint_slices, |_, slice| [slice::service_of(slice)]);
     let rows = [
         g.derive("endpoint_set", services, move |cx, key, reading| {
             let name = discovered(reading)?;
             let members = cx.members(slices, &key.object);
-            let digest = Digest::of(&slice::find(port_name(reading), members.values()));
-            Some((name, EndpointSet { backend: key.clone(), digest }))
+            let found = slice::find(port_name(reading), members.values());
+            let lack = found.is_empty().then(|| slice::lack(port_name(reading), members.values()));
+            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
         }),
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
             let name = discovered(reading)?;
             let digest = Digest::of(&object::localities(cx.get(inputs.backends, &key.object)?));
-            Some((name, EndpointSet { backend: key.clone(), digest }))
+            Some((name, EndpointSet { backend: key.clone(), digest, lack: None }))
         }),
     ];
     let sets = EndpointSets { rows, services, objects: inputs.backends, slices };

@@ -3,27 +3,20 @@
 use std::sync::Arc;
 
 use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
-use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
+use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
 
+use super::problem::{self, PROBLEM_TABLES};
 use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
-use crate::backend::{Reading, SecretUse};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
-use crate::blame;
 use crate::digest::Digest;
-use crate::envoy_proxy;
-use crate::gateway::GatewayPlan;
 use crate::http_route::RouteOutcome;
-use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
+use crate::key::{AttachmentKey, ProblemKey};
 use crate::lookup::{Reader, StatusTables};
-use crate::secret::Parsed;
+use crate::output::ReaderIndex;
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
-use store::{FactKey, ProxyFacts};
-
-/// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 13;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]
@@ -34,6 +27,7 @@ pub(super) struct Sources {
     pub(super) policies: Policies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
+    pub(super) readers: ReaderIndex,
 }
 
 /// What people are told.
@@ -92,7 +86,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
         envoy_proxies: envoy_proxies(g, &sources),
-        problems: problems(g, &sources, refused, reached),
+        problems: problem::problems(g, &sources, refused, reached),
     }
 }
 
@@ -184,138 +178,4 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
         _ => Standing::Accepted,
     };
     Reached { target, ancestors, standing }
-}
-
-fn problems(
-    g: &mut Graph,
-    sources: &Sources,
-    refused: Table<AttachmentKey, Arc<str>>,
-    reached: Table<ObjectKey, Arc<Reach>>,
-) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
-    let Sources { base, gateways, backends, routes, secrets, .. } = *sources;
-    let (clock, proxies) = (base.own.clock, base.inputs.proxies);
-    let [services, objects] = backends.readings;
-    let [secrets, config_maps] = secrets.parsed;
-    let of_reading = |key: &BackendKey, reading: &Arc<Reading>| {
-        // A Service has a row per port, so its problems are numbered by port.
-        let offset = u32::from(key.port) << 8;
-        numbered(&key.object, offset, reading.problems.clone())
-    };
-    let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
-        let now = cx.get(clock, &()).copied();
-        let offset = key.part as u32;
-        numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new))
-    };
-    [
-        g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
-        g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
-            let facts = cx.get(proxies, &plan.fleet.0);
-            numbered(key, PROXY_NUMBER, facts.map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default())
-        }),
-        g.derive("route_problem", routes.outcomes, |_, key, outcome| numbered(key, 0, outcome.problems.clone())),
-        g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
-            let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
-            let problem = Problem::of(&key.route, "spec", Severity::Error, text);
-            // Kept apart from the route's own by a number that those never reach.
-            numbered(&key.route, REFUSAL_NUMBER, vec![Arc::new(problem)])
-        }),
-        g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
-            if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
-        }),
-        g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
-        g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
-        g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
-        g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
-            let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
-            numbered(key, 0, found)
-        }),
-        g.derive("settings_problem", base.inputs.settings, |_, (), settings| {
-            let object = &settings.meta.key;
-            let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
-            let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
-            let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
-            numbered(object, 0, found)
-        }),
-        g.derive("policy_problem", reached, |_, key, reach| {
-            let found = reach.reached.iter().filter_map(|reached| reached.refusal());
-            let problem = |text: String| Arc::new(Problem::of(key, "spec.targetRefs", Severity::Error, text));
-            // Whoever reads objects has told the fields that are ignored.
-            let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
-            let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
-            numbered(key, 0, found.map(|(_, text)| problem(text)).chain(old))
-        }),
-        g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
-        g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
-    ]
-}
-
-/// The number of a problem that a proxy reports; a route has far fewer of its own (16 rules of 64 matches).
-const REFUSAL_NUMBER: u32 = 1 << 24;
-
-/// The number of the first problem of a Gateway's proxy; a Gateway has far fewer of its own.
-const PROXY_NUMBER: u32 = 1 << 16;
-
-/// What keeps the proxy of a Gateway from serving what was asked for.
-fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<Arc<Problem>> {
-    let error = |path: String, text: &str| Arc::new(Problem::of(key, path, Severity::Error, text));
-    let mut found: Vec<_> = facts.problem.iter().map(|words| error("spec".to_owned(), words)).collect();
-    let missing = facts.missing_addresses.iter();
-    found.extend(missing.map(|address| {
-        error("spec.addresses".to_owned(), &format!("no interface of this machine has the address {address}"))
-    }));
-    for (index, listener) in plan.listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none()) {
-        let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
-        found.extend(refused.map(|(_, words)| error(format!("spec.listeners[{index}].port"), words)));
-    }
-    found
-}
-
-/// A refusal that fits no route in particular belongs to the Gateway.
-fn resource_problem(fact: &FactKey, words: &Arc<str>) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let (namespace, name) = fact.fleet.split_once('/').unwrap_or(("", &fact.fleet));
-    let gateway = ObjectKey::of(Kind::Gateway, namespace, name);
-    let problem = Problem::of(&gateway, "", Severity::Error, format!("a proxy refused {}: {words}", fact.name));
-    // Several resources of one Gateway can be refused: their names tell them apart.
-    let number = u32::from_str_radix(&short_hash(&[&fact.name]), 16).unwrap_or_default() | REFUSAL_NUMBER;
-    numbered(&gateway, number, vec![Arc::new(problem)])
-}
-
-fn numbered(
-    object: &ObjectKey,
-    offset: u32,
-    problems: impl IntoIterator<Item = Arc<Problem>>,
-) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let number = |(at, problem)| (ProblemKey { object: object.clone(), number: offset.saturating_add(at) }, problem);
-    (0_u32..).zip(problems).map(number).collect()
-}
-
-fn warning(object: &ObjectKey, path: &str, text: &str) -> Arc<Problem> {
-    Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text))
-}
-
-fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
-    let error = |path: &str, text: &str| Arc::new(Problem::of(key, FieldPath::from(path), Severity::Error, text));
-    let mut found: Vec<_> = plan.warnings.iter().map(|(path, text)| warning(key, path, text)).collect();
-    if let Some(class) = &plan.missing_class {
-        let text = format!("GatewayClass {class:?} is not there, the Gateway is taken as ours");
-        found.push(Arc::new(Problem::of(key, "spec.gatewayClassName", Severity::Note, text)));
-    }
-    found.extend(plan.refused.iter().map(|refusal| error("spec", &refusal.text)));
-    let unresolved = plan.unresolved.iter();
-    found.extend(unresolved.map(|refusal| error("spec.tls.backend.clientCertificateRef", &refusal.text)));
-    found.extend(plan.unusable_address.iter().map(|text| error("spec.addresses", text)));
-    for (index, listener) in plan.listeners.iter().enumerate() {
-        let path = format!("spec.listeners[{index}]");
-        let refusals = [&listener.refused, &listener.unresolved];
-        found.extend(refusals.into_iter().flatten().map(|refusal| error(&path, &refusal.text)));
-    }
-    found
-}
-
-/// A certificate that is no longer valid is served all the same: clients that do not look still get an answer.
-fn expired(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Option<Problem> {
-    parsed.content.as_ref().ok()?;
-    let (ends, now) = (parsed.not_after?, now?);
-    let text = format!("a certificate in it has expired on {ends}");
-    (ends <= now).then(|| Problem::of(&key.object, "", Severity::Warning, text))
 }

@@ -7,23 +7,18 @@ use api::reference::ParentRef;
 use api::{Kind, ObjectKey, group};
 use ir::FleetName;
 
-use super::{Finding, ListenerPort, Lookup, ParentOutcome, Unusable};
+use super::{Finding, ListenerPort, Lookup, ParentOutcome};
 use crate::hostname::Hostname;
-use crate::listener::{Namespaces, RouteScope, ScopeListener};
+use crate::listener::{Namespaces, Refusal, RouteScope, ScopeListener, Takes};
+use crate::reference::did_you_mean;
 
-/// Accepted on one parent, or the reason why not, in the order in which they are judged.
+/// Accepted on one parent, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// At least one listener takes the route.
     Accepted,
-    /// No listener of that name or port.
-    NoMatchingParent,
-    /// Kinds or namespaces do not admit it.
-    NotAllowedByListeners,
-    /// No host name in common.
-    NoMatchingListenerHostname,
-    /// Not one rule can be used.
-    Unusable(Box<Unusable>),
+    /// No listener takes it, or not one rule can be used.
+    Refused(Box<Refusal>),
 }
 
 /// What attaching a route gave.
@@ -83,6 +78,10 @@ pub(super) fn attach(
         let hostnames = own.get_or_insert_with(|| own_hostnames(spec, problems));
         let (verdict, taken) =
             judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames, redirects });
+        if let Verdict::Refused(refusal) = &verdict {
+            let path = refusal.path(&format!("spec.parentRefs[{index}]"));
+            problems.push(Finding::error(path, &*refusal.text));
+        }
         join(&mut found.fleets, &scope.fleet, taken);
         let (controller, fleet) = (scope.controller.clone(), scope.fleet.clone());
         found.parents.push(ParentOutcome { index, controller, fleet, verdict });
@@ -96,7 +95,8 @@ fn not_ours(index: u32, gateway: &ObjectKey, exists: bool) -> Finding {
     if exists {
         return Finding::note(path, format!("{gateway} belongs to another controller"));
     }
-    Finding::warning(path, format!("{gateway} does not exist, the route is not attached to it"))
+    let finding = Finding::warning(path, format!("{gateway} does not exist, the route is not attached to it"));
+    finding.naming(gateway.clone())
 }
 
 /// Some filter of the route is a redirect.
@@ -132,7 +132,7 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
     let (mut any_named, mut any_admitted, mut taken) = (false, false, Vec::new());
     for (index, listener) in scope.listeners.iter().enumerate().filter(named) {
         any_named = true;
-        if !listener.admits_http || !admits(lookup, &listener.namespaces, gateway, key) {
+        if listener.takes != Takes::Http || !admits(lookup, &listener.namespaces, gateway, key) {
             continue;
         }
         any_admitted = true;
@@ -143,12 +143,49 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         }
     }
     let verdict = match (any_named, any_admitted, taken.is_empty()) {
-        (false, ..) => Verdict::NoMatchingParent,
-        (_, false, _) => Verdict::NotAllowedByListeners,
-        (.., true) => Verdict::NoMatchingListenerHostname,
+        (false, ..) => refused(no_listener(parent, scope)),
+        (_, false, _) => {
+            refused(not_allowed(scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener)))
+        }
+        (.., true) => {
+            let text = "no host name of the route meets one of the listeners";
+            refused(Refusal::new("NoMatchingListenerHostname", text).at("spec.hostnames"))
+        }
         _ => Verdict::Accepted,
     };
     (verdict, taken)
+}
+
+fn refused(refusal: Refusal) -> Verdict {
+    Verdict::Refused(Box::new(refusal))
+}
+
+/// No listener of that name or port.
+fn no_listener(parent: &ParentRef, scope: &RouteScope) -> Refusal {
+    let name = &parent.name;
+    let (text, at) = match (parent.section_name.as_deref(), parent.port) {
+        (Some(section), port) => {
+            let port = port.map(|port| format!(" on port {port}")).unwrap_or_default();
+            let meant = did_you_mean(section, scope.listeners.iter().map(|listener| &*listener.name));
+            let meant = if port.is_empty() { meant } else { String::new() };
+            (format!("Gateway {name} has no listener {section}{port}{meant}"), "sectionName")
+        }
+        (None, Some(port)) => (format!("Gateway {name} has no listener on port {port}"), "port"),
+        (None, None) => (format!("Gateway {name} has no listener"), "name"),
+    };
+    Refusal::new("NoMatchingParent", text).at(at)
+}
+
+/// Kinds or namespaces do not admit the route, or the listeners cannot be used at all.
+fn not_allowed<'a>(mut named: impl Iterator<Item = &'a ScopeListener>) -> Refusal {
+    let nothing = |listener: &'a ScopeListener| match &listener.takes {
+        Takes::Nothing(text) => Some(format!("listener {} is not accepted: {text}", listener.name)),
+        Takes::Http | Takes::OtherKinds => None,
+    };
+    let first = named.next().and_then(nothing).filter(|_| named.all(|listener| nothing(listener).is_some()));
+    let text =
+        first.unwrap_or_else(|| "no listener takes routes of this kind from this namespace (allowedRoutes)".to_owned());
+    Refusal::new("NotAllowedByListeners", text)
 }
 
 fn admits(lookup: &mut impl Lookup, namespaces: &Namespaces, gateway: &ObjectKey, route: &ObjectKey) -> bool {

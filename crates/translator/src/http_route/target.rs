@@ -20,7 +20,7 @@ pub(super) struct Targets<'a, L> {
     route_policy: Option<ObjectKey>,
     policy: Option<ObjectKey>,
     clusters: Vec<ClusterTarget>,
-    bad: Vec<(String, RefFault)>,
+    bad: Vec<(Finding, RefFault)>,
 }
 
 impl<'a, L: Lookup> Targets<'a, L> {
@@ -55,7 +55,9 @@ impl<'a, L: Lookup> Targets<'a, L> {
             }
             Err(fault) => {
                 let text = fault.text.clone();
-                self.bad.push((path(), fault));
+                let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
+                let named = ObjectKey::new(&target.group, &target.kind, namespace, &target.name);
+                self.bad.push((Finding::error(path(), &*text).naming(named), fault));
                 Err(text)
             }
         }
@@ -66,7 +68,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
         self.clusters.sort_unstable();
         self.clusters.dedup();
         let first = self.bad.first().map(|(_, fault)| fault.clone());
-        problems.extend(self.bad.into_iter().map(|(path, fault)| Finding::error(path, &*fault.text)));
+        problems.extend(self.bad.into_iter().map(|(finding, _)| finding));
         (self.clusters.into(), first)
     }
 

@@ -65,7 +65,7 @@ fn maps() -> Maps {
     let listener = |name: &str| ScopeListener {
         name: name.into(),
         hostname: Hostname::ANY,
-        admits_http: true,
+        takes: crate::listener::Takes::Http,
         namespaces: Namespaces::Same,
     };
     let listeners = vec![listener("http"), listener("https")];
@@ -117,7 +117,7 @@ fn refused(rule: Value, reason: &str, words: &str) {
     assert_eq!(outcome.problems.len(), 1, "{:?}", outcome.problems);
 
     let alone = self::outcome(json!([broken]));
-    assert!(matches!(&alone.parents[0].verdict, Verdict::Unusable(unusable) if unusable.reason == reason));
+    assert!(matches!(&alone.parents[0].verdict, Verdict::Refused(refusal) if refusal.reason == reason));
     assert!(!alone.attached[0].listeners[0].counted, "not accepted, so not counted");
     assert_eq!(self::routes(&alone).len(), 1, "but it still answers 500 and never passes unfiltered");
 }
@@ -162,7 +162,7 @@ fn a_match_that_cannot_be_used_takes_nothing_and_the_others_hold() {
 
         let alone = self::outcome(json!([{"matches": [bad], "backendRefs": v1()}]));
         assert_eq!(self::routes(&alone).len(), 0, "{bad}");
-        assert!(matches!(alone.parents[0].verdict, Verdict::Unusable(_)));
+        assert!(matches!(alone.parents[0].verdict, Verdict::Refused(_)));
     }
 }
 

@@ -10,7 +10,7 @@ use super::{ListenerPlan, Namespaces, Refusal, Speaks};
 use crate::backend::{SecretPart, SecretUse};
 use crate::gateway::Lookup;
 use crate::hostname::Hostname;
-use crate::reference::{RefReason, Reference, permit};
+use crate::reference::{RefReason, Reference, did_you_mean, permit};
 
 /// The reason of values that are not supported.
 const UNSUPPORTED_VALUE: &str = "UnsupportedValue";
@@ -53,22 +53,25 @@ pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Li
 
 fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
     if speaks.is_none() {
-        let text = format!("protocol {} is not supported, HTTP and HTTPS are", listener.protocol);
-        return Some(Refusal::new("UnsupportedProtocol", text));
+        let protocol = listener.protocol.to_string();
+        let meant = did_you_mean(&protocol, ["HTTP", "HTTPS"]);
+        let text = format!("protocol {protocol} is not supported, HTTP and HTTPS are{meant}");
+        return Some(Refusal::new("UnsupportedProtocol", text).at("protocol"));
     }
     if let Some(fault) = &listener.fault {
         return Some(Refusal::new(UNSUPPORTED_VALUE, format!("{}: {}", fault.path, fault.text)));
     }
     if listener.port == 0 {
-        return Some(Refusal::new(UNSUPPORTED_VALUE, "port 0 is not a port"));
+        return Some(Refusal::new(UNSUPPORTED_VALUE, "port 0 is not a port").at("port"));
     }
     if listener.filters.as_ref().is_some_and(|filters| !filters.requests.is_empty()) {
-        return Some(Refusal::new(UNSUPPORTED_VALUE, "filters of listeners are not supported"));
+        return Some(Refusal::new(UNSUPPORTED_VALUE, "filters of listeners are not supported").at("filters"));
     }
     let mode = listener.tls.as_deref().map(|tls| &tls.mode);
     match (speaks, mode) {
         (Some(Speaks::Https), Some(mode)) if *mode != TlsMode::Terminate => {
-            Some(Refusal::new(UNSUPPORTED_VALUE, format!("TLS mode {mode} is not supported with HTTPS, Terminate is")))
+            let text = format!("TLS mode {mode} is not supported with HTTPS, Terminate is");
+            Some(Refusal::new(UNSUPPORTED_VALUE, text).at("tls.mode"))
         }
         _ => None,
     }
@@ -81,6 +84,7 @@ fn hostname(listener: &Listener) -> (Hostname, Option<Refusal>) {
             Some(hostname) => (hostname, None),
             None => {
                 let refusal = Refusal::new(UNSUPPORTED_VALUE, format!("hostname {text:?} is not a host name"));
+                let refusal = refusal.at("hostname");
                 // Such a listener takes nothing, so it does not matter which name it has.
                 (Hostname::ANY, Some(refusal))
             }
@@ -97,11 +101,14 @@ fn namespaces(listener: &Listener) -> (Namespaces, Option<Refusal>) {
         (RouteNamespacesFrom::Selector, None) => (Namespaces::None, None),
         (RouteNamespacesFrom::Selector, Some(selector)) => match selector.defect() {
             None => (Namespaces::Selector(Arc::new((**selector).clone())), None),
-            Some(text) => (Namespaces::None, Some(Refusal::new(UNSUPPORTED_VALUE, text))),
+            Some(text) => {
+                let refusal = Refusal::new(UNSUPPORTED_VALUE, text).at("allowedRoutes.namespaces.selector");
+                (Namespaces::None, Some(refusal))
+            }
         },
         (RouteNamespacesFrom::Unknown(word), _) => {
             let text = format!("allowedRoutes.namespaces.from {word:?} is not supported");
-            (Namespaces::None, Some(Refusal::new(UNSUPPORTED_VALUE, text)))
+            (Namespaces::None, Some(Refusal::new(UNSUPPORTED_VALUE, text).at("allowedRoutes.namespaces.from")))
         }
     }
 }
@@ -116,7 +123,7 @@ fn kinds(listener: &Listener) -> (Vec<RouteGroupKind>, Option<Refusal>) {
     let wrong: Vec<&str> = given.iter().filter(|kind| **kind != http).map(|kind| &*kind.kind).collect();
     let right = if given.contains(&http) { vec![http] } else { Vec::new() };
     let text = || format!("routes of kind {} are not supported here", wrong.join(", "));
-    let refusal = (!wrong.is_empty()).then(|| Refusal::new("InvalidRouteKinds", text()));
+    let refusal = (!wrong.is_empty()).then(|| Refusal::new("InvalidRouteKinds", text()).at("allowedRoutes.kinds"));
     (right, refusal)
 }
 
@@ -129,14 +136,16 @@ fn certificates(
     let references = listener.tls.as_deref().map(|tls| &*tls.certificate_refs).unwrap_or_default();
     if references.is_empty() {
         let refusal = Refusal::new("InvalidCertificateRef", "tls.certificateRefs names no certificate");
-        return (Vec::new(), Some(refusal));
+        return (Vec::new(), Some(refusal.at("tls.certificateRefs")));
     }
     let mut found = Vec::with_capacity(references.len());
     let mut first_bad = None;
-    for reference in references {
+    for (index, reference) in references.iter().enumerate() {
         match certificate(lookup, gateway, reference) {
             Ok(wanted) => found.push(wanted),
-            Err(refusal) => drop(first_bad.get_or_insert(refusal)),
+            Err(refusal) => {
+                first_bad.get_or_insert_with(|| refusal.at(format!("tls.certificateRefs[{index}].name")));
+            }
         }
     }
     (found, first_bad)
@@ -160,6 +169,6 @@ pub(crate) fn certificate(
     match lookup.secret(&permit, SecretPart::Certificate) {
         Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Certificate }),
         Some(Err(text)) => Err(invalid(format!("{target}: {text}"))),
-        None => Err(invalid(format!("{target} does not exist"))),
+        None => Err(invalid(format!("{target} does not exist")).naming(target.clone())),
     }
 }

@@ -18,13 +18,17 @@ pub(super) fn validate(
     listeners: &mut [ListenerPlan],
 ) {
     for listener in listeners.iter_mut().filter(|listener| listener.is_tls()) {
-        let own = frontend.per_port.iter().find(|entry| entry.port == listener.port).map(|entry| &entry.tls);
-        let Some(validation) = own.unwrap_or(&frontend.default_tls).validation.as_ref() else { continue };
+        let own = frontend.per_port.iter().enumerate().find(|(_, entry)| entry.port == listener.port);
+        let (config, path) = match own {
+            Some((index, entry)) => (&entry.tls, format!("spec.tls.frontend.perPort[{index}].tls.validation")),
+            None => (&frontend.default_tls, "spec.tls.frontend.default.validation".to_owned()),
+        };
+        let Some(validation) = config.validation.as_ref() else { continue };
         match plan(lookup, gateway, validation) {
             Ok(client) => listener.client = Some(client),
             Err((unresolved, refused)) => {
-                listener.unresolved.get_or_insert(unresolved);
-                listener.refused.get_or_insert(refused);
+                listener.unresolved.get_or_insert(unresolved.at(path.clone()));
+                listener.refused.get_or_insert(refused.at(path));
             }
         }
     }
@@ -78,6 +82,9 @@ fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) 
     match lookup.secret(&permit, SecretPart::Bundle) {
         Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Bundle }),
         Some(Err(text)) => Err(Refusal::new("InvalidCACertificateRef", format!("{target}: {text}"))),
-        None => Err(Refusal::new("InvalidCACertificateRef", format!("{target} does not exist"))),
+        None => {
+            let text = format!("{target} does not exist");
+            Err(Refusal::new("InvalidCACertificateRef", text).naming(target.clone()))
+        }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(u
     for listener in listeners.iter_mut().filter(|listener| listener.refused.is_none()) {
         if let Some(winner) = rival(listener.port) {
             let text = format!("port {} belongs to {winner}, which is older or comes first by name", listener.port);
-            listener.refused = Some(Refusal::new("PortUnavailable", text));
+            listener.refused = Some(Refusal::new("PortUnavailable", text).at("port"));
         }
     }
 }

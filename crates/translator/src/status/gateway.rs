@@ -169,7 +169,7 @@ fn gateway_programmed(
         return writer.no(kind, "Invalid", &refusal.text);
     }
     if let Some(address) = &plan.unusable_address {
-        return writer.no(kind, "AddressNotUsable", address);
+        return writer.no(kind, address.reason, &address.text);
     }
     if let Some(missing) = facts.and_then(|facts| facts.missing_addresses.first()) {
         return writer.no(kind, "AddressNotUsable", &format!("no interface of this machine has the address {missing}"));

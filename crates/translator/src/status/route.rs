@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::reference::ParentRef;
 use api::status::{Condition, RouteParentStatus, RouteStatus};
 
 use super::{ATTACHED, RESOLVED, Writer};
@@ -15,7 +14,7 @@ pub(crate) fn status(
 ) -> RouteStatus {
     let writer = Writer { generation: outcome.route.meta.generation };
     let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
-        conditions: conditions(writer, outcome, (&parent_ref, parent), refused(parent)),
+        conditions: conditions(writer, outcome, parent, refused(parent)),
         parent_ref,
         controller_name: parent.controller.clone(),
     });
@@ -28,14 +27,14 @@ pub(crate) fn status(
 fn conditions(
     writer: Writer,
     outcome: &RouteOutcome,
-    (reference, parent): (&ParentRef, &ParentOutcome),
+    parent: &ParentOutcome,
     refused: Option<Arc<str>>,
 ) -> Vec<Condition> {
     let resolved = match &outcome.bad_reference {
         None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
         Some(fault) => writer.no("ResolvedRefs", fault.reason.as_str(), &fault.text),
     };
-    let mut conditions = vec![accepted(writer, reference, &parent.verdict), resolved];
+    let mut conditions = vec![accepted(writer, &parent.verdict), resolved];
     let partly = outcome.unusable.as_ref().filter(|unusable| !unusable.all);
     if let (Some(unusable), Verdict::Accepted) = (partly, &parent.verdict) {
         conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &unusable.text));
@@ -46,28 +45,9 @@ fn conditions(
     conditions
 }
 
-fn accepted(writer: Writer, reference: &ParentRef, verdict: &Verdict) -> Condition {
-    let name = &reference.name;
+fn accepted(writer: Writer, verdict: &Verdict) -> Condition {
     match verdict {
         Verdict::Accepted => writer.yes("Accepted", "Accepted", ATTACHED),
-        Verdict::NoMatchingParent => {
-            let (section, port) = (reference.section_name.as_deref(), reference.port);
-            let text = match (section, port) {
-                (Some(section), None) => format!("Gateway {name} has no listener {section}"),
-                (None, Some(port)) => format!("Gateway {name} has no listener on port {port}"),
-                (Some(section), Some(port)) => format!("Gateway {name} has no listener {section} on port {port}"),
-                (None, None) => format!("Gateway {name} has no listener"),
-            };
-            writer.no("Accepted", "NoMatchingParent", &text)
-        }
-        Verdict::NotAllowedByListeners => {
-            let text = "no listener takes routes of this kind from this namespace (allowedRoutes)";
-            writer.no("Accepted", "NotAllowedByListeners", text)
-        }
-        Verdict::NoMatchingListenerHostname => {
-            let text = "no host name of the route meets one of the listeners";
-            writer.no("Accepted", "NoMatchingListenerHostname", text)
-        }
-        Verdict::Unusable(unusable) => writer.no("Accepted", unusable.reason, &unusable.text),
+        Verdict::Refused(refusal) => writer.no("Accepted", refusal.reason, &refusal.text),
     }
 }

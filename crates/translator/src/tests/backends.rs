@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::testing::{World, aged, gateway, object, route, service, short};
+use crate::testing::{World, aged, gateway, object, route, service, short, slice};
 use api::{Kind, Object};
 use ir::{Address, Cluster, EndpointSource};
 
@@ -96,7 +96,7 @@ fn services_become_clusters_by_type_and_app_protocol() {
     }
     world.apply([with(port("kubernetes.io/wss"))]);
     assert!(cluster(&world, "default/s/80").tls.is_some());
-    assert_eq!(world.problems().len(), 1, "unverified TLS is said");
+    assert!(world.problems().iter().any(|problem| problem.contains("is not verified")), "{:?}", world.problems());
 
     let external = json!({"type": "ExternalName", "externalName": "db.example.com.", "ports": [{"port": 80}]});
     world.apply([with(external)]);
@@ -200,11 +200,47 @@ fn a_policy_changes_clusters_and_no_route_and_the_most_specific_holds() {
 
 #[test]
 fn a_slice_touches_its_set_and_nothing_else() {
-    let mut world = World::with([web(), service("v1", 80), to(json!([{"name": "v1", "port": 80}]))]);
-    let stats = world.apply([crate::testing::slice("v1", 9000, &["10.0.0.1"])]);
-    assert!(stats.runs <= 2, "{stats:?}");
+    let slice = |address: &str| slice("v1", 9000, &[address]);
+    let mut world = World::with([web(), service("v1", 80), to(json!([{"name": "v1", "port": 80}])), slice("10.0.0.1")]);
+    let stats = world.apply([slice("10.0.0.2")]);
+    assert!(stats.runs <= 3, "{stats:?}");
     let outputs = world.translator.outputs();
     let changed: Vec<_> = outputs.endpoint_changes(world.translator.graph()).map(ToString::to_string).collect();
     assert_eq!(changed, ["default/v1/80"]);
     assert_eq!(world.translator.graph().changes(outputs.clusters).count(), 0);
+}
+
+#[test]
+fn a_service_without_endpoints_is_told_as_soon_as_a_route_needs_it_and_as_long_as_it_has_none() {
+    let bare = object(Kind::Service, "bare", json!({"ports": [{"port": 80, "name": "http"}, {"port": 81}]}));
+    let mut world = World::with([web(), bare]);
+    assert_eq!(world.problems(), [""; 0], "nobody needs it");
+    let check = |world: &World, expected: &str| match &*world.problems() {
+        [told] => assert!(told.starts_with("warning: Service default/bare: ") && told.contains(expected), "{told}"),
+        told => panic!("{expected}: {told:?}"),
+    };
+    let [http, other] = [80, 81].map(|port| json!({"name": "bare", "port": port}));
+    world.apply([to(json!([http, other]))]);
+    check(&world, "no EndpointSlice gives it endpoints");
+    world.apply([slice("bare", 9000, &["10.0.0.1"])]);
+    check(&world, "no EndpointSlice of it has a TCP port with the same name as its port 80");
+    world.apply([to(json!([other]))]);
+    assert_eq!(world.problems(), [""; 0]);
+    world.apply([slice("bare", 9000, &[])]);
+    check(&world, "no endpoint of port 81 is ready");
+}
+
+#[test]
+fn endpoints_of_no_service_are_told_until_it_is_there() {
+    let mut world = World::with([web(), slice("late", 9000, &["10.0.0.1"])]);
+    let told = "warning: EndpointSlice default/late-1: metadata.labels: Service default/late does not exist, \
+                so these endpoints get no requests";
+    assert_eq!(world.problems(), [told]);
+    let stats = world.apply([slice("late", 9000, &["10.0.0.2"])]);
+    assert!(stats.runs <= 2, "an edit that leaves the name alone: {stats:?}");
+    world.apply([service("late", 80)]);
+    assert_eq!(world.problems(), [""; 0]);
+
+    world.apply([object(Kind::EndpointSlice, "unlabelled", json!({}))]);
+    assert!(world.problems()[0].contains("the label kubernetes.io/service-name is missing"), "{:?}", world.problems());
 }

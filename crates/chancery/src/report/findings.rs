@@ -1,0 +1,131 @@
+//! All that is wrong, for people: gathered by the core's thread, completed where it holds up nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::locate::{Sought, places};
+use api::{Kind, ObjectKey, Place, Problem, Severity};
+use engine::Graph;
+use store::Store;
+use translator::Outputs;
+
+/// So many problems get the name that may be meant. Each is compared with all names of its kind and namespace, a microsecond per
+/// name: a second for 10,000 names.
+const MAX_SUGGESTED: usize = 100;
+
+/// Problems, without what takes files or time to find out.
+pub(crate) struct Findings {
+    /// What sources say of texts.
+    told: Vec<Problem>,
+    /// What translation says of objects: it may follow from what sources say.
+    derived: Vec<Problem>,
+    /// Names of the kinds and namespaces in which something is named that is not there.
+    names: BTreeSet<ObjectKey>,
+}
+
+/// All problems: those of sources and those that translation found, each once. What a source said of an object or its field is not
+/// said again of the same field, or in the words of what follows from it.
+pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findings {
+    let told: Vec<Problem> = store.problems().cloned().collect();
+    let mut said: BTreeMap<Option<&ObjectKey>, Vec<&Problem>> = BTreeMap::new();
+    for problem in &told {
+        said.entry(problem.object.as_ref()).or_default().push(problem);
+    }
+    let repeats = |problem: &Problem| {
+        let same_field =
+            |told: &Problem| told.severity == Severity::Error && !told.path.is_empty() && told.path == problem.path;
+        said.get(&problem.object.as_ref())
+            .is_some_and(|all| all.iter().any(|told| same_field(told) || problem.text.contains(&*told.text)))
+    };
+    let derived = outputs.problems(graph).map(|(_, problem)| placed(store, problem));
+    let mut derived: Vec<Problem> = derived.filter(|problem| !repeats(problem)).collect();
+    derived.extend(graph.panics().iter().map(|panic| {
+        let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
+        let (object, path, severity, text) = (None, "".into(), Severity::Error, text.into());
+        Problem { object, path, severity, text, place: None, snippet: None, refers_to: None }
+    }));
+    let names = names(store, graph, &mut derived);
+    Findings { told, derived, names }
+}
+
+/// The names among which those may be that are named and not there. What is there is forgotten as a question.
+fn names(store: &Store, graph: &Graph, problems: &mut [Problem]) -> BTreeSet<ObjectKey> {
+    let tables = store.tables();
+    let mut wanted: BTreeSet<(Kind, &str)> = BTreeSet::new();
+    for problem in problems {
+        problem.refers_to.take_if(|named| tables.get(graph, named).is_some());
+        wanted.extend(problem.refers_to.as_ref().and_then(|named| Some((named.kind()?, named.namespace()))));
+    }
+    let kinds: BTreeSet<Kind> = wanted.iter().map(|(kind, _)| *kind).collect();
+    let all = kinds.into_iter().flat_map(|kind| tables.keys(graph, kind).map(move |key| (kind, key)));
+    all.filter(|(kind, key)| wanted.contains(&(*kind, key.namespace()))).map(|(_, key)| key.clone()).collect()
+}
+
+impl Findings {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.told.len() + self.derived.len()
+    }
+
+    /// With lines and columns, and with names that may be meant; in order of place, causes before what follows from them. Reads
+    /// files and compares names: not for the core's thread.
+    pub(crate) fn complete(self) -> Vec<Problem> {
+        let Self { mut told, mut derived, names } = self;
+        let missing = derived.iter_mut().filter(|problem| problem.refers_to.is_some());
+        missing.take(MAX_SUGGESTED).for_each(|problem| suggest(problem, &names));
+        for problems in [&mut told, &mut derived] {
+            pinpoint(problems);
+            problems.sort_by(|a, b| (&a.place, a).cmp(&(&b.place, b)));
+            problems.dedup();
+        }
+        told.append(&mut derived);
+        told
+    }
+}
+
+fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
+    let Some(named) = problem.refers_to.take() else { return };
+    let alike = |key: &&ObjectKey| key.kind() == named.kind() && key.namespace() == named.namespace();
+    if let Some(near) = api::nearest(named.name(), names.iter().filter(alike).map(ObjectKey::name)) {
+        problem.text = format!("{}; did you mean {near}?", problem.text).into();
+    }
+}
+
+/// Finds the line and column of each field that translation found wrong, in the files as they are now.
+fn pinpoint(problems: &mut [Problem]) {
+    let mut files: BTreeMap<Arc<str>, Vec<&mut Problem>> = BTreeMap::new();
+    for problem in problems.iter_mut().filter(|problem| problem.snippet.is_none() && problem.object.is_some()) {
+        let Some(file) = problem.place.as_ref().map(|place| Arc::clone(&place.file)) else { continue };
+        files.entry(file).or_default().push(problem);
+    }
+    for (file, problems) in files {
+        // A file that is gone, or was never one, leaves the place where the object begins. Pipes and devices would never end.
+        let is_file = std::fs::metadata(&*file).is_ok_and(|found| found.is_file());
+        let Some(text) = is_file.then(|| std::fs::read_to_string(&*file).ok()).flatten() else { continue };
+        let sought: Vec<Sought<'_>> = problems.iter().filter_map(|problem| sought(problem)).collect();
+        let found = places(&file, &text, &sought);
+        for (problem, found) in problems.into_iter().zip(found) {
+            if let Some((place, snippet)) = found {
+                (problem.place, problem.snippet) = (Some(place), snippet);
+            }
+        }
+    }
+}
+
+fn sought(problem: &Problem) -> Option<Sought<'_>> {
+    Some(Sought { object: problem.object.as_ref()?, line: problem.place.as_ref()?.line, path: &problem.path })
+}
+
+/// The first column of the line where an object begins.
+fn place(store::Origin { file, line }: store::Origin) -> Place {
+    Place { file, line, column: 1 }
+}
+
+/// A problem that translation found, with the place where its object is written.
+fn placed(store: &store::Store, problem: &Arc<Problem>) -> Problem {
+    let mut problem = (**problem).clone();
+    if problem.place.is_none() {
+        problem.place = problem.object.as_ref().and_then(|object| store.origin(object)).map(place);
+    }
+    problem
+}

@@ -1,0 +1,238 @@
+//! Tables of everything that is wrong with objects.
+
+use std::sync::Arc;
+
+use api::endpoint_slice::SERVICE_NAME_LABEL;
+use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
+use engine::{Cx, Graph, Index, Table};
+use ir::EndpointSetName;
+use store::{FactKey, ProxyFacts};
+
+use super::backend::EndpointSet;
+use super::status::Sources;
+use super::{Base, EndpointSets};
+use crate::backend::slice::Lack;
+use crate::backend::{Reading, SecretUse};
+use crate::blame;
+use crate::envoy_proxy;
+use crate::gateway::GatewayPlan;
+use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
+use crate::listener::Refusal;
+use crate::output::ReaderIndex;
+use crate::secret::Parsed;
+use crate::status;
+use crate::status::policy::{Reach, Standing};
+
+/// How many tables of problems there are.
+pub(crate) const PROBLEM_TABLES: usize = 15;
+
+pub(super) fn problems(
+    g: &mut Graph,
+    sources: &Sources,
+    refused: Table<AttachmentKey, Arc<str>>,
+    reached: Table<ObjectKey, Arc<Reach>>,
+) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
+    let Sources { base, gateways, backends, routes, secrets, readers, .. } = *sources;
+    let (clock, proxies) = (base.own.clock, base.inputs.proxies);
+    let [services, objects] = backends.readings;
+    let [secrets, config_maps] = secrets.parsed;
+    let of_reading = |key: &BackendKey, reading: &Arc<Reading>| {
+        // A Service has a row per port, so its problems are numbered by port.
+        let offset = u32::from(key.port) << 8;
+        numbered(&key.object, offset, reading.problems.clone())
+    };
+    let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
+        let now = cx.get(clock, &()).copied();
+        let offset = key.part as u32;
+        numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new))
+    };
+    let [silent, strays] = endpoints(g, &base, backends.sets, readers);
+    [
+        silent,
+        strays,
+        g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
+        g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
+            let facts = cx.get(proxies, &plan.fleet.0);
+            numbered(key, PROXY_NUMBER, facts.map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default())
+        }),
+        g.derive("route_problem", routes.outcomes, |_, key, outcome| numbered(key, 0, outcome.problems.clone())),
+        g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
+            let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
+            let problem = Problem::of(&key.route, "spec", Severity::Error, text);
+            // Kept apart from the route's own by a number that those never reach.
+            numbered(&key.route, REFUSAL_NUMBER, vec![Arc::new(problem)])
+        }),
+        g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
+            if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
+        }),
+        g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
+        g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
+        g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
+        g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
+            let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
+            numbered(key, 0, found)
+        }),
+        g.derive("settings_problem", base.inputs.settings, |_, (), settings| {
+            let object = &settings.meta.key;
+            let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
+            let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
+            let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
+            numbered(object, 0, found)
+        }),
+        g.derive("policy_problem", reached, |_, key, reach| {
+            let found = reach.reached.iter().filter_map(|reached| {
+                let refers_to = (reached.standing == Standing::NotFound).then(|| reached.target.object.clone());
+                let problem = Problem::of(key, "spec.targetRefs", Severity::Error, reached.refusal()?.1);
+                Some(Arc::new(Problem { refers_to, ..problem }))
+            });
+            // Whoever reads objects has told the fields that are ignored.
+            let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
+            let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
+            numbered(key, 0, found.chain(old))
+        }),
+        g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
+        g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
+    ]
+}
+
+/// Services that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change
+/// of endpoints that leaves some runs nothing here.
+fn endpoints(
+    g: &mut Graph,
+    base: &Base,
+    sets: EndpointSets,
+    readers: ReaderIndex,
+) -> [Table<ProblemKey, Arc<Problem>>; 2] {
+    let ([rows, _], services) = (sets.rows, base.inputs.services);
+    let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
+        g.index("endpoint_set_without_endpoints", rows, |_, set: &EndpointSet| {
+            set.lack.map(|_| set.backend.object.clone())
+        });
+    let silent = g.derive_group("endpoint_problem", empty, move |cx, service, sets| {
+        let used = sets.iter().filter(|(name, _)| cx.any(readers, *name)).map(|(_, set)| set);
+        let lacks: Vec<(u16, Lack)> = used.filter_map(|set| Some((set.backend.port, set.lack?))).collect();
+        let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
+        let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, selects)).collect();
+        // Without any slice each of its ports has the same to say.
+        found.dedup();
+        numbered(service, ENDPOINT_NUMBER, found)
+    });
+    let strays = g.distinct("service_that_slices_miss", sets.slices, move |cx, service: &ObjectKey| {
+        (!cx.contains(services, service)).then(|| (service.clone(), ()))
+    });
+    let strays = g.derive("slice_problem", strays, move |cx, service, ()| {
+        let slices = cx.keys(sets.slices, service);
+        slices.flat_map(|slice| numbered(slice, 0, [stray(slice, service)])).collect::<Vec<_>>()
+    });
+    [silent, strays]
+}
+
+/// What a Service's port lacks. With a selector it may be complete for a cluster, which finds the endpoints itself: then it is worth
+/// knowing and not suspicious.
+fn lacking(service: &ObjectKey, (port, lack): (u16, Lack), selects: bool) -> Arc<Problem> {
+    let mut severity = Severity::Warning;
+    let (path, text) = match lack {
+        Lack::Slice => {
+            let label = format!("{SERVICE_NAME_LABEL}: {}", service.name());
+            let text = "no EndpointSlice gives it endpoints, so requests to it are answered with 503";
+            let selector = if selects { " (its selector finds none without a cluster)" } else { "" };
+            severity = if selects { Severity::Note } else { severity };
+            ("", format!("{text}; add one with the label {label}{selector}"))
+        }
+        Lack::Port => {
+            let text = format!("no EndpointSlice of it has a TCP port with the same name as its port {port}");
+            ("spec.ports", format!("{text}, so requests to that port are answered with 503"))
+        }
+        Lack::Ready => {
+            ("", format!("no endpoint of port {port} is ready, so requests to that port are answered with 503"))
+        }
+    };
+    Arc::new(Problem::of(service, path, severity, text))
+}
+
+fn stray(slice: &ObjectKey, service: &ObjectKey) -> Arc<Problem> {
+    let text = if service.name().is_empty() {
+        format!("the label {SERVICE_NAME_LABEL} is missing, so these endpoints belong to no Service")
+    } else {
+        format!("{service} does not exist, so these endpoints get no requests")
+    };
+    let problem = Problem::of(slice, "metadata.labels", Severity::Warning, text);
+    Arc::new(Problem { refers_to: Some(service.clone()), ..problem })
+}
+
+/// The number of the first problem of a Service's endpoints; those of its ports are below.
+const ENDPOINT_NUMBER: u32 = 1 << 25;
+
+/// The number of a problem that a proxy reports; a route has far fewer of its own (16 rules of 64 matches).
+const REFUSAL_NUMBER: u32 = 1 << 24;
+
+/// The number of the first problem of a Gateway's proxy; a Gateway has far fewer of its own.
+const PROXY_NUMBER: u32 = 1 << 16;
+
+/// What keeps the proxy of a Gateway from serving what was asked for.
+fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<Arc<Problem>> {
+    let error = |path: String, text: &str| Arc::new(Problem::of(key, path, Severity::Error, text));
+    let mut found: Vec<_> = facts.problem.iter().map(|words| error(String::new(), words)).collect();
+    let missing = facts.missing_addresses.iter();
+    found.extend(missing.map(|address| {
+        error("spec.addresses".to_owned(), &format!("no interface of this machine has the address {address}"))
+    }));
+    for (index, listener) in plan.listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none()) {
+        let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
+        found.extend(refused.map(|(_, words)| error(format!("spec.listeners[{index}].port"), words)));
+    }
+    found
+}
+
+/// A refusal that fits no route in particular belongs to the Gateway.
+fn resource_problem(fact: &FactKey, words: &Arc<str>) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let (namespace, name) = fact.fleet.split_once('/').unwrap_or(("", &fact.fleet));
+    let gateway = ObjectKey::of(Kind::Gateway, namespace, name);
+    let problem = Problem::of(&gateway, "", Severity::Error, format!("a proxy refused {}: {words}", fact.name));
+    // Several resources of one Gateway can be refused: their names tell them apart.
+    let number = u32::from_str_radix(&short_hash(&[&fact.name]), 16).unwrap_or_default() | REFUSAL_NUMBER;
+    numbered(&gateway, number, vec![Arc::new(problem)])
+}
+
+fn numbered(
+    object: &ObjectKey,
+    offset: u32,
+    problems: impl IntoIterator<Item = Arc<Problem>>,
+) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let number = |(at, problem)| (ProblemKey { object: object.clone(), number: offset.saturating_add(at) }, problem);
+    (0_u32..).zip(problems).map(number).collect()
+}
+
+fn warning(object: &ObjectKey, path: &str, text: &str) -> Arc<Problem> {
+    Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text))
+}
+
+fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
+    let error = |owner: &str, refusal: &Refusal| {
+        let problem = Problem::of(key, refusal.path(owner), Severity::Error, &*refusal.text);
+        Arc::new(Problem { refers_to: refusal.refers_to.clone(), ..problem })
+    };
+    let mut found: Vec<_> = plan.warnings.iter().map(|(path, text)| warning(key, path, text)).collect();
+    if let Some(class) = &plan.missing_class {
+        let text = format!("GatewayClass {class:?} is not there, the Gateway is taken as ours");
+        let problem = Problem::of(key, "spec.gatewayClassName", Severity::Note, text);
+        let refers_to = Some(ObjectKey::of(Kind::GatewayClass, "", class));
+        found.push(Arc::new(Problem { refers_to, ..problem }));
+    }
+    let own = [&plan.refused, &plan.unresolved, &plan.unusable_address];
+    found.extend(own.into_iter().flatten().map(|refusal| error("spec", refusal)));
+    for (index, listener) in plan.listeners.iter().enumerate() {
+        let owner = format!("spec.listeners[{index}]");
+        let refusals = [&listener.refused, &listener.unresolved];
+        found.extend(refusals.into_iter().flatten().map(|refusal| error(&owner, refusal)));
+    }
+    found
+}
+
+/// A certificate that is no longer valid is served all the same: clients that do not look still get an answer.
+fn expired(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Option<Problem> {
+    parsed.content.as_ref().ok()?;
+    let (ends, now) = (parsed.not_after?, now?);
+    let text = format!("a certificate in it has expired on {ends}");
+    (ends <= now).then(|| Problem::of(&key.object, "", Severity::Warning, text))
+}
