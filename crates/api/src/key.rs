@@ -15,108 +15,104 @@ use crate::kind::Kind;
 /// per process, because tenants choose names; it never reaches output. Cluster-scoped objects have an empty namespace.
 ///
 /// The order is namespace, name, kind, group, each as text.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey(Arc<Inner>);
 
-struct Inner {
-    hash: u64,
-    /// Namespace and name without a border. As a rule they fit in here.
-    text: SmolStr,
-    kind: GroupKind,
-}
-
-/// Kinds that we read are one byte; any other pair is kept as text. `split` is the length of the namespace, in here because here is
-/// room for it: there are some 200,000 keys.
+/// 32 bytes, 48 with the counts of the `Arc`: there are some 200,000 keys.
 #[derive(PartialEq, Eq)]
-enum GroupKind {
-    Known { split: u32, kind: Kind },
-    Other { split: u32, names: Box<(Box<str>, Box<str>)> },
+struct Inner {
+    /// First, because it is what differs.
+    hash: u32,
+    /// The length of the namespace.
+    split: u16,
+    /// None: any other kind, whose names are in `text`.
+    kind: Option<Kind>,
+    /// Namespace and name without a border, which fit in here as a rule. Behind them, where the kind is none that we read, the names
+    /// of kind and group, and after [`BORDER`] the lengths of these two.
+    text: SmolStr,
 }
 
-impl GroupKind {
-    fn split(&self) -> usize {
-        match self {
-            Self::Known { split, .. } | Self::Other { split, .. } => *split as usize,
-        }
-    }
-}
+/// What stands before the lengths at the end of a text; they are digits, so the last one is meant.
+const BORDER: char = '\0';
 
 impl ObjectKey {
     /// The key of an object; `group` is empty for core kinds, `namespace` for cluster-scoped ones.
     #[must_use]
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
-        let split = split(namespace);
-        let kind = match Kind::find(group, kind) {
-            Some(kind) => GroupKind::Known { split, kind },
-            None => GroupKind::Other { split, names: Box::new((group.into(), kind.into())) },
-        };
-        Self::build(kind, namespace, name)
+        match Kind::find(group, kind) {
+            Some(kind) => Self::of(kind, namespace, name),
+            None => {
+                let lengths = format!("{BORDER}{} {}", kind.len(), group.len());
+                Self::build(None, namespace, &[namespace, name, kind, group, &lengths])
+            }
+        }
     }
 
     /// The key of an object of a kind that we read.
     #[must_use]
     pub fn of(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self::build(GroupKind::Known { split: split(namespace), kind }, namespace, name)
+        Self::build(Some(kind), namespace, &[namespace, name])
     }
 
     /// API group, empty for the core group.
     #[must_use]
     pub fn group(&self) -> &str {
-        match &self.0.kind {
-            GroupKind::Known { kind, .. } => kind.group(),
-            GroupKind::Other { names, .. } => &names.0,
-        }
+        let [.., group] = self.parts();
+        group
     }
 
     /// Kind as written in YAML, for example `HTTPRoute`.
     #[must_use]
     pub fn kind_name(&self) -> &str {
-        match &self.0.kind {
-            GroupKind::Known { kind, .. } => kind.name(),
-            GroupKind::Other { names, .. } => &names.1,
-        }
+        let [_, kind, _] = self.parts();
+        kind
     }
 
     /// The kind, if it is one that we read.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
-        match &self.0.kind {
-            GroupKind::Known { kind, .. } => Some(*kind),
-            GroupKind::Other { .. } => None,
-        }
+        self.0.kind
     }
 
     /// Namespace, empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        self.0.text.get(..self.0.kind.split()).unwrap_or_default()
+        self.0.text.get(..usize::from(self.0.split)).unwrap_or_default()
     }
 
     /// Name of the object.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.text.get(self.0.kind.split()..).unwrap_or_default()
+        let [name, ..] = self.parts();
+        name
     }
 
-    fn build(kind: GroupKind, namespace: &str, name: &str) -> Self {
-        let mut text = SmolStrBuilder::new();
-        text.push_str(namespace);
-        text.push_str(name);
-        let text = text.finish();
-        let mut hasher = seed().build_hasher();
-        match &kind {
-            GroupKind::Known { kind, .. } => hasher.write_u8(*kind as u8),
-            GroupKind::Other { names, .. } => names.hash(&mut hasher),
+    /// Name, kind and group.
+    fn parts(&self) -> [&str; 3] {
+        let rest = self.0.text.get(usize::from(self.0.split)..).unwrap_or_default();
+        if let Some(kind) = self.0.kind {
+            return [rest, kind.name(), kind.group()];
         }
-        hasher.write_usize(kind.split());
-        text.hash(&mut hasher);
-        Self(Arc::new(Inner { hash: hasher.finish(), text, kind }))
+        let (names, lengths) = rest.rsplit_once(BORDER).unwrap_or_default();
+        let (kind, group) = lengths.split_once(' ').unwrap_or_default();
+        let length = |digits: &str| digits.parse::<usize>().unwrap_or_default();
+        let (names, group) = names.split_at_checked(names.len().saturating_sub(length(group))).unwrap_or_default();
+        let (name, kind) = names.split_at_checked(names.len().saturating_sub(length(kind))).unwrap_or_default();
+        [name, kind, group]
     }
-}
 
-/// A text of 4 GiB cannot be a name (the API allows 253 characters); a border outside the text reads as empty.
-fn split(namespace: &str) -> u32 {
-    u32::try_from(namespace.len()).unwrap_or(u32::MAX)
+    fn build(kind: Option<Kind>, namespace: &str, parts: &[&str]) -> Self {
+        let mut text = SmolStrBuilder::new();
+        parts.iter().for_each(|part| text.push_str(part));
+        let text = text.finish();
+        // The API allows a name of 253 bytes; of a longer namespace than this the rest counts as name.
+        let split = u16::try_from(namespace.floor_char_boundary(usize::from(u16::MAX))).unwrap_or_default();
+        let mut hasher = seed().build_hasher();
+        hasher.write_u8(kind.map_or(u8::MAX, |kind| kind as u8));
+        hasher.write_u16(split);
+        text.hash(&mut hasher);
+        Self(Arc::new(Inner { hash: hasher.finish() as u32, split, kind, text }))
+    }
 }
 
 /// One seed for the life of the process.
@@ -125,18 +121,9 @@ fn seed() -> &'static foldhash::quality::RandomState {
     SEED.get_or_init(foldhash::quality::RandomState::default)
 }
 
-impl PartialEq for ObjectKey {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-            || (self.0.hash == other.0.hash && self.0.text == other.0.text && self.0.kind == other.0.kind)
-    }
-}
-
-impl Eq for ObjectKey {}
-
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.hash);
+        state.write_u32(self.0.hash);
     }
 }
 

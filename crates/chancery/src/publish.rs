@@ -147,11 +147,13 @@ impl Publisher {
     fn assignment(&self, graph: &Graph, sets: &mut Sets, (cluster, set): (&ClusterName, &EndpointSetName)) -> Encoded {
         let make = || {
             let empty = || ir::Endpoints { name: set.clone(), localities: Vec::new() };
-            envoy::endpoint_set(&self.outputs.endpoint_set(graph, set).unwrap_or_else(empty))
+            self.outputs.endpoint_set(graph, set).unwrap_or_else(empty)
         };
-        // Bytes that are never shared are smaller.
         let shared = self.outputs.readers_of(graph, set).nth(1).is_some();
-        let encoded = if shared { sets.entry(set.clone()).or_insert_with(make).clone() } else { make() };
+        if !shared {
+            return envoy::own_load_assignment(cluster, &make());
+        }
+        let encoded = sets.entry(set.clone()).or_insert_with(|| envoy::endpoint_set(&make())).clone();
         envoy::load_assignment(cluster, encoded)
     }
 

@@ -19,14 +19,26 @@ use crate::write;
 
 /// Encodes a set of endpoints without the name of a cluster.
 pub fn endpoint_set(set: &Endpoints) -> EncodedSet {
-    let endpoints: usize = set.localities.iter().map(|locality| 1 + locality.endpoints.len()).sum();
-    let mut bytes = Vec::with_capacity(endpoints * ENDPOINT_SIZE);
-    for locality in &set.localities {
-        write::message(2, &mut bytes, |to| write_locality(locality, to));
-    }
-    // exactly as long as they are: there are many, and they live long
-    let bytes = Bytes::from(bytes.into_boxed_slice());
+    let mut bytes = Vec::with_capacity(room(set));
+    write_set(set, &mut bytes);
+    let bytes = exact(bytes);
     EncodedSet { hash: xxh3_128(&bytes), bytes }
+}
+
+fn write_set(set: &Endpoints, to: &mut Vec<u8>) {
+    for locality in &set.localities {
+        write::message(2, to, |to| write_locality(locality, to));
+    }
+}
+
+/// Enough for the bytes of a set, as a rule.
+fn room(set: &Endpoints) -> usize {
+    set.localities.iter().map(|locality| 1 + locality.endpoints.len()).sum::<usize>() * ENDPOINT_SIZE
+}
+
+/// Exactly as long as they are: there are many, and they live long.
+fn exact(bytes: Vec<u8>) -> Bytes {
+    Bytes::from(bytes.into_boxed_slice())
 }
 
 /// Enough for an endpoint with an IPv4 address.
@@ -85,6 +97,26 @@ pub fn load_assignment(cluster: &ClusterName, set: EncodedSet) -> Encoded {
         name: cluster.0.clone(),
         version: versions.version(),
         body: vec![head, set.bytes],
+        needs: Vec::new(),
+    }
+}
+
+/// [`load_assignment`] of a set that only this cluster reads: the same message and version in one piece, which takes less memory.
+pub fn own_load_assignment(cluster: &ClusterName, set: &Endpoints) -> Encoded {
+    let name = cluster.as_str();
+    let mut bytes = Vec::with_capacity(name.len() + 3 + room(set));
+    write::text(1, name, &mut bytes);
+    let head = bytes.len();
+    write_set(set, &mut bytes);
+    let (head, rest) = bytes.split_at(head);
+    let mut versions = Versions::of(2);
+    versions.part(xxh3_128(head));
+    versions.part(xxh3_128(rest));
+    Encoded {
+        type_url: type_url::LOAD_ASSIGNMENT,
+        name: cluster.0.clone(),
+        version: versions.version(),
+        body: vec![exact(bytes)],
         needs: Vec::new(),
     }
 }

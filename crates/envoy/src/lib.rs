@@ -11,7 +11,7 @@
 //! | `Route` | [`route_piece`] | [`ir::RoutePiece`] |
 //! | `VirtualHost`, `RouteConfiguration` | [`virtual_host()`], [`inline_host`], [`route_configuration`] | [`ir::VirtualHost`], [`ir::RouteConfiguration`] |
 //! | `Cluster` | [`cluster()`] | [`ir::Cluster`] |
-//! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`] | [`ir::Endpoints`] |
+//! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`], [`own_load_assignment`] | [`ir::Endpoints`] |
 //! | `Secret` | [`secret()`] | [`ir::Secret`] |
 //! | `Bootstrap` | [`bootstrap()`], [`static_bootstrap`] | [`BootstrapOptions`]; everything at once |
 
@@ -35,7 +35,7 @@ mod write;
 pub use access_log::AccessLog;
 pub use bootstrap::{BootstrapOptions, StaticOptions, StaticParts, bootstrap, static_bootstrap, static_bootstrap_json};
 pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
-pub use endpoints::{endpoint_set, load_assignment};
+pub use endpoints::{endpoint_set, load_assignment, own_load_assignment};
 pub use listener::{Options, listener};
 pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
 pub use resource::{Body, Encoded, EncodedHost, EncodedPiece, EncodedSet, Need, type_url};

@@ -111,8 +111,8 @@ fn header_changes_of_the_rule_come_before_those_of_the_destination_also_by_weigh
         add: pairs(&[("x-add", "own"), ("x-readd", "own")]),
     };
     let both = |changes: HeaderChanges| Filters {
-        request_headers: changes.clone(),
-        response_headers: changes,
+        request_headers: changes.clone().into(),
+        response_headers: changes.into(),
         ..Filters::default()
     };
     let single = vec![to("a", 1, both(own.clone()))];
@@ -142,7 +142,7 @@ fn redirects_print_what_they_are_told_and_keep_the_rest() {
         Action::Redirect(redirect.into())
     };
     let set = HeaderChanges { set: pairs(&[("x-why", "moved")]), ..HeaderChanges::default() };
-    let headers = Filters { response_headers: set, ..Filters::default() };
+    let headers = Filters { response_headers: set.into(), ..Filters::default() };
     let full = Some(PathChange::Full("/all".into()));
     let proxy = start(vec![
         route(prefix("/port"), redirect(302, None, None, Some(8080), None), headers),

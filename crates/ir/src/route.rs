@@ -174,11 +174,11 @@ pub enum Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Filters {
     /// On the request.
-    #[serde(skip_serializing_if = "HeaderChanges::is_empty")]
-    pub request_headers: HeaderChanges,
+    #[serde(skip_serializing_if = "MaybeHeaderChanges::is_none")]
+    pub request_headers: MaybeHeaderChanges,
     /// On the response.
-    #[serde(skip_serializing_if = "HeaderChanges::is_empty")]
-    pub response_headers: HeaderChanges,
+    #[serde(skip_serializing_if = "MaybeHeaderChanges::is_none")]
+    pub response_headers: MaybeHeaderChanges,
     /// Of host and path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<Box<Rewrite>>,
@@ -196,66 +196,88 @@ pub struct Filters {
 impl Filters {
     /// Nothing is changed.
     pub fn is_empty(&self) -> bool {
-        *self == NO_FILTERS
+        *self == *Self::NOTHING
     }
 }
 
 /// [`Filters`] in a pointer: most routes and destinations have none, and there are many of them.
-#[derive(Clone, Default, Serialize)]
-#[serde(transparent)]
-pub struct MaybeFilters(Option<Box<Filters>>);
+pub type MaybeFilters = Maybe<Filters>;
 
-impl MaybeFilters {
-    /// Nothing is changed.
+/// [`HeaderChanges`] in a pointer: most filters have none of the request or none of the response.
+pub type MaybeHeaderChanges = Maybe<HeaderChanges>;
+
+/// A value in a pointer, or [`Nothing`], which reads like an empty one.
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub struct Maybe<T: Nothing>(Option<Box<T>>);
+
+/// What may be empty, and then says nothing.
+pub trait Nothing: Clone + Default + fmt::Debug + Eq + 'static {
+    /// The empty one.
+    const NOTHING: &'static Self;
+}
+
+impl<T: Nothing> Maybe<T> {
+    /// It says nothing.
     pub fn is_none(&self) -> bool {
-        self.0.as_deref().is_none_or(Filters::is_empty)
+        **self == *T::NOTHING
     }
 }
 
-impl PartialEq for MaybeFilters {
+impl<T: Nothing> Default for Maybe<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Nothing> PartialEq for Maybe<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for MaybeFilters {}
+impl<T: Nothing> Eq for Maybe<T> {}
 
-impl From<Filters> for MaybeFilters {
-    fn from(filters: Filters) -> Self {
-        Self((!filters.is_empty()).then(|| Box::new(filters)))
+impl<T: Nothing> From<T> for Maybe<T> {
+    fn from(value: T) -> Self {
+        Self((value != *T::NOTHING).then(|| Box::new(value)))
     }
 }
 
-impl Deref for MaybeFilters {
-    type Target = Filters;
+impl<T: Nothing> Deref for Maybe<T> {
+    type Target = T;
 
-    fn deref(&self) -> &Filters {
-        self.0.as_deref().unwrap_or(&NO_FILTERS)
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::NOTHING)
     }
 }
 
-impl DerefMut for MaybeFilters {
-    fn deref_mut(&mut self) -> &mut Filters {
+impl<T: Nothing> DerefMut for Maybe<T> {
+    fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 }
 
-impl fmt::Debug for MaybeFilters {
+impl<T: Nothing> fmt::Debug for Maybe<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
 }
 
-const NO_CHANGES: HeaderChanges = HeaderChanges { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
+impl Nothing for HeaderChanges {
+    const NOTHING: &'static Self = &Self { remove: Vec::new(), set: Vec::new(), add: Vec::new() };
+}
 
-static NO_FILTERS: Filters = Filters {
-    request_headers: NO_CHANGES,
-    response_headers: NO_CHANGES,
-    rewrite: None,
-    mirrors: Vec::new(),
-    cors: None,
-    redirect: None,
-};
+impl Nothing for Filters {
+    const NOTHING: &'static Self = &Self {
+        request_headers: Maybe(None),
+        response_headers: Maybe(None),
+        rewrite: None,
+        mirrors: Vec::new(),
+        cors: None,
+        redirect: None,
+    };
+}
 
 /// Changes of headers: removed first, then set, then added. Values are literal text, names in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

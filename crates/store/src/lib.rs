@@ -7,11 +7,12 @@
 //!
 //! What comes back from proxies is input like the rest: the fact tables in [`Tables`], see [`fact`].
 //!
-//! Map: [`batch`] what sources send, [`tables`] the engine inputs, [`fact`] what proxies report, `shelf` the precedence,
+//! Map: [`batch`] what sources send, [`tables`] the engine inputs, [`fact`] what proxies report, `in_force` where each object comes from, `shelf` the precedence,
 //! [`store`] the store itself.
 
 pub mod batch;
 pub mod fact;
+mod in_force;
 mod shelf;
 pub mod store;
 pub mod tables;

@@ -1,34 +1,11 @@
 //! Precedence: of each identity, who is in force and who is kept aside.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api::{Object, ObjectKey, Place, Problem, Severity};
 
 use crate::batch::{Origin, Source};
-
-/// Where the object that is in force comes from. The object itself is in the engine's table only.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InForce {
-    // The parts of its `Origin`: with the source beside it that would be a quarter more, for each object that there is.
-    file: Arc<str>,
-    line: u32,
-    pub(crate) source: Source,
-}
-
-impl InForce {
-    pub(crate) fn new(Origin { file, line }: Origin, source: Source) -> Self {
-        Self { file, line, source }
-    }
-
-    pub(crate) fn origin(&self) -> Origin {
-        Origin { file: Arc::clone(&self.file), line: self.line }
-    }
-
-    pub(crate) fn is_at(&self, origin: &Origin) -> bool {
-        self.line == origin.line && self.file == origin.file
-    }
-}
+use crate::in_force::InForce;
 
 /// Objects that a stronger source keeps out of force: identity, then source in the order of precedence.
 ///
@@ -100,8 +77,7 @@ fn warning(key: &ObjectKey, winner: &InForce, source: Source, origin: &Origin) -
     let text = format!(
         "comes from {} ({}) and from {source} ({origin}): the first is in force, the second has no effect until it goes; \
          remove one of them",
-        winner.source,
-        winner.origin()
+        winner.source, winner.origin
     );
     let place = (origin.line > 0).then(|| Place { file: origin.file.clone(), line: origin.line, column: 1 });
     Problem { place, ..Problem::of(key, "", Severity::Warning, text) }

@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use api::{Kind, Object, ObjectKey, Problem};
 use engine::{Graph, Table, Value};
-use hashbrown::HashMap;
 
 use crate::batch::{Batch, Change, Origin, Source};
 use crate::fact::FactKey;
-use crate::shelf::{InForce, Shelf};
+use crate::in_force::{AllInForce, InForce};
+use crate::shelf::Shelf;
 use crate::tables::Tables;
 
 /// What all sources gave, with one object in force per identity.
 #[derive(Debug)]
 pub struct Store {
     tables: Tables,
-    /// Its order never reaches output. 33 bytes per place, of which half are taken at least.
-    in_force: HashMap<ObjectKey, InForce>,
+    in_force: AllInForce,
     shelf: Shelf,
     /// Lists are sorted by place. The key's order is that of the places' files within a source.
     problems: BTreeMap<(Arc<str>, Source), Vec<Problem>>,
@@ -33,7 +32,7 @@ impl Store {
     pub fn declare(graph: &mut Graph) -> Self {
         Self {
             tables: Tables::declare(graph),
-            in_force: HashMap::new(),
+            in_force: AllInForce::default(),
             shelf: Shelf::default(),
             problems: BTreeMap::new(),
             revision: 0,
@@ -97,7 +96,7 @@ impl Store {
     /// Where the object in force is written.
     #[must_use]
     pub fn origin(&self, key: &ObjectKey) -> Option<Origin> {
-        self.in_force.get(&identity(key)).map(InForce::origin)
+        self.in_force.get(&identity(key)).map(|entry| entry.origin)
     }
 
     /// The source of the object in force.
@@ -120,7 +119,7 @@ impl Store {
     /// Whether there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.in_force.is_empty()
+        self.in_force.len() == 0
     }
 
     /// Forgets every fact about a fleet, as when its last proxy is gone. Looks at all facts; a rare event.
@@ -137,38 +136,34 @@ impl Store {
 
     fn apply_object(&mut self, graph: &mut Graph, source: Source, object: Object, origin: Origin) {
         let key = identity(object.key());
-        match self.in_force.get_mut(&key) {
-            Some(present) if present.source < source => {
-                let winner = present.clone();
+        match self.in_force.get(&key) {
+            Some(winner) if winner.source < source => {
                 if self.shelf.hold(&key, source, object, origin) {
                     self.warn(&key, &winner);
                 }
                 return;
             }
             Some(present) if present.source == source => {
-                let moved = !present.is_at(&origin);
-                if moved {
-                    *present = InForce::new(origin, source);
-                }
-                let winner = moved.then(|| present.clone());
                 self.tables.set(graph, key.clone(), object);
-                if let Some(winner) = winner {
+                if present.origin != origin {
+                    let winner = InForce { origin, source };
+                    self.in_force.set(key.clone(), winner.clone());
                     self.warn(&key, &winner);
                 }
                 return;
             }
-            Some(present) => {
-                let weaker = std::mem::replace(present, InForce::new(origin, source));
-                let winner = present.clone();
+            Some(weaker) => {
+                let winner = InForce { origin, source };
+                self.in_force.set(key.clone(), winner.clone());
                 if let Some(old) = self.tables.get(graph, &key) {
-                    self.shelf.hold(&key, weaker.source, old, weaker.origin());
+                    self.shelf.hold(&key, weaker.source, old, weaker.origin);
                 }
                 self.shelf.drop_from(&key, source);
                 self.revision += 1;
                 self.shelf.warn(&key, &winner);
             }
             None => {
-                self.in_force.insert(key.clone(), InForce::new(origin, source));
+                self.in_force.set(key.clone(), InForce { origin, source });
             }
         }
         self.tables.set(graph, key, object);
@@ -186,11 +181,11 @@ impl Store {
             self.tables.remove(graph, key);
             return;
         };
-        let winner = InForce::new(held.origin, heir);
+        let winner = InForce { origin: held.origin, source: heir };
         self.tables.set(graph, key.clone(), held.object);
         self.revision += 1;
         self.shelf.warn(key, &winner);
-        self.in_force.insert(key.clone(), winner);
+        self.in_force.set(key.clone(), winner);
     }
 
     fn warn(&mut self, key: &ObjectKey, winner: &InForce) {

@@ -12,7 +12,7 @@ use crate::backend::{SecretPart, SecretUse};
 use crate::envoy_proxy::Named;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
-use crate::listener::{self, ListenerPlan, Refusal, RouteScope, ScopeListener, Takes};
+use crate::listener::{self, ListenerPlan, Owner, Refusal, RouteScope, ScopeListener, Takes};
 use crate::reference::{Grants, Permit, Reference, permit};
 
 /// What a Gateway asks of the tables.
@@ -143,7 +143,8 @@ impl GatewayPlan {
             takes: takes(listener),
             namespaces: listener.namespaces.clone(),
         });
-        RouteScope { fleet: self.fleet.clone(), controller: self.controller.clone(), listeners: listeners.collect() }
+        let owner = Owner { fleet: self.fleet.clone(), controller: self.controller.clone() };
+        RouteScope { owner: Arc::new(owner), listeners: listeners.collect() }
     }
 
     /// Ports and protocols, in the order of the scope.

@@ -22,7 +22,7 @@ use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
 use crate::key::{Age, ClusterTarget, Place, Rank};
-use crate::listener::{Refusal, RouteScope};
+use crate::listener::{Owner, Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
 
 /// What a route asks of the tables. Plain maps implement it too, for tests.
@@ -72,10 +72,7 @@ pub(crate) struct RouteOutcome {
 pub(crate) struct ParentOutcome {
     /// Which of the route's parent references.
     pub(crate) index: u32,
-    /// Who we are.
-    pub(crate) controller: Arc<str>,
-    /// Whose configuration it is.
-    pub(crate) fleet: FleetName,
+    pub(crate) owner: Arc<Owner>,
     /// Accepted, or why not.
     pub(crate) verdict: Verdict,
 }

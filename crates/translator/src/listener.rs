@@ -146,10 +146,17 @@ pub(crate) enum Namespaces {
 /// What routes may know of a Gateway: the less, the fewer of them look again when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouteScope {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) listeners: Vec<ScopeListener>,
+}
+
+/// Whose a Gateway is: shared by all routes that are attached to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Whose configuration it is.
     pub(crate) fleet: FleetName,
     /// Who we are.
     pub(crate) controller: Arc<str>,
-    pub(crate) listeners: Vec<ScopeListener>,
 }
 
 /// A listener as routes see it.

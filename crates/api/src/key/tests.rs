@@ -3,12 +3,32 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 
-use super::ObjectKey;
+use super::{Inner, ObjectKey};
 
 #[test]
 fn a_key_takes_eight_bytes() {
     assert_eq!(size_of::<ObjectKey>(), 8);
     assert_eq!(size_of::<Option<ObjectKey>>(), 8);
+    assert_eq!(size_of::<Inner>(), 32);
+}
+
+#[test]
+fn a_key_of_any_kind_gives_back_its_parts() {
+    for (group, kind) in [("", "Service"), ("", ""), ("example.io", "Thing"), ("a\0 1 1", "\0 2\0"), ("ä", "ö")] {
+        for (namespace, name) in
+            [("", ""), ("shop", "cart"), ("a\0 7", "b\0 3 3"), ("é", "a name longer than fits inside")]
+        {
+            let key = ObjectKey::new(group, kind, namespace, name);
+            assert_eq!((key.group(), key.kind_name(), key.namespace(), key.name()), (group, kind, namespace, name));
+        }
+    }
+}
+
+#[test]
+fn a_namespace_of_any_length_is_no_panic() {
+    let long = "ä".repeat(40_000);
+    let key = ObjectKey::new("example.io", "Thing", &long, "name");
+    assert!(long.starts_with(key.namespace()) && key.name().ends_with("name"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use ir::cluster::{Health, Locality};
 use ir::{Address, Endpoint, Endpoints};
 
-use super::{endpoint_set, load_assignment, message};
+use super::{endpoint_set, load_assignment, message, own_load_assignment};
 use crate::testing::{expect, joined, json};
 
 fn ip(last: u8) -> Endpoint {
@@ -17,7 +17,11 @@ fn set(localities: Vec<Locality>) -> Endpoints {
 }
 
 fn check(localities: Vec<Locality>, wanted: &str) {
-    expect(&json(&load_assignment(&"ns/a/80".into(), endpoint_set(&set(localities)))), wanted);
+    let set = set(localities);
+    let shared = load_assignment(&"ns/a/80".into(), endpoint_set(&set));
+    let own = own_load_assignment(&"ns/a/80".into(), &set);
+    assert_eq!((joined(&own.body), own.version, own.body.len()), (joined(&shared.body), shared.version, 1));
+    expect(&json(&shared), wanted);
 }
 
 fn in_zone(zone: Option<&str>, priority: u32, endpoints: Vec<Endpoint>) -> Locality {

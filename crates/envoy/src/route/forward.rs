@@ -181,8 +181,8 @@ fn merged<'a>(outer: &'a Filters, inner: &'a Filters) -> Cow<'a, Filters> {
     }
     let mirrors = outer.mirrors.iter().chain(&inner.mirrors).cloned().collect();
     Cow::Owned(Filters {
-        request_headers: headers::merge(&outer.request_headers, &inner.request_headers),
-        response_headers: headers::merge(&outer.response_headers, &inner.response_headers),
+        request_headers: headers::merge(&outer.request_headers, &inner.request_headers).into(),
+        response_headers: headers::merge(&outer.response_headers, &inner.response_headers).into(),
         rewrite: merged_rewrite(outer.rewrite.as_deref(), inner.rewrite.as_deref()).map(Box::new),
         mirrors,
         cors: inner.cors.clone().or_else(|| outer.cors.clone()),

@@ -283,8 +283,8 @@ fn filtered() -> Vec<Route> {
         allow_credentials: true,
     };
     let all = Filters {
-        request_headers: changes(),
-        response_headers: changes(),
+        request_headers: changes().into(),
+        response_headers: changes().into(),
         rewrite: None,
         mirrors: vec![
             Mirror { cluster: "ns/b/80".into(), share: 500_000 },
@@ -294,12 +294,12 @@ fn filtered() -> Vec<Route> {
         redirect: None,
     };
     let with = |filters: Filters, cluster: &str| Destination { filters: filters.into(), ..to(cluster) };
-    let headers = Filters { request_headers: changes(), ..Filters::default() };
+    let headers = Filters { request_headers: changes().into(), ..Filters::default() };
     let host = Rewrite { host: Some("b.example".into()), path: None };
     let rewritten = Filters { rewrite: Some(Box::new(host)), ..Filters::default() };
     let redirect = Redirect { status: 308, scheme: None, host: Some("r.example".into()), port: None, path: None };
     let redirected = Filters { redirect: Some(Box::new(redirect)), ..Filters::default() };
-    let plain_headers = Filters { response_headers: changes(), ..Filters::default() };
+    let plain_headers = Filters { response_headers: changes().into(), ..Filters::default() };
     let split = vec![to("ns/a/80"), with(headers, "ns/b/80"), with(rewritten, "ns/b/80"), with(redirected, "ns/c/443")];
     let weighted = vec![to("ns/a/80"), with(plain_headers, "ns/b/80"), broken()];
     [split, weighted]

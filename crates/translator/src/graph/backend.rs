@@ -199,10 +199,15 @@ impl Policies {
         cx.get(self.by_target, target).cloned()
     }
 
-    /// The limits for a cluster: of the policy that it was made for, else of its fleet's.
-    pub(crate) fn limits(&self, cx: &mut Cx<'_>, own: Option<&ObjectKey>, fleet: &FleetName) -> CircuitBreaker {
-        let holder = own.or_else(|| cx.get(self.of_fleet, fleet));
-        holder.and_then(|policy| cx.get(self.limits, policy)).copied().unwrap_or_default()
+    /// The limits of a policy.
+    pub(crate) fn limits(&self, cx: &mut Cx<'_>, policy: &ObjectKey) -> CircuitBreaker {
+        cx.get(self.limits, policy).copied().unwrap_or_default()
+    }
+
+    /// The limits of the policy of a fleet, if it has one.
+    pub(crate) fn limits_of_fleet(&self, cx: &mut Cx<'_>, fleet: &FleetName) -> CircuitBreaker {
+        let policy = cx.get(self.of_fleet, fleet);
+        policy.map(|policy| self.limits(cx, policy)).unwrap_or_default()
     }
 }
 

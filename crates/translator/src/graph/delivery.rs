@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::Kind;
 use engine::{Graph, Table};
+use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, Secret, SecretName};
 
 use super::{Backends, Gateways, Policies, Routes, Secrets};
@@ -37,14 +38,22 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let key = |target: &ClusterTarget| ClusterKey { fleet: key.fleet.clone(), target: target.clone() };
         effective.clusters().map(key).collect::<Vec<_>>()
     });
+    // One question of each cluster, in place of one per setting.
+    let defaults = g.derive("cluster_defaults", gateways.plans, move |cx, _, plan| {
+        let certificate = plan.client_certificate.as_ref().map(secret::name);
+        let limits = policies.limits_of_fleet(cx, &plan.fleet);
+        let any = certificate.is_some() || limits != CircuitBreaker::default();
+        any.then(|| (plan.fleet.clone(), (limits, certificate)))
+    });
     let clusters = g.distinct("cluster", used, move |cx, key: &ClusterKey| {
         let backend = key.target.backend();
         let reading = cx.get(backends.readings_of(&backend.object), backend);
         let view = reading.and_then(|reading| reading.view.as_ref().ok());
-        let limits = policies.limits(cx, key.target.policy(), &key.fleet);
+        let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
+        let limits = key.target.policy().map_or(limits, |own| policies.limits(cx, own));
         let mut cluster = cluster::cluster(&key.target, view, limits);
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
-            tls.certificate = cx.get(gateways.client_certificates, &key.fleet).cloned();
+            tls.certificate = certificate;
         }
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::{Gateway, ObjectKey};
 use engine::{Graph, Table};
 use ir::infra::ObjectName;
-use ir::{FleetName, Infra, Listener, ListenerName, SecretName};
+use ir::{FleetName, Infra, Listener, ListenerName};
 
 use super::{Base, Secrets};
 use crate::envoy_proxy::ProxyView;
@@ -15,7 +15,6 @@ use crate::http_route::ListenerPort;
 use crate::key::{Age, InFleet, ListenerKey, Seniority};
 use crate::listener::{self, Chain, ChainKey, Place, RouteScope};
 use crate::lookup::{GatewayTables, Reader};
-use crate::secret;
 
 /// What is known of Gateways.
 #[derive(Clone, Copy)]
@@ -27,8 +26,6 @@ pub(crate) struct Gateways {
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
     pub(crate) listeners: Table<InFleet<ListenerName>, Arc<Listener>>,
     pub(crate) infra: Table<FleetName, Arc<Infra>>,
-    /// The certificate that a fleet shows to backends.
-    pub(crate) client_certificates: Table<FleetName, SecretName>,
 }
 
 pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
@@ -64,10 +61,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         };
         infra(key, plan, view.as_deref()).map(|infra| (plan.fleet.clone(), Arc::new(infra)))
     });
-    let client_certificates = g.derive("client_certificate", plans, |_, _, plan| {
-        plan.client_certificate.as_ref().map(|wanted| (plan.fleet.clone(), secret::name(wanted)))
-    });
-    Gateways { plans, scopes, ports, places, chains, listeners, infra, client_certificates }
+    Gateways { plans, scopes, ports, places, chains, listeners, infra }
 }
 
 /// A port and who wants it, in order of precedence.

@@ -64,11 +64,11 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
     let route_statuses = g.map("route_status", routes.outcomes, move |cx, key: &ObjectKey, outcome| {
         let refused = |parent: &crate::http_route::ParentOutcome| {
             // One question that all routes of a namespace share, before the one of this route.
-            let group: (FleetName, Arc<str>) = (parent.fleet.clone(), key.namespace().into());
+            let group: (FleetName, Arc<str>) = (parent.owner.fleet.clone(), key.namespace().into());
             if !cx.any(any_refused, &group) {
                 return None;
             }
-            let key = AttachmentKey { fleet: parent.fleet.clone(), route: key.clone() };
+            let key = AttachmentKey { fleet: parent.owner.fleet.clone(), route: key.clone() };
             cx.get(refused, &key).cloned()
         };
         Digest::of(&status::route::status(outcome, refused))
@@ -101,7 +101,7 @@ impl RouteOutcomes {
     pub(crate) fn status(&self, graph: &Graph, route: &ObjectKey) -> Option<RouteStatus> {
         let outcome = graph.get(self.outcomes, route)?;
         Some(status::route::status(outcome, |parent| {
-            let key = AttachmentKey { fleet: parent.fleet.clone(), route: route.clone() };
+            let key = AttachmentKey { fleet: parent.owner.fleet.clone(), route: route.clone() };
             graph.get(self.refused, &key).cloned()
         }))
     }

@@ -82,9 +82,8 @@ pub(super) fn attach(
             let path = refusal.path(&format!("spec.parentRefs[{index}]"));
             problems.push(Finding::error(path, &*refusal.text));
         }
-        join(&mut found.fleets, &scope.fleet, taken);
-        let (controller, fleet) = (scope.controller.clone(), scope.fleet.clone());
-        found.parents.push(ParentOutcome { index, controller, fleet, verdict });
+        join(&mut found.fleets, &scope.owner.fleet, taken);
+        found.parents.push(ParentOutcome { index, owner: scope.owner.clone(), verdict });
     }
     found
 }

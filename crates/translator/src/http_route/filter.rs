@@ -58,11 +58,11 @@ pub(super) fn draft<'r, L: Lookup>(
         match filter {
             HttpRouteFilter::RequestHeaderModifier(headers) => {
                 once(!draft.fixed.request_headers.is_empty())?;
-                draft.fixed.request_headers = header_changes(headers).map_err(refused)?;
+                draft.fixed.request_headers = header_changes(headers).map_err(refused)?.into();
             }
             HttpRouteFilter::ResponseHeaderModifier(headers) => {
                 once(!draft.fixed.response_headers.is_empty())?;
-                draft.fixed.response_headers = header_changes(headers).map_err(refused)?;
+                draft.fixed.response_headers = header_changes(headers).map_err(refused)?.into();
             }
             HttpRouteFilter::RequestMirror(mirror) => {
                 let share = share(mirror).map_err(refused)?;

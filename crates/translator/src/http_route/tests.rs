@@ -12,7 +12,7 @@ use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, ClusterTarget};
-use crate::listener::{Namespaces, RouteScope, ScopeListener};
+use crate::listener::{Namespaces, Owner, RouteScope, ScopeListener};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::testing::object;
 
@@ -69,7 +69,8 @@ fn maps() -> Maps {
         namespaces: Namespaces::Same,
     };
     let listeners = vec![listener("http"), listener("https")];
-    let scope = RouteScope { fleet: "default/web".into(), controller: "us".into(), listeners };
+    let scope =
+        RouteScope { owner: Arc::new(Owner { fleet: "default/web".into(), controller: "us".into() }), listeners };
     let service = |name: &str| BackendKey { object: ObjectKey::of(Kind::Service, "default", name), port: 80 };
     Maps {
         scopes: [(ObjectKey::of(Kind::Gateway, "default", "web"), Arc::new(scope))].into(),

@@ -16,7 +16,7 @@ pub(crate) fn status(
     let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
         conditions: conditions(writer, outcome, parent, refused(parent)),
         parent_ref,
-        controller_name: parent.controller.clone(),
+        controller_name: parent.owner.controller.clone(),
     });
     // There is one of them nearly always, and room for four.
     let mut parents: Vec<_> = parents.collect();

@@ -15,7 +15,8 @@ fn header_changes_are_literal_and_leave_pseudo_headers_alone() {
         set: pairs(&[("x-set", "50%"), (":authority", "x")]),
         add: pairs(&[("x-add", ""), ("host", "x")]),
     };
-    let filters = Filters { request_headers: changes, response_headers: sets("x-a", "b"), ..Filters::default() };
+    let filters =
+        Filters { request_headers: changes.into(), response_headers: sets("x-a", "b").into(), ..Filters::default() };
     check_one(
         forwarding(vec![to("a", 1)], filters),
         "
@@ -133,7 +134,7 @@ forwardNotMatchingPreflights: false
 
 #[test]
 fn an_answer_of_the_proxy_says_why_and_takes_response_headers() {
-    let filters = Filters { response_headers: sets("x-a", "b"), ..Filters::default() };
+    let filters = Filters { response_headers: sets("x-a", "b").into(), ..Filters::default() };
     check_one(
         route(respond(421), filters),
         "

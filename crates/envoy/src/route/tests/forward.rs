@@ -30,9 +30,9 @@ fn several_destinations_share_by_weight() {
 
 #[test]
 fn header_changes_of_a_destination_are_merged_into_its_weight() {
-    let own = Filters { request_headers: sets("x", "own"), ..Filters::default() };
+    let own = Filters { request_headers: sets("x", "own").into(), ..Filters::default() };
     let rule = Filters {
-        request_headers: HeaderChanges { add: vec![("x".into(), "rule".into())], ..sets("w", "rule") },
+        request_headers: HeaderChanges { add: vec![("x".into(), "rule".into())], ..sets("w", "rule") }.into(),
         ..Filters::default()
     };
     check_one(

@@ -101,8 +101,8 @@ fn filters() -> impl Strategy<Value = Filters> {
         redirect,
     )
         .prop_map(|(request_headers, response_headers, rewrite, mirrors, cors, redirect)| Filters {
-            request_headers,
-            response_headers,
+            request_headers: request_headers.into(),
+            response_headers: response_headers.into(),
             rewrite,
             mirrors,
             cors,
