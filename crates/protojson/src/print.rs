@@ -14,18 +14,18 @@ use crate::{MAX_DEPTH, Pool};
 
 /// Prints a message.
 pub(crate) fn message(pool: &Pool, message: &DynamicMessage) -> Result<Json, Error> {
-    Printer { pool, path: Path::default() }.message(message)
+    Printer { pool, depth: 0 }.message(message)
 }
 
 /// Prints what an `Any` holds.
 pub(crate) fn any(pool: &Pool, any: &Any) -> Result<Json, Error> {
-    Printer { pool, path: Path::default() }.any(any)
+    Printer { pool, depth: 0 }.any(any)
 }
 
-/// Walks a message and remembers where it is.
+/// Walks a message. Where it is follows from where an error comes out: nearly all messages have none.
 struct Printer<'p> {
     pool: &'p Pool,
-    path: Path,
+    depth: usize,
 }
 
 impl Printer<'_> {
@@ -44,7 +44,7 @@ impl Printer<'_> {
     fn fields(&mut self, message: &DynamicMessage, members: &mut Map<String, Json>) -> Result<(), Error> {
         for (field, value) in message.fields() {
             let name = field.json_name();
-            let json = self.within(Step::Key(name.to_owned()), |this| this.field(&field, value))?;
+            let json = self.within(|| Step::Key(name.to_owned()), |this| this.field(&field, value))?;
             members.insert(name.to_owned(), json);
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Printer<'_> {
             Value::List(items) => {
                 let mut list = Vec::with_capacity(items.len());
                 for (index, item) in items.iter().enumerate() {
-                    list.push(self.within(Step::Index(index), |this| this.single(&kind, item))?);
+                    list.push(self.within(|| Step::Index(index), |this| this.single(&kind, item))?);
                 }
                 Ok(Json::Array(list))
             }
@@ -68,7 +68,7 @@ impl Printer<'_> {
                 for (key, value) in sorted {
                     let name = key_text(key);
                     let kind = value_kind.as_ref().unwrap_or(&kind);
-                    let json = self.within(Step::Key(name.clone()), |this| this.single(kind, value))?;
+                    let json = self.within(|| Step::Key(name.clone()), |this| this.single(kind, value))?;
                     members.insert(name, json);
                 }
                 Ok(Json::Object(members))
@@ -96,19 +96,24 @@ impl Printer<'_> {
     }
 
     /// Does something one step further in.
-    fn within<T>(&mut self, step: Step, inner: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        self.path.0.push(step);
-        if self.path.0.len() > MAX_DEPTH {
-            return Err(self.wrong(Reason::TooDeep));
-        }
-        let result = inner(self);
-        self.path.0.pop();
-        result
+    fn within<T>(
+        &mut self,
+        step: impl FnOnce() -> Step,
+        inner: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.depth += 1;
+        let result = if self.depth > MAX_DEPTH { Err(wrong(Reason::TooDeep)) } else { inner(self) };
+        self.depth -= 1;
+        result.map_err(|mut error| {
+            error.path.0.insert(0, step());
+            error
+        })
     }
+}
 
-    fn wrong(&self, reason: Reason) -> Error {
-        reason.at(&self.path)
-    }
+/// The error that something is wrong right here.
+fn wrong(reason: Reason) -> Error {
+    reason.at(&Path::default())
 }
 
 /// The key of a map, as JSON writes it.

@@ -16,6 +16,8 @@ pub(crate) trait Lookup {
     /// The fleet has a proxy with its complete first configuration; before that everything is delivered in Envoy's own order,
     /// but for what was refused.
     fn is_live(&mut self) -> bool;
+    /// The fleet's proxies refused any cluster.
+    fn any_cluster_refused(&mut self) -> bool;
     /// What the fleet's proxies made of a cluster; none while it warms.
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState>;
     /// The form that was published last.
@@ -96,6 +98,9 @@ pub(crate) fn form_name(route: &ObjectKey, form: &AttachedRoute) -> String {
 fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
     let mut held = Held { warming: false, names: BTreeMap::new() };
     let live = lookup.is_live();
+    if !live && !lookup.any_cluster_refused() {
+        return held;
+    }
     for target in desired.clusters.iter() {
         let name = target.name();
         match lookup.cluster(name) {

@@ -236,12 +236,18 @@ pub(crate) struct GateTables<'k> {
     pub(crate) backends: Backends,
     pub(crate) own: Own,
     pub(crate) refusals: Index<FactKey, FactKey, Arc<str>>,
+    /// Clusters that were refused, by fleet.
+    pub(crate) refused_clusters: Index<Arc<str>, FactKey, ClusterState>,
     pub(crate) key: &'k AttachmentKey,
 }
 
 impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
     fn is_live(&mut self) -> bool {
         self.cx.contains(self.tables.inputs.fleet_live, &self.tables.key.fleet.0)
+    }
+
+    fn any_cluster_refused(&mut self) -> bool {
+        self.cx.any(self.tables.refused_clusters, &self.tables.key.fleet.0)
     }
 
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState> {

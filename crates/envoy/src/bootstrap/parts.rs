@@ -1,6 +1,7 @@
 //! A whole configuration in one file, without a control plane: `translate --to envoy`, and what `envoy --mode validate` reads.
 
 use std::collections::BTreeMap;
+use std::thread;
 
 use ir::route::Hosts;
 use ir::{
@@ -82,8 +83,8 @@ pub fn static_bootstrap_json(parts: &StaticParts<'_>, options: &StaticOptions) -
     let StaticResources { listeners, clusters, secrets } =
         bootstrap.static_resources.replace(StaticResources::default()).unwrap_or_default();
     let mut json = protojson::message_to_json(&bootstrap)?;
-    // One by one: what is needed for printing one is room for the next.
-    let lists = [("listeners", listed(listeners)?), ("clusters", listed(clusters)?), ("secrets", listed(secrets)?)];
+    // Resource by resource: what is needed for printing one is room for the next.
+    let lists = [("listeners", listed(&listeners)?), ("clusters", listed(&clusters)?), ("secrets", listed(&secrets)?)];
     let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
     if let Some(resources) = json.get_mut("staticResources") {
         *resources = lists.map(|(name, list)| (name.to_owned(), Value::from(list))).collect();
@@ -91,8 +92,21 @@ pub fn static_bootstrap_json(parts: &StaticParts<'_>, options: &StaticOptions) -
     Ok(json)
 }
 
-fn listed<T: Name>(messages: Vec<T>) -> Result<Vec<Value>, protojson::Error> {
-    messages.iter().map(protojson::message_to_json).collect()
+/// Prints messages on all cores. One by one where they are so few that a thread would take longer to start.
+fn listed<T: Name + Sync>(messages: &[T]) -> Result<Vec<Value>, protojson::Error> {
+    const SHARE: usize = 64;
+    let print = |part: &[T]| part.iter().map(protojson::message_to_json).collect::<Result<Vec<_>, _>>();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = messages.len().div_ceil(cores).max(SHARE);
+    let (own, others) = messages.split_at(share.min(messages.len()));
+    thread::scope(|scope| {
+        let others: Vec<_> = others.chunks(share).map(|part| scope.spawn(move || print(part))).collect();
+        let mut printed = print(own)?;
+        for other in others {
+            printed.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(printed)
+    })
 }
 
 fn endpoints_of<'a>(cluster: &Cluster, sets: &BTreeMap<&EndpointSetName, &'a Endpoints>) -> Option<&'a Endpoints> {

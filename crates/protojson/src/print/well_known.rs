@@ -8,7 +8,7 @@ use prost_types::{Duration, FieldMask, ListValue, Struct, Timestamp, Value, valu
 use proto::google::protobuf::Any;
 use serde_json::{Map, Value as Json};
 
-use super::{Printer, float};
+use super::{Printer, float, wrong};
 use crate::error::{Error, Reason, Step};
 use crate::well_known::{DURATION_MAX, TIMESTAMP_RANGE, WellKnown, seconds_and_nanos};
 
@@ -46,7 +46,7 @@ impl Printer<'_> {
 
     /// A dynamic message as a typed one of the same type.
     fn typed<T: Message + Default>(&self, message: &DynamicMessage) -> Result<T, Error> {
-        message.transcode_to().map_err(|error| self.wrong(Reason::Bytes(error.to_string())))
+        message.transcode_to().map_err(|error| wrong(Reason::Bytes(error.to_string())))
     }
 
     /// What an `Any` holds, `@type` first.
@@ -61,9 +61,9 @@ impl Printer<'_> {
             return Ok(Json::Object(members));
         };
         let message = DynamicMessage::decode(descriptor, any.value.clone())
-            .map_err(|error| self.wrong(Reason::Bytes(error.to_string())))?;
+            .map_err(|error| wrong(Reason::Bytes(error.to_string())))?;
         if WellKnown::of(&message.descriptor()).is_some() {
-            let value = self.within(Step::Key("value".into()), |this| this.message(&message))?;
+            let value = self.within(|| Step::Key("value".into()), |this| this.message(&message))?;
             members.insert("value".to_owned(), value);
         } else {
             self.fields(&message, &mut members)?;
@@ -75,7 +75,7 @@ impl Printer<'_> {
         let (seconds, nanos) = seconds_and_nanos(message);
         let one_sign = (seconds <= 0 && nanos <= 0) || (seconds >= 0 && nanos >= 0);
         if seconds.unsigned_abs() > DURATION_MAX.unsigned_abs() || nanos.unsigned_abs() > 999_999_999 || !one_sign {
-            return Err(self.wrong(Reason::Range("this duration")));
+            return Err(wrong(Reason::Range("this duration")));
         }
         Ok(Json::String(Duration { seconds, nanos }.to_string()))
     }
@@ -83,7 +83,7 @@ impl Printer<'_> {
     fn timestamp(&self, message: &DynamicMessage) -> Result<Json, Error> {
         let (seconds, nanos) = seconds_and_nanos(message);
         if !TIMESTAMP_RANGE.contains(&seconds) || !(0..=999_999_999).contains(&nanos) {
-            return Err(self.wrong(Reason::Range("this time")));
+            return Err(wrong(Reason::Range("this time")));
         }
         Ok(Json::String(Timestamp { seconds, nanos }.to_string()))
     }
@@ -91,7 +91,7 @@ impl Printer<'_> {
     fn structure(&mut self, structure: &Struct) -> Result<Json, Error> {
         let mut members = Map::new();
         for (name, value) in &structure.fields {
-            let json = self.within(Step::Key(name.clone()), |this| this.value(value))?;
+            let json = self.within(|| Step::Key(name.clone()), |this| this.value(value))?;
             members.insert(name.clone(), json);
         }
         Ok(Json::Object(members))
@@ -100,7 +100,7 @@ impl Printer<'_> {
     fn values(&mut self, list: &ListValue) -> Result<Json, Error> {
         let mut items = Vec::with_capacity(list.values.len());
         for (index, value) in list.values.iter().enumerate() {
-            items.push(self.within(Step::Index(index), |this| this.value(value))?);
+            items.push(self.within(|| Step::Index(index), |this| this.value(value))?);
         }
         Ok(Json::Array(items))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::ObjectKey;
 use engine::{Chunk, Graph, Table};
 use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
-use store::FactKey;
+use store::{ClusterState, FactKey};
 
 use super::{Backends, Base, Gateways, Policies};
 use crate::PieceKey;
@@ -48,11 +48,14 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
             .map(|group| FactKey::new(fact.fleet.clone(), group))
             .collect::<Vec<_>>()
     });
+    let refused_clusters = g.index("refused_cluster_by_fleet", inputs.cluster_state, |fact: &FactKey, state| {
+        matches!(state, ClusterState::Refused(_)).then(|| fact.fleet.clone())
+    });
     let effective = g.derive("route_form", outcomes, move |cx, key, outcome| {
         let mut rows = Vec::with_capacity(outcome.attached.len());
         for desired in &outcome.attached {
             let attachment = AttachmentKey { fleet: desired.fleet.clone(), route: key.clone() };
-            let tables = GateTables { inputs, backends, own, refusals, key: &attachment };
+            let tables = GateTables { inputs, backends, own, refusals, refused_clusters, key: &attachment };
             let effective = gating::decide(&mut Reader { cx: &mut *cx, tables }, desired);
             rows.push((attachment, effective));
         }
