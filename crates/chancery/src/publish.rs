@@ -296,12 +296,14 @@ fn address<T>(shared: &Arc<T>) -> usize {
 /// Adds one change: the resource, or its removal.
 fn push(updates: &mut Updates, fleet: &FleetName, put: Option<Encoded>, type_url: TypeUrl, name: &Arc<str>) {
     let put = put.map(|mut encoded| {
-        let own = std::mem::take(&mut encoded.needs).into_iter();
-        let needs = own.map(|need| Need::new(TypeUrl::from(need.type_url), need.name));
+        let mut own = std::mem::take(&mut encoded.needs);
         // That a cluster needs the endpoints of its name goes without saying.
-        let needs: Arc<[Need]> =
-            needs.filter(|need| need.type_url != TypeUrl::Endpoints || need.name != *name).collect();
-        (encoded, if needs.is_empty() { Vec::new() } else { vec![needs] })
+        own.retain(|need| need.type_url != envoy::type_url::LOAD_ASSIGNMENT || need.name != *name);
+        if own.is_empty() {
+            return (encoded, Vec::new());
+        }
+        let needs = own.into_iter().map(|need| Need::new(TypeUrl::from(need.type_url), need.name));
+        (encoded, vec![needs.collect()])
     });
     push_composed(updates, fleet, put, type_url, name);
 }

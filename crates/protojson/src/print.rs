@@ -33,7 +33,8 @@ impl Printer<'_> {
         match WellKnown::of(&message.descriptor()) {
             Some(kind) => self.well_known(kind, message),
             None => {
-                let mut members = Map::new();
+                // Most have one field, and a map that grows has room for four.
+                let mut members = Map::with_capacity(message.fields().count());
                 self.fields(message, &mut members)?;
                 Ok(Json::Object(members))
             }
@@ -64,7 +65,7 @@ impl Printer<'_> {
                 let value_kind = kind.as_message().map(|entry| entry.map_entry_value_field().kind());
                 let mut sorted: Vec<(&MapKey, &Value)> = entries.iter().collect();
                 sorted.sort_unstable_by_key(|(key, _)| *key);
-                let mut members = Map::new();
+                let mut members = Map::with_capacity(sorted.len());
                 for (key, value) in sorted {
                     let name = key_text(key);
                     let kind = value_kind.as_ref().unwrap_or(&kind);

@@ -124,7 +124,7 @@ fn nothing(desired: &AttachedRoute) -> Arc<AttachedRoute> {
     let empty = |listener: &AttachedListener| AttachedListener { entries: Arc::from([]), ..listener.clone() };
     Arc::new(AttachedRoute {
         listeners: desired.listeners.iter().map(empty).collect(),
-        clusters: Arc::from([]),
+        clusters: Box::default(),
         ..desired.clone()
     })
 }
@@ -139,7 +139,7 @@ fn failing(desired: &AttachedRoute, words: &Arc<str>) -> Arc<AttachedRoute> {
     };
     Arc::new(AttachedRoute {
         listeners: desired.listeners.iter().map(fail).collect(),
-        clusters: Arc::from([]),
+        clusters: Box::default(),
         ..desired.clone()
     })
 }

@@ -57,12 +57,19 @@ pub(crate) struct RouteOutcome {
     pub(crate) route: Arc<HttpRoute>,
     /// Parents that are ours, in the order of the spec.
     pub(crate) parents: Box<[ParentOutcome]>,
+    /// One per fleet.
+    pub(crate) attached: Box<[Arc<AttachedRoute>]>,
+    /// What is wrong with it; nothing, as a rule.
+    pub(crate) faults: Option<Box<Faults>>,
+}
+
+/// What is wrong with a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
     /// The first reference, in the order of the spec, that leads nowhere.
     pub(crate) bad_reference: Option<RefFault>,
     /// Rules that cannot be used as written, in words.
     pub(crate) unusable: Option<Box<Unusable>>,
-    /// One per fleet.
-    pub(crate) attached: Box<[Arc<AttachedRoute>]>,
     /// Everything there is to say, for `status` and `validate`.
     pub(crate) problems: Box<[Arc<Problem>]>,
 }
@@ -98,7 +105,7 @@ pub struct AttachedRoute {
     /// Listeners that take it, in the order of the Gateway.
     pub(crate) listeners: Box<[AttachedListener]>,
     /// Sorted, each once.
-    pub(crate) clusters: Arc<[ClusterTarget]>,
+    pub(crate) clusters: Box<[ClusterTarget]>,
 }
 
 impl AttachedRoute {
@@ -130,7 +137,7 @@ pub(crate) struct AttachedListener {
     /// It counts as attached (the route is accepted there).
     pub(crate) counted: bool,
     /// The route's own host names that meet the listener's; [`Hostname::ANY`] where the route names none.
-    pub(crate) hostnames: Arc<[Hostname]>,
+    pub(crate) hostnames: Box<[Hostname]>,
     /// In the order of the route.
     pub(crate) entries: Arc<[Entry]>,
 }
@@ -144,6 +151,21 @@ pub(crate) struct Entry {
 }
 
 impl RouteOutcome {
+    /// Everything there is to say.
+    pub(crate) fn problems(&self) -> &[Arc<Problem>] {
+        self.faults.as_deref().map_or(&[], |faults| &faults.problems)
+    }
+
+    /// The first reference that leads nowhere.
+    pub(crate) fn bad_reference(&self) -> Option<&RefFault> {
+        self.faults.as_deref()?.bad_reference.as_ref()
+    }
+
+    /// Rules that cannot be used.
+    pub(crate) fn unusable(&self) -> Option<&Unusable> {
+        self.faults.as_deref()?.unusable.as_deref()
+    }
+
     /// The parents with their references, namespace filled in.
     pub(crate) fn parents(&self) -> impl Iterator<Item = (ParentRef, &ParentOutcome)> {
         let namespace = self.route.meta.namespace();
@@ -162,18 +184,17 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
     let mut outcome = RouteOutcome {
         route: route.clone(),
         parents: attachment.parents.into(),
-        bad_reference: None,
-        unusable: None,
         attached: Box::default(),
-        problems: Box::default(),
+        faults: None,
     };
+    let mut faults = Faults::default();
     if !outcome.parents.is_empty() {
         let mut targets = Targets::new(lookup, key);
         let rules = compile(&mut targets, route, &mut problems);
         let (clusters, bad_reference) = targets.finish(&mut problems);
-        outcome.bad_reference = bad_reference;
-        outcome.unusable = rules.unusable.clone();
-        if let Some(unusable) = outcome.unusable.as_ref().filter(|unusable| unusable.all) {
+        faults.bad_reference = bad_reference;
+        faults.unusable = rules.unusable.clone();
+        if let Some(unusable) = faults.unusable.as_ref().filter(|unusable| unusable.all) {
             for parent in outcome.parents.iter_mut().filter(|parent| parent.verdict == Verdict::Accepted) {
                 parent.verdict = Verdict::Refused(Box::new(Refusal::new(unusable.reason, unusable.text.clone())));
             }
@@ -181,7 +202,8 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
         let age = Age::from(route.meta.creation_timestamp());
         outcome.attached = attachment.fleets.into_iter().map(|fleet| fill(fleet, &rules, &clusters, age)).collect();
     }
-    outcome.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
+    faults.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
+    outcome.faults = (faults != Faults::default()).then(|| Box::new(faults));
     outcome
 }
 
@@ -189,7 +211,7 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
 fn fill(
     attachment: Attachment,
     rules: &compile::Rules<'_>,
-    clusters: &Arc<[ClusterTarget]>,
+    clusters: &[ClusterTarget],
     age: Age,
 ) -> Arc<AttachedRoute> {
     let counted = !rules.unusable.as_ref().is_some_and(|unusable| unusable.all);
@@ -205,7 +227,7 @@ fn fill(
         AttachedListener { listener: listener.name, counted, hostnames: listener.hostnames, entries }
     });
     let listeners = listeners.collect();
-    Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners, clusters: clusters.clone() })
+    Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners, clusters: clusters.into() })
 }
 
 /// A problem before it has its object.

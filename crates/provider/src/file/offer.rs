@@ -57,8 +57,8 @@ impl Offer {
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
     /// The one in force of each identity: the first in the order of standing, path and line. There are as many as objects, so the
-    /// identity is looked up in the object and not kept beside it.
-    winners: HashTable<Offer>,
+    /// identity is looked up in the object and not kept beside it; and up to half of the places are empty, so a place is a pointer.
+    winners: HashTable<Box<Offer>>,
     /// The others, sorted, of identities with more than one.
     rest: HashMap<ObjectKey, Vec<Offer>>,
     hasher: DefaultHashBuilder,
@@ -67,7 +67,7 @@ pub(crate) struct Offers {
 impl Offers {
     /// The one in force.
     pub(crate) fn winner(&self, key: &ObjectKey) -> Option<&Offer> {
-        self.winners.find(self.hasher.hash_one(key), |offer| offer.identity() == *key)
+        self.winners.find(self.hasher.hash_one(key), |offer| offer.identity() == *key).map(|offer| &**offer)
     }
 
     /// Whether there is any identity with more than one offer.
@@ -85,12 +85,12 @@ impl Offers {
     /// Adds an offer.
     pub(crate) fn add(&mut self, key: &ObjectKey, mut offer: Offer) {
         let Self { winners, rest, hasher } = self;
-        let hash = |offer: &Offer| hasher.hash_one(offer.identity());
-        match winners.entry(hasher.hash_one(key), |offer| offer.identity() == *key, hash) {
-            Entry::Vacant(vacant) => drop(vacant.insert(offer)),
+        let hash = hasher.hash_one(key);
+        match winners.entry(hash, |offer| offer.identity() == *key, |offer| hasher.hash_one(offer.identity())) {
+            Entry::Vacant(vacant) => drop(vacant.insert(Box::new(offer))),
             Entry::Occupied(mut winner) => {
                 if offer.rank() < winner.get().rank() {
-                    std::mem::swap(&mut offer, winner.get_mut());
+                    std::mem::swap(&mut offer, &mut **winner.get_mut());
                 }
                 let rest = rest.entry(key.clone()).or_default();
                 let at = rest.partition_point(|other| other.rank() <= offer.rank());
@@ -111,7 +111,7 @@ impl Offers {
                 let at = rest.iter().position(|offer| is_winner || offer.is(spot, object));
                 let taken = at.map(|at| rest.remove(at));
                 if let Some(heir) = taken.filter(|_| is_winner) {
-                    *winner.get_mut() = heir;
+                    **winner.get_mut() = heir;
                 }
                 if rest.is_empty() {
                     self.rest.remove(key);

@@ -55,7 +55,9 @@ pub(super) fn problems(
             let facts = cx.get(proxies, &plan.fleet.0);
             numbered(key, PROXY_NUMBER, facts.map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default())
         }),
-        g.derive("route_problem", routes.outcomes, |_, key, outcome| numbered(key, 0, outcome.problems.clone())),
+        g.derive("route_problem", routes.outcomes, |_, key, outcome| {
+            numbered(key, 0, outcome.problems().iter().cloned())
+        }),
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
             let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
             let problem = Problem::of(&key.route, "spec", Severity::Error, text);

@@ -39,7 +39,7 @@ pub(super) struct Attachment {
 pub(super) struct Taken {
     pub(super) name: Arc<str>,
     pub(super) port: Option<ListenerPort>,
-    pub(super) hostnames: Arc<[Hostname]>,
+    pub(super) hostnames: Box<[Hostname]>,
     index: usize,
 }
 
@@ -136,7 +136,7 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         }
         any_admitted = true;
         let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
-        let hostnames: Arc<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
+        let hostnames: Box<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
         if !hostnames.is_empty() {
             taken.push(Taken { name: listener.name.clone(), port: port_of(index), hostnames, index });
         }

@@ -64,7 +64,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
     }
 
     /// The clusters, sorted, and the first bad reference.
-    pub(super) fn finish(mut self, problems: &mut Vec<Finding>) -> (Arc<[ClusterTarget]>, Option<RefFault>) {
+    pub(super) fn finish(mut self, problems: &mut Vec<Finding>) -> (Box<[ClusterTarget]>, Option<RefFault>) {
         self.clusters.sort_unstable();
         self.clusters.dedup();
         let first = self.bad.first().map(|(_, fault)| fault.clone());

@@ -111,11 +111,11 @@ fn refused(rule: Value, reason: &str, words: &str) {
     let routes = routes(&outcome);
     assert!(matches!(&routes[0].action, Action::Respond(respond) if respond.status == 500), "{:?}", routes[0]);
     assert_eq!(forward(&routes[1]).destinations.len(), 1);
-    let unusable = outcome.unusable.as_ref().unwrap_or_else(|| panic!("{rule} is said"));
+    let unusable = outcome.unusable().unwrap_or_else(|| panic!("{rule} is said"));
     assert_eq!((unusable.reason, unusable.all), (reason, false));
     assert!(unusable.text.starts_with("Dropped Rule") && unusable.text.contains(words), "{}", unusable.text);
     assert_eq!(outcome.parents[0].verdict, Verdict::Accepted);
-    assert_eq!(outcome.problems.len(), 1, "{:?}", outcome.problems);
+    assert_eq!(outcome.problems().len(), 1, "{:?}", outcome.problems());
 
     let alone = self::outcome(json!([broken]));
     assert!(matches!(&alone.parents[0].verdict, Verdict::Refused(refusal) if refusal.reason == reason));
@@ -159,7 +159,7 @@ fn a_match_that_cannot_be_used_takes_nothing_and_the_others_hold() {
         let routes = routes(&outcome);
         assert_eq!(routes.len(), 1, "{bad}");
         assert_eq!(routes[0].matches.path, PathMatch::Prefix("/good".into()));
-        assert!(!outcome.unusable.expect("said").all);
+        assert!(!outcome.unusable().expect("said").all);
 
         let alone = self::outcome(json!([{"matches": [bad], "backendRefs": v1()}]));
         assert_eq!(self::routes(&alone).len(), 0, "{bad}");
@@ -211,7 +211,7 @@ fn a_mirror_that_leads_nowhere_is_left_out_and_the_request_goes_on() {
     let mirrors: Vec<String> =
         routes(&outcome)[0].filters.mirrors.iter().map(|mirror| mirror.cluster.to_string()).collect();
     assert_eq!(mirrors, ["default/v2/80", "default/v1/80"]);
-    assert_eq!(outcome.bad_reference.expect("said").reason, RefReason::NotFound);
+    assert_eq!(outcome.bad_reference().expect("said").reason, RefReason::NotFound);
     assert_eq!(outcome.attached[0].clusters.len(), 2, "clusters of mirrors are wanted too");
 }
 
@@ -226,7 +226,7 @@ fn filters_of_a_backend_that_cannot_be_done_cost_its_share_only() {
     assert_eq!(destinations[0].filters.request_headers.set, [("backend".into(), "v1".into())]);
     assert!(matches!(&destinations[1].backend, Backend::Broken(_)));
     assert_eq!(outcome.parents[0].verdict, Verdict::Accepted);
-    assert!(outcome.unusable.is_some_and(|unusable| !unusable.all));
+    assert!(outcome.unusable().is_some_and(|unusable| !unusable.all));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_route_without_rules_or_matches_takes_every_path() {
     let bare_routes = routes(&bare);
     assert_eq!(bare_routes[0].matches.path, PathMatch::Prefix("/".into()));
     assert!(matches!(&bare_routes[0].action, Action::Respond(respond) if respond.status == 500));
-    assert_eq!(bare.bad_reference, None);
+    assert_eq!(bare.bad_reference(), None);
     let empty = outcome(json!([{"matches": [], "backendRefs": v1()}]));
     assert_eq!(routes(&empty)[0].matches.path, PathMatch::Prefix("/".into()));
 }

@@ -30,12 +30,12 @@ fn conditions(
     parent: &ParentOutcome,
     refused: Option<Arc<str>>,
 ) -> Vec<Condition> {
-    let resolved = match &outcome.bad_reference {
+    let resolved = match outcome.bad_reference() {
         None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
         Some(fault) => writer.no("ResolvedRefs", fault.reason.as_str(), &fault.text),
     };
     let mut conditions = vec![accepted(writer, &parent.verdict), resolved];
-    let partly = outcome.unusable.as_ref().filter(|unusable| !unusable.all);
+    let partly = outcome.unusable().filter(|unusable| !unusable.all);
     if let (Some(unusable), Verdict::Accepted) = (partly, &parent.verdict) {
         conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &unusable.text));
     } else if let (Some(words), Verdict::Accepted) = (refused, &parent.verdict) {
