@@ -59,7 +59,8 @@ pub enum Event {
         /// The version in use.
         version: Version,
     },
-    /// No client takes this version; the fleet stays on the version before, or without the resource if it was new.
+    /// No client has taken this version: all refuse it, or one does and the others have not taken it in time. The fleet stays on the version
+    /// before, or without the resource if it was new.
     Refused {
         /// The fleet.
         fleet: Arc<str>,

@@ -131,8 +131,9 @@ impl Facts {
         }
     }
 
-    /// A client has this item in use; told once per client and item.
-    pub(crate) fn confirm(&mut self, id: ClientId, item: &Item, snapshot: &mut Snapshot) {
+    /// A client has this item in use; told once per client and item. `before` is the number of the item that it was last known to use or
+    /// to refuse: one that is tried again waits for nobody twice.
+    pub(crate) fn confirm(&mut self, id: ClientId, item: &Item, before: u64, snapshot: &mut Snapshot) {
         let kind = &item.resource.type_url;
         if *kind == TypeUrl::Endpoints || item.seq == 0 {
             return;
@@ -143,7 +144,7 @@ impl Facts {
                 return;
             }
             let since = self.clients.get(&id).and_then(|client| client.counted_since);
-            if since.is_some_and(|since| since < pending.at) {
+            if before < pending.seq && since.is_some_and(|since| since < pending.at) {
                 pending.waiting = pending.waiting.saturating_sub(1);
             }
             if pending.waiting > 0 {
@@ -154,12 +155,14 @@ impl Facts {
         self.report(item, snapshot);
     }
 
-    /// A client refuses this item and is not waited for any more. Gives how many others are.
-    pub(crate) fn object(&mut self, id: ClientId, item: &Item) -> usize {
+    /// A client refuses this item and is not waited for any more. Gives how many others are. `before` is the number of the item, of the
+    /// same version, that it refused before.
+    pub(crate) fn object(&mut self, id: ClientId, item: &Item, before: Option<u64>) -> usize {
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         let since = self.clients.get(&id).and_then(|client| client.counted_since);
         let Some(pending) = self.pending.get_mut(&key) else { return 0 };
-        if since.is_some_and(|since| since < pending.at) {
+        let counts = before.is_none_or(|before| before < pending.seq);
+        if counts && since.is_some_and(|since| since < pending.at) {
             pending.waiting = pending.waiting.saturating_sub(1);
         }
         pending.waiting

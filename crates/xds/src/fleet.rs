@@ -181,10 +181,10 @@ impl Fleet {
         self.snapshot.accept(item);
     }
 
-    /// A client has the item in use.
-    pub(crate) fn confirm(&mut self, client: ClientId, item: &Item) {
-        self.agree(client, item);
-        self.facts.confirm(client, item, &mut self.snapshot);
+    /// A client has the item in use. `before` is the number of the item that it was last reported to use.
+    pub(crate) fn confirm(&mut self, client: ClientId, item: &Item, before: u64) {
+        let refused = self.agree(client, item).unwrap_or(0);
+        self.facts.confirm(client, item, before.max(refused), &mut self.snapshot);
     }
 
     /// A client refuses the item in these words.

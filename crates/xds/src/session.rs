@@ -51,6 +51,8 @@ pub(crate) enum Violation {
 struct Activation {
     item: Arc<Item>,
     acked: bool,
+    /// The client had another version, which has connections.
+    changes: bool,
 }
 
 /// What undoes a refused CDS response (R11a): the last good clusters and the names of those that were new.
@@ -214,6 +216,13 @@ impl Session {
         }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         self.refused.get(&key) == Some(&item.seq)
+    }
+
+    /// The name is gone, and with it what the client thought of it.
+    fn forget_refusal(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
+        if !self.refused.is_empty() {
+            self.refused.remove(&Need::new(type_url.clone(), Arc::clone(name)));
+        }
     }
 
     fn channel(&mut self, type_url: &TypeUrl) -> &mut Channel {

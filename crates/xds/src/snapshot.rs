@@ -158,10 +158,10 @@ impl Snapshot {
 
     /// Shortens the log to what is worth its memory, after whoever needs all of the latest changes has seen them.
     pub(crate) fn trim(&mut self) {
-        let excess = self.log.len().saturating_sub(LOG_AT_LEAST.max(self.count / LOG_SHARE));
-        if excess > 0 {
-            self.log.drain(..excess);
-            self.log.shrink_to_fit();
+        let limit = LOG_AT_LEAST.max(self.count / LOG_SHARE);
+        self.log.drain(..self.log.len().saturating_sub(limit));
+        if self.log.capacity() > 2 * limit {
+            self.log.shrink_to(limit);
         }
     }
 

@@ -9,8 +9,11 @@ use translator::Translator;
 
 use super::*;
 
-/// Everything that a proxy has: bytes by fleet, type and name.
-type Published = BTreeMap<(Arc<str>, String, Arc<str>), Vec<u8>>;
+/// Everything that a proxy has, by fleet, type and name: bytes, and what they need.
+type Published = BTreeMap<(Arc<str>, String, Arc<str>), (Vec<u8>, BTreeSet<Need>)>;
+
+/// An object is put, or deleted.
+type Step = (Value, bool);
 
 /// A translator and what has been published from it.
 struct World {
@@ -28,20 +31,27 @@ impl World {
         Self { translator, publisher, published: Published::new() }
     }
 
-    fn commit(&mut self, objects: &[Value]) {
-        let text: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+    fn commit(&mut self, steps: &BTreeMap<String, Step>) {
+        let text: String = steps.values().map(|(object, _)| format!("---\n{object}\n")).collect();
         let input = provider::file::Input::Text { name: "test".into(), bytes: text.into_bytes() };
         let loaded = provider::file::load_inputs(&[input]).into_batch();
-        let applied = loaded.changes.into_iter().filter(|change| matches!(change, Edit::Apply(..))).collect();
+        let changes = loaded.changes.into_iter().filter_map(|change| match change {
+            Edit::Apply(object, origin) => {
+                let (_, deleted) = &steps[&format!("{} {}", object.key().kind_name(), object.key().name())];
+                Some(if *deleted { Edit::Delete(object.key().clone()) } else { Edit::Apply(object, origin) })
+            }
+            _ => None,
+        });
+        let changes = changes.collect();
         let (store, graph) = self.translator.store();
-        store.apply(graph, Batch { source: Source::File, changes: applied, listed: true });
+        store.apply(graph, Batch { source: Source::File, changes, listed: true });
         self.translator.tick();
         for FleetUpdate { fleet, changes } in self.publisher.updates(self.translator.graph()) {
             for change in changes {
                 match change {
                     Change::Put(resource) => {
                         let key = (Arc::clone(&fleet), resource.type_url.to_string(), Arc::clone(&resource.name));
-                        self.published.insert(key, resource.body.concat());
+                        self.published.insert(key, (resource.body.concat(), resource.needs().cloned().collect()));
                     }
                     Change::Remove { type_url, name } => {
                         self.published.remove(&(Arc::clone(&fleet), type_url.to_string(), name));
@@ -66,12 +76,17 @@ fn gateway() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One of a few routes, to one of a few backends.
+/// One of a few routes: to one of a few backends, of which one is seldom there, or a redirect.
 fn route() -> impl Strategy<Value = Value> {
     let host = prop::sample::select(vec![None, Some("a.test"), Some("b.test"), Some("*.test")]);
-    (0..4_usize, host, 0..3_u32, prop::sample::select(vec!["/", "/x"])).prop_map(|(number, host, backend, path)| {
-        let redirect = json!({"type": "RequestRedirect", "requestRedirect": {"port": 9000 + backend}});
-        let rule = json!({"matches": [{"path": {"type": "PathPrefix", "value": path}}], "filters": [redirect]});
+    (0..4_usize, host, 0..5_u32, prop::sample::select(vec!["/", "/x"])).prop_map(|(number, host, target, path)| {
+        let matches = json!([{"path": {"type": "PathPrefix", "value": path}}]);
+        let rule = if target < 3 {
+            let redirect = json!({"type": "RequestRedirect", "requestRedirect": {"port": 9000 + target}});
+            json!({"matches": matches, "filters": [redirect]})
+        } else {
+            json!({"matches": matches, "backendRefs": [{"name": format!("s{target}"), "port": 80}]})
+        };
         let hosts: Vec<&str> = host.into_iter().collect();
         let spec = json!({"parentRefs": [{"name": "g"}], "hostnames": hosts, "rules": [rule]});
         let metadata = json!({"name": format!("r{number}")});
@@ -79,22 +94,39 @@ fn route() -> impl Strategy<Value = Value> {
     })
 }
 
-fn fresh(objects: &BTreeMap<String, Value>) -> Published {
-    let mut world = World::new();
-    world.commit(&objects.values().cloned().collect::<Vec<_>>());
-    world.published
+/// What a route of number 3 or 4 leads to: the service, or its endpoints.
+fn backend() -> impl Strategy<Value = Value> {
+    (3..5_u32, any::<bool>(), 8000..8003_u32).prop_map(|(number, is_service, port)| {
+        let name = format!("s{number}");
+        if is_service {
+            let spec = json!({"ports": [{"port": 80, "targetPort": port}]});
+            return json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+        }
+        let metadata = json!({"name": name, "labels": {"kubernetes.io/service-name": name}});
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": "IPv4",
+            "ports": [{"port": port}], "endpoints": [{"addresses": ["127.0.0.1"]}],
+        })
+    })
 }
 
-fn check(ticks: &[Vec<Value>]) {
+fn named((object, deleted): &Step) -> (String, Step) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"])), (object.clone(), *deleted))
+}
+
+fn check(ticks: &[Vec<Step>]) {
     let mut world = World::new();
     let mut objects = BTreeMap::new();
     for tick in ticks {
-        let named = |object: &Value| (format!("{}{}", object["kind"], object["metadata"]["name"]), object.clone());
-        let tick: BTreeMap<String, Value> = tick.iter().map(named).collect();
-        world.commit(&tick.values().cloned().collect::<Vec<_>>());
+        let tick: BTreeMap<String, Step> = tick.iter().map(named).collect();
+        world.commit(&tick);
         objects.extend(tick.clone());
-        let wanted = fresh(&objects);
-        let differs = wanted.iter().find(|(key, bytes)| world.published.get(*key) != Some(*bytes)).map(|(key, _)| key);
+        objects.retain(|_, (_, deleted)| !*deleted);
+        let mut fresh = World::new();
+        fresh.commit(&objects);
+        let wanted = fresh.published;
+        let differs = wanted.iter().find(|(key, value)| world.published.get(*key) != Some(*value)).map(|(key, _)| key);
         assert_eq!(differs, None, "after {tick:?}");
         assert_eq!(world.published.len(), wanted.len(), "after {tick:?}");
     }
@@ -105,7 +137,8 @@ proptest! {
     #[test]
     fn what_was_published_is_what_a_fresh_process_publishes(
         ticks in prop::collection::vec(
-            prop::collection::vec(prop_oneof![2 => gateway(), 3 => route()], 1..4), 1..16),
+            prop::collection::vec((prop_oneof![2 => gateway(), 3 => route(), 3 => backend()], prop::bool::weighted(0.2)), 1..4),
+            1..16),
     ) {
         check(&ticks);
     }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::Object as _;
+use object::{Architecture, Object as _};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
@@ -138,7 +138,12 @@ async fn examine(place: &Path) -> Result<Envoy, String> {
 fn known_release(path: &Path) -> Option<&'static str> {
     let file = object::ReadCache::new(File::open(path).ok()?);
     let program = object::File::parse(&file).ok()?;
-    let id = program.build_id().ok()??;
+    let runs = match program.architecture() {
+        Architecture::X86_64 => cfg!(target_arch = "x86_64"),
+        Architecture::Aarch64 => cfg!(target_arch = "aarch64"),
+        _ => false,
+    };
+    let id = program.build_id().ok()?.filter(|_| runs)?;
     RELEASES.iter().find(|(commit, _)| commit == id).map(|(_, version)| *version)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -183,12 +184,16 @@ fn runs_from(pid: u32, bootstrap: &Path) -> bool {
     named && ours() && sees(pid, bootstrap)
 }
 
-/// Whether a process finds the same file, or as little, under this path.
+/// Whether a process finds the same file, or as little, under this path. Of a program that has rights of its own (`setcap`) the kernel
+/// does not tell us: then the path counts.
 fn sees(pid: u32, path: &Path) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
     let mut theirs = PathBuf::from(format!("/proc/{pid}/root"));
     theirs.extend(path.components().filter(|part| *part != Component::RootDir));
-    identity(&theirs) == identity(path)
+    match identity(&theirs) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => true,
+        theirs => theirs.ok() == identity(path).ok(),
+    }
 }
 
 /// Looks through all processes but some: a few milliseconds, once per start of a proxy.

@@ -289,14 +289,14 @@ impl Follower {
                 self.revive(&spot);
                 continue;
             }
-            if matches!(outcome, Outcome::Documents(_)) {
+            if matches!(outcome, Outcome::Documents(_) | Outcome::Trouble(_)) {
                 self.unread.remove(&spot);
                 self.awaited.remove(&spot);
             }
             match outcome {
                 // It went since; if it was a link, it may lead to nothing now.
                 Outcome::Gone => self.agenda.add(spot, Look::Survey),
-                Outcome::Trouble(problem) => {
+                Outcome::Trouble(problem) | Outcome::Unreadable(problem) => {
                     let problem = self.told(&spot, problem);
                     self.revive(&spot);
                     self.catalog.trouble(&spot, problem);

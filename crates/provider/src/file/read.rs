@@ -26,7 +26,9 @@ const FILES_AT_A_TIME: usize = 8;
 pub(crate) enum Outcome {
     /// There is no such file.
     Gone,
-    /// It cannot be read as a whole.
+    /// It cannot be read, which may pass.
+    Unreadable(Problem),
+    /// It is there and is no text of ours, as a whole.
     Trouble(Problem),
     /// Its documents, none if it is empty.
     Documents(Vec<Parsed>),
@@ -71,7 +73,9 @@ fn read_one(spot: &Spot, path: &Path, catalog: &Catalog) -> Outcome {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
         Err(error) => {
-            return Outcome::Trouble(report::whole(&spot.display, format_args!("cannot be read: {error}")));
+            let problem = report::whole(&spot.display, format_args!("cannot be read: {error}"));
+            let is_ours = error.kind() == io::ErrorKind::Other;
+            return if is_ours { Outcome::Trouble(problem) } else { Outcome::Unreadable(problem) };
         }
     };
     match str::from_utf8(&bytes) {

@@ -39,6 +39,7 @@ impl Fleet {
         }
         let (key, version) = (key_of(item), item.version());
         let node = self.facts.node(client);
+        let accepted = self.is_accepted(&key, version);
         let dispute = self.disputes.entry(key.clone()).or_insert_with(|| Dispute {
             version,
             text: Arc::clone(text),
@@ -48,9 +49,13 @@ impl Fleet {
             told: false,
             shared: false,
         });
+        if dispute.until.is_none() && !accepted {
+            // it was decided, and is open again since another client came
+            dispute.until = Some(now + PATIENCE);
+        }
         let news = !dispute.told || dispute.text != *text;
         (dispute.text, dispute.node) = (Arc::clone(text), node);
-        let again = dispute.clients.insert(client, item.seq) == Some(item.seq);
+        let before = dispute.clients.insert(client, item.seq);
         if dispute.clients.len() >= self.facts.connected() {
             self.share(&key);
             return true;
@@ -60,25 +65,26 @@ impl Fleet {
         if news {
             self.facts.dispute(&key, Some(Arc::clone(text)));
         }
-        let waiting = if again { 1 } else { self.facts.object(client, item) };
-        if waiting == 0 && self.is_accepted(&key, version) {
+        let waiting = if before == Some(item.seq) { 1 } else { self.facts.object(client, item, before) };
+        if waiting == 0 && accepted {
             self.facts.settle(item, &mut self.snapshot);
         }
         true
     }
 
-    /// A client uses the current version after all.
-    pub(super) fn agree(&mut self, client: ClientId, item: &Item) {
+    /// A client uses the current version after all. Gives the number of the item that it refused.
+    pub(super) fn agree(&mut self, client: ClientId, item: &Item) -> Option<u64> {
         if self.disputes.is_empty() || !self.is_current(item) {
-            return;
+            return None;
         }
         let key = key_of(item);
-        let Some(dispute) = self.disputes.get_mut(&key) else { return };
-        dispute.clients.remove(&client);
+        let dispute = self.disputes.get_mut(&key)?;
+        let refused = dispute.clients.remove(&client);
         if dispute.clients.is_empty() {
             self.close(&key);
             self.retries.remove(&key);
         }
+        refused
     }
 
     /// A client is gone, and its refusals with it: they stay only if there is nobody else, for when it comes again.
@@ -135,7 +141,9 @@ impl Fleet {
         let due = self.disputes.iter().filter(|(_, dispute)| dispute.until.is_some_and(|until| until <= now));
         let due: Vec<(Need, Version)> = due.map(|(key, dispute)| (key.clone(), dispute.version)).collect();
         for (key, version) in due {
-            if !self.is_accepted(&key, version) {
+            if self.snapshot.current(&key.type_url, &key.name).is_none() {
+                self.close(&key);
+            } else if !self.is_accepted(&key, version) {
                 self.share(&key);
             } else if let Some(dispute) = self.disputes.get_mut(&key) {
                 dispute.until = None;

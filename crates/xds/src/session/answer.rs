@@ -23,13 +23,16 @@ impl Session {
             return;
         };
         match error {
-            None => self.acked(fleet, type_url, &flight),
+            None => self.acked(fleet, type_url, &flight, now),
             Some(text) => self.nacked(fleet, type_url, &flight, text, now),
         }
     }
 
-    fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight) {
+    fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, now: Duration) {
         self.channel(type_url).land(flight, true);
+        if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
+            self.begin_drain(now);
+        }
         if *type_url == TypeUrl::Cluster {
             flight.names().for_each(|name| {
                 self.uncured.remove(name);
@@ -46,8 +49,13 @@ impl Session {
                     self.confirm(fleet, type_url, item.name());
                 }
                 TypeUrl::Listener => {
-                    if let Some(activation) = self.activations.get_mut(item.name()) {
-                        activation.acked |= activation.item.version() == item.version();
+                    let sent = self.activations.get_mut(item.name());
+                    let taken = sent.filter(|activation| activation.item.version() == item.version());
+                    if taken.is_some_and(|activation| {
+                        activation.acked = true;
+                        activation.changes
+                    }) {
+                        self.begin_drain(now);
                     }
                 }
                 _ => {
@@ -69,8 +77,8 @@ impl Session {
         let Some(item) = fleet.snapshot().target(type_url, name).cloned() else { return };
         let Some(known) = self.channel(type_url).known.get_mut(name) else { return };
         if known.sent == Some(item.version().mark()) && known.confirmed < item.seq {
-            known.confirmed = item.seq;
-            fleet.confirm(self.client, &item);
+            let before = std::mem::replace(&mut known.confirmed, item.seq);
+            fleet.confirm(self.client, &item, before);
         }
     }
 
@@ -158,6 +166,9 @@ impl Session {
         }
         for name in active {
             if let Some(activation) = self.activations.remove(&name) {
+                if activation.changes {
+                    self.begin_drain(now);
+                }
                 fleet.accept(&activation.item);
                 self.confirm(fleet, &TypeUrl::Listener, &name);
             }

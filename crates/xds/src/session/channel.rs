@@ -2,6 +2,7 @@
 //! session.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,34 @@ impl Flight {
     }
 }
 
+/// Names by the time until which they stay.
+#[derive(Default)]
+pub(super) struct Held(BTreeMap<Duration, BTreeSet<Arc<str>>>);
+
+impl Held {
+    /// The next time after `now` at which some name's time is over.
+    pub(super) fn next(&self, now: Duration) -> Option<Duration> {
+        self.0.range((Bound::Excluded(now), Bound::Unbounded)).next().map(|(until, _)| *until)
+    }
+
+    /// Until when this name stays, or stayed.
+    fn until(&self, name: &str) -> Option<Duration> {
+        self.0.iter().find(|(_, names)| names.contains(name)).map(|(until, _)| *until)
+    }
+
+    fn hold(&mut self, until: Duration, name: &Arc<str>) {
+        self.0.entry(until).or_default().insert(Arc::clone(name));
+    }
+
+    fn release(&mut self, name: &str) {
+        self.0.retain(|_, names| !names.remove(name) || !names.is_empty());
+    }
+
+    fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
+        self.0.range(..=now).flat_map(|(_, names)| names)
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Channel {
@@ -77,6 +106,8 @@ pub(super) struct Channel {
     pub(super) known: HashMap<Arc<str>, Known>,
     /// Names whose resource may differ from what the client has.
     pub(super) dirty: BTreeSet<Arc<str>>,
+    /// Names that are gone and stay with the client until the time under which they stand.
+    pub(super) held: Held,
     /// Names that are to be sent even if nothing changed (R9).
     pub(super) force: BTreeSet<Arc<str>>,
     /// Names out of refused responses that were not acknowledged since, with the group that they are sent in (R11).
@@ -109,7 +140,23 @@ impl Channel {
     /// Nothing is to be done about this name.
     pub(super) fn settle(&mut self, name: &str) {
         self.dirty.remove(name);
+        self.held.release(name);
         self.force.remove(name);
+    }
+
+    /// A name that is gone stays until then. It keeps the time that it was first given; false if that is over.
+    pub(super) fn hold(&mut self, name: &Arc<str>, until: Option<Duration>, now: Duration) -> bool {
+        let stays = self.held.until(name).or(until).filter(|until| now < *until);
+        if let Some(until) = stays {
+            self.held.hold(until, name);
+            self.dirty.remove(name);
+        }
+        stays.is_some()
+    }
+
+    /// Names whose time is over are to be looked at again.
+    pub(super) fn wake_held(&mut self, now: Duration) {
+        self.dirty.extend(self.held.due(now).cloned());
     }
 
     /// The client has let go of this name.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::channel::Channel;
 use super::gate::Gate;
-use super::time::DRAINING;
 use super::{Activation, Cure, Session, Turn};
 use crate::empty::stand_in;
 use crate::fleet::Fleet;
@@ -136,10 +135,6 @@ impl Session {
                 self.refused.remove(&key);
             }
         }
-        if *type_url == TypeUrl::Listener && self.complete {
-            let changes = !removed.is_empty() || self.is(type_url, |c| puts.iter().any(|item| c.has(item.name())));
-            self.drains_until = if changes { Some(turn.now + DRAINING) } else { self.drains_until };
-        }
         let channel = self.channel(type_url);
         channel.owes_first = false;
         channel.sent(nonce, &puts, &removed, turn.now);
@@ -177,6 +172,9 @@ impl Session {
         if channel.known.get(&name).is_some_and(|known| known.acked.is_some() && known.acked == known.sent) {
             // the version is an old acquaintance, published anew
             self.confirm(fleet, type_url, &name);
+        }
+        if fleet.snapshot().current(type_url, &name).is_none() {
+            self.forget_refusal(type_url, &name);
         }
         self.waits.remove(&Need::new(type_url.clone(), name));
     }
@@ -318,9 +316,10 @@ impl Session {
     }
 
     fn send_listeners(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>, removed: Vec<Arc<str>>) {
+        let changed: Vec<bool> = puts.iter().map(|item| self.is(&TypeUrl::Listener, |c| c.has(item.name()))).collect();
         self.send(turn, &TypeUrl::Listener, puts.clone(), removed);
-        for item in &puts {
-            let activation = Activation { item: Arc::clone(item), acked: false };
+        for (item, changes) in puts.iter().zip(changed) {
+            let activation = Activation { item: Arc::clone(item), acked: false, changes };
             self.activations.insert(Arc::clone(item.name()), activation);
         }
         self.send_secrets_of(turn, &puts);

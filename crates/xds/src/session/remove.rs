@@ -16,17 +16,13 @@ const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::R
 
 /// Kinds that the connections of a listener that changed go on using. Virtual hosts are such only where their whole route
 /// configuration goes: a route that is deleted ends at once.
-pub(super) const DRAINED: [TypeUrl; 5] =
+const DRAINED: [TypeUrl; 5] =
     [TypeUrl::Route, TypeUrl::VirtualHost, TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret];
 
 impl Session {
     /// Removals of one kind.
     pub(super) fn remove(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
         if self.is(type_url, |channel| channel.dirty.is_empty()) || !self.is_quiet(turn, type_url) {
-            return;
-        }
-        let draining = self.is_draining(type_url, turn.now);
-        if draining && *type_url != TypeUrl::VirtualHost {
             return;
         }
         let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
@@ -38,7 +34,10 @@ impl Session {
                     TypeUrl::VirtualHost => route_configuration_of(name).unwrap_or(""),
                     _ => "",
                 };
-                if draining && turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none() {
+                let whole = || turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none();
+                let drained = DRAINED.contains(type_url) && (*type_url != TypeUrl::VirtualHost || whole());
+                let until = self.drains_until;
+                if drained && self.channel(type_url).hold(name, until, turn.now) {
                     continue;
                 }
                 groups.entry(group).or_default().push(Arc::clone(name));
@@ -47,6 +46,7 @@ impl Session {
         for names in groups.into_values() {
             for name in &names {
                 self.forget_activity(type_url, name);
+                self.forget_refusal(type_url, name);
             }
             self.send(turn, type_url, Vec::new(), names);
         }
@@ -61,10 +61,6 @@ impl Session {
         };
         let introduced = self.is_introduced(turn.fleet) || self.introduction_ends().is_none_or(|end| turn.now >= end);
         introduced && !clusters && !USERS.iter().any(busy)
-    }
-
-    fn is_draining(&self, type_url: &TypeUrl, now: Duration) -> bool {
-        DRAINED.contains(type_url) && self.drains_until.is_some_and(|end| now < end)
     }
 
     /// Whether it is known what the client has from an earlier stream. It says so kind by kind, all within about 1 ms; before it

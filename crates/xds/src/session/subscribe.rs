@@ -222,7 +222,7 @@ impl Session {
             Some(item) if known.sent == Some(item.version().mark()) => {
                 if *type_url == TypeUrl::Listener && known.flying == 0 {
                     // it was taken on the stream before, and may wait for its routes still (R4)
-                    self.activations.insert(name, Activation { item, acked: true });
+                    self.activations.insert(name, Activation { item, acked: true, changes: false });
                 } else if known.flying == 0 && known.acked == known.sent {
                     fleet.accept(&item);
                     self.confirm(fleet, type_url, &name);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
-use super::remove::DRAINED;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
 
@@ -25,13 +24,14 @@ const LAGGING: Duration = Duration::from_secs(2);
 /// A listener that changes goes on for the connections that it has, with the routes that it had; each is told to close with its next
 /// answer (`--drain-strategy immediate`). What these routes name stays for this long, in which a client that keeps a connection as a
 /// rule uses it once.
-pub(super) const DRAINING: Duration = Duration::from_secs(60);
+const DRAINING: Duration = Duration::from_secs(60);
 
 impl Session {
     /// What is due by now.
     pub(super) fn pass_time(&mut self, fleet: &mut Fleet, now: Duration) {
         self.retry = fleet.retry(now);
         for channel in self.channels.values_mut() {
+            channel.wake_held(now);
             if let Some(limit) = now.checked_sub(UNANSWERED) {
                 channel.give_up_before(limit);
             }
@@ -57,6 +57,13 @@ impl Session {
         }
     }
 
+    /// A listener that had connections is another one, or gone.
+    pub(super) fn begin_drain(&mut self, now: Duration) {
+        if self.complete {
+            self.drains_until = Some(now + DRAINING);
+        }
+    }
+
     /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
     pub(super) fn stall(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &Arc<str>) {
         let cold = self.cold.get_mut(name).filter(|cold| *type_url == TypeUrl::Cluster && !cold.stalled);
@@ -77,8 +84,7 @@ impl Session {
         let introduction = self.introduction_ends().filter(|end| self.resumed && *end > now);
         let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
         let withheld = self.withheld_at().filter(|at| *at > now);
-        let has_dirty = |kind: &TypeUrl| self.is(kind, |channel| !channel.dirty.is_empty());
-        let drained = self.drains_until.filter(|end| *end > now && DRAINED.iter().any(has_dirty));
+        let drained = self.channels.values().filter_map(|channel| channel.held.next(now)).min();
         cold.chain(introduction)
             .chain(drained)
             .chain(withheld)

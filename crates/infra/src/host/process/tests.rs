@@ -32,3 +32,24 @@ async fn a_record_of_another_process_is_not_adopted() {
     record.write(&paths.record).unwrap();
     assert!(Process::adopt(&paths, &BTreeSet::new()).unwrap().is_none());
 }
+
+#[test]
+fn a_process_that_sees_another_folder_under_the_same_path_is_not_of_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bootstrap.json");
+    std::fs::write(&file, "{}").unwrap();
+    let own = std::process::id();
+    assert!(sees(own, &file) && sees(own, &dir.path().join("nothing")));
+    let mut other = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs none \"$0\" && echo mounted && exec cat"])
+        .arg(dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut word = [0; 8];
+    std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut word).unwrap();
+    assert!(!sees(other.id(), &file) && sees(other.id(), Path::new("/proc")));
+    drop(other.stdin.take());
+    other.wait().unwrap();
+}

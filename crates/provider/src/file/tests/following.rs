@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use nix::unistd::{Uid, geteuid, setfsuid};
+
 use super::*;
 
 #[test]
@@ -200,17 +202,25 @@ fn a_root_whose_links_lead_in_a_circle_waits_like_one_that_is_not_there() {
     assert!(watched.listed);
 }
 
-/// For a user whom permissions do not concern there is nothing to see.
+#[test]
+fn a_root_that_is_no_text_holds_up_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "root/a.yaml", namespace("a", 1));
+    write(&folder, "odd.yaml", [b'a', 0xff]);
+    let mut watched = Watched::begin(&folder, &[folder.path().join("root"), folder.path().join("odd.yaml")]);
+    watched.until(|state| state.all_problems().contains("UTF-8"));
+    watched.until_version("a", "1");
+    assert!(watched.listed);
+}
+
 #[test]
 fn a_root_that_may_not_be_read_at_first_is_read_once_it_may() {
+    let somebody = Somebody::become_one();
     for closed in ["up/root", "up"] {
         let folder = TempDir::new().unwrap();
         write(&folder, "up/root/a.yaml", namespace("a", 1));
         let chmod = |mode| fs::set_permissions(folder.path().join(closed), fs::Permissions::from_mode(mode)).unwrap();
         chmod(0);
-        if folder.path().join(closed).read_dir().is_ok() {
-            return;
-        }
         let mut watched = Watched::begin(&folder, &[folder.path().join("up/root")]);
         watched.until(|state| state.all_problems().contains("waiting for it"));
         assert!(!watched.listed);
@@ -224,6 +234,23 @@ fn a_root_that_may_not_be_read_at_first_is_read_once_it_may() {
         chmod(0o755);
         write(&folder, "up/root/a.yaml", namespace("a", 2));
         watched.until_version("a", "2");
+    }
+    drop(somebody);
+}
+
+/// Files are those of a user whom permissions concern, for this thread and those that it starts.
+struct Somebody(Uid);
+
+impl Somebody {
+    fn become_one() -> Self {
+        let nobody = Uid::from_raw(65534);
+        Self(if geteuid().is_root() { setfsuid(nobody) } else { geteuid() })
+    }
+}
+
+impl Drop for Somebody {
+    fn drop(&mut self) {
+        setfsuid(self.0);
     }
 }
 

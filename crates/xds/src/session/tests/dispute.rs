@@ -155,3 +155,63 @@ fn a_changed_cluster_goes_back_only_where_it_is_refused() {
     assert_eq!(rig.ack_all(0), "");
     assert_eq!(rig.events(), "disputed cds a: no, warm a");
 }
+
+#[test]
+fn a_disputed_name_that_is_removed_meanwhile_is_no_dispute_any_more() {
+    let (mut rig, second) = two("cds a; eds a; cds c; eds c; lds l -> r; rds r -> a, c");
+    rig.publish("cds c@2");
+    rig.advance(second);
+    rig.answer(second, "cds", Some("no"));
+    // the accepted route still names it, until the next is accepted
+    rig.publish("-cds c; -eds c; rds r@2 -> a");
+    rig.advance(second);
+    for client in [0, second] {
+        rig.ack_all(client);
+        rig.advance(client);
+    }
+    rig.events();
+    rig.pass(600_000);
+    rig.advance(second);
+    for client in [0, second] {
+        rig.ack_all(client);
+        rig.advance(client);
+    }
+    assert_eq!(rig.deadline(), None);
+}
+
+#[test]
+fn what_the_only_client_refuses_again_after_another_came_is_decided_again() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("rds r@2 -> a");
+    rig.nack("rds", "no");
+    assert_eq!(rig.events(), "refused rds r@2: no");
+    let _onlooker = rig.connect("onlooker");
+    rig.events();
+    assert_eq!(rig.advance(0), "RDS r@2");
+    rig.nack("rds", "no");
+    assert_eq!(rig.events(), "disputed rds r: no");
+    rig.pass(600_000);
+    assert_eq!(rig.events(), "settled rds r, refused rds r@2: no");
+}
+
+#[test]
+fn one_client_that_refuses_again_and_again_does_not_count_for_others() {
+    let (mut rig, second) = two(SMALL);
+    let third = rig.connect("third");
+    rig.start(third);
+    rig.events();
+    rig.publish("lds m -> r");
+    rig.advance(second);
+    rig.advance(third);
+    rig.ack("lds");
+    for pause in [50, 100, 200] {
+        rig.answer(second, "lds", Some("Address already in use"));
+        rig.pass(pause);
+        rig.advance(second);
+    }
+    let events = rig.events();
+    assert!(!events.contains("accepted"), "the third has not said anything yet: {events}");
+    rig.answer(third, "lds", None);
+    rig.advance(third);
+    assert!(rig.events().contains("accepted lds m@1"));
+}

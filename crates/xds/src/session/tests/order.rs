@@ -181,6 +181,38 @@ fn what_a_listener_used_before_its_change_stays_for_the_connections_that_it_has(
 }
 
 #[test]
+fn a_listener_change_that_is_refused_again_and_again_keeps_nothing_from_going() {
+    let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; rds r -> a, b");
+    rig.publish("lds l@2 -> r");
+    rig.nack("lds", "Address already in use");
+    assert_eq!(rig.publish("-cds b; -eds b; rds r@2 -> a"), "RDS r@2");
+    assert_eq!(rig.ack("rds"), "CDS -b");
+    rig.ack_all(0);
+    for _ in 0..10 {
+        assert_eq!(rig.pass(15_000), "LDS l@2");
+        assert_eq!(rig.nack("lds", "Address already in use"), "");
+    }
+}
+
+#[test]
+fn what_is_gone_goes_in_its_time_however_often_listeners_change() {
+    let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; rds r -> a, b");
+    rig.publish("lds l@2 -> r; -cds b; -eds b; rds r@2 -> a");
+    rig.ack_all(0);
+    let mut told = String::new();
+    for version in 3..10 {
+        told = rig.pass(10_000);
+        told += &rig.publish(&format!("lds l@{version} -> r"));
+        rig.ack_all(0);
+        if told.contains("CDS -b") {
+            assert_eq!(version, 8, "after a minute");
+            return;
+        }
+    }
+    panic!("{told}");
+}
+
+#[test]
 fn virtual_hosts_stay_with_the_route_configuration_of_a_listener_before_its_change() {
     let mut rig = Rig::started("lds l -> r; rds r; vhds r/a; vhds r/b");
     let mut told = rig.publish("rds q; vhds q/a; vhds q/b; lds l@2 -> q; -rds r; -vhds r/a; -vhds r/b");
