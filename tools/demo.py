@@ -80,7 +80,7 @@ def show(port, folder, place):
     say(f"traffic goes on meanwhile: GET /basket -> {get(port, '/basket')[0]}")
     write(broken, good)
     until("the mistake to be gone", lambda: "routes.yaml" not in problems(place))
-    say("mended. chancery status:")
+    say("repaired. chancery status:")
     print(indent(status(place)), flush=True)
 
 

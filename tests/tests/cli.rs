@@ -171,7 +171,7 @@ fn broken_yaml_is_shown_with_line_column_and_caret_and_other_files_go_on() {
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 1
     --- stdout
-    error: while parsing a block mapping, did not find expected key
+    error: this line does not fit the map around it: look at its indentation, and for a missing colon
       --> DIR/broken.yaml:5:2
       |
     5 |  spec: {}
@@ -683,4 +683,45 @@ fn problems_of_a_gateway_point_at_their_field_and_are_told_once() {
         pointed(&SHOP.replacen("    - name: web\n      port: 80\n", "    - name: web\n", 1)),
         ["22:7 error: must have port for Service reference"]
     );
+}
+
+#[test]
+fn texts_that_are_no_yaml_are_told_in_words_about_the_text() {
+    let told = |text: &str| pointed(text).join("\n");
+    let key = "4:2 error: this line does not fit the map around it: look at its indentation, and for a missing colon";
+    assert_eq!(told("kind: Service\nmetadata:\n  name: x\n bad: y\n"), key);
+    assert_eq!(
+        told("spec: [a, b\nkind: x\n"),
+        "2:5 error: a colon is not allowed here: a bracket or quote before it may be open"
+    );
+    assert_eq!(told("spec: \"a\n"), "2:1 error: a quote before this line is not closed");
+    assert!(told("a: b: c\n").contains("a colon is not allowed here"), "{}", told("a: b: c\n"));
+}
+
+#[test]
+fn plain_text_in_the_data_of_a_secret_is_told_where_it_belongs() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: key\ndata:\n  tls.key: not in base64\n";
+    assert_eq!(pointed(secret), ["6:12 error: expected base64 (plain text goes below stringData), found a string"]);
+}
+
+#[test]
+fn a_configuration_that_asks_for_a_cluster_is_told_that_none_is_asked() {
+    let with = |provider: &str| {
+        pointed(&format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider:\n{provider}"))
+    };
+    let told = "4:9 warning: objects come from files and Envoys run on this machine, no cluster is asked; write Custom";
+    assert_eq!(with("  type: Kubernetes\n"), [told]);
+    let custom = "  type: Custom\n  custom:\n    resource:\n      type: Kubernetes\n";
+    assert_eq!(with(custom), ["7:13 warning: objects come from files, no cluster is asked; write File"]);
+}
+
+#[test]
+fn an_address_for_xds_that_is_taken_is_named_with_its_option() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let place = folder(&[]);
+    let words = ["run", "--no-envoy", "--dir", "DIR", "--state-dir", "DIR/state", "--xds-listen", &address];
+    let told = told(place.path(), &words, "");
+    let wanted = format!("--xds-listen {address}: another process listens there; end it or name another port\n");
+    assert!(told.starts_with("exit code 1\n") && told.ends_with(&wanted), "{told}");
 }

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tests::{binary, wait};
+use tests::running::free_ports;
+use tests::{binary, client, objects, wait};
 
 #[test]
 fn a_log_that_nobody_reads_holds_up_nobody() {
@@ -66,6 +67,76 @@ fn the_ready_file_of_an_earlier_run_is_gone_until_this_one_is_ready() {
     assert!(ends(&mut child));
     was_ready.and(had_status).unwrap();
     assert!(!second.status.success() && still);
+}
+
+#[test]
+fn what_a_broken_file_keeps_is_shown_as_an_earlier_version_and_nothing_is_left_at_the_end() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("conf");
+    std::fs::create_dir(&folder).unwrap();
+    let shop =
+        [objects::gateway(8080), objects::route("shop", &[("/", "web")]), objects::service("web", 9)].join("---\n");
+    let write = |text: &str| std::fs::write(folder.join("shop.yaml"), text).unwrap();
+    write(&shop);
+    let log = std::fs::File::create(place.path().join("log")).unwrap();
+    let mut child = command(place.path()).stderr(log).spawn().unwrap();
+    let status = || {
+        let state = place.path().join("state").display().to_string();
+        let output = binary::run(["status", "httproute", "--state-dir", &state], "").unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shows = |word: &str| wait::until(word, || Some(status()).filter(|text| text.contains(word)));
+    let whole = shows("Accepted");
+    write(&shop.replace("  rules:", "  rules: ["));
+    let logs = |word: &str| {
+        let log = || std::fs::read_to_string(place.path().join("log")).ok();
+        wait::until(word, || log().filter(|text| text.contains(word)))
+    };
+    let (broken, _told) = (shows("earlier version: "), logs("stays in force"));
+    write(&shop);
+    let (again, log) = (shows("  Accepted"), logs("resolved: "));
+    write(&shop.replace("name: shop\n", "name: Shop_\n"));
+    let misnamed = shows("found \"Shop_\"");
+    assert!(ends(&mut child));
+    assert!(!whole.unwrap().contains("earlier version") && again.is_ok());
+    assert!(broken.unwrap().contains("default/shop") && misnamed.unwrap().contains("default/shop"));
+    let log = log.unwrap();
+    assert!(log.contains("ERROR") && !log.contains(" error: "), "{log}");
+    let state = place.path().join("state");
+    let left = walk(&state).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "sock"));
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn access_logs_go_to_standard_output_as_they_are_and_the_log_does_not() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("conf")).unwrap();
+    let [port] = free_ports().unwrap();
+    let shop = [objects::gateway(port), objects::route("shop", &[("/", "web")])].join("---\n");
+    std::fs::write(place.path().join("conf/shop.yaml"), shop).unwrap();
+    let [output, log] = ["output", "log"].map(|name| place.path().join(name));
+    let mut command = Command::new(binary::chancery().unwrap());
+    command.args(["run", "--access-log", "stdout", "--log-level", "error", "--drain-time", "0s", "--envoy"]);
+    command.arg(binary::envoy().unwrap()).arg("--dir").arg(place.path().join("conf"));
+    command.arg("--state-dir").arg(place.path().join("state")).stdin(Stdio::null());
+    command.stdout(std::fs::File::create(&output).unwrap()).stderr(std::fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    let path = format!("/{}", "long".repeat(1_500));
+    let answered = wait::until("an answer", || client::get(port, "a.example", &path).ok());
+    let line = wait::until("a line", || std::fs::read_to_string(&output).ok().filter(|text| text.ends_with('\n')));
+    assert!(ends(&mut child));
+    assert!(answered.is_ok());
+    for line in line.unwrap().lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(entry.to_string().contains(&path), "{entry}");
+    }
+    assert!(!std::fs::read_to_string(&log).unwrap().contains(&path));
+}
+
+/// Everything below a folder.
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| walk(&path).into_iter().chain([path])).collect()
 }
 
 /// `chancery run` without Envoys on the folders `conf` and `state` of a place.

@@ -256,7 +256,16 @@ impl Origin<'_> {
         let Found { start, severity, path, text } = found;
         let place = self.place(start);
         let snippet = place.as_ref().filter(|_| !quiet).map(|_| self.snippet(start));
-        Problem { object: object.cloned(), path, severity, text: text.into(), place, snippet, refers_to: None }
+        Problem {
+            object: object.cloned(),
+            path,
+            severity,
+            text: text.into(),
+            place,
+            snippet,
+            refers_to: None,
+            earlier: false,
+        }
     }
 
     /// The problem of a text that does not parse. Nothing is shown of a text that may hold a Secret.

@@ -26,6 +26,9 @@ pub struct Problem {
     /// What the field names. Whoever shows the problem can say which object may be meant where there is none of that name.
     #[serde(skip)]
     pub refers_to: Option<ObjectKey>,
+    /// An earlier form of the object stays in force because of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub earlier: bool,
 }
 
 impl Problem {
@@ -33,24 +36,40 @@ impl Problem {
     #[must_use]
     pub fn of(object: &ObjectKey, path: impl Into<FieldPath>, severity: Severity, text: impl Into<Box<str>>) -> Self {
         let (object, path, text) = (Some(object.clone()), path.into(), text.into());
-        Self { object, path, severity, text, place: None, snippet: None, refers_to: None }
+        Self { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
+    }
+}
+
+impl Problem {
+    /// One line for a log, which has a column for the severity: as [`Display`](fmt::Display) without it.
+    #[must_use]
+    pub fn log_line(&self) -> String {
+        let mut line = String::new();
+        let _infallible = self.write(&mut line, None);
+        line
+    }
+
+    fn write(&self, out: &mut impl fmt::Write, severity: Option<Severity>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(out, "{}: ", printable(&place.to_string()))?;
+        }
+        if let Some(severity) = severity {
+            write!(out, "{severity}: ")?;
+        }
+        if let Some(object) = &self.object {
+            write!(out, "{}: ", printable(&object.to_string()))?;
+        }
+        if !self.path.is_empty() {
+            write!(out, "{}: ", printable(&self.path))?;
+        }
+        out.write_str(&printable(&self.text))
     }
 }
 
 impl fmt::Display for Problem {
     /// One line: `file:line:column: severity: object: path: text`, each part only if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{}: ", printable(&place.to_string()))?;
-        }
-        write!(f, "{}: ", self.severity)?;
-        if let Some(object) = &self.object {
-            write!(f, "{}: ", printable(&object.to_string()))?;
-        }
-        if !self.path.is_empty() {
-            write!(f, "{}: ", printable(&self.path))?;
-        }
-        f.write_str(&printable(&self.text))
+        self.write(f, Some(self.severity))
     }
 }
 

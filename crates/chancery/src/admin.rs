@@ -47,6 +47,8 @@ pub(crate) struct Admin {
 pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken) -> anyhow::Result<()> {
     let socket = Layout::own_socket(&state);
     let mut listener = bind(&socket)?;
+    // Also where this ends by being dropped.
+    let _removed = Removed(socket.clone());
     let routes = Router::new()
         .route("/status", get(status))
         .route("/graph", get(graph))
@@ -67,8 +69,16 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
             again = bound_again(&socket) => again,
         };
     }
-    let _ = std::fs::remove_file(&socket);
     Ok(())
+}
+
+/// A file that is removed with this.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _gone_already = std::fs::remove_file(&self.0);
+    }
 }
 
 fn bind(socket: &Path) -> anyhow::Result<UnixListener> {

@@ -6,7 +6,7 @@ mod metrics;
 mod tests;
 mod thread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -312,10 +312,10 @@ impl Asking {
         self.serving.clone().wait_for(|serving| *serving).await.is_ok()
     }
 
-    /// Every problem as one line; `None` if the core has ended.
-    pub(crate) async fn problem_lines(&self) -> Option<BTreeSet<(api::Severity, String)>> {
+    /// Every problem as one line, causes first; `None` if the core has ended.
+    pub(crate) async fn problem_lines(&self) -> Option<Vec<(api::Severity, String)>> {
         let found = self.ask(Core::problems).await?;
-        apart(move || found.complete().iter().map(|problem| (problem.severity, problem.to_string())).collect()).await
+        apart(move || found.complete().iter().map(|problem| (problem.severity, problem.log_line())).collect()).await
     }
 
     /// Every status and problem as JSON, with the number of the commit; `None` if the core has ended.

@@ -1,10 +1,19 @@
-//! Logs: one line per outcome, on standard error, as text or JSON; the level can be changed at run time.
+//! Logs: one line per outcome, on standard error, as text or JSON; the level can be changed at run time. What proxies write to
+//! standard output, their access logs, goes to ours as it is.
 
+use std::fmt::{Debug, Result as FmtResult};
 use std::io::IsTerminal as _;
 
 use clap::ValueEnum;
+use infra::host::OUTPUT_TARGET;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
@@ -24,7 +33,7 @@ const WAITING_LINES: usize = 8_192;
 #[derive(Clone)]
 pub(crate) struct Log {
     level: reload::Handle<EnvFilter, Registry>,
-    dropped: ErrorCounter,
+    dropped: [ErrorCounter; 2],
 }
 
 impl Log {
@@ -36,24 +45,48 @@ impl Log {
 
     /// Lines that nobody was there to read.
     pub(crate) fn dropped_lines(&self) -> usize {
-        self.dropped.dropped_lines()
+        self.dropped.iter().map(ErrorCounter::dropped_lines).sum()
     }
 }
 
-/// Installs the log for the whole process; called once. What waits is written when the guard is dropped, for at most a second.
-pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, WorkerGuard)> {
+/// Installs the log for the whole process; called once. What waits is written when the guards are dropped, for at most a second each.
+pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, [WorkerGuard; 2])> {
     let filter = EnvFilter::try_new(level).map_err(|error| anyhow::anyhow!("--log-level {level}: {error}"))?;
     let (filter, handle) = reload::Layer::new(filter);
-    let registry = tracing_subscriber::registry().with(filter);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty());
-    let waiting = NonBlockingBuilder::default().buffered_lines_limit(WAITING_LINES).thread_name("log");
-    let (writer, guard) = waiting.finish(std::io::stderr());
-    let log = Log { level: handle, dropped: writer.error_counter() };
-    match format {
-        LogFormat::Text => {
-            registry.with(fmt::layer().with_writer(writer).with_ansi(colours).with_target(false)).init();
-        }
-        LogFormat::Json => registry.with(fmt::layer().json().with_writer(writer).flatten_event(true)).init(),
+    let waiting = |name| NonBlockingBuilder::default().buffered_lines_limit(WAITING_LINES).thread_name(name);
+    let (writer, written) = waiting("log").finish(std::io::stderr());
+    let (output, output_written) = waiting("output").finish(std::io::stdout());
+    let log = Log { level: handle, dropped: [writer.error_counter(), output.error_counter()] };
+    let lines = match format {
+        LogFormat::Text => fmt::layer().with_writer(writer).with_ansi(colours).with_target(false).boxed(),
+        LogFormat::Json => fmt::layer().json().with_writer(writer).flatten_event(true).boxed(),
+    };
+    let is_output = |metadata: &Metadata<'_>| metadata.target() == OUTPUT_TARGET;
+    let output = fmt::layer().with_writer(output).event_format(AsItIs).with_filter(filter_fn(is_output));
+    let lines = lines.with_filter(filter.and(filter_fn(move |metadata| !is_output(metadata))));
+    tracing_subscriber::registry().with(lines).with(output).init();
+    Ok((log, [written, output_written]))
+}
+
+/// The message of an event and nothing else.
+struct AsItIs;
+
+impl<S: Subscriber + for<'s> LookupSpan<'s>, N: for<'w> FormatFields<'w> + 'static> FormatEvent<S, N> for AsItIs {
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> FmtResult {
+        let mut message = Message(&mut writer, Ok(()));
+        event.record(&mut message);
+        message.1?;
+        writer.write_char('\n')
     }
-    Ok((log, guard))
+}
+
+struct Message<'m, 'w>(&'m mut Writer<'w>, FmtResult);
+
+impl Visit for Message<'_, '_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.1 = write!(self.0, "{value:?}");
+        }
+    }
 }

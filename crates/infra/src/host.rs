@@ -47,6 +47,7 @@ pub use error::Error;
 pub use fact::{EnvoyState, HostFact};
 pub use layout::{Layout, MAX_SOCKET_PATH, ProxyPaths};
 pub use lock::StateLock;
+pub use log::OUTPUT_TARGET;
 pub use port::{port_in_use, port_permission};
 pub use run::{Ending, Wanted, run};
 

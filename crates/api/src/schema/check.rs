@@ -206,6 +206,10 @@ impl<'a> Checker<'a> {
             None => return fine,
             Some(Format::Ipv4) => (text.parse::<Ipv4Addr>().is_ok(), "an IPv4 address"),
             Some(Format::Ipv6) => (text.parse::<Ipv6Addr>().is_ok(), "an IPv6 address"),
+            // Of what may be read in a Secret as well, the rest is written elsewhere.
+            Some(Format::Base64) if self.quiet => {
+                (crate::base64::decode(text).is_some(), "base64 (plain text goes below stringData)")
+            }
             Some(Format::Base64) => (crate::base64::decode(text).is_some(), "base64"),
             Some(Format::Timestamp) => (crate::meta::Timestamp::parse(text).is_some(), "a time as in RFC 3339"),
         };

@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| {
             let at = place(text, error.marker().byte_offset(), error.marker().index());
-            tab(text, at).unwrap_or_else(|| SyntaxError { at, message: error.info() })
+            tab(text, at).unwrap_or_else(|| SyntaxError { at, message: plain(&error.info()) })
         })?;
         reader.event(event, span)?;
     }
@@ -244,6 +244,50 @@ fn tagged<'t>(wanted: &str, text: Cow<'t, str>, start: u32) -> Result<Value<'t>,
         _ => false,
     };
     if fits { Ok(value) } else { Err(error(start, format!("the tag !!{wanted} does not fit this value"))) }
+}
+
+/// The words of the parser, which are about its grammar, as words about what is written.
+fn plain(message: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        (
+            "did not find expected key",
+            "this line does not fit the map around it: look at its indentation, and for a missing colon",
+        ),
+        (
+            "did not find expected '-' indicator",
+            "this line does not fit the list around it: look at its indentation, and for a missing dash",
+        ),
+        (
+            "did not find expected node content",
+            "a value is missing here, or has a character that needs quotes around it",
+        ),
+        ("expected ',' or ']'", "a comma or the closing ] of a list is missing"),
+        ("expected ',' or '}'", "a comma or the closing } of a map is missing"),
+        ("EOF while parsing a flow sequence", "the closing ] of a list is missing"),
+        ("EOF while parsing a flow mapping", "the closing } of a map is missing"),
+        ("EOF while parsing an implicit flow mapping", "the closing ] of a list is missing"),
+        ("is only valid inside a block", "a list cannot begin here: a bracket before it may be open"),
+        ("illegal placement of ':'", "a colon is not allowed here: a bracket or quote before it may be open"),
+        ("unclosed bracket", "a bracket is not closed"),
+        ("unclosed quote", "a quote is not closed"),
+        (
+            "mapping values are not allowed",
+            "a colon is not allowed here: look at the indentation, or put quotes around the value",
+        ),
+        ("mapping keys are not allowed", "a name is not allowed here: look at the indentation"),
+        ("block sequence entries are not allowed", "a list cannot begin here: write it on a line of its own"),
+        ("simple key expected ':'", "a colon is missing after this name"),
+        ("simple key is no longer valid", "a colon is missing after this name"),
+        ("invalid indentation in multiline quoted scalar", "a quote before this line is not closed"),
+        ("invalid indentation", "the indentation is wrong here"),
+        ("wrongly indented line", "the indentation of this line of text is wrong"),
+        ("invalid trailing content", "nothing can follow a closing quote"),
+        ("unknown escape character", "this is not an escape that double quotes know; use single quotes, or write \\\\"),
+        ("found unknown anchor", "there is no anchor of this name"),
+        ("unexpected document indicator", "a quote is not closed before the document ends"),
+    ];
+    let known = WORDS.iter().find(|(theirs, _)| message.contains(theirs));
+    known.map_or(message, |(_, ours)| ours).to_owned()
 }
 
 /// The usual cause of errors that are hard to understand: a tab in the indentation of this line or the next.

@@ -41,7 +41,7 @@ pub(crate) struct RunArgs {
     /// every user of this machine can ask for every Gateway's configuration, its private keys included
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) xds_listen: Option<SocketAddr>,
-    /// Envoy's access log: `off`, `stdout`, or a file; one JSON object a request
+    /// Envoys' access log: `off`, `stdout` (of Chancery), or a file; one JSON object a request
     #[arg(long, value_name = "WHERE", default_value = "off")]
     pub(crate) access_log: String,
     /// error, warn, info, debug or trace, or directives such as `info,xds=debug`

@@ -2,7 +2,7 @@
 
 mod table;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -43,8 +43,12 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     let mut report = ask(&client, &state, seen)?;
     loop {
         let shown = Shown::select(&report, args);
-        if args.watch && args.output == Format::Table && super::colours() {
-            write!(std::io::stdout(), "\x1b[H\x1b[2J")?;
+        if args.watch && matches!(args.output, Format::Table | Format::Wide) {
+            if std::io::stdout().is_terminal() {
+                write!(std::io::stdout(), "\x1b[H\x1b[2J")?;
+            } else {
+                writeln!(std::io::stdout(), "--- {}", crate::serve::now())?;
+            }
         }
         write!(std::io::stdout(), "{}", shown.print(args.output)?)?;
         std::io::stdout().flush()?;
@@ -83,6 +87,7 @@ fn ask(client: &Client, state: &Path, seen: u64) -> anyhow::Result<Value> {
 struct Shown<'a> {
     objects: Vec<&'a Value>,
     problems: Vec<&'a Value>,
+    earlier: table::Earlier<'a>,
     only_problems: bool,
     /// One object was asked for by name.
     named: bool,
@@ -94,7 +99,8 @@ impl<'a> Shown<'a> {
         let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
         let objects = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
         let problems = list("problems").iter().filter(|_| only_problems || args.kind.is_none()).collect();
-        Self { objects, problems, only_problems, named: args.name.is_some() }
+        let earlier = table::Earlier::of(list("problems"));
+        Self { objects, problems, earlier, only_problems, named: args.name.is_some() }
     }
 
     fn print(&self, format: Format) -> anyhow::Result<String> {
@@ -105,7 +111,9 @@ impl<'a> Shown<'a> {
             Format::Table | Format::Wide => {
                 let mut text = String::new();
                 if !self.only_problems {
-                    text.push_str(&table::objects(&self.objects, format == Format::Wide));
+                    let wide = format == Format::Wide;
+                    let look = table::Look { wide, cut: !wide && std::io::stdout().is_terminal() };
+                    text.push_str(&table::objects(&self.objects, &self.earlier, look));
                 }
                 text.push_str(&table::problems(&self.problems));
                 if self.only_problems && self.problems.is_empty() {
@@ -120,7 +128,9 @@ impl<'a> Shown<'a> {
         let errors =
             self.problems.iter().any(|problem| problem.get("severity").and_then(Value::as_str) == Some("error"));
         let found = !self.named || !self.objects.is_empty();
-        found && !errors && self.objects.iter().all(|object| table::is_fine(object))
+        found
+            && !errors
+            && self.objects.iter().all(|object| table::is_fine(object) && self.earlier.reason(object).is_none())
     }
 }
 

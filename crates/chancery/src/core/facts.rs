@@ -17,12 +17,12 @@ impl Core {
     pub(super) fn note_event(&mut self, event: Event) -> bool {
         match event {
             Event::Connected { fleet, node } => {
-                info!(%fleet, node = %node.id, "a proxy connected");
+                info!(gateway = %fleet, node = %node.id, "a proxy connected");
                 self.metrics.connected(&fleet, 1);
                 false
             }
             Event::Gone { fleet, node, connected } => {
-                info!(%fleet, node = %node.id, connected, "a proxy is gone");
+                info!(gateway = %fleet, node = %node.id, connected, "a proxy is gone");
                 self.metrics.connected(&fleet, -1);
                 false
             }
@@ -32,14 +32,14 @@ impl Core {
             }
             Event::ClusterWarm { fleet, name } => self.set_cluster(FactKey { fleet, name }, ClusterState::Warm),
             Event::Stalled { fleet, name } => {
-                warn!(%fleet, cluster = %name, "a cluster does not become ready; only routes to it wait");
+                warn!(gateway = %fleet, cluster = %name, "a cluster does not become ready; only routes to it wait");
                 self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled)
             }
             Event::Accepted { fleet, type_url, name, version } => {
                 self.accepted(&type_url, FactKey { fleet, name }, version)
             }
             Event::Refused { fleet, type_url, name, text, version } => {
-                warn!(%fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
+                warn!(gateway = %fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
                 self.metrics.refused += 1;
                 self.refused(&type_url, FactKey { fleet, name }, version, text)
             }
@@ -49,7 +49,7 @@ impl Core {
                 let kind = type_url.as_str().rsplit('.').next().unwrap_or_default();
                 let (disputes, key) = (store.tables().disputes, FactKey::new(fleet, format!("{kind} {name}")));
                 let Some(text) = text else { return graph.remove(disputes, &key) };
-                warn!(fleet = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
+                warn!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
                 self.metrics.refused += 1;
                 set_fact(graph, disputes, key, text)
             }
@@ -96,7 +96,7 @@ impl Core {
 
     /// The first proxy of a fleet has everything: from now on routes wait for their clusters.
     fn fleet_is_live(&mut self, fleet: &Arc<str>) {
-        info!(%fleet, "the first complete configuration is acknowledged");
+        info!(gateway = %fleet, "the first complete configuration is acknowledged");
         let name = FleetName(Arc::clone(fleet));
         let clusters: Vec<_> = self.outputs.clusters_of(self.translator.graph(), &name).cloned().collect();
         for cluster in clusters {
@@ -120,7 +120,7 @@ impl Core {
         match type_url {
             TypeUrl::Listener if self.listeners.get(&key) != Some(&version) => false,
             TypeUrl::Listener => {
-                debug!(fleet = %key.fleet, listener = %key.name, "a listener is active");
+                debug!(gateway = %key.fleet, listener = %key.name, "a listener is active");
                 let (store, graph) = self.translator.store();
                 set_fact(graph, store.tables().listener_state, key, ListenerState::Accepted)
             }

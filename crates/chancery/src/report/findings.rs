@@ -42,7 +42,7 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     derived.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
         let (object, path, severity, text) = (None, "".into(), Severity::Error, text.into());
-        Problem { object, path, severity, text, place: None, snippet: None, refers_to: None }
+        Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
     }));
     let names = names(store, graph, &mut derived);
     Findings { told, derived, names }
@@ -94,7 +94,11 @@ fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
 /// Finds the line and column of each field that translation found wrong, in the files as they are now.
 fn pinpoint(problems: &mut [Problem]) {
     let mut files: BTreeMap<Arc<str>, Vec<&mut Problem>> = BTreeMap::new();
-    for problem in problems.iter_mut().filter(|problem| problem.snippet.is_none() && problem.object.is_some()) {
+    // Sources give exact places, but for objects as a whole.
+    let is_vague = |problem: &&mut Problem| {
+        problem.snippet.is_none() && problem.place.as_ref().is_some_and(|place| place.column == 1)
+    };
+    for problem in problems.iter_mut().filter(|problem| problem.object.is_some()).filter(is_vague) {
         let Some(file) = problem.place.as_ref().map(|place| Arc::clone(&place.file)) else { continue };
         files.entry(file).or_default().push(problem);
     }

@@ -88,15 +88,16 @@ pub(super) async fn problems(asking: Asking) -> anyhow::Result<()> {
     let mut known = BTreeSet::new();
     loop {
         let Some(now) = asking.problem_lines().await else { return Ok(()) };
-        for (severity, line) in now.difference(&known) {
+        for (severity, line) in now.iter().filter(|told| !known.contains(*told)) {
             match severity {
                 api::Severity::Error => error!("{line}"),
                 api::Severity::Warning => warn!("{line}"),
                 api::Severity::Note => info!("{line}"),
             }
         }
+        let now: BTreeSet<_> = now.into_iter().collect();
         for (_, line) in known.difference(&now) {
-            info!("mended: {line}");
+            info!("resolved: {line}");
         }
         known = now;
         tokio::time::sleep(PAUSE).await;

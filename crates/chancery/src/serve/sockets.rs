@@ -2,15 +2,16 @@
 //! core's business.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use infra::host::Layout;
 use ir::FleetName;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use xds::ListenError;
 
 use super::Wanted;
 
@@ -28,11 +29,11 @@ pub(super) async fn serve(
 ) -> anyhow::Result<()> {
     if let Some(address) = address {
         let bound = server.listen_tcp(address, Arc::new(|node: &xds::Node| Some(Arc::clone(&node.cluster))));
-        info!(address = %bound.with_context(|| format!("--xds-listen {address}"))?, "xDS in cleartext");
+        info!(address = %bound.map_err(|error| refused(address, error))?, "xDS in cleartext");
     }
     let mut open = BTreeSet::new();
     let mut failed = BTreeMap::new();
-    loop {
+    while !stop.is_cancelled() {
         let wanted: BTreeSet<FleetName> = infra.borrow_and_update().keys().cloned().collect();
         for fleet in open.difference(&wanted) {
             server.close_unix(&layout.paths(fleet).xds_socket);
@@ -49,7 +50,7 @@ pub(super) async fn serve(
                     // Said once, not every second.
                     let words = format!("{error:#}");
                     if failed.get(fleet) != Some(&words) {
-                        warn!(%fleet, "no xDS socket, trying again: {words}");
+                        warn!(gateway = %fleet, "no xDS socket, trying again: {words}");
                         failed.insert(fleet.clone(), words);
                     }
                 }
@@ -58,8 +59,23 @@ pub(super) async fn serve(
         tokio::select! {
             changed = infra.changed() => if changed.is_err() { return Ok(()) },
             () = tokio::time::sleep(LOOK_AGAIN), if !wanted.is_empty() => {}
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => {}
         }
+    }
+    for fleet in &open {
+        server.close_unix(&layout.paths(fleet).xds_socket);
+    }
+    Ok(())
+}
+
+/// Why the address that the command line names is not served.
+fn refused(address: SocketAddr, error: ListenError) -> anyhow::Error {
+    match error {
+        ListenError::Bind { reason, .. } if reason.kind() == ErrorKind::AddrInUse => {
+            anyhow::anyhow!("--xds-listen {address}: another process listens there; end it or name another port")
+        }
+        ListenError::Bind { reason, .. } => anyhow::anyhow!("--xds-listen {address}: {reason}"),
+        other => anyhow::anyhow!("--xds-listen {address}: {other}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Envoy's output, carried from its files into our log. Files, not pipes: an Envoy whose Chancery was killed must neither
+//! Envoy's output, carried from its files into our log and to our standard output. Files, not pipes: an Envoy whose Chancery was killed must neither
 //! block on a full pipe nor die of a broken one. A file that was read to its end is emptied when it has grown.
 
 use std::fs::{File, OpenOptions};
@@ -22,8 +22,14 @@ const EMPTY_AT: u64 = 4 << 20;
 /// What is not read yet beyond this is skipped, and the log says so: a flood shall not hold back what is new.
 const MAX_BEHIND: u64 = 16 << 20;
 
-/// Bytes of a line that are carried; the rest of it is cut.
+/// Bytes of a line of the log that are carried; the rest of it is cut.
 const MAX_LINE: usize = 4096;
+
+/// The same of a line of an access log, which somebody parses: twice what Envoy takes of a request's headers (60 KiB).
+const MAX_OUTPUT_LINE: usize = 128 << 10;
+
+/// The target of the lines that proxies write to standard output: they are no log lines of ours and go on as they are.
+pub const OUTPUT_TARGET: &str = "access";
 
 /// Bytes read at once. The files are in the page cache: a read takes microseconds, less than handing it to a thread.
 const CHUNK: usize = 64 << 10;
@@ -95,7 +101,7 @@ struct Tail {
     kind: Kind,
     file: Option<File>,
     offset: u64,
-    /// A line whose end is not written yet, up to [`MAX_LINE`] bytes of it.
+    /// A line whose end is not written yet, as much of it as is carried.
     partial: Vec<u8>,
 }
 
@@ -127,7 +133,8 @@ impl Tail {
         self.offset += read as u64;
         for piece in chunk.get(..read).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
             let (line, whole) = piece.strip_suffix(b"\n").map_or((piece, false), |line| (line, true));
-            let room = MAX_LINE.saturating_sub(self.partial.len()).min(line.len());
+            let most = if self.kind == Kind::Output { MAX_OUTPUT_LINE } else { MAX_LINE };
+            let room = most.saturating_sub(self.partial.len()).min(line.len());
             self.partial.extend_from_slice(line.get(..room).unwrap_or_default());
             if whole {
                 carry(self.kind, &String::from_utf8_lossy(&self.partial));
@@ -209,19 +216,19 @@ impl Wake {
 }
 
 fn carry_line(fleet: &FleetName, kind: Kind, line: &str) {
-    let fleet = fleet.as_str();
+    let gateway = fleet.as_str();
     if kind == Kind::Output {
-        tracing::info!(target: "access", fleet, "{line}");
+        tracing::info!(target: OUTPUT_TARGET, "{line}");
         return;
     }
     let (level, component, said) = parse(line).unwrap_or(("info", "", line));
     let said = redact(said);
     match level {
-        "trace" => tracing::trace!(target: "proxy", fleet, component, "{said}"),
-        "debug" => tracing::debug!(target: "proxy", fleet, component, "{said}"),
-        "warning" | "warn" => tracing::warn!(target: "proxy", fleet, component, "{said}"),
-        "error" | "critical" => tracing::error!(target: "proxy", fleet, component, "{said}"),
-        _ => tracing::info!(target: "proxy", fleet, component, "{said}"),
+        "trace" => tracing::trace!(target: "proxy", gateway, component, "{said}"),
+        "debug" => tracing::debug!(target: "proxy", gateway, component, "{said}"),
+        "warning" | "warn" => tracing::warn!(target: "proxy", gateway, component, "{said}"),
+        "error" | "critical" => tracing::error!(target: "proxy", gateway, component, "{said}"),
+        _ => tracing::info!(target: "proxy", gateway, component, "{said}"),
     }
 }
 

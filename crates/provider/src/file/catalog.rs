@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Object, ObjectKey, Problem};
+use api::{Object, ObjectKey, Problem, Severity};
 use indexmap::IndexMap;
 use store::{Change, Origin, identity};
 
@@ -160,7 +160,7 @@ impl Catalog {
         let mut problems: Vec<Problem> = state.trouble.as_deref().cloned().into_iter().collect();
         if problems.is_empty() {
             // Of a file that cannot be read any more nobody knows whether they still stand.
-            problems.extend(state.documents.iter().flat_map(|document| document.problems.iter().cloned()));
+            problems.extend(state.documents.iter().flat_map(|document| self.told(spot, document)));
         }
         if self.offers.any_disputed() && !state.gone {
             for document in &state.documents {
@@ -174,6 +174,28 @@ impl Catalog {
             }
         }
         report::bounded(problems, &spot.display)
+    }
+
+    /// What is wrong with a document; where an object of before stays in force because of it, that is said of the object.
+    fn told(&self, spot: &Arc<Spot>, document: &Document) -> Vec<Problem> {
+        let is_kept = |object: &&Object| {
+            let winner = self.offers.winner(&identity(object.key()));
+            winner.is_some_and(|winner| winner.standing == Standing::Last && winner.is(spot, object))
+        };
+        let kept: Vec<&Object> = document.objects.iter().map(|(object, _)| object).filter(is_kept).collect();
+        let mut problems = document.problems.to_vec();
+        for problem in problems.iter_mut().filter(|problem| problem.severity == Severity::Error) {
+            let is_meant = |object: &&&Object| match &problem.object {
+                Some(key) => identity(object.key()) == identity(key),
+                None => true,
+            };
+            if let Some(object) = kept.iter().find(is_meant).or(kept.first().filter(|_| document.is_nameless())) {
+                problem.object = Some(object.key().clone());
+                problem.earlier = true;
+                *problem = report::kept(problem.clone());
+            }
+        }
+        problems
     }
 
     fn set_gone(&mut self, spot: &Arc<Spot>, gone: bool) {

@@ -85,6 +85,11 @@ impl Document {
         self.objects.iter().map(|(object, _)| identity(object.key()))
     }
 
+    /// Whether it does not say whose it is.
+    pub(crate) fn is_nameless(&self) -> bool {
+        lost(&[], &self.problems).all
+    }
+
     /// Keeps further objects of before.
     pub(crate) fn keep(&mut self, objects: Vec<Object>) {
         let own = self.objects.iter().cloned();
@@ -176,8 +181,14 @@ fn lost(objects: &[Object], problems: &[Problem]) -> Lost {
     if errors.peek().is_none() {
         return Lost::default();
     }
+    // Whose name or namespace is wrong does not say who it is.
+    let is_nameless = |key: &ObjectKey| {
+        let mut own = problems.iter().filter(|problem| problem.object.as_ref() == Some(key));
+        own.any(|problem| problem.severity == Severity::Error && problem.path.starts_with("metadata.name"))
+    };
     let mut named: Vec<ObjectKey> = Vec::new();
-    for key in errors.filter_map(|problem| problem.object.as_ref()).filter(|key| key.kind().is_some()) {
+    let keys = errors.filter_map(|problem| problem.object.as_ref());
+    for key in keys.filter(|key| key.kind().is_some() && !is_nameless(key)) {
         let key = identity(key);
         // Problems of one object follow each other.
         if named.last() != Some(&key) && !objects.iter().any(|object| identity(object.key()) == key) {

@@ -20,6 +20,7 @@ pub(crate) fn at(file: &Arc<str>, line: u32, column: u32, text: impl fmt::Displa
         place: Some(Place { file: file.clone(), line, column }),
         snippet: None,
         refers_to: None,
+        earlier: false,
     }
 }
 

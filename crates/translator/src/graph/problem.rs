@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::endpoint_slice::SERVICE_NAME_LABEL;
+use api::envoy_gateway::{InfrastructureProviderType, ProviderConfig, ProviderType, ResourceProviderType};
 use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
@@ -74,12 +75,14 @@ pub(super) fn problems(
             let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
             numbered(key, 0, found)
         }),
-        g.derive("settings_problem", base.inputs.settings, |_, (), settings| {
+        g.derive("settings_problem", base.inputs.settings, move |_, (), settings| {
             let object = &settings.meta.key;
             let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
             let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
             let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
-            numbered(object, 0, found)
+            let provider = settings.spec.provider.as_deref().filter(|_| base.options.file_mode).and_then(elsewhere);
+            let provider = provider.map(|(path, text)| warning(object, path, text));
+            numbered(object, 0, found.chain(provider))
         }),
         g.derive("policy_problem", reached, |_, key, reach| {
             let found = reach.reached.iter().filter_map(|reached| {
@@ -95,6 +98,22 @@ pub(super) fn problems(
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
     ]
+}
+
+/// What the static configuration asks for that this process, which reads files and runs proxies itself, does not do.
+fn elsewhere(provider: &ProviderConfig) -> Option<(&'static str, &'static str)> {
+    let custom = provider.custom.as_ref();
+    let objects = custom.is_some_and(|custom| custom.resource.resource_type != ResourceProviderType::File);
+    let proxies = custom.and_then(|custom| custom.infrastructure.as_ref());
+    let proxies = proxies.is_some_and(|proxies| proxies.infrastructure_type != InfrastructureProviderType::Host);
+    if provider.provider_type == ProviderType::Kubernetes {
+        let text = "objects come from files and Envoys run on this machine, no cluster is asked; write Custom";
+        return Some(("provider.type", text));
+    }
+    if objects {
+        return Some(("provider.custom.resource.type", "objects come from files, no cluster is asked; write File"));
+    }
+    proxies.then_some(("provider.custom.infrastructure.type", "Envoys run on this machine; write Host"))
 }
 
 /// Services that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change

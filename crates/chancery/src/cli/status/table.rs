@@ -1,30 +1,90 @@
 //! Statuses and problems as columns for people: one line per object, listener and parent.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
 /// One line of the table.
+#[derive(Default)]
 struct Row {
     kind: String,
     name: String,
     of: String,
     state: String,
     why: String,
+    /// The generation that the conditions are about.
+    observed: String,
+    /// When the last of them changed.
+    since: String,
 }
 
-/// The table of all objects; `wide` prints messages in full.
-pub(super) fn objects(objects: &[&Value], wide: bool) -> String {
-    let rows: Vec<Row> = objects.iter().flat_map(|object| rows(object)).collect();
+/// How much is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    /// With the columns that are asked for seldom.
+    pub(super) wide: bool,
+    /// Messages are cut to what a terminal has room for.
+    pub(super) cut: bool,
+}
+
+/// Objects of which an earlier version is in force, as `Kind namespace/name`, with the reason.
+pub(super) struct Earlier<'a>(BTreeMap<&'a str, &'a str>);
+
+impl<'a> Earlier<'a> {
+    /// As problems tell it.
+    pub(super) fn of(problems: &'a [Value]) -> Self {
+        let earlier = problems.iter().filter(|problem| problem.get("earlier") == Some(&Value::Bool(true)));
+        let text = |problem: &'a Value, name: &str| problem.get(name).and_then(Value::as_str);
+        Self(earlier.filter_map(|problem| Some((text(problem, "object")?, text(problem, "text")?))).collect())
+    }
+
+    /// Why the latest version of an object is not the one in force.
+    pub(super) fn reason(&self, object: &Value) -> Option<&'a str> {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        self.0.get(&*format!("{kind} {}", full_name(object))).copied()
+    }
+}
+
+/// The table of all objects.
+pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, look: Look) -> String {
+    let marked = |object: &&Value| {
+        let mut rows = rows(object);
+        if let Some(reason) = earlier.reason(object) {
+            for row in &mut rows {
+                row.state = format!("earlier version: {}", row.state);
+                reason.clone_into(&mut row.why);
+            }
+        }
+        rows
+    };
+    let rows: Vec<Row> = objects.iter().flat_map(marked).collect();
     if rows.is_empty() {
         return "nothing with a status\n".to_owned();
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["KIND", "NAME", "OF", "STATE", "DETAIL"]);
+    if look.wide {
+        table.set_header(["KIND", "NAME", "OF", "STATE", "GENERATION", "SINCE", "DETAIL"]);
+    } else {
+        table.set_header(["KIND", "NAME", "OF", "STATE", "DETAIL"]);
+    }
     for row in rows {
-        table.add_row([row.kind, row.name, row.of, row.state, if wide { row.why } else { shortened(&row.why) }]);
+        let why = if look.cut { shortened(&row.why) } else { row.why.replace('\n', " ") };
+        if look.wide {
+            table.add_row([row.kind, row.name, row.of, row.state, row.observed, row.since, why]);
+        } else {
+            table.add_row([row.kind, row.name, row.of, row.state, why]);
+        }
     }
     trimmed(&table)
+}
+
+/// `namespace/name`, or the name alone.
+fn full_name(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 /// Problems, one paragraph each, as a compiler prints them.
@@ -46,47 +106,44 @@ pub(super) fn is_fine(object: &Value) -> bool {
 }
 
 fn rows(object: &Value) -> Vec<Row> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
-    let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+    let (kind, name) = (field(object, "kind"), full_name(object));
     let status = object.get("status").unwrap_or(&Value::Null);
     let mut rows = Vec::new();
     if status.get("conditions").is_some() {
         let (state, why) = state(status);
         let addresses = addresses(status);
-        rows.push(Row {
-            kind: kind.clone(),
-            name: name.clone(),
-            of: String::new(),
-            state,
-            why: first_of(why, addresses),
-        });
+        let (kind, name) = (kind.clone(), name.clone());
+        rows.push(Row { kind, name, state, why: first_of(why, addresses), ..seen(status) });
     }
     for listener in list(status, "listeners") {
         let (state, why) = state(listener);
         let routes = listener.get("attachedRoutes").and_then(Value::as_u64).unwrap_or_default();
         let plural = if routes == 1 { "" } else { "s" };
         let of = field(listener, "name");
-        rows.push(Row {
-            kind: "  listener".to_owned(),
-            name: name.clone(),
-            of,
-            state,
-            why: first_of(why, format!("{routes} route{plural}")),
-        });
+        let (kind, why) = ("  listener".to_owned(), first_of(why, format!("{routes} route{plural}")));
+        rows.push(Row { kind, name: name.clone(), of, state, why, ..seen(listener) });
     }
     for (key, reference) in [("parents", "parentRef"), ("ancestors", "ancestorRef")] {
         for parent in list(status, key) {
             let (state, why) = state(parent);
             let of = parent.get(reference).map(parent_name).unwrap_or_default();
-            rows.push(Row { kind: kind.clone(), name: name.clone(), of, state, why });
+            rows.push(Row { kind: kind.clone(), name: name.clone(), of, state, why, ..seen(parent) });
         }
     }
     if rows.is_empty() {
-        let why = "no parent of ours: nothing is served for it".to_owned();
-        rows.push(Row { kind, name, of: String::new(), state: "-".to_owned(), why });
+        let why = "none of its parents is a Gateway that is served here".to_owned();
+        rows.push(Row { kind, name, state: "-".to_owned(), why, ..Row::default() });
     }
     rows
+}
+
+/// What conditions say besides their state.
+fn seen(holder: &Value) -> Row {
+    let conditions = list(holder, "conditions");
+    let generation = |condition: &Value| condition.get("observedGeneration").and_then(Value::as_u64);
+    let observed = conditions.iter().filter_map(generation).max().map(|number| number.to_string()).unwrap_or_default();
+    let since = conditions.iter().map(|condition| field(condition, "lastTransitionTime")).max().unwrap_or_default();
+    Row { observed, since, ..Row::default() }
 }
 
 /// The conditions in a few words, and the message of the first that is not as it should be.

@@ -36,3 +36,38 @@ fn an_envoy_proxy_has_a_line_for_each_that_names_it_with_its_kind_and_what_is_ig
     assert_eq!(cells(&proxy), wanted);
     assert!(is_fine(&proxy));
 }
+
+#[test]
+fn an_object_of_which_an_earlier_version_serves_is_marked_with_the_reason_and_is_told_from_its_neighbour() {
+    let route = |name: &str| {
+        let mut condition = condition("Accepted", "True", "the route is attached");
+        condition["observedGeneration"] = json!(4);
+        condition["lastTransitionTime"] = json!("2026-11-21T20:00:00Z");
+        let parents = [json!({"parentRef": {"kind": "Gateway", "name": "edge"}, "conditions": [condition]})];
+        let metadata = json!({"namespace": "default", "name": name});
+        json!({"kind": "HTTPRoute", "metadata": metadata, "status": {"parents": parents}})
+    };
+    let long = "x".repeat(100);
+    let problems = [
+        json!({"object": "HTTPRoute default/a", "text": long, "earlier": true}),
+        json!({"object": "HTTPRoute default/b", "text": "a rule cannot be used"}),
+    ];
+    let (one, other) = (route("a"), route("b"));
+    let (all, earlier) = ([&one, &other], Earlier::of(&problems));
+    assert!(earlier.reason(&one).is_some() && earlier.reason(&other).is_none());
+    let told = |wide, cut| objects(&all, &earlier, Look { wide, cut });
+    let cut = format!("{}…", "x".repeat(71));
+    assert_eq!(
+        told(false, true),
+        format!(
+            "KIND       NAME       OF    STATE                      DETAIL\n\
+             HTTPRoute  default/a  edge  earlier version: Accepted  {cut}\n\
+             HTTPRoute  default/b  edge  Accepted\n"
+        )
+    );
+    assert!(told(false, false).contains(&long));
+    assert_eq!(
+        told(true, true).lines().nth(2),
+        Some("HTTPRoute  default/b  edge  Accepted                   4           2026-11-21T20:00:00Z")
+    );
+}
