@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::endpoint_slice::SERVICE_NAME_LABEL;
 use api::envoy_gateway::{InfrastructureProviderType, ProviderConfig, ProviderType, ResourceProviderType};
-use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
+use api::{EnvoyGateway, FieldPath, Kind, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
 use store::{FactKey, ProxyFacts};
@@ -76,13 +76,7 @@ pub(super) fn problems(
             numbered(key, 0, found)
         }),
         g.derive("settings_problem", base.inputs.settings, move |_, (), settings| {
-            let object = &settings.meta.key;
-            let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
-            let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
-            let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
-            let provider = settings.spec.provider.as_deref().filter(|_| base.options.file_mode).and_then(elsewhere);
-            let provider = provider.map(|(path, text)| warning(object, path, text));
-            numbered(object, 0, found.chain(provider))
+            settings_problems(settings, base.options.file_mode)
         }),
         g.derive("policy_problem", reached, |_, key, reach| {
             let found = reach.reached.iter().filter_map(|reached| {
@@ -98,6 +92,15 @@ pub(super) fn problems(
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
     ]
+}
+
+fn settings_problems(settings: &EnvoyGateway, file_mode: bool) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let object = &settings.meta.key;
+    let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
+    let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
+    let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
+    let provider = settings.spec.provider.as_deref().filter(|_| file_mode).and_then(elsewhere);
+    numbered(object, 0, found.chain(provider.map(|(path, text)| warning(object, path, text))))
 }
 
 /// What the static configuration asks for that this process, which reads files and runs proxies itself, does not do.
