@@ -292,6 +292,13 @@ impl Graph {
         self.refuse(input.id, TOO_MANY_ROWS);
     }
 
+    /// Makes room for the first rows of an input. Growing step by step would hash each key several times.
+    pub fn expect<K: Key, V: Value>(&mut self, input: Table<K, V>, rows: usize) {
+        if let Some(table) = self.writable(input) {
+            table.slab.expect(rows);
+        }
+    }
+
     /// Removes a row of an input; whether it was there.
     pub fn remove<K: Key, V: Value>(&mut self, input: Table<K, V>, key: &K) -> bool {
         let Some(rows) = self.writable(input) else { return false };

@@ -82,9 +82,12 @@ impl<G: Key, K: Key, V: Value> AnyNode for Indexing<G, K, V> {
         let Some(groups) = table_mut::<Groups<G>>(groups) else { return 0 };
         let Some(source) = table::<Rows<K, V>>(step.tables, self.0.source) else { return 0 };
         self.0.current.expect(step.units.len());
+        // The first time: most groups have one member.
+        groups.slab.expect(step.units.len());
         for row in step.units {
             self.0.run_row(source, &mut groups.slab, *row);
         }
+        groups.slab.trim();
         let mut log = std::mem::take(&mut self.0.log);
         log.sort_unstable();
         for events in log.chunk_by(|left, right| left.group == right.group) {

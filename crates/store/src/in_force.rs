@@ -42,6 +42,11 @@ impl AllInForce {
         }
     }
 
+    /// Makes room for so many more.
+    pub(crate) fn expect(&mut self, objects: usize) {
+        self.rows.reserve(objects);
+    }
+
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
         if let Some(old) = self.rows.remove(key) {
             self.places.leave(old.place);

@@ -50,6 +50,9 @@ impl Store {
     /// Brings a batch into the tables. The next tick sees all of it. An object equal to the present one is no change.
     pub fn apply(&mut self, graph: &mut Graph, batch: Batch) {
         let Batch { source, changes, listed } = batch;
+        if self.is_empty() {
+            self.make_room(graph, &changes);
+        }
         for change in changes {
             match change {
                 Change::Apply(object, origin) => self.apply_object(graph, source, object, origin),
@@ -132,6 +135,22 @@ impl Store {
         forget_facts(graph, tables.secret_refusals, fleet);
         forget_facts(graph, tables.route_refusals, fleet);
         forget_facts(graph, tables.disputes, fleet);
+    }
+
+    /// Makes room for the first objects.
+    fn make_room(&mut self, graph: &mut Graph, changes: &[Change]) {
+        let mut counts = [0; Kind::ALL.len()];
+        for change in changes {
+            if let Change::Apply(object, _) = change
+                && let Some(count) = counts.get_mut(object.kind() as usize)
+            {
+                *count += 1;
+            }
+        }
+        self.in_force.expect(counts.iter().sum());
+        for (kind, count) in Kind::ALL.iter().zip(counts) {
+            self.tables.expect(graph, *kind, count);
+        }
     }
 
     fn apply_object(&mut self, graph: &mut Graph, source: Source, object: Object, origin: Origin) {

@@ -56,6 +56,14 @@ macro_rules! object_tables {
                 }
             }
 
+            /// Makes room for the first objects of a kind.
+            pub(crate) fn expect(&self, graph: &mut Graph, kind: Kind, objects: usize) {
+                match kind {
+                    $(Kind::$Kind => graph.expect(self.$field, objects),)+
+                    Kind::EnvoyGateway => {}
+                }
+            }
+
             /// Takes an object out of the table of its kind.
             pub(crate) fn remove(&self, graph: &mut Graph, key: &ObjectKey) -> Option<Object> {
                 let object = self.get(graph, key)?;
