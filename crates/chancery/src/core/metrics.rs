@@ -71,7 +71,12 @@ impl Metrics {
         series("tick_seconds", "counter", "Time from taking events to handing changes on", seconds);
         series("refused_resources", "counter", "Resources that a proxy refused", self.refused.to_string());
         series("envoy_restarts", "counter", "Starts of an Envoy in place of another", self.envoy_restarts.to_string());
-        series("dropped_log_lines", "counter", "Lines that nobody read from standard error or output", dropped_lines.to_string());
+        series(
+            "dropped_log_lines",
+            "counter",
+            "Lines that nobody read from standard error or output",
+            dropped_lines.to_string(),
+        );
         series("objects", "gauge", "Objects in force", core.translator.stored().len().to_string());
         series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());
         series("gateways", "gauge", "Gateways with a status", graph.len(core.outputs.gateway_statuses).to_string());

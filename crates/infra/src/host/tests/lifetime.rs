@@ -18,7 +18,7 @@ async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
     let mut stage = Stage::new();
     let port = free_port().await;
     let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
     assert!(facts.problem.is_none() && facts.refused_ports.is_empty(), "{facts:?}");
     assert_eq!(facts.addresses, [(Ipv4Addr::LOCALHOST, port).into()]);
@@ -34,10 +34,7 @@ async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
 #[tokio::test]
 async fn an_envoy_that_was_killed_is_started_again() {
     let mut stage = Stage::new();
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, first) = stage.serve_edge().await;
     kill(first);
     let down = stage.facts_of(&edge, |facts| facts.pid.is_none()).await;
     assert!(down.problem.unwrap().contains("signal: 9"));
@@ -51,11 +48,11 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
     let mut stage = Stage::new();
     let port = free_port().await;
     let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid;
     let mut stage = stage.crash_and_start(|_| {}).await;
     assert!(request(port).await.unwrap().ends_with("default/edge"));
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
     assert_eq!(facts.pid, first);
     stage.end(Ending::Drain).await;
@@ -65,17 +62,14 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
 #[tokio::test]
 async fn an_envoy_that_was_started_otherwise_is_replaced_not_adopted() {
     let mut stage = Stage::new();
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, first) = stage.serve_edge().await;
     let mut stage = stage
         .crash_and_start(|options| {
             options.bootstrap =
                 Arc::new(|infra: &Infra, paths| greeting(infra, paths).replace("default/edge\"}}", "another\"}}"));
         })
         .await;
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
     assert_ne!(facts.pid, Some(first));
     assert!(!is_alive(first));
@@ -85,12 +79,10 @@ async fn an_envoy_that_was_started_otherwise_is_replaced_not_adopted() {
 #[tokio::test]
 async fn an_envoy_that_was_never_recorded_is_found_and_replaced() {
     let mut stage = Stage::new();
-    let edge = gateway("edge", &[free_port().await]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, _, first) = stage.serve_edge().await;
     std::fs::remove_file(&stage.paths(&edge).record).unwrap();
     let mut stage = stage.crash_and_start(|_| {}).await;
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let second = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
     assert_ne!(first, second);
     assert!(!is_alive(first));
@@ -100,27 +92,27 @@ async fn an_envoy_that_was_never_recorded_is_found_and_replaced() {
 async fn a_log_level_reaches_a_running_envoy_and_a_thread_count_replaces_it() {
     let mut stage = Stage::new();
     let mut edge = gateway("edge", &[free_port().await]);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid;
 
     edge.options.log_level = Some("trace".into());
     edge.ports.push(free_port().await);
     edge.ports.sort_unstable();
     stage.options.bootstrap = Arc::new(greeting);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     // The listeners of this test stand in the bootstrap, so a new port needs a new Envoy.
     let second = stage.facts_of(&edge, |facts| facts.ready && facts.pid != first).await.pid;
 
     edge.options.log_level = Some("debug".into());
     edge.addresses = vec![Ipv4Addr::UNSPECIFIED.into()];
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let third = stage.facts_of(&edge, |facts| facts.addresses.len() >= 2).await;
     assert_eq!(third.pid, second, "levels and addresses change nothing that Envoy was started with");
     let log = std::fs::read_to_string(stage.paths(&edge).log).unwrap();
     assert!(log.contains("[trace]"));
 
     edge.options.concurrency = Some(2);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     stage.facts_of(&edge, |facts| facts.ready && facts.pid != second).await;
 }
 
@@ -133,7 +125,7 @@ async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
     let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
 
     let asked = Asked::at(&server, port).await;
-    stage.want(std::slice::from_ref(&other));
+    stage.want_only(&other);
     stage.draining(&edge).await;
     let refused = async { while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {} };
     tokio::time::timeout(DEADLINE, refused).await.expect("new connections are refused");
@@ -154,14 +146,11 @@ async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
 #[tokio::test]
 async fn the_successor_serves_while_a_replaced_envoy_answers_what_it_has() {
     let (server, mut stage) = Stage::with_server().await;
-    let port = free_port().await;
-    let mut edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (mut edge, port, first) = stage.serve_edge().await;
     let early = Asked::at(&server, port).await;
 
     edge.options.concurrency = Some(2);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let second = stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await.pid.unwrap();
     let late = Asked::at(&server, port).await;
     assert!(is_alive(first), "it has a request to answer");
@@ -176,10 +165,7 @@ async fn the_successor_serves_while_a_replaced_envoy_answers_what_it_has() {
 #[tokio::test]
 async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_another_serves_beside_it() {
     let (server, mut stage) = Stage::with_server().await;
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, first) = stage.serve_edge().await;
     let early = Asked::at(&server, port).await;
     stage.ending.send_replace(Ending::Drain);
     let refused = async { while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {} };
@@ -187,7 +173,7 @@ async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_anoth
 
     // It was started in the very way in which it would be started now.
     let mut stage = stage.crash_and_start(|_| {}).await;
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
     assert!(facts.pid != Some(first), "{facts:?}");
     let late = Asked::at(&server, port).await;
@@ -195,7 +181,7 @@ async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_anoth
 
     // And once more, with two of them there: the one that serves is adopted.
     let mut stage = stage.crash_and_start(|_| {}).await;
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let again = stage.facts_of(&edge, |facts| facts.ready).await;
     assert!(again.pid == facts.pid, "{again:?}");
     early.answer().await;
@@ -208,10 +194,7 @@ async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_anoth
 #[tokio::test]
 async fn an_envoy_that_drained_when_chancery_was_killed_gets_no_more_than_its_time() {
     let (server, mut stage) = Stage::with_server().await;
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, first) = stage.serve_edge().await;
     let early = Asked::at(&server, port).await;
     stage.want(&[]);
     stage.draining(&edge).await;
@@ -225,14 +208,11 @@ async fn an_envoy_that_drained_when_chancery_was_killed_gets_no_more_than_its_ti
 #[tokio::test]
 async fn a_gateway_that_comes_back_while_its_envoy_drains_is_served_at_once() {
     let (server, mut stage) = Stage::with_server().await;
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, first) = stage.serve_edge().await;
     let early = Asked::at(&server, port).await;
     stage.want(&[]);
     stage.draining(&edge).await;
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
     Asked::at(&server, port).await.answer().await;
     assert!(is_alive(first), "it has a request to answer");
@@ -243,10 +223,7 @@ async fn a_gateway_that_comes_back_while_its_envoy_drains_is_served_at_once() {
 #[tokio::test]
 async fn a_state_folder_that_was_deleted_is_made_again_for_the_next_start() {
     let mut stage = Stage::new();
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, first) = stage.serve_edge().await;
     let [gateways, _] = stage.options.layout.folders();
     std::fs::remove_dir_all(gateways.parent().unwrap()).unwrap();
     assert!(request(port).await.unwrap().ends_with("default/edge"));
@@ -259,13 +236,11 @@ async fn a_state_folder_that_was_deleted_is_made_again_for_the_next_start() {
 #[tokio::test]
 async fn a_gateway_that_goes_while_its_next_envoy_has_to_wait_gets_none() {
     let mut stage = Stage::new();
-    let mut edge = gateway("edge", &[free_port().await]);
-    stage.want(std::slice::from_ref(&edge));
-    let first = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (mut edge, _, first) = stage.serve_edge().await;
     // It does not close its listeners until it goes on.
     signal(first, Signal::STOP);
     edge.options.concurrency = Some(2);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     stage.draining(&edge).await;
     stage.want(&[]);
     signal(first, Signal::CONT);
@@ -276,10 +251,7 @@ async fn a_gateway_that_goes_while_its_next_envoy_has_to_wait_gets_none() {
 #[tokio::test]
 async fn a_second_request_to_end_does_not_wait_for_open_requests() {
     let (server, mut stage) = Stage::with_server().await;
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, pid) = stage.serve_edge().await;
     let asked = Asked::at(&server, port).await;
     stage.ending.send_replace(Ending::Drain);
     stage.draining(&edge).await;
@@ -292,10 +264,7 @@ async fn a_second_request_to_end_does_not_wait_for_open_requests() {
 #[tokio::test]
 async fn an_earlier_envoy_whose_gateway_is_gone_is_left_alone_until_that_is_known_and_then_ended() {
     let mut stage = Stage::new();
-    let port = free_port().await;
-    let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
-    let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    let (edge, port, pid) = stage.serve_edge().await;
     let mut stage = stage.crash_and_start(|_| {}).await;
     assert!(request(port).await.unwrap().ends_with("default/edge"));
     stage.want(&[]);

