@@ -1,12 +1,12 @@
 //! A whole configuration in one file, without a control plane: `translate --to envoy`, and what `envoy --mode validate` reads.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use ir::route::Hosts;
 use ir::{
-    Cluster, EndpointSetName, EndpointSource, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Secret,
-    VirtualHost,
+    Cluster, EndpointSetName, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Secret, VirtualHost,
 };
 use prost::Name;
 use prost_types::{Struct, value::Kind};
@@ -50,20 +50,43 @@ pub struct StaticOptions {
 
 /// One bootstrap with everything in it: route configurations in the listeners, endpoints in the clusters, secrets by name.
 pub fn static_bootstrap(parts: &StaticParts<'_>, options: &StaticOptions) -> Bootstrap {
-    let routes = inline_routes(parts);
-    let sets: BTreeMap<&EndpointSetName, &Endpoints> = parts.endpoints.iter().map(|set| (&set.name, *set)).collect();
-    let listener = |part: &&Listener| listener::message(part, &options.listeners, Parts::Inline(&routes));
-    let cluster = |part: &&Cluster| cluster::static_message(part, endpoints_of(part, &sets));
-    let write = if options.show_secrets { shown } else { hidden };
+    let writer = Writer::new(parts, options);
     Bootstrap {
         static_resources: Some(StaticResources {
-            listeners: parts.listeners.iter().map(listener).collect(),
-            clusters: parts.clusters.iter().map(cluster).collect(),
-            secrets: parts.secrets.iter().map(|part| secret::message(part, write)).collect(),
+            listeners: parts.listeners.iter().map(|part| writer.listener(part)).collect(),
+            clusters: parts.clusters.iter().map(|part| writer.cluster(part)).collect(),
+            secrets: parts.secrets.iter().map(|part| writer.secret(part)).collect(),
         }),
         deferred_stat_options: Some(DeferredStatOptions { enable_deferred_creation_stats: true }),
         layered_runtime: Some(LayeredRuntime { layers: vec![runtime()] }),
         ..Bootstrap::default()
+    }
+}
+
+/// Writes single resources.
+struct Writer<'a> {
+    routes: BTreeMap<RouteConfigurationName, proto::envoy::config::route::v3::RouteConfiguration>,
+    sets: BTreeMap<&'a EndpointSetName, &'a Endpoints>,
+    options: &'a StaticOptions,
+}
+
+impl<'a> Writer<'a> {
+    fn new(parts: &StaticParts<'a>, options: &'a StaticOptions) -> Self {
+        let sets = parts.endpoints.iter().map(|set| (&set.name, *set)).collect();
+        Self { routes: inline_routes(parts), sets, options }
+    }
+
+    fn listener(&self, part: &Listener) -> proto::envoy::config::listener::v3::Listener {
+        listener::message(part, &self.options.listeners, Parts::Inline(&self.routes))
+    }
+
+    fn cluster(&self, part: &Cluster) -> proto::envoy::config::cluster::v3::Cluster {
+        let endpoints = part.endpoints.set().and_then(|name| self.sets.get(name).copied());
+        cluster::static_message(part, endpoints)
+    }
+
+    fn secret(&self, part: &Secret) -> proto::envoy::extensions::transport_sockets::tls::v3::Secret {
+        secret::message(part, if self.options.show_secrets { shown } else { hidden })
     }
 }
 
@@ -79,41 +102,53 @@ fn runtime() -> RuntimeLayer {
 /// # Errors
 /// None for what [`static_bootstrap`] builds; a message that the descriptors do not know would be one.
 pub fn static_bootstrap_json(parts: &StaticParts<'_>, options: &StaticOptions) -> Result<Value, protojson::Error> {
-    let mut bootstrap = static_bootstrap(parts, options);
-    let StaticResources { listeners, clusters, secrets } =
-        bootstrap.static_resources.replace(StaticResources::default()).unwrap_or_default();
-    let mut json = protojson::message_to_json(&bootstrap)?;
-    // Resource by resource: what is needed for printing one is room for the next.
-    let lists = [("listeners", listed(&listeners)?), ("clusters", listed(&clusters)?), ("secrets", listed(&secrets)?)];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    let mut json = protojson::message_to_json(&static_bootstrap(&StaticParts::default(), options))?;
+    let writer = &Writer::new(parts, options);
+    let listeners = parts.listeners.iter().map(|part| task(move || writer.listener(part)));
+    let clusters = parts.clusters.iter().map(|part| task(move || writer.cluster(part)));
+    let secrets = parts.secrets.iter().map(|part| task(move || writer.secret(part)));
+    let mut printed = on_all_cores(&listeners.chain(clusters).chain(secrets).collect::<Vec<_>>())?.into_iter();
+    let lists =
+        [("listeners", parts.listeners.len()), ("clusters", parts.clusters.len()), ("secrets", parts.secrets.len())];
     if let Some(resources) = json.get_mut("staticResources") {
-        *resources = lists.map(|(name, list)| (name.to_owned(), Value::from(list))).collect();
+        let lists = lists.into_iter().filter(|(_, count)| *count > 0);
+        *resources =
+            lists.map(|(name, count)| (name.to_owned(), printed.by_ref().take(count).collect::<Value>())).collect();
     }
     Ok(json)
 }
 
-/// Prints messages on all cores. One by one where they are so few that a thread would take longer to start.
-fn listed<T: Name + Sync>(messages: &[T]) -> Result<Vec<Value>, protojson::Error> {
-    const SHARE: usize = 64;
-    let print = |part: &[T]| part.iter().map(protojson::message_to_json).collect::<Result<Vec<_>, _>>();
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let share = messages.len().div_ceil(cores).max(SHARE);
-    let (own, others) = messages.split_at(share.min(messages.len()));
-    thread::scope(|scope| {
-        let others: Vec<_> = others.chunks(share).map(|part| scope.spawn(move || print(part))).collect();
-        let mut printed = print(own)?;
-        for other in others {
-            printed.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-        }
-        Ok(printed)
-    })
+/// Writes and prints one resource.
+type Task<'a> = Box<dyn Fn() -> Result<Value, protojson::Error> + Sync + 'a>;
+
+fn task<'a, T: Name>(write: impl Fn() -> T + Sync + 'a) -> Task<'a> {
+    Box::new(move || protojson::message_to_json(&write()))
 }
 
-fn endpoints_of<'a>(cluster: &Cluster, sets: &BTreeMap<&EndpointSetName, &'a Endpoints>) -> Option<&'a Endpoints> {
-    match &cluster.endpoints {
-        EndpointSource::Discovered(name) => sets.get(name).copied(),
-        EndpointSource::Dns(_) => None,
-    }
+/// What tasks give, in their order. They are as unequal as a listener with all routes and a cluster, so each core takes the next one
+/// when it has done one.
+fn on_all_cores(tasks: &[Task<'_>]) -> Result<Vec<Value>, protojson::Error> {
+    /// For fewer a thread would take longer to start.
+    const SHARE: usize = 64;
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = tasks.get(at) else { return Ok(done) };
+            done.push((at, task()?));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(tasks.len().div_ceil(SHARE));
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..cores).map(|_| scope.spawn(work)).collect();
+        let mut done: Vec<(usize, Value)> = work()?;
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        done.sort_unstable_by_key(|(at, _)| *at);
+        Ok(done.into_iter().map(|(_, value)| value).collect())
+    })
 }
 
 fn inline_routes(
