@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
-use tests::certificate::self_signed;
+use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, Kept, get, get_tls};
 use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
 use tests::running::{Running, free_ports};
@@ -240,12 +240,16 @@ struct Prober {
 }
 
 impl Prober {
+    fn new() -> Self {
+        Self { wrong: Mutex::default(), asked: AtomicU64::new(0), over: AtomicBool::new(false) }
+    }
+
     /// Asks every path in turn until it is over; an answer that its path does not allow is noted.
-    fn run(&self, port: u16, allowed: &[(&str, &[&str])]) {
+    fn run(&self, mut ask: impl FnMut(&str) -> anyhow::Result<Answer>, allowed: &[(&str, &[&str])]) {
         while !self.over.load(Ordering::Acquire) {
             for (path, bodies) in allowed {
                 self.asked.fetch_add(1, Ordering::Relaxed);
-                let right = match get(port, "x.example", path) {
+                let right = match ask(path) {
                     Ok(Answer { status: 200, body }) if bodies.contains(&&*body) => None,
                     Ok(Answer { status: 404, .. }) if bodies.contains(&"404") => None,
                     Ok(other) => Some(format!("{path}: {} {}", other.status, other.body)),
@@ -259,16 +263,56 @@ impl Prober {
     }
 }
 
+/// Asks over TLS, on one connection for as long as the server keeps it.
+fn over_kept_tls(port: u16, certificates: &[&str]) -> impl FnMut(&str) -> anyhow::Result<Answer> {
+    let mut kept = None;
+    move |path| {
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => Kept::connect(port, "x.example", certificates)?,
+        };
+        let (answer, last) = connection.get("x.example", path)?;
+        kept = (!last).then_some(connection);
+        Ok(answer)
+    }
+}
+
 /// How many edits the test makes; by hand `EDITS=1000`.
 fn edits() -> usize {
     std::env::var_os("EDITS").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(120)
 }
 
+/// An HTTPS listener whose certificate is the one or the other.
+struct Https {
+    port: u16,
+    pairs: [Pair; 2],
+}
+
+impl Https {
+    fn listener(&self) -> String {
+        let tls = "tls:\n      certificateRefs:\n      - name: cert\n";
+        format!("  - name: https\n    protocol: HTTPS\n    port: {}\n    {tls}", self.port)
+    }
+
+    fn certificates(&self) -> [&str; 2] {
+        [&self.pairs[0].certificate, &self.pairs[1].certificate]
+    }
+
+    fn rotate(&self, running: &Running, to: usize) {
+        running.write("cert.yaml", &tls_secret("cert", &self.pairs[to].certificate, &self.pairs[to].key)).unwrap();
+        let shown = || get_tls(self.port, "x.example", "/steady", &self.certificates()).ok();
+        wait::until("the other certificate", || shown().filter(|(_, which)| *which == to)).unwrap();
+    }
+}
+
 #[test]
-fn no_answer_is_wrong_while_routes_rules_and_backends_are_added_changed_reordered_and_removed() {
+fn no_answer_is_wrong_while_routes_rules_backends_and_certificates_are_added_changed_reordered_and_removed() {
     let (running, port, one, two) = started();
+    let pair = || self_signed(&["x.example"], false).unwrap();
+    let https = Https { port: free_ports::<1>().unwrap()[0], pairs: [pair(), pair()] };
+    running.write("gateway.yaml", &(gateway(port) + &https.listener())).unwrap();
     let more: Vec<Backend> = (0..4).map(|index| Backend::start(&format!("more{index}")).unwrap()).collect();
-    let prober = Prober { wrong: Mutex::default(), asked: AtomicU64::new(0), over: AtomicBool::new(false) };
+    let prober = Prober::new();
     let allowed: &[(&str, &[&str])] = &[
         ("/steady", &["one"]),
         ("/flip", &["one", "two"]),
@@ -279,10 +323,18 @@ fn no_answer_is_wrong_while_routes_rules_and_backends_are_added_changed_reordere
     running.write("steady.yaml", &route("steady", &[("/steady", "one"), ("/flip", "one")])).unwrap();
     until_answers(port, "/flip", &answer("one"));
     until_answers(port, "/steady", &answer("one"));
+    https.rotate(&running, 0);
+    let certificates = https.certificates();
+    let fresh = |path: &str| Ok(get_tls(https.port, "x.example", path, &certificates)?.0);
     std::thread::scope(|scope| {
-        scope.spawn(|| prober.run(port, allowed));
+        scope.spawn(|| prober.run(|path| get(port, "x.example", path), allowed));
+        scope.spawn(|| prober.run(fresh, allowed));
+        scope.spawn(|| prober.run(over_kept_tls(https.port, &certificates), allowed));
         for edit in 0..edits() {
-            one_edit(&running, port, edit, &more);
+            match edit % 7 {
+                6 => https.rotate(&running, (edit / 7 + 1) % 2),
+                kind => one_edit(&running, port, (edit, kind), &more),
+            }
         }
         prober.over.store(true, Ordering::Release);
     });
@@ -305,9 +357,9 @@ fn a_service_that_is_renamed_together_with_its_route_costs_no_request() {
     running.write("shop.yaml", &renamed(0)).unwrap();
     running.start().unwrap();
     until_answers(port, "/", &answer("one"));
-    let prober = Prober { wrong: Mutex::default(), asked: AtomicU64::new(0), over: AtomicBool::new(false) };
+    let prober = Prober::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| prober.run(port, &[("/", &["one", "two"])]));
+        scope.spawn(|| prober.run(|path| get(port, "x.example", path), &[("/", &["one", "two"])]));
         for turn in 1..20 {
             running.write("shop.yaml", &renamed(turn)).unwrap();
             until_answers(port, "/", &answer(&both[turn % 2].name));
@@ -318,10 +370,10 @@ fn a_service_that_is_renamed_together_with_its_route_costs_no_request() {
     assert!(wrong.is_empty(), "{} requests, wrong: {wrong:#?}", prober.asked.into_inner());
 }
 
-/// Edit number `edit`; returns when it is in effect.
-fn one_edit(running: &Running, port: u16, edit: usize, more: &[Backend]) {
-    let backend = &more[edit / 6 % more.len()];
-    match edit % 6 {
+/// Edit number `edit`, of a kind; returns when it is in effect.
+fn one_edit(running: &Running, port: u16, (edit, kind): (usize, usize), more: &[Backend]) {
+    let backend = &more[edit / 7 % more.len()];
+    match kind {
         0 => {
             running.write("routes.yaml", &route("shop", &[("/b", "two"), ("/a", "one")])).unwrap();
             running.write("steady.yaml", &route("steady", &[("/flip", "two"), ("/steady", "one")])).unwrap();
