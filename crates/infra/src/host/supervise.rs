@@ -100,7 +100,7 @@ impl Supervisor {
     async fn keep(&mut self) {
         let wanted = self.orders.borrow().infra.clone();
         for earlier in Retired::earlier(&self.paths) {
-            tracing::info!(fleet = self.fleet.as_str(), pid = earlier.process.pid, "an envoy was draining already");
+            tracing::info!(gateway = self.fleet.as_str(), pid = earlier.process.pid, "an envoy was draining already");
             self.let_end(earlier, wanted.as_deref());
         }
         loop {
@@ -126,7 +126,7 @@ impl Supervisor {
         let launch = self.launch(&infra, &envoy);
         let process = match self.running()? {
             Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
-                tracing::info!(fleet = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
+                tracing::info!(gateway = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
                 self.set_log_levels(&launch).await;
                 found
             }
@@ -175,7 +175,7 @@ impl Supervisor {
         // Left by a process that was killed; it would answer nothing.
         let _absent = std::fs::remove_file(&self.paths.admin_socket);
         let process = Process::start(launch, &self.paths)?;
-        tracing::info!(fleet = self.fleet.as_str(), pid = process.pid, "started envoy");
+        tracing::info!(gateway = self.fleet.as_str(), pid = process.pid, "started envoy");
         Ok(Some(process))
     }
 
@@ -232,7 +232,7 @@ impl Supervisor {
         match self.running() {
             Ok(Some(found)) => self.retire(found, wanted.as_deref()).await,
             Ok(None) => {}
-            Err(error) => tracing::warn!(fleet = self.fleet.as_str(), %error, "cannot end envoy"),
+            Err(error) => tracing::warn!(gateway = self.fleet.as_str(), %error, "cannot end envoy"),
         }
         while !self.drains.is_empty() {
             tokio::select! {
@@ -280,7 +280,7 @@ impl Supervisor {
         self.leaving.insert(pid);
         self.drains.spawn(async move {
             drain::end(&mut retired, bound, closed, orders).await;
-            tracing::info!(fleet = fleet.as_str(), pid, "ended envoy");
+            tracing::info!(gateway = fleet.as_str(), pid, "ended envoy");
             retired.forget();
             pid
         });
@@ -295,7 +295,7 @@ impl Supervisor {
     /// Says why the proxy does not run, and waits before the next try; a new order ends the wait.
     async fn fail(&mut self, problem: String, up: Duration) {
         let pause = self.backoff.died(up);
-        tracing::warn!(fleet = self.fleet.as_str(), problem, again_in = ?pause, "the proxy does not run");
+        tracing::warn!(gateway = self.fleet.as_str(), problem, again_in = ?pause, "the proxy does not run");
         self.state = EnvoyState { problem: Some(problem.into()), ..EnvoyState::default() };
         self.tell().await;
         if matches!(timeout(pause, self.orders.changed()).await, Ok(Err(_))) {
@@ -323,7 +323,7 @@ impl Supervisor {
     async fn set_log_levels(&self, launch: &Launch) {
         let components = launch.component_levels();
         if let Err(error) = admin::set_log_levels(&self.paths.admin_socket, &launch.log_level, &components).await {
-            tracing::warn!(fleet = self.fleet.as_str(), %error, "cannot set envoy's log levels");
+            tracing::warn!(gateway = self.fleet.as_str(), %error, "cannot set envoy's log levels");
         }
     }
 

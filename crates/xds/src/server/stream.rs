@@ -156,7 +156,7 @@ impl Stream {
         let (session, now) = (&mut open.session, self.shared.now());
         let received = self.shared.with(&open.cell, |fleet| session.receive(fleet, request.into(), now));
         received.map_err(|violation| {
-            tracing::warn!(fleet = %open.fleet, %violation, "an xDS stream is ended");
+            tracing::warn!(gateway = %open.fleet, %violation, "an xDS stream is ended");
             Broken(Code::ResourceExhausted, "more than a stream may hold")
         })
     }
