@@ -92,6 +92,7 @@ impl Offline {
         let mut fleets: Vec<&FleetName> = graph.iter(outputs.infra).map(|(fleet, _)| fleet).collect();
         fleets.sort();
         let options = StaticOptions { show_secrets, ..StaticOptions::default() };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut written = Map::new();
         let sets = endpoint_sets(graph, outputs);
         for fleet in fleets {
@@ -103,7 +104,7 @@ impl Offline {
                 endpoints: sets.iter().collect(),
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
             };
-            written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options)?);
+            written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options, threads)?);
         }
         Ok(match written.len() {
             1 => written.into_iter().next().map(|(_, only)| only).unwrap_or_default(),

@@ -29,6 +29,9 @@ pub(crate) enum LogFormat {
 /// Lines that wait for whoever reads them; more are dropped and counted. A reader that sleeps holds up nothing.
 const WAITING_LINES: usize = 8_192;
 
+/// The same of standard output, which has access logs: a line of these can have 128 KiB, which makes 32 MiB.
+const WAITING_OUTPUT_LINES: usize = 256;
+
 /// The log of the running process.
 #[derive(Clone)]
 pub(crate) struct Log {
@@ -54,9 +57,9 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, [Wor
     let filter = EnvFilter::try_new(level).map_err(|error| anyhow::anyhow!("--log-level {level}: {error}"))?;
     let (filter, handle) = reload::Layer::new(filter);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty());
-    let waiting = |name| NonBlockingBuilder::default().buffered_lines_limit(WAITING_LINES).thread_name(name);
-    let (writer, written) = waiting("log").finish(std::io::stderr());
-    let (output, output_written) = waiting("output").finish(std::io::stdout());
+    let waiting = |name, lines| NonBlockingBuilder::default().buffered_lines_limit(lines).thread_name(name);
+    let (writer, written) = waiting("log", WAITING_LINES).finish(std::io::stderr());
+    let (output, output_written) = waiting("output", WAITING_OUTPUT_LINES).finish(std::io::stdout());
     let log = Log { level: handle, dropped: [writer.error_counter(), output.error_counter()] };
     let lines = match format {
         LogFormat::Text => fmt::layer().with_writer(writer).with_ansi(colours).with_target(false).boxed(),

@@ -82,6 +82,15 @@ macro_rules! object_tables {
                 }
             }
 
+            /// How many objects of a kind are in force.
+            #[must_use]
+            pub fn len(&self, graph: &Graph, kind: Kind) -> usize {
+                match kind {
+                    $(Kind::$Kind => graph.len(self.$field),)+
+                    Kind::EnvoyGateway => 0,
+                }
+            }
+
             /// The object that is in force.
             #[must_use]
             pub fn get(&self, graph: &Graph, key: &ObjectKey) -> Option<Object> {

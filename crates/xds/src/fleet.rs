@@ -124,6 +124,7 @@ impl Fleet {
 
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
+        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key));
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
         if self.connected() > 0 {
@@ -170,6 +171,7 @@ impl Fleet {
 
     /// The client does not keep up.
     pub(crate) fn uncount(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
+        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key));
         self.facts.uncount(client, &mut self.snapshot, confirmed);
     }
 

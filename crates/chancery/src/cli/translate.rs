@@ -41,8 +41,8 @@ enum Stage {
 /// Prints the stages. Problems go to standard error; they are no failure of this verb, `validate` is the one that judges.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
     if args.stages.contains(&Stage::Envoy) {
-        // Takes as long as reading a thousand routes: beside it, not after it.
-        std::thread::spawn(protojson::Pool::envoy);
+        // Takes as long as reading a thousand routes: beside it, not after it, where another thread is to be had.
+        let _beside = std::thread::Builder::new().spawn(protojson::Pool::envoy);
     }
     // Neither is freed: the process ends right after, and that frees both at once.
     let offline = ManuallyDrop::new(Offline::load(&args.files)?);

@@ -13,6 +13,9 @@ use translator::Outputs;
 /// name: a second for 10,000 names.
 const MAX_SUGGESTED: usize = 100;
 
+/// Among so many objects of a kind a name is looked for: the core's thread goes through their names, a millisecond for this many.
+const MAX_NAMES: usize = 10_000;
+
 /// Problems, without what takes files or time to find out.
 pub(crate) struct Findings {
     /// What sources say of texts.
@@ -57,7 +60,8 @@ fn names(store: &Store, graph: &Graph, problems: &mut [Problem]) -> BTreeSet<Obj
         wanted.extend(problem.refers_to.as_ref().and_then(|named| Some((named.kind()?, named.namespace()))));
     }
     let kinds: BTreeSet<Kind> = wanted.iter().map(|(kind, _)| *kind).collect();
-    let all = kinds.into_iter().flat_map(|kind| tables.keys(graph, kind).map(move |key| (kind, key)));
+    let kinds = kinds.into_iter().filter(|kind| tables.len(graph, *kind) <= MAX_NAMES);
+    let all = kinds.flat_map(|kind| tables.keys(graph, kind).map(move |key| (kind, key)));
     all.filter(|(kind, key)| wanted.contains(&(*kind, key.namespace()))).map(|(_, key)| key.clone()).collect()
 }
 
@@ -71,6 +75,8 @@ impl Findings {
     /// files and compares names: not for the core's thread.
     pub(crate) fn complete(self) -> Vec<Problem> {
         let Self { mut told, mut derived, names } = self;
+        // Which of them get a name must not depend on what came first.
+        derived.sort_unstable();
         let missing = derived.iter_mut().filter(|problem| problem.refers_to.is_some());
         missing.take(MAX_SUGGESTED).for_each(|problem| suggest(problem, &names));
         for problems in [&mut told, &mut derived] {

@@ -97,17 +97,21 @@ fn runtime() -> RuntimeLayer {
     RuntimeLayer { name: "chancery".to_owned(), layer_specifier: Some(LayerSpecifier::StaticLayer(Struct { fields })) }
 }
 
-/// The same as JSON.
+/// The same as JSON, printed by at most so many threads.
 ///
 /// # Errors
 /// None for what [`static_bootstrap`] builds; a message that the descriptors do not know would be one.
-pub fn static_bootstrap_json(parts: &StaticParts<'_>, options: &StaticOptions) -> Result<Value, protojson::Error> {
+pub fn static_bootstrap_json(
+    parts: &StaticParts<'_>,
+    options: &StaticOptions,
+    threads: usize,
+) -> Result<Value, protojson::Error> {
     let mut json = protojson::message_to_json(&static_bootstrap(&StaticParts::default(), options))?;
     let writer = &Writer::new(parts, options);
     let listeners = parts.listeners.iter().map(|part| task(move || writer.listener(part)));
     let clusters = parts.clusters.iter().map(|part| task(move || writer.cluster(part)));
     let secrets = parts.secrets.iter().map(|part| task(move || writer.secret(part)));
-    let mut printed = on_all_cores(&listeners.chain(clusters).chain(secrets).collect::<Vec<_>>())?.into_iter();
+    let mut printed = on_threads(threads, &listeners.chain(clusters).chain(secrets).collect::<Vec<_>>())?.into_iter();
     let lists =
         [("listeners", parts.listeners.len()), ("clusters", parts.clusters.len()), ("secrets", parts.secrets.len())];
     if let Some(resources) = json.get_mut("staticResources") {
@@ -125,9 +129,9 @@ fn task<'a, T: Name>(write: impl Fn() -> T + Sync + 'a) -> Task<'a> {
     Box::new(move || protojson::message_to_json(&write()))
 }
 
-/// What tasks give, in their order. They are as unequal as a listener with all routes and a cluster, so each core takes the next one
-/// when it has done one.
-fn on_all_cores(tasks: &[Task<'_>]) -> Result<Vec<Value>, protojson::Error> {
+/// What tasks give, in their order. They are as unequal as a listener with all routes and a cluster, so each thread takes the next one
+/// when it has done one. Where no more threads are to be had, fewer do it.
+fn on_threads(threads: usize, tasks: &[Task<'_>]) -> Result<Vec<Value>, protojson::Error> {
     /// For fewer a thread would take longer to start.
     const SHARE: usize = 64;
     let next = AtomicUsize::new(0);
@@ -139,9 +143,10 @@ fn on_all_cores(tasks: &[Task<'_>]) -> Result<Vec<Value>, protojson::Error> {
             done.push((at, task()?));
         }
     };
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(tasks.len().div_ceil(SHARE));
+    let threads = threads.min(tasks.len().div_ceil(SHARE));
     thread::scope(|scope| {
-        let others: Vec<_> = (1..cores).map(|_| scope.spawn(work)).collect();
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
         let mut done: Vec<(usize, Value)> = work()?;
         for other in others {
             done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);

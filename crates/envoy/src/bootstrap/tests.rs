@@ -134,7 +134,7 @@ fn show(show_secrets: bool) -> Value {
         endpoints: Vec::new(),
         secrets: vec![&secret],
     };
-    static_bootstrap_json(&parts, &StaticOptions { show_secrets, ..StaticOptions::default() }).unwrap()
+    static_bootstrap_json(&parts, &StaticOptions { show_secrets, ..StaticOptions::default() }, 2).unwrap()
 }
 
 #[test]

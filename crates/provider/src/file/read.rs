@@ -56,7 +56,9 @@ pub(crate) fn read_all(files: &[(Arc<Spot>, PathBuf)], catalog: &Catalog) -> Vec
         }
     };
     let mut done: Vec<(usize, Vec<Outcome>)> = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where no more threads are to be had, fewer do it.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
         let own = work();
         let others = others.into_iter().map(|thread| match thread.join() {
             Ok(done) => done,

@@ -56,8 +56,15 @@ impl<'a, L: Lookup> Targets<'a, L> {
             Err(fault) => {
                 let text = fault.text.clone();
                 let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
-                let named = ObjectKey::new(&target.group, &target.kind, namespace, &target.name);
-                self.bad.push((Finding::error(path(), &*text).naming(named), fault));
+                let finding = Finding::error(path(), &*text);
+                // of what may not be used nothing is said, not even what is there
+                let finding = match fault.reason {
+                    RefReason::NotFound => {
+                        finding.naming(ObjectKey::new(&target.group, &target.kind, namespace, &target.name))
+                    }
+                    RefReason::NotPermitted | RefReason::InvalidKind => finding,
+                };
+                self.bad.push((finding, fault));
                 Err(text)
             }
         }

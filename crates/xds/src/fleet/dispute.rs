@@ -138,12 +138,13 @@ impl Fleet {
 
     /// Decides what is due. Gives the time of the next decision.
     pub(super) fn decide(&mut self, now: Duration) -> Option<Duration> {
+        let gone = self.disputes.keys().filter(|key| self.snapshot.current(&key.type_url, &key.name).is_none());
+        let gone: Vec<Need> = gone.cloned().collect();
+        gone.iter().for_each(|key| self.close(key));
         let due = self.disputes.iter().filter(|(_, dispute)| dispute.until.is_some_and(|until| until <= now));
         let due: Vec<(Need, Version)> = due.map(|(key, dispute)| (key.clone(), dispute.version)).collect();
         for (key, version) in due {
-            if self.snapshot.current(&key.type_url, &key.name).is_none() {
-                self.close(&key);
-            } else if !self.is_accepted(&key, version) {
+            if !self.is_accepted(&key, version) {
                 self.share(&key);
             } else if let Some(dispute) = self.disputes.get_mut(&key) {
                 dispute.until = None;
@@ -179,4 +180,9 @@ impl Fleet {
     fn is_accepted(&self, key: &Need, version: Version) -> bool {
         self.snapshot.accepted(&key.type_url, &key.name).is_some_and(|accepted| accepted.version() == version)
     }
+}
+
+/// The number of the item that a client refused last under a name, as far as that is disputed; 0 if none.
+pub(super) fn objection(disputes: &BTreeMap<Need, Dispute>, client: ClientId, key: &Need) -> u64 {
+    disputes.get(key).and_then(|dispute| dispute.clients.get(&client).copied()).unwrap_or(0)
 }

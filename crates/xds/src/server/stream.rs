@@ -205,8 +205,10 @@ impl Stream {
     fn advance(&mut self) {
         let Some(open) = &mut self.open else { return };
         let (session, now) = (&mut open.session, self.shared.now());
-        self.responses.extend(self.shared.with(&open.cell, |fleet| session.advance(fleet, now)));
-        let deadline = session.next_deadline(now).map(|at| Instant::from_std(self.shared.epoch + at));
+        let (responses, deadline) =
+            self.shared.with(&open.cell, |fleet| (session.advance(fleet, now), session.next_deadline(fleet, now)));
+        self.responses.extend(responses);
+        let deadline = deadline.map(|at| Instant::from_std(self.shared.epoch + at));
         // A timer that is set already may fire for nothing: setting it anew with each response and each acknowledgement costs more.
         if let Some(at) = deadline
             && self.timer.as_ref().is_none_or(|timer| timer.deadline() > at)

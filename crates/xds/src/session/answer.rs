@@ -22,6 +22,9 @@ impl Session {
         let Some(flight) = self.channels.get_mut(type_url).and_then(|c| c.answered(nonce, error.is_some())) else {
             return;
         };
+        if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
+            self.begin_drain(now);
+        }
         match error {
             None => self.acked(fleet, type_url, &flight, now),
             Some(text) => self.nacked(fleet, type_url, &flight, text, now),
@@ -30,9 +33,6 @@ impl Session {
 
     fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, now: Duration) {
         self.channel(type_url).land(flight, true);
-        if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
-            self.begin_drain(now);
-        }
         if *type_url == TypeUrl::Cluster {
             flight.names().for_each(|name| {
                 self.uncured.remove(name);

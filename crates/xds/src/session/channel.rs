@@ -87,6 +87,10 @@ impl Held {
         self.0.retain(|_, names| !names.remove(name) || !names.is_empty());
     }
 
+    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.values().flatten()
+    }
+
     fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
         self.0.range(..=now).flat_map(|(_, names)| names)
     }
@@ -152,6 +156,11 @@ impl Channel {
             self.dirty.remove(name);
         }
         stays.is_some()
+    }
+
+    /// These names are to be looked at again though their time is not over.
+    pub(super) fn wake(&mut self, which: impl Fn(&str) -> bool) {
+        self.dirty.extend(self.held.names().filter(|name| which(name)).cloned());
     }
 
     /// Names whose time is over are to be looked at again.

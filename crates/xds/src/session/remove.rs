@@ -36,8 +36,9 @@ impl Session {
                 };
                 let whole = || turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none();
                 let drained = DRAINED.contains(type_url) && (*type_url != TypeUrl::VirtualHost || whole());
-                let until = self.drains_until;
-                if drained && self.channel(type_url).hold(name, until, turn.now) {
+                let until = self.drain_ends(turn.now).filter(|_| drained);
+                let channel = self.channel(type_url);
+                if drained && !channel.unsure.contains(name) && channel.hold(name, until, turn.now) {
                     continue;
                 }
                 groups.entry(group).or_default().push(Arc::clone(name));

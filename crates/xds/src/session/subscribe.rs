@@ -194,6 +194,10 @@ impl Session {
         if *type_url == TypeUrl::Cluster && concerned {
             self.note_cold(fleet, name, now);
         }
+        if *type_url == TypeUrl::Route && self.channels.contains_key(&TypeUrl::VirtualHost) {
+            // hosts stayed with it while it was gone; it may have come back without them
+            self.channel(&TypeUrl::VirtualHost).wake(|host| route_configuration_of(host) == Some(name));
+        }
     }
 
     /// Compares everything of a kind: the client's first request, or it is too far behind.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
+use super::channel::Channel;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
 
@@ -59,9 +60,19 @@ impl Session {
 
     /// A listener that had connections is another one, or gone.
     pub(super) fn begin_drain(&mut self, now: Duration) {
-        if self.complete {
+        if self.complete || self.resumed {
             self.drains_until = Some(now + DRAINING);
         }
+    }
+
+    /// Until when what listeners named before may be in use. A change that is under way counts as begun now; what changed on an earlier
+    /// stream of the client did so before this one began.
+    pub(super) fn drain_ends(&self, now: Duration) -> Option<Duration> {
+        let removes = |channel: &Channel| channel.flights.iter().any(|flight| !flight.removed.is_empty());
+        let changes = self.activations.values().any(|activation| activation.changes);
+        let under_way = (changes || self.is(&TypeUrl::Listener, removes)).then_some(now);
+        let earlier = self.began.filter(|_| self.resumed);
+        [self.drains_until, under_way.map(|at| at + DRAINING), earlier.map(|at| at + DRAINING)].into_iter().max()?
     }
 
     /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
@@ -74,7 +85,10 @@ impl Session {
     }
 
     /// When [`Session::advance`] is to be called again even if nothing happens; none if that is not needed.
-    pub(crate) fn next_deadline(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next_deadline(&self, fleet: &Fleet, now: Duration) -> Option<Duration> {
+        if !fleet.is_published() {
+            return None;
+        }
         let patience = self.patience_with_clusters();
         let cold = self.cold.values().filter(|cold| !cold.stalled).map(|cold| cold.since + patience);
         let waits = self.waits.values().map(|wait| wait.until);

@@ -215,3 +215,27 @@ fn one_client_that_refuses_again_and_again_does_not_count_for_others() {
     rig.advance(third);
     assert!(rig.events().contains("accepted lds m@1"));
 }
+
+#[test]
+fn one_client_that_refuses_and_goes_does_not_count_for_others() {
+    let mut rig = Rig::started(SMALL);
+    let second = rig.connect("second");
+    rig.start(second);
+    let third = rig.connect("third");
+    rig.start(third);
+    rig.events();
+    rig.publish("lds m -> r");
+    rig.advance(second);
+    rig.advance(third);
+    rig.ack("lds");
+    rig.answer(third, "lds", Some("Address already in use"));
+    rig.pass(50);
+    // it is tried again, and goes before it answers
+    assert_eq!(rig.advance(third), "LDS m@1");
+    leave(&mut rig);
+    let events = rig.events();
+    assert!(!events.contains("accepted"), "the second has not said anything yet: {events}");
+    rig.answer(second, "lds", None);
+    rig.advance(second);
+    assert!(rig.events().contains("accepted lds m@1"));
+}

@@ -230,6 +230,39 @@ fn virtual_hosts_stay_with_the_route_configuration_of_a_listener_before_its_chan
 }
 
 #[test]
+fn a_route_configuration_that_comes_back_loses_at_once_the_hosts_that_it_has_no_more() {
+    let mut rig = Rig::started("lds l -> r; rds r; vhds r/a; vhds r/b");
+    rig.publish("rds q; vhds q/a; lds l@2 -> q; -rds r; -vhds r/a; -vhds r/b");
+    rig.subscribe("rds", &["q"]);
+    for _ in 0..4 {
+        rig.ack_all(0);
+        rig.advance(0);
+    }
+    assert_eq!(rig.publish("rds r; vhds r/b"), "VHDS -r/a");
+}
+
+#[test]
+fn a_listener_change_that_is_not_answered_drains_all_the_same() {
+    let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; rds r -> a, b");
+    assert_eq!(rig.publish("lds l@2 -> r; -cds b; -eds b; rds r@2 -> a"), "LDS l@2 | RDS r@2");
+    rig.ack("rds");
+    assert_eq!(rig.pass(6_000), "");
+    assert_eq!(rig.pass(50_000), "");
+    rig.ack("lds");
+    assert_eq!(rig.pass(60_000), "CDS -b");
+}
+
+#[test]
+fn a_fleet_that_is_withdrawn_has_no_deadlines() {
+    let mut rig = Rig::started(SMALL);
+    rig.publish("lds m -> r");
+    rig.nack("lds", "Address already in use");
+    assert!(rig.deadline().is_some());
+    rig.fleet.withdraw();
+    assert_eq!(rig.deadline(), None);
+}
+
+#[test]
 fn a_cluster_stays_until_the_routes_that_name_it_are_gone_from_the_client() {
     let mut rig = Rig::started(SMALL);
     assert_eq!(rig.publish("cds b; eds b; rds r@2 -> b; -cds a; -eds a"), "CDS b@1 | EDS b@1");

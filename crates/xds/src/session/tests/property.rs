@@ -256,7 +256,7 @@ impl World {
                 self.step(&Step::ToClient(1));
             } else if !self.envoy.out.is_empty() {
                 self.step(&Step::ToServer(1));
-            } else if let Some(at) = self.session.next_deadline(self.now).filter(|at| *at < LONG_AFTER) {
+            } else if let Some(at) = self.session.next_deadline(&self.fleet, self.now).filter(|at| *at < LONG_AFTER) {
                 assert!(at > self.now, "a deadline that has passed:\n{}", self.tail());
                 self.trace.push(format!("AT {at:?}"));
                 self.now = at;

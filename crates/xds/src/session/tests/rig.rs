@@ -246,7 +246,7 @@ impl Rig {
 
     /// Milliseconds until the first client is to be looked at again.
     pub(super) fn deadline(&self) -> Option<u128> {
-        let at = self.clients[0].session.next_deadline(self.now)?;
+        let at = self.clients[0].session.next_deadline(&self.fleet, self.now)?;
         Some(at.saturating_sub(self.now).as_millis())
     }
 }
