@@ -74,6 +74,14 @@ impl Held {
         self.0.range((Bound::Excluded(now), Bound::Unbounded)).next().map(|(until, _)| *until)
     }
 
+    /// Forgets all but these names.
+    pub(super) fn retain(&mut self, which: impl Fn(&str) -> bool) {
+        self.0.retain(|_, names| {
+            names.retain(|name| which(name));
+            !names.is_empty()
+        });
+    }
+
     /// Until when this name stays, or stayed.
     fn until(&self, name: &str) -> Option<Duration> {
         self.0.iter().find(|(_, names)| names.contains(name)).map(|(until, _)| *until)
@@ -156,6 +164,12 @@ impl Channel {
             self.dirty.remove(name);
         }
         stays.is_some()
+    }
+
+    /// Whether something is still to be said, or to be answered, about one of these names.
+    pub(super) fn has_unsettled(&self, which: impl Fn(&str) -> bool) -> bool {
+        let flying = |flight: &Flight| flight.names().any(|name| which(name)) && self.is_awaited(flight);
+        self.dirty.iter().any(|name| which(name)) || self.flights.iter().any(flying)
     }
 
     /// These names are to be looked at again though their time is not over.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Session;
 use crate::fleet::Fleet;
-use crate::resource::{Need, TypeUrl};
+use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::Item;
 
 /// How long a resource is held back for a cluster. The fleet learns within [`super::time::STALLED`] that a cluster does not
@@ -59,8 +59,12 @@ impl Session {
     fn blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
         let nothing = self.cold.is_empty() && fleet.snapshot().missing().is_empty() && !self.is_before_clusters();
         match item.resource.type_url {
+            TypeUrl::Listener if nothing => self.stale_routes(fleet, item),
             _ if nothing => None,
-            TypeUrl::Listener => self.own_blocker(fleet, item).or_else(|| self.blocker_of_routes(fleet, item)),
+            TypeUrl::Listener => self
+                .own_blocker(fleet, item)
+                .or_else(|| self.blocker_of_routes(fleet, item))
+                .or_else(|| self.stale_routes(fleet, item)),
             TypeUrl::Route => self.route_blocker(fleet, item),
             TypeUrl::VirtualHost => self.own_blocker(fleet, item),
             _ => None,
@@ -88,6 +92,23 @@ impl Session {
         let routes = listener.resource.needs().filter(|need| need.type_url == TypeUrl::Route);
         let mut new = routes.filter(|need| !self.is(&TypeUrl::Route, |routes| routes.has(&need.name)));
         new.find_map(|need| self.route_blocker(fleet, fleet.snapshot().target(&TypeUrl::Route, &need.name)?))
+    }
+
+    /// A route configuration of the listener that the client has from another one and that is not yet what it should be. Envoy keeps
+    /// those while connections drain, and would serve them with this listener from its first moment.
+    fn stale_routes(&self, fleet: &Fleet, listener: &Item) -> Option<Need> {
+        let before = fleet.snapshot().accepted(&TypeUrl::Listener, listener.name());
+        let uses = |need: &Need| before.is_some_and(|before| before.resource.needs().any(|other| other == need));
+        let mut routes = listener.resource.needs().filter(|need| need.type_url == TypeUrl::Route);
+        routes.find(|need| self.has_stale(fleet, &need.name) && !uses(need)).cloned()
+    }
+
+    fn has_stale(&self, fleet: &Fleet, name: &Arc<str>) -> bool {
+        let known = self.channels.get(&TypeUrl::Route).and_then(|routes| routes.known.get(name));
+        let Some(acked) = known.and_then(|known| known.acked) else { return false };
+        let inside = |host: &str| route_configuration_of(host) == Some(name);
+        self.wanted(fleet, &TypeUrl::Route, name).is_some_and(|item| item.version().mark() != acked)
+            || self.is(&TypeUrl::VirtualHost, |hosts| hosts.has_unsettled(inside))
     }
 
     /// Whether the client has some virtual host of this route configuration.

@@ -14,6 +14,11 @@ use crate::resource::{TypeUrl, route_configuration_of};
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
 const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::Route, TypeUrl::VirtualHost];
 
+/// Envoy has done with the connections of a listener that changed after 600 s (`--drain-time-s`) and then lets go of its route
+/// configuration, with its hosts: until then a connection that was idle finds them. It keeps a route configuration that is removed
+/// all the same, and shows it with the next listener that names it: it is to be known for as long.
+const LONGEST_DRAIN: Duration = Duration::from_secs(900);
+
 /// Kinds that the connections of a listener that changed go on using. Virtual hosts are such only where their whole route
 /// configuration goes: a route that is deleted ends at once.
 const DRAINED: [TypeUrl; 5] =
@@ -36,7 +41,12 @@ impl Session {
                 };
                 let whole = || turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none();
                 let drained = DRAINED.contains(type_url) && (*type_url != TypeUrl::VirtualHost || whole());
-                let until = self.drain_ends(turn.now).filter(|_| drained);
+                let kept = match type_url {
+                    TypeUrl::Route => self.is(type_url, |routes| routes.names.contains(name)),
+                    TypeUrl::VirtualHost => self.is(&TypeUrl::Route, |routes| routes.names.contains(group)),
+                    _ => false,
+                };
+                let until = if kept { Some(turn.now + LONGEST_DRAIN) } else { self.drain_ends(turn.now) };
                 let channel = self.channel(type_url);
                 if drained && !channel.unsure.contains(name) && channel.hold(name, until, turn.now) {
                     continue;

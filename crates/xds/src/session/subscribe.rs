@@ -163,6 +163,7 @@ impl Session {
         hosts.known.retain(|host, _| !inside(host));
         hosts.dirty.retain(|host| !inside(host));
         hosts.force.retain(|host| !inside(host));
+        hosts.held.retain(|host| !inside(host));
     }
 
     /// Marks the names that changed since the last time.
