@@ -8,6 +8,7 @@
 //! | [`client`] | requests, in cleartext and over TLS |
 //! | [`objects`] | Gateway API objects as YAML text |
 //! | [`running`] | a Chancery with its Envoys, started on a folder and ended with the test |
+//! | [`told`] | what `chancery validate` says of a text |
 //! | [`wait`] | waiting for a fact with a deadline |
 
 pub mod backend;
@@ -17,4 +18,5 @@ pub mod client;
 pub mod namespace;
 pub mod objects;
 pub mod running;
+pub mod told;
 pub mod wait;

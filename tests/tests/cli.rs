@@ -610,12 +610,7 @@ fn a_thousand_routes_are_translated() {
 
 /// Every problem of a file as `line:column severity: text`.
 fn pointed(text: &str) -> Vec<String> {
-    let place = folder(&[("it.yaml", text.as_bytes())]);
-    let output = run(place.path(), &["validate", "-f", "DIR"], "");
-    let shown = String::from_utf8(output.stdout).unwrap();
-    let paragraphs = shown.split("\n\n").filter_map(|paragraph| paragraph.split_once("\n  --> "));
-    let place = |rest: &str| rest.lines().next().and_then(|line| line.split_once(".yaml:")).unwrap().1.to_owned();
-    paragraphs.map(|(text, rest)| format!("{} {text}", place(rest))).collect()
+    tests::told::pointed(text).unwrap()
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! References between objects: the one place where it is decided whether one object may name another.
 
+pub(crate) mod grant;
+
 use std::sync::Arc;
 
 use api::reference_grant::ReferenceGrant;
@@ -79,8 +81,13 @@ pub(crate) fn permit(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'
     let namespace = to.namespace.unwrap_or_else(|| from.namespace());
     if namespace != from.namespace() && !is_granted(grants, from, to, namespace) {
         let kind = to.kind;
-        let text =
-            format!("{kind} {namespace}/{} is in another namespace and no ReferenceGrant there allows it", to.name);
+        let text = format!(
+            "{kind} {namespace}/{} is in another namespace and no ReferenceGrant there allows it; add a ReferenceGrant in \
+             namespace {namespace} that allows {} of {} to {kind}",
+            to.name,
+            from.kind_name(),
+            from.namespace(),
+        );
         return Err(RefFault { reason: RefReason::NotPermitted, text: text.into() });
     }
     Ok(Permit { target: ObjectKey::new(to.group, to.kind, namespace, to.name) })

@@ -346,12 +346,24 @@ impl<'a> Checker<'a> {
             let text = format!("{word} is not a field here; {empty} is empty: indent {word} below it");
             return self.add(name, Severity::Error, text);
         }
-        let mut text = format!("{word} is not a field here and is ignored");
         let known = schema.properties.iter().map(|property| &*property.name);
-        if let Some(near) = nearest(word, known) {
-            let _ = write!(text, "; did you mean {near}?");
+        let near = nearest(word, known);
+        let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        // In a match the default of what is missing takes requests that were never meant.
+        let missing = |name: &str| around.get(name).is_none_or(Cursor::is_null);
+        let open = |name: &str| {
+            missing(name) && schema.properties.iter().any(|property| *property.name == *name && !property.required)
+        };
+        let empty = schema.properties.iter().all(|property| missing(&property.name));
+        let default = if open("value") { Some("value") } else { Some("path").filter(|path| empty && open(path)) };
+        let lacking = near.filter(|near| open(near)).or(default);
+        if let Some(lacking) = lacking.filter(|_| self.unit.is_some_and(|unit| unit.inner.is_some())) {
+            let text =
+                format!("{word} is not a field here and {lacking} is missing: this match takes no request{meant}");
+            self.error(name, text);
+            return;
         }
-        self.add(name, Severity::Warning, text);
+        self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
     }
 
     fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {

@@ -10,7 +10,8 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|candidate| {
             let known = candidate.to_lowercase();
             // The beginning of a word is as good as one mistake: `match` for `matches`.
-            let beginning = lower.len() >= 3 && known.starts_with(&lower) && known.len() - lower.len() <= 3;
+            let beginning =
+                lower.len() >= 3 && known.starts_with(&lower) && (1..=3).contains(&(known.len() - lower.len()));
             (if beginning { 1 } else { distance(&lower, &known) }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)

@@ -45,13 +45,14 @@ fn every_unit_is_marked() {
 
 #[test]
 fn the_nearest_word_is_found_where_one_is_near() {
-    let words = ["matches", "filters", "backendRefs", "name", "timeouts"];
+    let words = ["matches", "filters", "backendRefs", "name", "names", "timeouts"];
     for (typed, meant) in [
         ("match", Some("matches")),
         ("backendrefs", Some("backendRefs")),
         ("backendRef", Some("backendRefs")),
         ("nmae", Some("name")),
         ("fliters", Some("filters")),
+        ("name", Some("name")),
         ("retry", None),
         ("", None),
     ] {

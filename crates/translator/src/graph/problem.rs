@@ -20,12 +20,13 @@ use crate::gateway::GatewayPlan;
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::listener::Refusal;
 use crate::output::ReaderIndex;
+use crate::reference::grant;
 use crate::secret::Parsed;
 use crate::status;
 use crate::status::policy::{Reach, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 15;
+pub(crate) const PROBLEM_TABLES: usize = 18;
 
 pub(super) fn problems(
     g: &mut Graph,
@@ -48,9 +49,13 @@ pub(super) fn problems(
         numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new))
     };
     let [silent, strays] = endpoints(g, &base, backends.sets, readers);
+    let [classes, unserved, grants] = misspelt(g, &base);
     [
         silent,
         strays,
+        classes,
+        unserved,
+        grants,
         g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
         g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
             let facts = cx.get(proxies, &plan.fleet.0);
@@ -117,6 +122,40 @@ fn elsewhere(provider: &ProviderConfig) -> Option<(&'static str, &'static str)> 
         return Some(("provider.custom.resource.type", "objects come from files, no cluster is asked; write File"));
     }
     proxies.then_some(("provider.custom.infrastructure.type", "Envoys run on this machine; write Host"))
+}
+
+/// Classes whose controller is nearly ours, Gateways of classes that are not ours where none is (in a cluster others serve them, a
+/// folder is written for us), and grants that allow nothing.
+fn misspelt(g: &mut Graph, base: &Base) -> [Table<ProblemKey, Arc<Problem>>; 3] {
+    let Base { inputs, settings, classes, options, .. } = *base;
+    let near = g.derive("class_problem", inputs.gateway_classes, move |cx, key, class| {
+        let (named, ours) = (&*class.spec.controller_name, settings.controller(cx));
+        let near = api::nearest(named, [&*ours]).filter(|near| *near != named);
+        let told = near.map(|near| {
+            let text = format!("{named} is not this controller, so Gateways of this class are not served");
+            warning(key, "spec.controllerName", &format!("{text}; did you mean {near}?"))
+        });
+        numbered(key, 0, told)
+    });
+    let ours = g.index("class_of_ours", classes, |_, _| [()]);
+    let unserved = g.derive("unserved_problem", inputs.gateways, move |cx, key, gateway| {
+        if !options.file_mode || cx.any(ours, &()) {
+            return Vec::new();
+        }
+        let name = &*gateway.spec.gateway_class_name;
+        let told = cx.get(inputs.gateway_classes, &ObjectKey::of(Kind::GatewayClass, "", name)).map(|class| {
+            let theirs = &class.spec.controller_name;
+            let controller = settings.controller(cx);
+            let text = format!("GatewayClass {name} belongs to {theirs}, so this Gateway is not served");
+            warning(key, "spec.gatewayClassName", &format!("{text}; here a class with controllerName {controller} is"))
+        });
+        numbered(key, 0, told)
+    });
+    let grants = g.derive("grant_problem", inputs.reference_grants, |_, key, grant| {
+        let found = grant::warnings(grant).into_iter();
+        numbered(key, 0, found.map(|(path, text)| warning(key, &path, &text)))
+    });
+    [near, unserved, grants]
 }
 
 /// Services that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change
