@@ -24,7 +24,7 @@ pub struct Publisher {
     hosts: UnorderedMap<usize, Host>,
     /// When the hosts are so many, those that nobody else holds go.
     sweep_at: usize,
-    /// Route configurations whose hosts travel one by one.
+    /// Chains whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
 }
 
@@ -184,28 +184,29 @@ impl Publisher {
         }
     }
 
-    /// Route configurations. Gives those whose hosts begin or end to travel one by one: all of these come or go.
-    fn configurations<'g>(&mut self, graph: &'g Graph, updates: &mut Updates) -> BTreeSet<&'g RouteConfigurationKey> {
+    /// Route configurations. Gives the chains whose hosts begin or end to travel one by one: all of these come or go.
+    fn configurations(&mut self, graph: &Graph, updates: &mut Updates) -> BTreeSet<RouteConfigurationKey> {
         let mut turned = BTreeSet::new();
         for change in graph.changes(self.outputs.route_configurations) {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|configuration| self.configuration(configuration));
             push_composed(updates, fleet, put, TypeUrl::Route, &name.0);
             let separate = change.new.is_some_and(|new| matches!(new.hosts, ir::route::Hosts::Separate));
-            if separate == self.separate.contains(change.key) {
+            let chain = InFleet { fleet: fleet.clone(), name: translator::chain_of(name.as_str()).into() };
+            if separate == self.separate.contains(&chain) {
                 continue;
             }
-            turned.insert(change.key);
             if separate {
-                self.separate.insert(change.key.clone())
+                self.separate.insert(chain.clone())
             } else {
-                self.separate.remove(change.key)
+                self.separate.remove(&chain)
             };
-            for (host_key, host) in self.outputs.hosts_of(graph, change.key) {
+            for (host_key, host) in self.outputs.hosts_of(graph, &chain) {
                 self.hosts.remove(&address(host));
                 let put = separate.then(|| self.host(host));
                 push_composed(updates, fleet, put, TypeUrl::VirtualHost, &host_key.name.0);
             }
+            turned.insert(chain);
         }
         turned
     }
@@ -214,7 +215,7 @@ impl Publisher {
     fn separate_hosts(
         &self,
         hosts: &[TableChange<'_, VirtualHostKey, Arc<VirtualHost>>],
-        turned: &BTreeSet<&RouteConfigurationKey>,
+        turned: &BTreeSet<RouteConfigurationKey>,
         updates: &mut Updates,
     ) {
         if self.separate.is_empty() && turned.is_empty() {

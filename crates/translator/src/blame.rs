@@ -17,6 +17,7 @@ use crate::http_route::AttachedRoute;
 use crate::key::{AttachmentKey, InFleet};
 use crate::lookup::route_text;
 use crate::output::Outputs;
+use crate::virtual_host::chain_of;
 
 /// Changes of routes that can still be blamed. A refusal follows its publication within seconds; a form is about 1 KB, so this is
 /// 4 MB at most.
@@ -181,7 +182,8 @@ fn exists(graph: &Graph, outputs: Outputs, fact: &FactKey) -> bool {
 /// `<namespace>/<name>` of every route in a virtual host or route configuration.
 fn routes_in(graph: &Graph, outputs: Outputs, fact: &FactKey) -> BTreeSet<String> {
     let hosts = outputs.virtual_hosts(graph).filter(|(key, _)| {
-        *key.fleet.0 == *fact.fleet && [key.name.as_str(), key.configuration.as_str()].contains(&&*fact.name)
+        let named = *key.name.0 == *fact.name || key.configuration.as_str() == chain_of(&fact.name);
+        *key.fleet.0 == *fact.fleet && named
     });
     hosts.flat_map(|(_, host)| route_names(host)).collect()
 }

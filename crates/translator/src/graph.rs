@@ -100,8 +100,9 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let readers = delivery.clusters_by_set;
     let statuses =
         status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets, readers });
+    let listeners = gateway::listeners(g, gateways, routes.configurations);
     let outputs = Outputs {
-        listeners: gateways.listeners,
+        listeners,
         route_configurations: routes.configurations,
         hosts: routes.hosts,
         hosts_by_configuration: routes.hosts_of,

@@ -80,7 +80,7 @@ impl Outputs {
         changes(graph, self.hosts)
     }
 
-    /// The virtual hosts of a route configuration, for the moment in which it turns from inline to separate or back.
+    /// The virtual hosts of a chain, for the moment in which it turns from inline to separate or back.
     pub fn hosts_of<'g>(
         &self,
         graph: &'g Graph,

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use api::status::{Condition, GatewayStatus, ListenerStatus, RouteStatus};
 use api::{Kind, Object, ObjectKey, ObjectMeta, Resource, Spec, Timestamp};
 use ir::route::{Action, Backend, Hosts};
-use ir::{FleetName, VirtualHost};
+use ir::{FleetName, RouteConfigurationName, VirtualHost};
 use serde_json::{Value, json};
 use store::{Batch, Change, Origin, Source};
 
 use crate::key::InFleet;
+use crate::virtual_host::separate_name;
 use crate::{Options, Translator};
 
 /// A translator with short ways to write and read.
@@ -149,9 +150,14 @@ impl World {
     /// The route configuration holds the same hosts, or says that they come apart.
     fn check_configuration(&self, name: &str, count: usize) {
         let (fleet, _) = name.match_indices('/').nth(1).map_or((name, ""), |(at, _)| name.split_at(at));
-        let key = InFleet { fleet: FleetName::from(fleet), name: name.into() };
         let table = self.translator.outputs().route_configurations;
-        let found = self.translator.graph().get(table, &key).map(|configuration| &configuration.hosts);
+        let named = |name: RouteConfigurationName| {
+            let key = InFleet { fleet: FleetName::from(fleet), name };
+            self.translator.graph().get(table, &key).map(|configuration| &configuration.hosts)
+        };
+        let (inline, separate) = (named(name.into()), named(separate_name(&name.into())));
+        assert!(inline.is_none() || separate.is_none(), "one of two");
+        let found = inline.or(separate);
         match found {
             None => assert_eq!(count, 0, "hosts without {name}"),
             Some(Hosts::Separate) => assert!(count > 64, "{count} hosts need no delivery of their own"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::{Gateway, ObjectKey};
 use engine::{Graph, Table};
 use ir::infra::ObjectName;
-use ir::{FleetName, Infra, Listener, ListenerName};
+use ir::{FleetName, Infra, Listener, ListenerName, RouteConfiguration, RouteConfigurationName};
 
 use super::{Base, Secrets};
 use crate::envoy_proxy::ProxyView;
@@ -15,6 +15,7 @@ use crate::http_route::ListenerPort;
 use crate::key::{Age, InFleet, ListenerKey, Seniority};
 use crate::listener::{self, Chain, ChainKey, Place, RouteScope};
 use crate::lookup::{GatewayTables, Reader};
+use crate::virtual_host;
 
 /// What is known of Gateways.
 #[derive(Clone, Copy)]
@@ -24,7 +25,6 @@ pub(crate) struct Gateways {
     pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
-    pub(crate) listeners: Table<InFleet<ListenerName>, Arc<Listener>>,
     pub(crate) infra: Table<FleetName, Arc<Infra>>,
 }
 
@@ -50,9 +50,6 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     let ports = g.map("gateway_ports", plans, |_, _, plan| plan.ports());
     let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
     let chains = g.derive("chain", plans, |_, _, plan| listener::chains(&plan.fleet, plan.live_listeners()));
-    let listeners = g.derive("listener", plans, |_, _, plan| {
-        listener::ir_listeners(&plan.fleet, &plan.addresses, plan.live_listeners())
-    });
     let (proxies, settings) = (base.proxies, base.settings);
     let infra = g.derive("infra", plans, move |cx, key, plan| {
         let view = match &plan.parameters {
@@ -61,7 +58,23 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         };
         infra(key, plan, view.as_deref()).map(|infra| (plan.fleet.clone(), Arc::new(infra)))
     });
-    Gateways { plans, scopes, ports, places, chains, listeners, infra }
+    Gateways { plans, scopes, ports, places, chains, infra }
+}
+
+/// Listeners with the names of their route configurations.
+pub(super) fn listeners(
+    g: &mut Graph,
+    gateways: Gateways,
+    configurations: Table<ChainKey, Arc<RouteConfiguration>>,
+) -> Table<InFleet<ListenerName>, Arc<Listener>> {
+    g.derive("listener", gateways.plans, move |cx, _, plan| {
+        // Asked for by the one name only: the configuration of the other is another one with each edit of a route.
+        let configuration = |chain: RouteConfigurationName| {
+            let separate = ChainKey { fleet: plan.fleet.clone(), name: virtual_host::separate_name(&chain) };
+            if cx.get(configurations, &separate).is_some() { separate.name } else { chain }
+        };
+        listener::ir_listeners(&plan.fleet, &plan.addresses, plan.live_listeners(), configuration)
+    })
 }
 
 /// A port and who wants it, in order of precedence.

@@ -77,10 +77,12 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         g.index("own_host_by_configuration", own_hosts, by_chain),
         g.index("listener_host_by_configuration", fixed_hosts, by_chain),
     ];
-    let configurations = g.map("route_configuration", gateways.chains, move |cx, key, _| {
+    let configurations = g.derive("route_configuration", gateways.chains, move |cx, key, _| {
         let count: usize = hosts_of.iter().map(|index| cx.count(*index, key)).sum();
         let all = || hosts_of.map(|index| cx.members(index, key).values().cloned().collect());
-        Arc::new(virtual_host::configuration(key, count, all))
+        let configuration = virtual_host::configuration(key, count, all);
+        let name = configuration.name.clone();
+        [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
     });
     Routes { outcomes, effective, attached, pieces, hosts, hosts_of, configurations }
 }

@@ -67,11 +67,12 @@ pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(Chai
     chains.into_iter().map(|(name, chain)| (InFleet { fleet: fleet.clone(), name }, Arc::new(chain))).collect()
 }
 
-/// One listener per port.
+/// One listener per port. `configuration` gives the route configuration of a chain.
 pub(crate) fn ir_listeners(
     fleet: &FleetName,
     addresses: &[IpAddr],
     listeners: &[ListenerPlan],
+    mut configuration: impl FnMut(RouteConfigurationName) -> RouteConfigurationName,
 ) -> Vec<(InFleet<ListenerName>, Arc<Listener>)> {
     let mut ports: BTreeMap<u16, Vec<&ListenerPlan>> = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.refused.is_none()) {
@@ -85,7 +86,7 @@ pub(crate) fn ir_listeners(
                 name: name.clone(),
                 addresses: addresses.to_vec(),
                 port,
-                chains: filter_chains(fleet, listeners, &members),
+                chains: filter_chains(fleet, listeners, &members, &mut configuration),
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
@@ -98,10 +99,15 @@ pub(crate) fn listener_name(fleet: &FleetName, port: u16) -> ListenerName {
 }
 
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.
-fn filter_chains(fleet: &FleetName, listeners: &[ListenerPlan], members: &[&ListenerPlan]) -> Vec<FilterChain> {
+fn filter_chains(
+    fleet: &FleetName,
+    listeners: &[ListenerPlan],
+    members: &[&ListenerPlan],
+    configuration: &mut impl FnMut(RouteConfigurationName) -> RouteConfigurationName,
+) -> Vec<FilterChain> {
     let mut chains: Vec<FilterChain> = Vec::new();
     for listener in members.iter().filter(|listener| listener.serves()) {
-        let application = Application::Http(configuration_name(fleet, listeners, listener));
+        let application = Application::Http(configuration(configuration_name(fleet, listeners, listener)));
         let (name, server_names) = match listener.speaks {
             Some(Speaks::Https) => {
                 (listener.hostname.domain(), listener.hostname.as_text().cloned().into_iter().collect())

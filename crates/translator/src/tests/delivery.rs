@@ -134,7 +134,7 @@ fn refuse(world: &mut World, resource: &str) {
 
 #[test]
 fn a_refused_virtual_host_costs_the_route_that_changed_last_and_the_next_edit_is_tried() {
-    for resource in ["default/web/80", "default/web/80/x.org"] {
+    for resource in ["default/web/80", "default/web/80/hosts/x.org"] {
         let mut world = world();
         world.apply([route("innocent", "web", &[HOST], &[("/innocent", "v1")])]);
         world.translator.remember_served();
@@ -161,7 +161,7 @@ fn a_refused_route_that_is_new_answers_500_and_one_with_expressions_is_left_out(
     spec["rules"][1]["matches"][0]["path"]["type"] = "RegularExpression".into();
     world.apply([object(Kind::HttpRoute, "new", spec)]);
     world.translator.remember_served();
-    refuse(&mut world, "default/web/80/new.org");
+    refuse(&mut world, "default/web/80/hosts/new.org");
     assert_eq!(world.hosts("default/web/80")["new.org"], ["/plain -> 500"]);
     world.delete(Kind::HttpRoute, "default", "new");
     assert_eq!(world.problems(), [""; 0]);
@@ -194,7 +194,7 @@ fn regex_route(name: &str, host: &str, expression: &str) -> api::Object {
 
 #[test]
 fn what_is_refused_at_the_first_start_costs_the_guilty_route_and_the_rest_is_served() {
-    for resource in ["default/web/80", "default/web/80/x.org"] {
+    for resource in ["default/web/80", "default/web/80/hosts/x.org"] {
         let mut world = World::with([
             gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
             service("v1", 80),
@@ -270,7 +270,7 @@ fn a_refusal_that_fits_no_change_is_a_problem_of_the_gateway_and_changes_nothing
 #[test]
 fn a_refusal_of_what_is_gone_means_nothing() {
     let mut world = world();
-    refuse(&mut world, "default/web/80/nobody.org");
+    refuse(&mut world, "default/web/80/hosts/nobody.org");
     assert_eq!(ask(&world, "/"), "default/v1/80*1");
     assert_eq!(world.problems(), [""; 0]);
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::testing::{World, aged, gateway, route, route_spec, service, with_meta};
 use api::{Kind, Object, ObjectKey, ObjectMeta};
+use ir::listener::Application;
 
 fn services() -> [Object; 3] {
     [service("v1", 80), service("v2", 80), service("v3", 80)]
@@ -137,10 +138,21 @@ fn many_hosts_are_delivered_apart_and_come_back_inside_when_they_are_few() {
     world.apply([gateway("web", json!([http("http", "")]))]);
     world.apply((0..100).map(|at| route(&format!("r{at}"), "web", &[&*format!("h{at}.org")], &[("/", "v1")])));
     assert_eq!(world.hosts("default/web/80").len(), 101);
+    // another name, so that the listener takes all of it at once
+    assert_eq!(configuration_of(&world), "default/web/80/hosts");
     for at in 20..100 {
         world.delete(Kind::HttpRoute, "default", &format!("r{at}"));
     }
     assert_eq!(world.hosts("default/web/80").len(), 21);
+    assert_eq!(configuration_of(&world), "default/web/80");
+}
+
+/// The route configuration that the only listener names.
+fn configuration_of(world: &World) -> String {
+    let mut listeners = world.translator.graph().iter(world.translator.outputs().listeners);
+    let application = listeners.next().map(|(_, listener)| listener.chains[0].application.clone());
+    let Some(Application::Http(name)) = application else { panic!("a listener for HTTP") };
+    name.to_string()
 }
 
 #[test]
