@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use api::Problem;
@@ -101,7 +101,7 @@ impl Tree {
     /// The roots as given, relative to `current`; those that lie within another one are left out.
     pub(crate) fn new(given: &[PathBuf], current: &Path, watches: Watches) -> Self {
         let absolute: Vec<PathBuf> = given.iter().map(|path| current.join(path)).collect();
-        let found: Vec<Option<PathBuf>> = absolute.iter().map(|path| fs::canonicalize(path).ok()).collect();
+        let found: Vec<Option<PathBuf>> = absolute.iter().map(|path| settled(path)).collect();
         let is_covered = |at: usize| {
             let others = found.iter().enumerate().filter(|(other, _)| *other != at);
             let mut covering = others.filter(|(other, root)| covers(root.as_deref(), found.get(at), *other < at));
@@ -341,6 +341,21 @@ fn entries(directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
     }
     entries.sort_by(|(one, _), (two, _)| one.cmp(two));
     Ok(entries)
+}
+
+/// The path of something that is there, as written but for `.` and `..`. Where links lead is not looked at: they may lead elsewhere
+/// tomorrow. None if `..` leads over one.
+fn settled(path: &Path) -> Option<PathBuf> {
+    let real = fs::canonicalize(path).ok()?;
+    let mut written = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(written.pop()),
+            other => written.push(other),
+        }
+    }
+    (written == real || !path.components().any(|part| part == Component::ParentDir)).then_some(written)
 }
 
 /// Whether the files of `inner` are read by way of the root `outer` already. Of two equal roots the earlier one counts.

@@ -203,6 +203,24 @@ fn a_root_whose_links_lead_in_a_circle_waits_like_one_that_is_not_there() {
 }
 
 #[test]
+fn a_root_that_is_a_link_to_another_one_may_lead_elsewhere_later() {
+    for roots in [["current", "v1"], ["v1", "current"]] {
+        let folder = TempDir::new().unwrap();
+        write(&folder, "v1/a.yaml", namespace("a", 1));
+        write(&folder, "v2/b.yaml", namespace("b", 1));
+        symlink("v1", folder.path().join("current")).unwrap();
+        let mut watched = Watched::begin(&folder, &roots.map(|root| folder.path().join(root)));
+        watched.until_version("a", "1");
+        symlink("v2", folder.path().join("next")).unwrap();
+        fs::rename(folder.path().join("next"), folder.path().join("current")).unwrap();
+        watched.until_version("b", "1");
+        assert_eq!(watched.state.version("a"), Some("1"));
+        write(&folder, "v1/a.yaml", namespace("a", 2));
+        watched.until_version("a", "2");
+    }
+}
+
+#[test]
 fn a_root_that_is_no_text_holds_up_nothing_else() {
     let folder = TempDir::new().unwrap();
     write(&folder, "root/a.yaml", namespace("a", 1));
