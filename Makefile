@@ -1,6 +1,6 @@
 # Every target is one line; what it does lives in cargo, xtask or tools/. `make help` lists them.
 .PHONY: help demo run test check bench build tools generate golden fuzz
-help:     ; @sed -n 's/^\([a-z]*\): .*# /  make \1\t/p' Makefile | expand -t 18
+help:     ; @sed -n '/^help/d; s/^\([a-z]*\): .*# /  make \1\t/p' Makefile | expand -t 18
 demo:     tools ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
 run:      tools ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
 test:     tools ; @tools/test # all tests, the ones with a real Envoy included

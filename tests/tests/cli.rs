@@ -136,10 +136,29 @@ fn a_missing_option_is_wrong_usage() {
     error: the following required arguments were not provided:
       --file <PATH>
 
-    Usage: chancery validate --file <PATH>
+    Usage: chancery validate --file <PATH> [PATH]...
 
     For more information, try '--help'.
     ");
+}
+
+#[test]
+fn files_may_be_named_without_an_option() {
+    let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["validate", "-"], text), @"
+    exit code 0
+    --- stdout
+    1 object: 0 errors, 0 warnings, 0 notes
+    ");
+}
+
+#[test]
+fn a_log_level_that_is_none_is_refused() {
+    insta::assert_snapshot!(told(Path::new(NOWHERE), &["run", "x", "--log-level", "info,xds=chatty"], ""), @r#"
+    exit code 1
+    --- stderr
+    chancery: --log-level info,xds=chatty: "chatty" is no level; levels are error, warn, info, debug, trace and off
+    "#);
 }
 
 #[test]

@@ -10,9 +10,11 @@
 //! | `/log?level=debug` | sets the log level |
 
 pub(crate) mod client;
+mod reports;
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +22,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use bytes::Bytes;
 use infra::host::Layout;
 use serde::Deserialize;
 use tokio::net::UnixListener;
@@ -27,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::core::Asking;
 use crate::telemetry::Log;
+use reports::Reports;
 
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
@@ -49,8 +53,9 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
     let mut listener = bind(&socket)?;
     // Also where this ends by being dropped.
     let _removed = Removed(socket.clone());
+    let reports = Reports::new(admin.asking.clone());
     let routes = Router::new()
-        .route("/status", get(status))
+        .route("/status", get(move |State(admin): State<Admin>, after| status(admin, reports.clone(), after)))
         .route("/graph", get(graph))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "alive\n" }))
@@ -73,7 +78,7 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
 }
 
 /// A file that is removed with this.
-struct Removed(PathBuf);
+pub(crate) struct Removed(pub(crate) PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {
@@ -103,17 +108,29 @@ async fn bound_again(socket: &Path) -> UnixListener {
     }
 }
 
+/// A report that others are sent too.
+struct Shared(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 #[derive(Deserialize)]
 struct After {
     #[serde(default)]
     after: u64,
 }
 
-async fn status(State(admin): State<Admin>, Query(After { after }): Query<After>) -> Response {
+async fn status(admin: Admin, reports: Reports, Query(After { after }): Query<After>) -> Response {
     let mut revision = admin.asking.revision();
     let _ = tokio::time::timeout(MAX_WAIT, revision.wait_for(|current| *current > after)).await;
-    match admin.asking.report().await {
-        Some(report) => ([(header::CONTENT_TYPE, "application/json")], report).into_response(),
+    match reports.now().await {
+        Some(report) => {
+            let body = Bytes::from_owner(Shared(report));
+            ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+        }
         None => ending(),
     }
 }

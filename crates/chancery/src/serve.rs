@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use translator::Translator;
 
-use crate::admin::{self, Admin};
+use crate::admin::{self, Admin, Removed};
 use crate::cli::RunArgs;
 use crate::core::{self, Input, Parts, QUEUE};
 use crate::telemetry::Log;
@@ -41,10 +41,9 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let state = args.state.path()?;
     let mut lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
-    if let Some(file) = &args.ready_file {
-        // An earlier process said it; whoever waits means this one.
-        let _absent = std::fs::remove_file(file);
-    }
+    // An earlier process may have said it; whoever waits means this one.
+    args.ready_file.iter().for_each(|file| drop(Removed(file.clone())));
+    let _until_the_end = args.ready_file.clone().map(Removed);
     let stop = CancellationToken::new();
     let mut tasks = Tasks::new();
 
@@ -106,7 +105,9 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
         let _ended_already = inputs.send(Input::End).await;
     }
     let outcome = outcome.and(core.end().await);
-    info!("ended");
+    if outcome.is_ok() {
+        info!("ended");
+    }
     outcome
 }
 
@@ -183,7 +184,7 @@ fn translator(layout: &Layout, state: &Path) -> Translator {
 
 /// What is read: the static configuration, what the command line names, and what the static configuration names at this moment.
 fn roots(args: &RunArgs) -> anyhow::Result<Vec<PathBuf>> {
-    let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).cloned().collect();
+    let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).chain(&args.paths).cloned().collect();
     if let Some(config) = &args.config {
         let loaded = provider::file::load(std::slice::from_ref(config));
         for (object, _) in &loaded.objects {

@@ -3,13 +3,14 @@
 
 use std::fmt::{Debug, Result as FmtResult};
 use std::io::IsTerminal as _;
+use std::str::FromStr as _;
 
 use clap::ValueEnum;
 use infra::host::OUTPUT_TARGET;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -42,7 +43,7 @@ pub(crate) struct Log {
 impl Log {
     /// Takes a level (`debug`) or directives (`info,xds=debug`); an error says what is wrong with them.
     pub(crate) fn set_level(&self, directives: &str) -> anyhow::Result<()> {
-        self.level.reload(EnvFilter::try_new(directives)?)?;
+        self.level.reload(filter(directives)?)?;
         Ok(())
     }
 
@@ -54,7 +55,7 @@ impl Log {
 
 /// Installs the log for the whole process; called once. What waits is written when the guards are dropped, for at most a second each.
 pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, [WorkerGuard; 2])> {
-    let filter = EnvFilter::try_new(level).map_err(|error| anyhow::anyhow!("--log-level {level}: {error}"))?;
+    let filter = filter(level).map_err(|error| anyhow::anyhow!("--log-level {level}: {error}"))?;
     let (filter, handle) = reload::Layer::new(filter);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty());
     let waiting = |name, lines| NonBlockingBuilder::default().buffered_lines_limit(lines).thread_name(name);
@@ -70,6 +71,18 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, [Wor
     let lines = lines.with_filter(filter.and(filter_fn(move |metadata| !is_output(metadata))));
     tracing_subscriber::registry().with(lines).with(output).init();
     Ok((log, [written, output_written]))
+}
+
+/// A level, or directives of which each ends with one: a word that is none would be taken for the name of a part, and silence all others.
+fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
+    for directive in directives.split(',') {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level).trim();
+        anyhow::ensure!(
+            LevelFilter::from_str(level).is_ok(),
+            "{level:?} is no level; levels are error, warn, info, debug, trace and off"
+        );
+    }
+    Ok(EnvFilter::try_new(directives)?)
 }
 
 /// The message of an event and nothing else.

@@ -15,8 +15,11 @@ use crate::telemetry::{self, LogFormat};
 pub(crate) struct RunArgs {
     /// Folder or file with YAML or JSON; repeats. Those that the static configuration names
     /// (`provider.custom.resource.file.paths`) are read as well
-    #[arg(long = "dir", short = 'd', value_name = "DIR", required_unless_present = "config")]
+    #[arg(long = "dir", short = 'd', value_name = "DIR", required_unless_present_any = ["config", "paths"])]
     pub(crate) dirs: Vec<PathBuf>,
+    /// The same without the option
+    #[arg(value_name = "DIR")]
+    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) state: StateDir,
     /// The Envoy to start [default: the one on PATH, else of the project's .tools folder]

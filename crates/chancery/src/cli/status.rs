@@ -4,6 +4,7 @@ mod table;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use api::Kind;
@@ -33,6 +34,8 @@ pub(crate) struct StatusArgs {
 /// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted, a problem is an error, or the object
 /// that was asked for is not there.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
+    let problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
+    anyhow::ensure!(!problems || args.name.is_none(), "`status {PROBLEMS}` shows all of them: it takes no name");
     if let Some(kind) = args.kind.as_deref().filter(|kind| !kind.eq_ignore_ascii_case(PROBLEMS)) {
         let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
         anyhow::ensure!(known, "there is no kind {kind}; there are {}, and {PROBLEMS}", kinds());
@@ -41,8 +44,15 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     let client = Client::new(&state);
     let mut seen = 0;
     let mut report = ask(&client, &state, seen)?;
+    let mut last = String::new();
     loop {
         let shown = Shown::select(&report, args);
+        let text = shown.print(args.output)?;
+        let same = std::mem::replace(&mut last, text) == last;
+        if same && args.watch {
+            (seen, report) = ask_until_answered(&client, &state, &report, seen);
+            continue;
+        }
         if args.watch && matches!(args.output, Format::Table | Format::Wide) {
             if std::io::stdout().is_terminal() {
                 write!(std::io::stdout(), "\x1b[H\x1b[2J")?;
@@ -50,15 +60,35 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
                 writeln!(std::io::stdout(), "--- {}", crate::serve::now())?;
             }
         }
-        write!(std::io::stdout(), "{}", shown.print(args.output)?)?;
+        write!(std::io::stdout(), "{last}")?;
         std::io::stdout().flush()?;
         if !args.watch {
             return Ok(if shown.is_fine() { Outcome::Fine } else { Outcome::Problems });
         }
-        seen = report.get("revision").and_then(Value::as_u64).unwrap_or(seen);
-        report = ask(&client, &state, seen)?;
+        (seen, report) = ask_until_answered(&client, &state, &report, seen);
     }
 }
+
+/// The next report for who stays. A process that ends may be started again, and then counts from the beginning.
+fn ask_until_answered(client: &Client, state: &Path, report: &Value, seen: u64) -> (u64, Value) {
+    let mut seen = report.get("revision").and_then(Value::as_u64).unwrap_or(seen);
+    let mut told = false;
+    loop {
+        match ask(client, state, seen) {
+            Ok(report) => return (seen, report),
+            Err(error) if !told => {
+                let _nobody_reads = writeln!(std::io::stderr(), "{error}; waiting for it");
+                told = true;
+            }
+            Err(_) => {}
+        }
+        seen = 0;
+        std::thread::sleep(ASK_AGAIN);
+    }
+}
+
+/// How often a process that does not answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The word that asks for problems in place of a kind.
 const PROBLEMS: &str = "problems";

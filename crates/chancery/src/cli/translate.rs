@@ -14,8 +14,11 @@ use crate::offline::Offline;
 #[derive(Debug, Args)]
 pub(crate) struct TranslateArgs {
     /// Files and folders with YAML or JSON; `-` is standard input
-    #[arg(long = "file", short = 'f', value_name = "PATH", required = true)]
+    #[arg(long = "file", short = 'f', value_name = "PATH", required_unless_present = "paths")]
     files: Vec<PathBuf>,
+    /// The same without the option
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
     /// What to print; several give one object with a key each
     #[arg(long = "to", value_enum, value_delimiter = ',', default_values_t = [Stage::Status])]
     stages: Vec<Stage>,
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
         let _beside = std::thread::Builder::new().spawn(protojson::Pool::envoy);
     }
     // Neither is freed: the process ends right after, and that frees both at once.
-    let offline = ManuallyDrop::new(Offline::load(&args.files)?);
+    let offline = ManuallyDrop::new(Offline::load(&[&args.files[..], &args.paths].concat())?);
     let stage = |stage: Stage| -> anyhow::Result<(String, Value)> {
         Ok(match stage {
             Stage::Status => ("status".to_owned(), offline.status()),

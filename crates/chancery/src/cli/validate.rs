@@ -13,8 +13,11 @@ use crate::offline::Offline;
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// Files and folders with YAML or JSON; `-` is standard input
-    #[arg(long = "file", short = 'f', value_name = "PATH", required = true)]
+    #[arg(long = "file", short = 'f', value_name = "PATH", required_unless_present = "paths")]
     files: Vec<PathBuf>,
+    /// The same without the option
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
     /// Also print notes
     #[arg(long)]
     notes: bool,
@@ -22,7 +25,7 @@ pub(crate) struct ValidateArgs {
 
 /// Prints every problem, then one line with their numbers; exit code 1 if there is an error or a warning.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
-    let offline = Offline::load(&args.files)?;
+    let offline = Offline::load(&[&args.files[..], &args.paths].concat())?;
     let problems = offline.problems();
     let mut out = std::io::stdout().lock();
     for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {

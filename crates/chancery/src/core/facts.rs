@@ -39,9 +39,13 @@ impl Core {
                 self.accepted(&type_url, FactKey { fleet, name }, version)
             }
             Event::Refused { fleet, type_url, name, text, version } => {
-                warn!(gateway = %fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
                 self.metrics.refused += 1;
-                self.refused(&type_url, FactKey { fleet, name }, version, text)
+                let key = FactKey { fleet, name };
+                // What is tried again and refused again is no news.
+                if self.refusal(&type_url, &key).is_none_or(|known| known != text) {
+                    warn!(gateway = %key.fleet, r#type = %type_url, name = %key.name, %text, "a proxy refused a resource");
+                }
+                self.refused(&type_url, key, version, text)
             }
             Event::Disputed { fleet, type_url, name, text } => {
                 let (store, graph) = self.translator.store();
@@ -129,6 +133,18 @@ impl Core {
     }
 
     /// True if that is news: of a listener that was published anew, or a secret that is gone, it is not.
+    /// What a proxy said when it refused this, as far as that still holds.
+    fn refusal(&self, type_url: &TypeUrl, key: &FactKey) -> Option<Arc<str>> {
+        let (tables, graph) = (self.translator.stored().tables(), self.translator.graph());
+        match type_url {
+            TypeUrl::Listener => match graph.get(tables.listener_state, key)? {
+                ListenerState::Refused(text) => Some(Arc::clone(text)),
+                ListenerState::Accepted => None,
+            },
+            _ => None,
+        }
+    }
+
     fn refused(&mut self, type_url: &TypeUrl, key: FactKey, version: Version, text: Arc<str>) -> bool {
         let secrets = self.outputs.secrets;
         let (store, graph) = self.translator.store();

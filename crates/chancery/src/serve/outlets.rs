@@ -104,6 +104,8 @@ pub(super) async fn problems(asking: Asking) -> anyhow::Result<()> {
         if revision.changed().await.is_err() {
             return Ok(());
         }
+        // A file that is removed and written anew is not there for a moment, which is nothing to tell.
+        tokio::time::sleep(2 * provider::file::VANISH_GRACE).await;
     }
 }
 

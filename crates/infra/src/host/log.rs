@@ -1,17 +1,19 @@
 //! Envoy's output, carried from its files into our log and to our standard output. Files, not pipes: an Envoy whose Chancery was killed must neither
 //! block on a full pipe nor die of a broken one. A file that was read to its end is emptied when it has grown.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ir::FleetName;
 use rustix::fs::inotify;
 use tokio::io::unix::AsyncFd;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::ProxyPaths;
 use super::readable::readable;
@@ -49,7 +51,8 @@ enum Kind {
 
 /// Carries both files of a proxy into our log. Never ends; drop it to stop.
 pub(crate) async fn carry(fleet: &FleetName, paths: &ProxyPaths) {
-    follow(paths, |kind, line| carry_line(fleet, kind, line)).await;
+    let mut repeats = Repeats::default();
+    follow(paths, |kind, line| carry_line(fleet, kind, line, &mut repeats)).await;
 }
 
 /// Hands on each line that comes to one of the files.
@@ -215,7 +218,7 @@ impl Wake {
     }
 }
 
-fn carry_line(fleet: &FleetName, kind: Kind, line: &str) {
+fn carry_line(fleet: &FleetName, kind: Kind, line: &str, repeats: &mut Repeats) {
     let gateway = fleet.as_str();
     if kind == Kind::Output {
         tracing::info!(target: OUTPUT_TARGET, "{line}");
@@ -223,12 +226,42 @@ fn carry_line(fleet: &FleetName, kind: Kind, line: &str) {
     }
     let (level, component, said) = parse(line).unwrap_or(("info", "", line));
     let said = redact(said);
+    let is_bad = matches!(level, "warning" | "warn" | "error" | "critical");
+    if is_bad && !repeats.is_news(said, Instant::now()) {
+        return;
+    }
     match level {
         "trace" => tracing::trace!(target: "proxy", gateway, component, "{said}"),
         "debug" => tracing::debug!(target: "proxy", gateway, component, "{said}"),
+        // that is our own doing
+        "warning" if said == "caught ENVOY_SIGTERM" => tracing::debug!(target: "proxy", gateway, component, "{said}"),
         "warning" | "warn" => tracing::warn!(target: "proxy", gateway, component, "{said}"),
         "error" | "critical" => tracing::error!(target: "proxy", gateway, component, "{said}"),
         _ => tracing::info!(target: "proxy", gateway, component, "{said}"),
+    }
+}
+
+/// What Envoy warned of lately. It repeats, word for word, what it says of a listener each time that this is tried again.
+#[derive(Default)]
+struct Repeats(BTreeMap<u64, Instant>);
+
+impl Repeats {
+    /// Within this time the same is not said again.
+    const AGAIN: Duration = Duration::from_secs(60);
+
+    /// Lines that are remembered; when there are more, all are forgotten.
+    const MOST: usize = 256;
+
+    fn is_news(&mut self, said: &str, now: Instant) -> bool {
+        let hash = xxh3_64(said.as_bytes());
+        if self.0.get(&hash).is_some_and(|before| now.duration_since(*before) < Self::AGAIN) {
+            return false;
+        }
+        if self.0.len() >= Self::MOST {
+            self.0.clear();
+        }
+        self.0.insert(hash, now);
+        true
     }
 }
 

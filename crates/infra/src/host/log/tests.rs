@@ -121,3 +121,12 @@ impl Written {
         last_words(&self.path)
     }
 }
+
+#[test]
+fn what_envoy_warns_of_again_and_again_is_said_once_a_minute() {
+    let (mut repeats, start) = (Repeats::default(), Instant::now());
+    let after = |seconds| start + Duration::from_secs(seconds);
+    assert!(repeats.is_news("cannot bind", start) && repeats.is_news("another", start));
+    assert!(!repeats.is_news("cannot bind", after(15)) && !repeats.is_news("cannot bind", after(59)));
+    assert!(repeats.is_news("cannot bind", after(61)));
+}
