@@ -654,7 +654,7 @@ fn names_that_are_nearly_right_are_suggested() {
     );
     assert_eq!(
         said("      port: 80\n", "      port: 81\n"),
-        ["22:7 error: Service default/web has no port 81; it has 80"]
+        ["23:13 error: Service default/web has no port 81; it has 80"]
     );
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: shop-cert\nstringData:\n  a: b\n";
     let tls = "protocol: HTTPS\n    tls:\n      certificateRefs:\n      - name: shop-crt\n";

@@ -1,4 +1,5 @@
 //! What is said of mistakes that newcomers make: each is told where it is, with what follows and what to write instead.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tests::told::pointed;
 
@@ -151,4 +152,80 @@ fn a_class_whose_controller_is_nearly_ours_is_told_and_so_are_its_gateways() {
     let other = CLASS.replace("name: chancery", "name: other").replace("gateway.envoyproxy.io", "example.com");
     let theirs = GATEWAY.replace("gatewayClassName: chancery", "gatewayClassName: other");
     assert_eq!(pointed(&format!("{CLASS}{other}{theirs}")).unwrap(), [""; 0]);
+}
+
+const BACKEND: &str = "  rules:\n  - backendRefs:\n    - {name: web, namespace: far, port: 80}\n";
+
+/// With leave for the route to the Service of another namespace: all is well but for what is replaced.
+fn with(from: &str, to: &str) -> Vec<String> {
+    let text = granted(FROM, TO);
+    assert!(text.contains(from), "{from}");
+    pointed(&text.replacen(from, to, 1)).unwrap()
+}
+
+#[test]
+fn values_of_the_wrong_type_are_told_once_with_what_to_write() {
+    assert_eq!(
+        with("port: 80}", "port: \"80\"}"),
+        ["32:41 error: expected an integer, found \"80\"; remove the quotes"]
+    );
+    let timeouts = BACKEND.replace("  - backendRefs", "  - timeouts: {request: 10}\n    backendRefs");
+    assert_eq!(with(BACKEND, &timeouts), ["31:25 error: expected a string, found 10; write 10s"]);
+}
+
+#[test]
+fn an_unknown_filter_is_told_with_those_that_are_supported() {
+    let filters = BACKEND.replace("  - backendRefs", "  - filters: [{type: Compression}]\n    backendRefs");
+    assert_eq!(
+        with(BACKEND, &filters),
+        ["31:22 error: \"Compression\" is not one of RequestHeaderModifier, ResponseHeaderModifier, RequestMirror, \
+             RequestRedirect, URLRewrite, CORS"]
+    );
+}
+
+#[test]
+fn a_border_between_documents_that_is_missing_and_marks_of_a_merge_are_named() {
+    let missing = with("---\n", "");
+    assert_eq!(
+        missing[..1],
+        ["11:1 error: \"apiVersion\" occurs twice in this map; is a line with --- missing before it?"]
+    );
+    let told =
+        |word: &str| format!("{word} is a conflict marker of git: keep one of the two versions and remove the markers");
+    for (marker, word) in [("<<<<<<< HEAD", "<<<<<<<"), ("=======", "======="), (">>>>>>> theirs", ">>>>>>>")] {
+        let text = GATEWAY.replace("  listeners:\n", &format!("{marker}\n  listeners:\n"));
+        assert_eq!(pointed(&text).unwrap(), [format!("7:1 error: {}", told(word))], "{marker}");
+    }
+}
+
+#[test]
+fn an_object_without_a_name_is_told_that_the_name_is_missing() {
+    let told = "metadata.name is missing: without a name this object is not read";
+    assert_eq!(pointed(&GATEWAY.replace("  name: edge\n", "")).unwrap(), [format!("3:1 error: {told}")]);
+    let labels = pointed(&GATEWAY.replace("  name: edge\n", "  labels: {}\n"));
+    assert_eq!(labels.unwrap(), [format!("4:3 error: {told}")]);
+}
+
+#[test]
+fn faults_of_matches_and_ports_are_told_at_the_value() {
+    let matches =
+        |matched: &str| with(BACKEND, &BACKEND.replace("- back", &format!("- matches: [{{{matched}}}]\n    back")));
+    for (matched, place) in [
+        ("path: {type: RegularExpression, value: \"/a(\"}", "31:55"),
+        ("headers: [{type: RegularExpression, name: a, value: \"(\"}]", "31:68"),
+        ("path: {value: cart}", "31:30"),
+    ] {
+        let told = matches(matched);
+        assert!(told.iter().any(|told| told.starts_with(&format!("{place} error: "))), "{matched}: {told:?}");
+    }
+    assert_eq!(with("port: 80}", "port: 81}"), ["32:41 error: Service far/web has no port 81; it has 80"]);
+}
+
+#[test]
+fn a_bad_key_is_told_at_its_secret_and_at_the_gateway() {
+    let tls = "protocol: HTTPS\n    tls: {certificateRefs: [{name: cert}]}\n";
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: cert\nstringData:\n  tls.crt: x\n  tls.key: y\n";
+    let found = pointed(&(GATEWAY.replace("protocol: HTTP\n", tls) + secret)).unwrap();
+    let wrong = "tls.crt: it holds no certificate in PEM";
+    assert_eq!(found, [format!("10:36 error: Secret default/cert: {wrong}"), format!("16:9 error: {wrong}")]);
 }

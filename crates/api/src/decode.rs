@@ -223,7 +223,7 @@ impl Decoder<'_> {
         let at = field("name").or(metadata).unwrap_or(root);
         let generated =
             if field("generateName").is_some() { " (generateName makes one only on an API server)" } else { "" };
-        let text = format!("the name is missing: without one this object is not read{generated}");
+        let text = format!("metadata.name is missing: without a name this object is not read{generated}");
         self.add(None, at, Severity::Error, "metadata.name", text);
     }
 

@@ -171,10 +171,10 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
 
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
         let object = permit.target();
-        let not_found = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
+        let no_port = |text: String| RefFault { reason: RefReason::NoPort, text: text.into() };
         let is_service = object.kind() == Some(Kind::Service);
         let port = match (is_service, port) {
-            (true, None) => return Err(not_found(format!("port is needed with {object}"))),
+            (true, None) => return Err(no_port(format!("port is needed with {object}"))),
             (true, Some(port)) => port,
             (false, _) => 0,
         };
@@ -183,10 +183,10 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
             Some(Verdict { target, fault: None }) => Ok(target.clone()),
             Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
             // Only who asks for a port that is not there looks at the Service itself.
-            None => Err(not_found(match self.cx.get(self.tables.inputs.services, object).filter(|_| is_service) {
-                Some(service) => format!("{object} has no port {port}{}", its_ports(service)),
-                None => format!("{object} does not exist"),
-            })),
+            None => Err(match self.cx.get(self.tables.inputs.services, object).filter(|_| is_service) {
+                Some(service) => no_port(format!("{object} has no port {port}{}", its_ports(service))),
+                None => RefFault { reason: RefReason::NotFound, text: format!("{object} does not exist").into() },
+            }),
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) enum RefReason {
     NotPermitted,
     InvalidKind,
     NotFound,
+    /// The Service is there and the port is not.
+    NoPort,
 }
 
 impl RefReason {
@@ -70,7 +72,7 @@ impl RefReason {
         match self {
             Self::NotPermitted => "RefNotPermitted",
             Self::InvalidKind => "InvalidKind",
-            Self::NotFound => "BackendNotFound",
+            Self::NotFound | Self::NoPort => "BackendNotFound",
         }
     }
 }

@@ -57,6 +57,9 @@ pub(crate) fn name(wanted: &SecretUse) -> SecretName {
 /// Key of a trust bundle in a Secret or `ConfigMap` (Gateway API `caCertificateRefs`).
 const BUNDLE: &str = "ca.crt";
 
+/// Of a Secret that is, perhaps, meant for something else.
+pub(crate) const NO_PAIR: &str = "it needs the keys tls.crt and tls.key";
+
 /// What a Secret that somebody uses can be used for.
 pub(crate) fn read_secret(secret: &Secret) -> Vec<(SecretPart, Parsed)> {
     let mut parts = vec![(SecretPart::Certificate, certificate(secret))];
@@ -78,7 +81,7 @@ pub(crate) fn read_config_map(config_map: &ConfigMap) -> Vec<(SecretPart, Parsed
 fn certificate(secret: &Secret) -> Parsed {
     let entry = |name: &str| secret.spec.get(name).filter(|content| !content.is_empty());
     let (Some(chain), Some(key)) = (entry("tls.crt"), entry("tls.key")) else {
-        return Parsed::bad("it needs the keys tls.crt and tls.key");
+        return Parsed::bad(NO_PAIR);
     };
     let not_after = match check_pair(chain, key) {
         Ok(not_after) => not_after,

@@ -13,6 +13,9 @@ use crate::tree::{Cursor, Value};
 /// A document gives at most so many violations; one more says that there are others. Each costs a search for its line.
 const MAX_VIOLATIONS: usize = 100;
 
+/// Types of filters that the API has and that are not supported.
+const REFUSED: [&str; 2] = ["ExtensionRef", "ExternalAuth"];
+
 /// Everything that is wrong with a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
@@ -75,7 +78,8 @@ impl<'a> Checker<'a> {
     /// Checks a value and all below it; whether it is without errors.
     fn value(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
         if !fits(at.value(), schema.value_type) {
-            let text = format!("expected {}, found {}", expected(schema.value_type), self.found(at));
+            let advice = advice(at.value(), schema).filter(|_| !self.quiet).unwrap_or_default();
+            let text = format!("expected {}, found {}{advice}", expected(schema.value_type), self.found(at));
             self.out.pruned.push(at.index);
             return self.error(at, text);
         }
@@ -112,7 +116,16 @@ impl<'a> Checker<'a> {
         }
         for property in schema.properties.iter().filter(|property| property.required) {
             if at.get(&property.name).is_none() {
-                fine = self.error(at, format!("{} is missing", property.name));
+                // Of `metadata:` with nothing below it the name was taken away.
+                let (word, empty) = (&*property.name, at.entries().find(|(name, _)| name.as_str() == Some("metadata")));
+                let (at, text) = match empty.filter(|_| word == "metadata") {
+                    Some((name, _)) => {
+                        (name, "metadata.name is missing: without a name this object is not read".to_owned())
+                    }
+                    None if word == "metadata" => (at, "metadata with the name is missing".to_owned()),
+                    None => (at, format!("{word} is missing")),
+                };
+                fine = self.error(at, text);
             }
         }
         fine
@@ -254,9 +267,12 @@ impl<'a> Checker<'a> {
         if schema.words.is_empty() || schema.words.iter().any(allowed) {
             return true;
         }
+        // Nobody is sent to a word that is refused in turn.
+        let supported = |word: &&Word| !matches!(word, Word::String(text) if REFUSED.contains(&&**text));
         let all: Vec<Cow<'_, str>> = schema
             .words
             .iter()
+            .filter(supported)
             .map(|word| match word {
                 Word::String(text) => Cow::Borrowed(&**text),
                 Word::Int(number) => Cow::Owned(number.to_string()),
@@ -328,13 +344,25 @@ impl<'a> Checker<'a> {
             }
             match rule.program.holds(scope) {
                 Ok(true) => {}
-                Ok(false) => fine = self.error(at, sentence(&rule.message)),
+                Ok(false) => fine = self.broken(at, schema, &rule.message),
                 Err(error) => {
                     fine = self.error(at, format!("{} (the rule cannot be answered: {error})", sentence(&rule.message)))
                 }
             }
         }
         fine
+    }
+
+    /// A rule does not hold: at the field that its message begins with, if that is written.
+    fn broken(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema, message: &str) -> bool {
+        let named = message.split_whitespace().next().and_then(|word| schema.property(word));
+        let Some((property, value)) = named.and_then(|property| Some((property, at.get(&property.name)?))) else {
+            return self.error(at, sentence(message));
+        };
+        self.path.push(Step::Field(&property.name));
+        self.error(value, sentence(message));
+        self.path.pop();
+        false
     }
 
     fn unknown(&mut self, name: Cursor<'a, 'a>, (around, word): (Cursor<'a, 'a>, &str), schema: &Schema) {
@@ -440,6 +468,17 @@ fn sentence(message: &str) -> String {
     match first {
         Some(first) if !is_name => first.to_lowercase().chain(letters).collect(),
         _ => message.to_owned(),
+    }
+}
+
+/// How a value of the wrong type was probably meant.
+fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
+    match (value, schema.value_type) {
+        (Value::String(text), Type::Integer) => text.parse::<i64>().ok().map(|_| "; remove the quotes".to_owned()),
+        (Value::Int(number), Type::String) => {
+            schema.pattern.as_ref().filter(|pattern| pattern.is_duration()).map(|_| format!("; write {number}s"))
+        }
+        _ => None,
     }
 }
 

@@ -46,8 +46,10 @@ pub(super) const QUICK: &[(&str, Quick, &str)] = &[
         "a header name (a token of RFC 9110)",
     ),
     (r"^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$", is_path, "a path (RFC 3986)"),
-    ("^([0-9]{1,5}(h|m|s|ms)){1,4}$", is_duration, "a duration such as 1h30m, 10s or 500ms"),
+    ("^([0-9]{1,5}(h|m|s|ms)){1,4}$", is_duration, DURATION),
 ];
+
+const DURATION: &str = "a duration such as 1h30m, 10s or 500ms";
 
 const DNS_NAME: &str = "a DNS name (small letters, digits, dashes and dots)";
 
@@ -63,6 +65,11 @@ impl Pattern {
             Some((quick, _)) => quick(text),
             None => self.regex().is_some_and(|regex| regex.is_match(text)),
         }
+    }
+
+    /// Whether the texts are durations.
+    pub(super) fn is_duration(&self) -> bool {
+        self.quick.is_some_and(|(_, words)| words == DURATION)
     }
 
     /// What a text must be, for people.

@@ -24,9 +24,10 @@ pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| {
             let at = place(text, error.marker().byte_offset(), error.marker().index());
-            tab(text, at).unwrap_or_else(|| SyntaxError { at, message: plain(&error.info()) })
+            let plain = || SyntaxError { at, message: plain(&error.info()) };
+            conflict(text).or_else(|| tab(text, at)).unwrap_or_else(plain)
         })?;
-        reader.event(event, span)?;
+        reader.event(event, span).map_err(|error| conflict(text).unwrap_or(error))?;
     }
     if reader.builder.nodes.is_empty() {
         reader.builder.leaf(0, Value::Null);
@@ -136,7 +137,9 @@ impl<'t> Reader<'t> {
             let mut count = open.parts / 2;
             if let Some(node) = self.builder.duplicate(open.at, count) {
                 let name = if let Value::String(name) = &node.value { name } else { "" };
-                return Err(error(node.start, format!("{name:?} occurs twice in this map")));
+                let whole = self.open.is_empty() && (name == "apiVersion" || name == "kind");
+                let meant = if whole { "; is a line with --- missing before it?" } else { "" };
+                return Err(error(node.start, format!("{name:?} occurs twice in this map{meant}")));
             }
             if !open.merges.is_empty() {
                 count = self.merge(&open, count)?;
@@ -288,6 +291,22 @@ fn plain(message: &str) -> String {
     ];
     let known = WORDS.iter().find(|(theirs, _)| message.contains(theirs));
     known.map_or(message, |(_, ours)| ours).to_owned()
+}
+
+/// A line that git leaves where a merge did not succeed.
+fn conflict(text: &str) -> Option<SyntaxError> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end();
+        let (word, _) = bare.split_once(' ').unwrap_or((bare, ""));
+        if ["<<<<<<<", ">>>>>>>", "|||||||"].contains(&word) || bare == "=======" {
+            let message =
+                format!("{word} is a conflict marker of git: keep one of the two versions and remove the markers");
+            return Some(error(u32::try_from(start).ok()?, message));
+        }
+        start += line.len();
+    }
+    None
 }
 
 /// The usual cause of errors that are hard to understand: a tab in the indentation of this line or the next.

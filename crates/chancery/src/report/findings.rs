@@ -27,7 +27,7 @@ pub(crate) struct Findings {
 }
 
 /// All problems: those of sources and those that translation found, each once. What a source said of an object or its field is not
-/// said again of the same field, or in the words of what follows from it.
+/// said again of the same field or one in it, or in the words of what follows from it.
 pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findings {
     let told: Vec<Problem> = store.problems().cloned().collect();
     let mut said: BTreeMap<Option<&ObjectKey>, Vec<&Problem>> = BTreeMap::new();
@@ -35,8 +35,11 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
         said.entry(problem.object.as_ref()).or_default().push(problem);
     }
     let repeats = |problem: &Problem| {
-        let same_field =
-            |told: &Problem| told.severity == Severity::Error && !told.path.is_empty() && told.path == problem.path;
+        let around = problem.path.rsplit_once('.').map_or("", |(around, _)| around);
+        let same_field = |told: &Problem| {
+            let same = told.path == problem.path || *told.path == *around;
+            told.severity == Severity::Error && !told.path.is_empty() && same
+        };
         said.get(&problem.object.as_ref())
             .is_some_and(|all| all.iter().any(|told| same_field(told) || problem.text.contains(&*told.text)))
     };

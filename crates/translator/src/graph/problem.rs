@@ -21,7 +21,7 @@ use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::listener::Refusal;
 use crate::output::ReaderIndex;
 use crate::reference::grant;
-use crate::secret::Parsed;
+use crate::secret::{NO_PAIR, Parsed};
 use crate::status;
 use crate::status::policy::{Reach, Standing};
 
@@ -46,7 +46,7 @@ pub(super) fn problems(
     let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
         let now = cx.get(clock, &()).copied();
         let offset = key.part as u32;
-        numbered(&key.object, offset, expired(key, parsed, now).into_iter().map(Arc::new))
+        numbered(&key.object, offset, unusable(key, parsed, now).into_iter().map(Arc::new))
     };
     let [silent, strays] = endpoints(g, &base, backends.sets, readers);
     let [classes, unserved, grants] = misspelt(g, &base);
@@ -292,9 +292,12 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
     found
 }
 
-/// A certificate that is no longer valid is served all the same: clients that do not look still get an answer.
-fn expired(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Option<Problem> {
-    parsed.content.as_ref().ok()?;
+/// What is wrong inside, told where it is written too and not only where it is named. A certificate that is no longer valid is
+/// served all the same: clients that do not look still get an answer.
+fn unusable(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Option<Problem> {
+    if let Err(text) = &parsed.content {
+        return (**text != *NO_PAIR).then(|| Problem::of(&key.object, "", Severity::Error, &**text));
+    }
     let (ends, now) = (parsed.not_after?, now?);
     let text = format!("a certificate in it has expired on {ends}");
     (ends <= now).then(|| Problem::of(&key.object, "", Severity::Warning, text))

@@ -206,7 +206,10 @@ fn matches(
     for (at, matched) in (0_u16..).zip(&rule.matches) {
         match compile_match(matched) {
             Ok(matched) => usable.push((at, rank(&matched), matched)),
-            Err(text) => refused.push((format!("spec.rules[{number}].matches[{at}]"), text)),
+            Err((field, text)) => {
+                let dot = if field.is_empty() { "" } else { "." };
+                refused.push((format!("spec.rules[{number}].matches[{at}]{dot}{field}"), text));
+            }
         }
     }
     for (path, text) in refused {

@@ -8,33 +8,37 @@ use ir::route::{NamedMatch, PathMatch, RouteMatch, ValueMatch};
 use crate::key::Rank;
 use crate::regex;
 
-/// A match, or why it takes nothing (in words).
-pub(super) fn compile(matched: &HttpRouteMatch) -> Result<RouteMatch, String> {
+/// A match, or the field because of which it takes nothing (empty: the match itself) and why.
+pub(super) fn compile(matched: &HttpRouteMatch) -> Result<RouteMatch, (String, String)> {
     if let Some(fault) = &matched.fault {
-        return Err(fault.text.to_string());
+        return Err((String::new(), fault.text.to_string()));
     }
     let mut headers: Vec<NamedMatch> = Vec::with_capacity(matched.headers.len());
-    for header in &matched.headers {
+    for (index, header) in matched.headers.iter().enumerate() {
         let name: Arc<str> = lower(&header.name);
         // Of several entries for one name the first counts (Gateway API `HTTPRouteMatch.headers`).
         if !headers.iter().any(|other| other.name == name) {
-            let value = value(&header.match_type, &header.value, "header")?;
+            let value = value(&header.match_type, &header.value, "header");
+            let value = value.map_err(|text| (format!("headers[{index}].value"), text))?;
             headers.push(NamedMatch { name, value });
         }
     }
     let mut query: Vec<NamedMatch> = Vec::with_capacity(matched.query_params.len());
-    for parameter in &matched.query_params {
+    for (index, parameter) in matched.query_params.iter().enumerate() {
         if !query.iter().any(|other| *other.name == *parameter.name) {
-            let value = value(&parameter.match_type, &parameter.value, "query parameter")?;
+            let value = value(&parameter.match_type, &parameter.value, "query parameter");
+            let value = value.map_err(|text| (format!("queryParams[{index}].value"), text))?;
             query.push(NamedMatch { name: (&*parameter.name).into(), value });
         }
     }
     let method = match &matched.method {
-        Some(HttpMethod::Unknown(word)) => return Err(format!("method {word:?} is not supported")),
+        Some(HttpMethod::Unknown(word)) => {
+            return Err(("method".to_owned(), format!("method {word:?} is not supported")));
+        }
         Some(method) => Some(Arc::from(method.as_str())),
         None => None,
     };
-    let path = path(&matched.path.match_type, &matched.path.value)?;
+    let path = path(&matched.path.match_type, &matched.path.value).map_err(|text| ("path.value".to_owned(), text))?;
     Ok(RouteMatch { path, method, headers, query })
 }
 

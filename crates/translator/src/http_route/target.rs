@@ -56,13 +56,14 @@ impl<'a, L: Lookup> Targets<'a, L> {
             Err(fault) => {
                 let text = fault.text.clone();
                 let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
-                let finding = Finding::error(path(), &*text);
+                let field = if fault.reason == RefReason::NoPort { ".port" } else { "" };
+                let finding = Finding::error(format!("{}{field}", path()), &*text);
                 // of what may not be used nothing is said, not even what is there
                 let finding = match fault.reason {
                     RefReason::NotFound => {
                         finding.naming(ObjectKey::new(&target.group, &target.kind, namespace, &target.name))
                     }
-                    RefReason::NotPermitted | RefReason::InvalidKind => finding,
+                    RefReason::NotPermitted | RefReason::InvalidKind | RefReason::NoPort => finding,
                 };
                 self.bad.push((finding, fault));
                 Err(text)

@@ -160,7 +160,9 @@ pub(crate) fn certificate(
     let invalid = |text: String| Refusal::new("InvalidCertificateRef", text);
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
-        RefReason::InvalidKind | RefReason::NotFound => Refusal::new("InvalidCertificateRef", fault.text),
+        RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort => {
+            Refusal::new("InvalidCertificateRef", fault.text)
+        }
     })?;
     let target = permit.target();
     if target.kind() != Some(Kind::Secret) {

@@ -72,7 +72,9 @@ fn plan(
 fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<SecretUse, Refusal> {
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
-        RefReason::InvalidKind | RefReason::NotFound => Refusal::new("InvalidCACertificateRef", fault.text),
+        RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort => {
+            Refusal::new("InvalidCACertificateRef", fault.text)
+        }
     })?;
     let target = permit.target();
     if !matches!(target.kind(), Some(Kind::ConfigMap | Kind::Secret)) {

@@ -96,7 +96,7 @@ fn a_wrong_type_costs_its_rule_and_the_rest_is_read() {
     assert_eq!(problems[0], "a.yaml:7:11: error: HTTPRoute default/r: spec.rules[0].name: expected a string, found 5");
     assert_eq!(
         problems[1],
-        "a.yaml:9:35: error: HTTPRoute default/r: spec.rules[0].backendRefs[0].port: expected an integer, found \"80\""
+        "a.yaml:9:35: error: HTTPRoute default/r: spec.rules[0].backendRefs[0].port: expected an integer, found \"80\"; remove the quotes"
     );
 }
 

@@ -28,28 +28,78 @@ pub(super) struct Look {
     pub(super) cut: bool,
 }
 
-/// Objects of which an earlier version is in force, as `Kind namespace/name`, with the reason.
-pub(super) struct Earlier<'a>(BTreeMap<&'a str, &'a str>);
+/// What problems say of objects, by `Kind namespace/name`.
+pub(super) struct Earlier<'a> {
+    /// Why an earlier version is in force.
+    reasons: BTreeMap<&'a str, &'a str>,
+    /// The last thing that is wrong: problems tell causes before what follows from them.
+    told: BTreeMap<&'a str, &'a str>,
+}
 
 impl<'a> Earlier<'a> {
     /// As problems tell it.
     pub(super) fn of(problems: &'a [Value]) -> Self {
         let earlier = problems.iter().filter(|problem| problem.get("earlier") == Some(&Value::Bool(true)));
         let text = |problem: &'a Value, name: &str| problem.get(name).and_then(Value::as_str);
-        Self(earlier.filter_map(|problem| Some((text(problem, "object")?, text(problem, "text")?))).collect())
+        let pair = |problem: &'a Value| Some((text(problem, "object")?, text(problem, "text")?));
+        let wrong = |problem: &&'a Value| matches!(text(problem, "severity"), Some("error" | "warning"));
+        Self {
+            reasons: earlier.filter_map(pair).collect(),
+            told: problems.iter().filter(wrong).filter_map(pair).collect(),
+        }
     }
 
     /// Why the latest version of an object is not the one in force.
     pub(super) fn reason(&self, object: &Value) -> Option<&'a str> {
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        self.0.get(&*format!("{kind} {}", full_name(object))).copied()
+        self.reasons.get(&*key(object)).copied()
+    }
+}
+
+/// `Kind namespace/name`.
+fn key(object: &Value) -> String {
+    format!("{} {}", field(object, "kind"), full_name(object))
+}
+
+/// By Gateway (`namespace/name`) and listener.
+type Closed = BTreeMap<(String, String), String>;
+
+/// Why a listener (or, under no name, all listeners of a Gateway) serves nothing.
+fn closed(objects: &[&Value]) -> Closed {
+    let mut closed = Closed::new();
+    for gateway in objects.iter().filter(|object| field(object, "kind") == "Gateway") {
+        let listeners = gateway.get("status").map(|status| list(status, "listeners")).unwrap_or_default();
+        let shut = |listener: &Value| Some(state(listener).0).filter(|state| state.starts_with("not "));
+        let told = |listener: &Value| Some(format!("listener {} is {}", field(listener, "name"), shut(listener)?));
+        let each = listeners.iter().map(|listener| Some((field(listener, "name"), told(listener)?)));
+        let each: Vec<_> = each.collect();
+        if let Some(Some((_, first))) = each.first().filter(|_| each.iter().all(Option::is_some)) {
+            closed.insert((full_name(gateway), String::new()), first.clone());
+        }
+        closed.extend(each.into_iter().flatten().map(|(name, text)| ((full_name(gateway), name), text)));
+    }
+    closed
+}
+
+/// What a route whose conditions are all good does not do, as detail of its rows.
+fn consequences(object: &Value, rows: &mut [Row], earlier: &Earlier<'_>, closed: &Closed) {
+    let parents = object.get("status").map(|status| list(status, "parents")).unwrap_or_default();
+    let told = earlier.told.get(&*key(object)).copied().unwrap_or_default();
+    for (row, parent) in rows.iter_mut().zip(parents).filter(|(row, _)| row.why.is_empty()) {
+        let reference = parent.get("parentRef").unwrap_or(&Value::Null);
+        let gateway = format!("{}/{}", field(reference, "namespace"), field(reference, "name"));
+        let shut = |section: String| closed.get(&(gateway.clone(), section)).cloned();
+        let shut = shut(field(reference, "sectionName")).or_else(|| shut(String::new()));
+        let both = [shut.as_deref().unwrap_or_default(), told];
+        row.why = both.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
     }
 }
 
 /// The table of all objects.
 pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, look: Look) -> String {
+    let closed = closed(objects);
     let marked = |object: &&Value| {
         let mut rows = rows(object);
+        consequences(object, &mut rows, earlier, &closed);
         if let Some(reason) = earlier.reason(object) {
             for row in &mut rows {
                 row.state = format!("earlier version: {}", row.state);

@@ -38,6 +38,48 @@ fn an_envoy_proxy_has_a_line_for_each_that_names_it_with_its_kind_and_what_is_ig
 }
 
 #[test]
+fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good() {
+    let metadata = |name: &str| json!({"namespace": "default", "name": name});
+    let gateway = |name: &str, http: &str, https: &str| {
+        let listener =
+            |name: &str, status: &str| json!({"name": name, "conditions": [condition("Programmed", status, "")]});
+        let listeners = [listener("http", http), listener("https", https)];
+        json!({"kind": "Gateway", "metadata": metadata(name), "status": {"listeners": listeners}})
+    };
+    let route = |name: &str, parent: Value| {
+        let parents = [json!({"parentRef": parent, "conditions": [condition("Accepted", "True", "")]})];
+        json!({"kind": "HTTPRoute", "metadata": metadata(name), "status": {"parents": parents}})
+    };
+    let parent = |name: &str| json!({"kind": "Gateway", "namespace": "default", "name": name});
+    let mut section = parent("half");
+    section["sectionName"] = json!("https");
+    let all = [
+        gateway("shut", "False", "False"),
+        gateway("half", "True", "False"),
+        route("a", parent("shut")),
+        route("b", parent("half")),
+        route("c", section),
+        route("d", parent("shut")),
+    ];
+    let told =
+        |severity: &str, text: &str| json!({"object": "HTTPRoute default/d", "severity": severity, "text": text});
+    let problems = [told("warning", "a cause"), told("warning", "requests get 500"), told("note", "by the way")];
+    let table = objects(&all.iter().collect::<Vec<_>>(), &Earlier::of(&problems), Look { wide: false, cut: false });
+    let routes: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("HTTPRoute")).collect();
+    let detail = |line: &&str| line.rsplit_once("Accepted").map(|(_, detail)| detail.trim().to_owned());
+    let details: Vec<String> = routes.iter().filter_map(detail).collect();
+    assert_eq!(
+        details,
+        [
+            "listener http is not Programmed: Because",
+            "",
+            "listener https is not Programmed: Because",
+            "listener http is not Programmed: Because; requests get 500"
+        ]
+    );
+}
+
+#[test]
 fn an_object_of_which_an_earlier_version_serves_is_marked_with_the_reason_and_is_told_from_its_neighbour() {
     let route = |name: &str| {
         let mut condition = condition("Accepted", "True", "the route is attached");
