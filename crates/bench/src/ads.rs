@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use hyper_util::rt::TokioIo;
+use prost::Message as _;
 use proto::envoy::config::core::v3::Node;
-use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use proto::envoy::config::listener::v3::Listener;
+use proto::envoy::config::listener::v3::filter::ConfigType;
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -91,8 +96,8 @@ impl Client {
             }
             LISTENER => {
                 self.requests.send(acknowledgement).await?;
-                // Each listener of the data set has one route configuration, of its own name.
-                self.subscribe(ROUTES, &names).await?;
+                let named: Vec<String> = response.resources.iter().flat_map(route_configurations).collect();
+                self.subscribe(ROUTES, &named).await?;
             }
             ROUTES => {
                 self.requests.send(acknowledgement).await?;
@@ -133,6 +138,22 @@ impl Client {
             }
         }
     }
+}
+
+/// The route configurations that a listener names.
+fn route_configurations(listener: &Resource) -> Vec<String> {
+    let bytes = listener.resource.as_ref().map_or(&[][..], |any| &any.value);
+    let chains = Listener::decode(bytes).map(|listener| listener.filter_chains).unwrap_or_default();
+    let filters = chains.into_iter().flat_map(|chain| chain.filters);
+    let managers = filters.filter_map(|filter| match filter.config_type {
+        Some(ConfigType::TypedConfig(any)) => HttpConnectionManager::decode(&*any.value).ok(),
+        _ => None,
+    });
+    let names = managers.filter_map(|manager| match manager.route_specifier {
+        Some(RouteSpecifier::Rds(rds)) => Some(rds.route_config_name),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// The file of a socket is there a moment before somebody listens.
