@@ -78,7 +78,15 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
 }
 
 /// A file that is removed with this.
-pub(crate) struct Removed(pub(crate) PathBuf);
+pub(crate) struct Removed(PathBuf);
+
+impl Removed {
+    /// What an earlier process left is removed too.
+    pub(crate) fn now_and_at_the_end(file: PathBuf) -> Self {
+        drop(Self(file.clone()));
+        Self(file)
+    }
+}
 
 impl Drop for Removed {
     fn drop(&mut self) {

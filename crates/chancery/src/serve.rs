@@ -42,8 +42,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let mut lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
     // An earlier process may have said it; whoever waits means this one.
-    args.ready_file.iter().for_each(|file| drop(Removed(file.clone())));
-    let _until_the_end = args.ready_file.clone().map(Removed);
+    let _until_the_end = args.ready_file.clone().map(Removed::now_and_at_the_end);
     let stop = CancellationToken::new();
     let mut tasks = Tasks::new();
 

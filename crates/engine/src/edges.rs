@@ -5,7 +5,7 @@
 )]
 
 use crate::fault::{self, Fault};
-use crate::slab::{NIL, expect, fill_to, push, trim};
+use crate::slab::{NIL, fill_to, make_room, push, trim};
 
 /// The part of a row that a transform asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,8 +103,8 @@ impl Edges {
     }
 
     /// Makes room for this many units of a node, if it has none yet.
-    pub(crate) fn expect(&mut self, node: u16, units: usize) {
-        expect(self.units_of(node), units);
+    pub(crate) fn make_room(&mut self, node: u16, units: usize) {
+        make_room(self.units_of(node), units);
     }
 
     /// Gives back room that was made in vain.

@@ -293,9 +293,9 @@ impl Graph {
     }
 
     /// Makes room for the first rows of an input. Growing step by step would hash each key several times.
-    pub fn expect<K: Key, V: Value>(&mut self, input: Table<K, V>, rows: usize) {
+    pub fn make_room<K: Key, V: Value>(&mut self, input: Table<K, V>, rows: usize) {
         if let Some(table) = self.writable(input) {
-            table.slab.expect(rows);
+            table.slab.make_room(rows);
         }
     }
 

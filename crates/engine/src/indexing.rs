@@ -81,9 +81,9 @@ impl<G: Key, K: Key, V: Value> AnyNode for Indexing<G, K, V> {
     fn run(&mut self, step: &mut Step<'_>, groups: &mut dyn AnyTable) -> u64 {
         let Some(groups) = table_mut::<Groups<G>>(groups) else { return 0 };
         let Some(source) = table::<Rows<K, V>>(step.tables, self.0.source) else { return 0 };
-        self.0.current.expect(step.units.len());
+        self.0.current.make_room(step.units.len());
         // The first time: most groups have one member.
-        groups.slab.expect(step.units.len());
+        groups.slab.make_room(step.units.len());
         for row in step.units {
             self.0.run_row(source, &mut groups.slab, *row);
         }
@@ -123,7 +123,7 @@ impl<G: Key, K: Key, V: Value> AnyNode for Tallying<G, K, V> {
     fn run(&mut self, step: &mut Step<'_>, counts: &mut dyn AnyTable) -> u64 {
         let Some(counts) = table_mut::<Rows<G, usize>>(counts) else { return 0 };
         let Some(source) = table::<Rows<K, V>>(step.tables, self.0.source) else { return 0 };
-        self.0.current.expect(step.units.len());
+        self.0.current.make_room(step.units.len());
         for row in step.units {
             self.0.run_row(source, &mut counts.slab, *row);
         }

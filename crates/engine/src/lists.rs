@@ -1,7 +1,7 @@
 //! A list of row numbers per unit, four bytes where the list has one element.
 #![expect(clippy::indexing_slicing, reason = "a place holds only positions that were issued here")]
 
-use crate::slab::{NIL, expect, fill_to, trim};
+use crate::slab::{NIL, fill_to, make_room, trim};
 
 /// Marks a place that holds a position in `many`. Rows stay below it ([`crate::slab::MAX_ROWS`]).
 const MANY: u32 = 1 << 31;
@@ -24,8 +24,8 @@ impl Lists {
     }
 
     /// Makes room for this many units, if there are none yet.
-    pub(crate) fn expect(&mut self, units: usize) {
-        expect(&mut self.places, units);
+    pub(crate) fn make_room(&mut self, units: usize) {
+        make_room(&mut self.places, units);
     }
 
     /// Gives back room that was made in vain.

@@ -76,7 +76,7 @@ impl<K: Key, S: Default> Slab<K, S> {
     }
 
     /// Makes room for this many keys in an empty slab: growing step by step would hash each key several times.
-    pub(crate) fn expect(&mut self, keys: usize) {
+    pub(crate) fn make_room(&mut self, keys: usize) {
         if self.slots.is_empty() {
             self.slots.reserve_exact(keys);
             self.find.reserve(keys, |_| 0);
@@ -150,7 +150,7 @@ pub(crate) fn push<T>(to: &mut Vec<T>, item: T) {
 }
 
 /// Makes room for this many items in an empty list: growing by quarters would copy each of them several times.
-pub(crate) fn expect<T>(list: &mut Vec<T>, items: usize) {
+pub(crate) fn make_room<T>(list: &mut Vec<T>, items: usize) {
     if list.is_empty() {
         list.reserve_exact(items);
     }

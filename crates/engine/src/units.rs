@@ -10,7 +10,7 @@ use crate::handle::{Key, Value};
 use crate::lists::Lists;
 use crate::node::{AnyNode, Failures, Step, TOO_MANY_READS, TOO_MANY_ROWS};
 use crate::rows::Rows;
-use crate::slab::{NIL, expect, fill_to, trim};
+use crate::slab::{NIL, fill_to, make_room, trim};
 use crate::table::{AnyTable, table_mut};
 
 /// Runs the transform of one unit; emits nothing when the unit is gone.
@@ -98,10 +98,10 @@ impl<K: Key, V: Value> AnyNode for Units<K, V> {
         let Some(table) = table_mut::<Rows<K, V>>(table) else { return 0 };
         let units = step.units;
         // The first time, when most of what there will ever be comes at once.
-        table.slab.expect(units.len());
-        self.outputs.expect(units.len());
-        expect(&mut self.owners.units, units.len());
-        step.edges.expect(step.node, units.len());
+        table.slab.make_room(units.len());
+        self.outputs.make_room(units.len());
+        make_room(&mut self.owners.units, units.len());
+        step.edges.make_room(step.node, units.len());
         for unit in units {
             self.run_unit(step, table, *unit);
         }

@@ -43,7 +43,7 @@ impl AllInForce {
     }
 
     /// Makes room for so many more.
-    pub(crate) fn expect(&mut self, objects: usize) {
+    pub(crate) fn make_room(&mut self, objects: usize) {
         self.rows.reserve(objects);
     }
 

@@ -147,9 +147,9 @@ impl Store {
                 *count += 1;
             }
         }
-        self.in_force.expect(counts.iter().sum());
+        self.in_force.make_room(counts.iter().sum());
         for (kind, count) in Kind::ALL.iter().zip(counts) {
-            self.tables.expect(graph, *kind, count);
+            self.tables.make_room(graph, *kind, count);
         }
     }
 

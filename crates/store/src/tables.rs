@@ -57,9 +57,9 @@ macro_rules! object_tables {
             }
 
             /// Makes room for the first objects of a kind.
-            pub(crate) fn expect(&self, graph: &mut Graph, kind: Kind, objects: usize) {
+            pub(crate) fn make_room(&self, graph: &mut Graph, kind: Kind, objects: usize) {
                 match kind {
-                    $(Kind::$Kind => graph.expect(self.$field, objects),)+
+                    $(Kind::$Kind => graph.make_room(self.$field, objects),)+
                     Kind::EnvoyGateway => {}
                 }
             }

@@ -149,7 +149,7 @@ impl Translator {
             Some((key.clone(), graph.get(served, key).cloned()))
         });
         self.blame.published(before);
-        self.graph.expect(self.own.served, changes.len());
+        self.graph.make_room(self.own.served, changes.len());
         for (key, new) in changes {
             match new {
                 Some(effective) => self.graph.set(self.own.served, key, effective.form.clone()),

@@ -27,13 +27,13 @@ fn room_for_rows_is_no_row_and_only_inputs_get_it() {
     let mut g = Graph::new();
     let input: Table<u32, u32> = g.input("input");
     let twice = g.map("twice", input, |_, _, value| value * 2);
-    g.expect(input, 1_000);
+    g.make_room(input, 1_000);
     assert_eq!(g.tick().runs, 0);
     assert!(g.is_empty(input));
     g.set(input, 1, 10);
     g.tick();
     assert_eq!(sorted(&g, twice), [(1, 20)]);
-    g.expect(twice, 1_000);
+    g.make_room(twice, 1_000);
     assert_eq!(g.refusals().len(), 1);
 }
 

@@ -37,8 +37,8 @@ fn a_full_slab_refuses_new_keys_only() {
 #[test]
 fn room_made_beforehand_changes_nothing() {
     let mut slab: Slab<u32, Option<()>> = Slab::default();
-    slab.expect(100);
+    slab.make_room(100);
     let rows: Vec<_> = (0..300).map(|key| slab.intern(key).unwrap()).collect();
-    slab.expect(1_000);
+    slab.make_room(1_000);
     assert!((0..300).zip(rows).all(|(key, row)| slab.find(&key) == Some(row)));
 }

@@ -13,6 +13,19 @@ fn two(resources: &str) -> (Rig, usize) {
     (rig, second)
 }
 
+/// These two and a third; a listener has been published to all, and the first has it.
+fn three_with_a_listener() -> (Rig, usize, usize) {
+    let (mut rig, second) = two(SMALL);
+    let third = rig.connect("third");
+    rig.start(third);
+    rig.events();
+    rig.publish("lds m -> r");
+    rig.advance(second);
+    rig.advance(third);
+    rig.ack("lds");
+    (rig, second, third)
+}
+
 /// The last client goes.
 fn leave(rig: &mut Rig) {
     rig.clients.pop().expect("a client").session.leave(&mut rig.fleet);
@@ -196,14 +209,7 @@ fn what_the_only_client_refuses_again_after_another_came_is_decided_again() {
 
 #[test]
 fn one_client_that_refuses_again_and_again_does_not_count_for_others() {
-    let (mut rig, second) = two(SMALL);
-    let third = rig.connect("third");
-    rig.start(third);
-    rig.events();
-    rig.publish("lds m -> r");
-    rig.advance(second);
-    rig.advance(third);
-    rig.ack("lds");
+    let (mut rig, second, third) = three_with_a_listener();
     for pause in [50, 100, 200] {
         rig.answer(second, "lds", Some("Address already in use"));
         rig.pass(pause);
@@ -218,16 +224,7 @@ fn one_client_that_refuses_again_and_again_does_not_count_for_others() {
 
 #[test]
 fn one_client_that_refuses_and_goes_does_not_count_for_others() {
-    let mut rig = Rig::started(SMALL);
-    let second = rig.connect("second");
-    rig.start(second);
-    let third = rig.connect("third");
-    rig.start(third);
-    rig.events();
-    rig.publish("lds m -> r");
-    rig.advance(second);
-    rig.advance(third);
-    rig.ack("lds");
+    let (mut rig, second, third) = three_with_a_listener();
     rig.answer(third, "lds", Some("Address already in use"));
     rig.pass(50);
     // it is tried again, and goes before it answers
