@@ -97,7 +97,13 @@ fn what_a_broken_file_keeps_is_shown_as_an_earlier_version_and_nothing_is_left_a
     let (again, log) = (shows("  Accepted"), logs("resolved: "));
     write(&shop.replace("name: shop\n", "name: Shop_\n"));
     let misnamed = shows("found \"Shop_\"");
+    let state = place.path().join("state").display().to_string();
+    let nobody = binary::run(["status", "gateway", "nobody", "--state-dir", &state], "").unwrap();
+    write("# emptied\n");
+    let emptied = logs("removed, as no file has it any more");
     assert!(ends(&mut child));
+    assert_eq!(String::from_utf8(nobody.stdout).unwrap(), "no gateway is called nobody; there are default/edge\n");
+    assert!(!nobody.status.success() && emptied.unwrap().contains("default/shop"));
     assert!(!whole.unwrap().contains("earlier version") && again.is_ok());
     assert!(broken.unwrap().contains("default/shop") && misnamed.unwrap().contains("default/shop"));
     let log = log.unwrap();

@@ -72,6 +72,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
 
     // Proxies.
     let (end, ending) = watch::channel(Ending::No);
+    let files = layout.clone();
     let proxies = (!args.no_envoy).then(|| {
         let (facts, seen) = mpsc::channel(QUEUE);
         tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
@@ -104,6 +105,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
         let _ended_already = inputs.send(Input::End).await;
     }
     let outcome = outcome.and(core.end().await);
+    files.close();
     if outcome.is_ok() {
         info!("ended");
     }

@@ -2,13 +2,15 @@
 
 mod table;
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use api::Kind;
-use clap::Args;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command};
 use serde_json::Value;
 
 use super::{Format, Outcome, StateDir};
@@ -17,7 +19,8 @@ use crate::admin::client::Client;
 /// Arguments of `chancery status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Only this kind (`gateway`, `httproute`, ...), or `problems`
+    /// Only this kind, or `problems`
+    #[arg(value_parser = KindWord)]
     kind: Option<String>,
     /// Only the object of this name, with or without its namespace: `shop` or `default/shop`
     name: Option<String>,
@@ -29,6 +32,23 @@ pub(crate) struct StatusArgs {
     /// Stay, and print again whenever something changed
     #[arg(long, short)]
     watch: bool,
+}
+
+/// A word for a kind. The plurals are offered as possible values; the kind itself and any case are understood as well.
+#[derive(Clone)]
+struct KindWord;
+
+impl TypedValueParser for KindWord {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, word: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, word)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let kinds = Kind::ALL.iter().map(|kind| kind.plural());
+        Some(Box::new(kinds.chain([PROBLEMS]).map(PossibleValue::new)))
+    }
 }
 
 /// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted, a problem is an error, or the object
@@ -118,19 +138,23 @@ struct Shown<'a> {
     objects: Vec<&'a Value>,
     problems: Vec<&'a Value>,
     earlier: table::Earlier<'a>,
+    closed: table::Closed,
     only_problems: bool,
-    /// One object was asked for by name.
-    named: bool,
+    /// What is said of an object that was asked for by name and is not there.
+    missing: Option<String>,
 }
 
 impl<'a> Shown<'a> {
     fn select(report: &'a Value, args: &StatusArgs) -> Self {
         let list = |name: &str| report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
-        let objects = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
+        let objects: Vec<_> = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
         let problems = list("problems").iter().filter(|_| only_problems || args.kind.is_none()).collect();
         let earlier = table::Earlier::of(list("problems"));
-        Self { objects, problems, earlier, only_problems, named: args.name.is_some() }
+        let closed = table::closed(list("objects"));
+        let missing =
+            args.name.as_deref().filter(|_| objects.is_empty()).map(|name| missing(list("objects"), args, name));
+        Self { objects, problems, earlier, closed, only_problems, missing }
     }
 
     fn print(&self, format: Format) -> anyhow::Result<String> {
@@ -140,10 +164,12 @@ impl<'a> Shown<'a> {
             Format::Yaml => crate::yaml::documents(data.iter().copied()),
             Format::Table | Format::Wide => {
                 let mut text = String::new();
-                if !self.only_problems {
+                if let Some(missing) = &self.missing {
+                    text.push_str(missing);
+                } else if !self.only_problems {
                     let wide = format == Format::Wide;
                     let look = table::Look { wide, cut: !wide && std::io::stdout().is_terminal() };
-                    text.push_str(&table::objects(&self.objects, &self.earlier, look));
+                    text.push_str(&table::objects(&self.objects, &self.earlier, &self.closed, look));
                 }
                 text.push_str(&table::problems(&self.problems));
                 if self.only_problems && self.problems.is_empty() {
@@ -157,23 +183,41 @@ impl<'a> Shown<'a> {
     fn is_fine(&self) -> bool {
         let errors =
             self.problems.iter().any(|problem| problem.get("severity").and_then(Value::as_str) == Some("error"));
-        let found = !self.named || !self.objects.is_empty();
-        found
+        self.missing.is_none()
             && !errors
             && self.objects.iter().all(|object| table::is_fine(object) && self.earlier.reason(object).is_none())
     }
 }
 
+/// Which names there are instead of one that nothing has.
+fn missing(objects: &[Value], args: &StatusArgs, name: &str) -> String {
+    let kind = args.kind.as_deref().unwrap_or("object");
+    let of_kind = objects.iter().filter(|object| is_of_kind(object, args));
+    let names = || of_kind.clone().map(table::full_name);
+    let listed = match names().count() {
+        0 => "there is none with a status".to_owned(),
+        count if count > MAX_NAMES => format!("there are {count}; `chancery status {kind}` lists them"),
+        _ => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    format!("no {kind} is called {name}; {listed}\n")
+}
+
+/// Names that are listed in place of one that is not there; of more of them their number is told.
+const MAX_NAMES: usize = 10;
+
+/// True if the object is of the kind that was asked for.
+fn is_of_kind(object: &Value, args: &StatusArgs) -> bool {
+    let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let fits = |word: &str| Kind::ALL.iter().any(|kind| kind.name() == named && is_named(word, *kind));
+    args.kind.as_deref().is_none_or(fits)
+}
+
 /// True if the object is of the kind and name that were asked for.
 fn wanted(object: &Value, args: &StatusArgs) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let kind_fits = args
-        .kind
-        .as_deref()
-        .is_none_or(|word| Kind::ALL.iter().any(|kind| kind.name() == text("/kind") && is_named(word, *kind)));
     let name_fits = args.name.as_deref().is_none_or(|name| match name.split_once('/') {
         Some((namespace, name)) => namespace == text("/metadata/namespace") && name == text("/metadata/name"),
         None => name == text("/metadata/name"),
     });
-    kind_fits && name_fits
+    is_of_kind(object, args) && name_fits
 }

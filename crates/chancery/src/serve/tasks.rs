@@ -4,10 +4,12 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use store::Change;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use crate::core::Input;
 
@@ -63,10 +65,13 @@ pub(super) fn follow(
     inputs: mpsc::Sender<Input>,
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
-    let (alive, gone) = oneshot::channel::<Infallible>();
+    let (alive, ended) = oneshot::channel::<Infallible>();
     let watcher = provider::file::watch(roots, move |batch| {
         // It belongs to the thread, however that ends.
         let _alive = &alive;
+        if let Some(line) = gone(&batch) {
+            info!("{line}");
+        }
         match inputs.blocking_send(Input::Batch(batch)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
@@ -74,10 +79,21 @@ pub(super) fn follow(
     })?;
     Ok(async move {
         tokio::select! {
-            _ = gone => Ok(tokio::task::spawn_blocking(move || watcher.join()).await??),
+            _ = ended => Ok(tokio::task::spawn_blocking(move || watcher.join()).await??),
             () = stop.cancelled() => Ok(()),
         }
     })
+}
+
+/// What a batch takes away: a file that was emptied or deleted by mistake has no other trace, as nothing is wrong with it.
+fn gone(batch: &store::Batch) -> Option<String> {
+    let mut keys = batch.changes.iter().filter_map(|change| match change {
+        Change::Delete(key) => Some(key),
+        _ => None,
+    });
+    let (first, more) = (keys.next()?, keys.count());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Some(format!("removed, as no file has it any more: {first}{more}"))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ const RECORD: &str = "sockets";
 /// The state folder, ready for use.
 #[derive(Clone, Debug)]
 pub struct Layout {
+    state: PathBuf,
     gateways: PathBuf,
     sockets: PathBuf,
 }
@@ -67,7 +68,7 @@ impl Layout {
         let gateways = state.join("gateways");
         make_dir(&gateways)?;
         let sockets = if fits(&gateways) { gateways.clone() } else { short_dir(&state, runtime)? };
-        Ok(Self { gateways, sockets })
+        Ok(Self { state, gateways, sockets })
     }
 
     /// Where Chancery itself answers those who ask about it: `admin.sock` in the state folder, or in the folder of sockets that a process
@@ -78,6 +79,15 @@ impl Layout {
             return inside;
         }
         recorded(state).map_or(inside, |folder| folder.join("admin.sock"))
+    }
+
+    /// Removes a folder of sockets outside the state folder at the end, unless something is left in it: a proxy that goes on, or a
+    /// process that has the state folder by now.
+    pub fn close(&self) {
+        if self.sockets != self.gateways && std::fs::remove_dir(&self.sockets).is_ok() {
+            let is_ours = recorded(&self.state).is_some_and(|dir| dir == self.sockets);
+            let _absent = is_ours.then(|| std::fs::remove_file(self.state.join(RECORD)));
+        }
     }
 
     /// The folders with all files and sockets of proxies, as absolute paths.

@@ -61,10 +61,10 @@ fn key(object: &Value) -> String {
 }
 
 /// By Gateway (`namespace/name`) and listener.
-type Closed = BTreeMap<(String, String), String>;
+pub(super) type Closed = BTreeMap<(String, String), String>;
 
 /// Why a listener (or, under no name, all listeners of a Gateway) serves nothing.
-fn closed(objects: &[&Value]) -> Closed {
+pub(super) fn closed(objects: &[Value]) -> Closed {
     let mut closed = Closed::new();
     for gateway in objects.iter().filter(|object| field(object, "kind") == "Gateway") {
         let listeners = gateway.get("status").map(|status| list(status, "listeners")).unwrap_or_default();
@@ -95,11 +95,10 @@ fn consequences(object: &Value, rows: &mut [Row], earlier: &Earlier<'_>, closed:
 }
 
 /// The table of all objects.
-pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, look: Look) -> String {
-    let closed = closed(objects);
+pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, closed: &Closed, look: Look) -> String {
     let marked = |object: &&Value| {
         let mut rows = rows(object);
-        consequences(object, &mut rows, earlier, &closed);
+        consequences(object, &mut rows, earlier, closed);
         if let Some(reason) = earlier.reason(object) {
             for row in &mut rows {
                 row.state = format!("earlier version: {}", row.state);
@@ -131,7 +130,7 @@ pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, look: Look) -> 
 }
 
 /// `namespace/name`, or the name alone.
-fn full_name(object: &Value) -> String {
+pub(super) fn full_name(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }

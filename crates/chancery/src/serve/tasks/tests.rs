@@ -23,3 +23,16 @@ async fn the_end_of_the_thread_that_follows_files_is_the_end_of_its_task() {
     let task = follow(&[folder.path().to_owned()], inputs, CancellationToken::new()).expect("a thread");
     tokio::time::timeout(std::time::Duration::from_secs(20), task).await.expect("in time").expect("no error");
 }
+
+#[test]
+fn what_files_do_not_have_any_more_is_told_in_one_line() {
+    let key = |name: &str| api::ObjectKey::of(api::Kind::HttpRoute, "default", name);
+    let batch = |changes| store::Batch { source: store::Source::File, changes, listed: true };
+    assert_eq!(gone(&batch(vec![])), None);
+    let told = |names: &[&str]| gone(&batch(names.iter().map(|name| Change::Delete(key(name))).collect()));
+    assert_eq!(told(&["a"]).as_deref(), Some("removed, as no file has it any more: HTTPRoute default/a"));
+    assert_eq!(
+        told(&["a", "b"]).as_deref(),
+        Some("removed, as no file has it any more: HTTPRoute default/a and 1 more")
+    );
+}

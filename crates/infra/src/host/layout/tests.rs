@@ -63,6 +63,13 @@ fn whoever_asks_finds_the_socket_of_a_state_folder_with_a_long_path_too() {
     let layout = Layout::open(&state, Some(runtime.path())).unwrap();
     let socket = Layout::own_socket(&state);
     assert!(socket.starts_with(runtime.path()) && layout.folders().contains(&socket.parent().unwrap()), "{socket:?}");
+    let left = || std::fs::read_dir(runtime.path()).unwrap().count();
+    let paths = layout.prepare(&FleetName::from("default/a")).unwrap();
+    layout.close();
+    assert_eq!((left(), Layout::own_socket(&state)), (1, socket), "a proxy is using it");
+    paths.remove();
+    layout.close();
+    assert_eq!((left(), state.join(RECORD).exists()), (0, false));
 }
 
 #[test]

@@ -64,7 +64,12 @@ fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good()
     let told =
         |severity: &str, text: &str| json!({"object": "HTTPRoute default/d", "severity": severity, "text": text});
     let problems = [told("warning", "a cause"), told("warning", "requests get 500"), told("note", "by the way")];
-    let table = objects(&all.iter().collect::<Vec<_>>(), &Earlier::of(&problems), Look { wide: false, cut: false });
+    let table = objects(
+        &all.iter().collect::<Vec<_>>(),
+        &Earlier::of(&problems),
+        &closed(&all),
+        Look { wide: false, cut: false },
+    );
     let routes: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("HTTPRoute")).collect();
     let detail = |line: &&str| line.rsplit_once("Accepted").map(|(_, detail)| detail.trim().to_owned());
     let details: Vec<String> = routes.iter().filter_map(detail).collect();
@@ -97,7 +102,7 @@ fn an_object_of_which_an_earlier_version_serves_is_marked_with_the_reason_and_is
     let (one, other) = (route("a"), route("b"));
     let (all, earlier) = ([&one, &other], Earlier::of(&problems));
     assert!(earlier.reason(&one).is_some() && earlier.reason(&other).is_none());
-    let told = |wide, cut| objects(&all, &earlier, Look { wide, cut });
+    let told = |wide, cut| objects(&all, &earlier, &Closed::new(), Look { wide, cut });
     let cut = format!("{}…", "x".repeat(71));
     assert_eq!(
         told(false, true),
