@@ -21,7 +21,7 @@ use crate::figure::{Figure, Report, Samples, millis, say};
 use crate::process::{self, Chancery, DEADLINE};
 
 /// Rounds of B1 by size; 50,000 routes take Envoy some 20 seconds.
-const COLD_STARTS: [(usize, usize); 3] = [(1_000, 5), (10_000, 3), (50_000, 1)];
+const COLD_STARTS: [(usize, usize); 3] = [(1_000, 11), (10_000, 3), (50_000, 1)];
 
 /// Sizes of B2e and B3, with what Envoy Gateway 1.9.1 needs: a route's filter changed, a new route, a circuit breaker, in ms.
 const SIZES: [(usize, Option<[f64; 3]>); 3] = [(1_000, Some([419.0, 314.0, 15_300.0])), (10_000, None), (50_000, None)];
