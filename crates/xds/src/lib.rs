@@ -23,4 +23,4 @@ mod wire;
 
 pub use event::{Event, Node};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
-pub use server::{ListenError, Resolver, Server};
+pub use server::{Fleets, FleetsOf, Gate, Identity, ListenError, Server};

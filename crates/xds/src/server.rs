@@ -14,32 +14,24 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::event::{Event, Node};
+use crate::event::Event;
 use crate::fleet::Fleet;
 use crate::resource::FleetUpdate;
 
 mod accept;
+mod call;
 mod connection;
+mod gate;
 mod grpc;
 mod outbox;
+mod services;
 mod stream;
 
 #[cfg(test)]
 mod tests;
 
+pub use gate::{Fleets, FleetsOf, Gate, Identity};
 use outbox::Outbox;
-
-/// Finds the fleet of a client that says who it is.
-pub type Resolver = Arc<dyn Fn(&Node) -> Option<Arc<str>> + Send + Sync>;
-
-/// Whose streams come in at a listener.
-#[derive(Clone)]
-enum Source {
-    /// The socket is the identity.
-    Fleet(Arc<str>),
-    /// The client says who it is.
-    Node(Resolver),
-}
 
 /// Why no listener was opened.
 #[derive(Debug, thiserror::Error)]
@@ -130,13 +122,13 @@ impl Server {
         self.0.drop_if_idle(fleet, &cell);
     }
 
-    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet. A dead process's socket is taken over; so is
+    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet, for processes of our user and root. A dead process's socket is taken over; so is
     /// the part of an earlier listener of this path whose file somebody has removed, and its streams end.
     ///
     /// # Errors
     /// The socket cannot be made, a live process has it, or another file is there.
     pub fn listen_unix(&self, path: &Path, fleet: Arc<str>) -> Result<(), ListenError> {
-        accept::unix(&self.0, path, Source::Fleet(fleet))
+        accept::unix(&self.0, path, Gate::of(fleet))
     }
 
     /// Ends a listener of [`Self::listen_unix`], its streams, and removes the socket. On return the path is free for another.
@@ -147,13 +139,12 @@ impl Server {
         }
     }
 
-    /// Listens on a loopback address; `fleet_of` says which fleet a client belongs to, none refuses it. Gives the address, with
-    /// the port that was chosen if it was 0.
+    /// Listens on a loopback address, in cleartext. Gives the address, with the port that was chosen if it was 0.
     ///
     /// # Errors
     /// The address cannot be had or is not a loopback address.
-    pub fn listen_tcp(&self, address: SocketAddr, fleet_of: Resolver) -> Result<SocketAddr, ListenError> {
-        accept::tcp(&self.0, address, Source::Node(fleet_of))
+    pub fn listen_tcp(&self, address: SocketAddr, gate: Gate) -> Result<SocketAddr, ListenError> {
+        accept::tcp(&self.0, address, gate)
     }
 
     /// Ends all streams, with a grace of `within` for what is on its way, and removes the sockets.

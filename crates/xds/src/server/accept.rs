@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{ListenError, Shared, Source, connection, locked, told};
+use super::gate::{Gate, Peer};
+use super::{ListenError, Shared, connection, locked, told};
 
 /// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
 const MOST_CONNECTIONS: usize = 16_384;
@@ -31,19 +33,28 @@ enum Listening {
 }
 
 impl Listening {
-    async fn accept(&self) -> io::Result<Box<dyn Io>> {
+    /// The next connection; none if it is refused.
+    async fn accept(&self) -> io::Result<Option<(Box<dyn Io>, Peer)>> {
         match self {
-            Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let user = stream.peer_cred()?.uid();
+                if user != 0 && user != geteuid().as_raw() {
+                    tracing::warn!(user, "an xDS connection is refused: the socket is of another user");
+                    return Ok(None);
+                }
+                Ok(Some((Box::new(stream), Peer::Unix)))
+            }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                Ok(Some((Box::new(stream), Peer::Loopback)))
             }
         }
     }
 }
 
-pub(super) fn unix(shared: &Arc<Shared>, path: &Path, source: Source) -> Result<(), ListenError> {
+pub(super) fn unix(shared: &Arc<Shared>, path: &Path, gate: Gate) -> Result<(), ListenError> {
     let failed = |reason| ListenError::Bind { place: path.display().to_string(), reason };
     clear_dead_socket(path)?;
     let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
@@ -57,10 +68,10 @@ pub(super) fn unix(shared: &Arc<Shared>, path: &Path, source: Source) -> Result<
     if let Some(old) = locked(&shared.sockets).insert(path.to_owned(), stop) {
         old.send_replace(true);
     }
-    spawn(shared, Listening::Unix(listener), source, stopped)
+    spawn(shared, Listening::Unix(listener), gate, stopped)
 }
 
-pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, source: Source) -> Result<SocketAddr, ListenError> {
+pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, gate: Gate) -> Result<SocketAddr, ListenError> {
     if !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
@@ -71,7 +82,7 @@ pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, source: Source) -> 
     let inside = shared.runtime.enter();
     let listener = TcpListener::from_std(listener).map_err(failed)?;
     drop(inside);
-    spawn(shared, Listening::Tcp(listener), source, shared.stop.subscribe())?;
+    spawn(shared, Listening::Tcp(listener), gate, shared.stop.subscribe())?;
     Ok(bound)
 }
 
@@ -94,23 +105,18 @@ fn clear_dead_socket(path: &Path) -> Result<(), ListenError> {
     std::fs::remove_file(path).map_err(|reason| ListenError::Bind { place: path.display().to_string(), reason })
 }
 
-fn spawn(
-    shared: &Arc<Shared>,
-    socket: Listening,
-    source: Source,
-    stop: watch::Receiver<bool>,
-) -> Result<(), ListenError> {
+fn spawn(shared: &Arc<Shared>, socket: Listening, gate: Gate, stop: watch::Receiver<bool>) -> Result<(), ListenError> {
     if *shared.stop.borrow() {
         return Err(ListenError::Stopped);
     }
     let mut tasks = locked(&shared.tasks);
     while tasks.try_join_next().is_some() {}
-    tasks.spawn_on(accept_loop(Arc::clone(shared), socket, source, stop), &shared.runtime);
+    tasks.spawn_on(accept_loop(Arc::clone(shared), socket, gate, stop), &shared.runtime);
     Ok(())
 }
 
 /// Accepts until told to stop, then waits for its connections, which are told too.
-async fn accept_loop(shared: Arc<Shared>, socket: Listening, source: Source, mut stop: watch::Receiver<bool>) {
+async fn accept_loop(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: watch::Receiver<bool>) {
     let mut all = shared.stop.subscribe();
     let ended = watch::Sender::new(false);
     let mut connections = JoinSet::new();
@@ -120,8 +126,9 @@ async fn accept_loop(shared: Arc<Shared>, socket: Listening, source: Source, mut
             () = told(&mut all) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = socket.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok(io) => {
-                    connections.spawn(connection::serve(Arc::clone(&shared), io, source.clone(), ended.subscribe()));
+                Ok(None) => {}
+                Ok(Some(came)) => {
+                    connections.spawn(connection::serve(Arc::clone(&shared), came, gate.clone(), ended.subscribe()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept an xDS connection");

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
@@ -17,9 +19,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 
 use super::accept::Io;
-use super::stream::{Reply, Stream};
-use super::{Shared, Source, locked, told};
-use crate::server::grpc::Code;
+use super::call::{Call, Guarded, Reply};
+use super::gate::{Gate, Peer};
+use super::grpc::{Broken, Code, Frames};
+use super::services::Service;
+use super::{Shared, locked, told};
 
 /// Streams of one connection at a time: one ADS stream, and one per kind of resource for clients that use them apart.
 const MOST_STREAMS: u32 = 32;
@@ -40,9 +44,6 @@ const PONG: Duration = Duration::from_secs(10);
 /// How long a connection that is told to end may take: an ADS stream ends at once, this is for its last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(3);
 
-/// The one method of this service; others come beside it.
-const DELTA_ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
-
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Takes the futures that hyper would spawn, so that they are polled (and dropped) with their connection.
@@ -56,7 +57,12 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
 }
 
 /// Serves a connection until it ends or, after a last word, is told to.
-pub(super) async fn serve(shared: Arc<Shared>, io: Box<dyn Io>, source: Source, stop: watch::Receiver<bool>) {
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    (io, peer): (Box<dyn Io>, Peer),
+    gate: Gate,
+    stop: watch::Receiver<bool>,
+) {
     let streams = Streams::default();
     let mut builder = http2::Builder::new(streams.clone());
     builder
@@ -67,10 +73,10 @@ pub(super) async fn serve(shared: Arc<Shared>, io: Box<dyn Io>, source: Source, 
         .max_send_buf_size(SEND_BUFFER)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(2 * WINDOW);
-    let stopped = stop.clone();
+    let origin = Arc::new(Origin { shared, gate, peer, stop: stop.clone() });
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let reply = answer(&shared, &source, &stopped, request);
-        async move { Ok::<_, Infallible>(reply) }
+        let origin = Arc::clone(&origin);
+        async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
     let mut running = FuturesUnordered::new();
@@ -118,26 +124,42 @@ where
     }
 }
 
-/// The answer to one request.
-fn answer(
-    shared: &Arc<Shared>,
-    source: &Source,
-    stop: &watch::Receiver<bool>,
-    request: http::Request<Incoming>,
-) -> http::Response<Reply> {
-    let is_grpc = request
-        .headers()
-        .get(http::header::CONTENT_TYPE)
-        .is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
-    let mut response = http::Response::new(Reply::Nothing);
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
-    if !is_grpc {
-        *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    } else if request.uri().path() == DELTA_ADS {
-        let stream = Stream::new(Arc::clone(shared), source.clone(), request.into_body(), stop.clone());
-        *response.body_mut() = Reply::Stream(Box::new(stream));
-    } else {
-        response.headers_mut().extend(Code::Unimplemented.headers("no such method here"));
+/// A connection's part in each of its calls.
+struct Origin {
+    shared: Arc<Shared>,
+    gate: Gate,
+    peer: Peer,
+    stop: watch::Receiver<bool>,
+}
+
+impl Origin {
+    /// The answer to one request.
+    async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Guarded> {
+        let is_grpc =
+            request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
+        if !is_grpc {
+            let mut response = http::Response::new(Guarded::new(Reply::Nothing, None));
+            *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return response;
+        }
+        let (body, refusal) = match self.call(request).await {
+            Ok(body) => (body, None),
+            Err(Broken(code, words)) => (Guarded::new(Reply::Nothing, None), Some(code.headers(words))),
+        };
+        let mut response = http::Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        response.headers_mut().extend(refusal.unwrap_or_default());
+        response
     }
-    response
+
+    /// Through the gate, and on to the service.
+    async fn call(&self, request: http::Request<Incoming>) -> Result<Guarded, Broken> {
+        let (head, body) = request.into_parts();
+        let service = Service::at(head.uri.path()).ok_or(Broken(Code::Unimplemented, "no such method here"))?;
+        let caller = self.gate.admit(&self.peer, &head.headers).await?;
+        let expires = caller.expires();
+        let (shared, stop) = (Arc::clone(&self.shared), self.stop.clone());
+        let reply = service.answer(Call { shared, caller, requests: Frames::new(body), stop });
+        Ok(Guarded::new(reply, expires))
+    }
 }

@@ -22,6 +22,7 @@ pub(super) enum Code {
     ResourceExhausted = 8,
     Unimplemented = 12,
     Unavailable = 14,
+    Unauthenticated = 16,
 }
 
 impl Code {

@@ -1,22 +1,22 @@
 //! One delta ADS stream as a response body: it works only when the client takes bytes.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream as _;
-use http_body::{Body, Frame};
+use http_body::Frame;
 use hyper::body::Incoming;
 use prost::Message;
-use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::wrappers::WatchStream;
 
+use super::call::Call;
+use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
-use super::{Cell, Shared, Source};
+use super::{Cell, Shared};
 use crate::event::Node;
 use crate::session::Session;
 use crate::wire::{DeltaRequest, Response, Step, Writing};
@@ -31,13 +31,6 @@ const CHUNK: usize = 16 << 10;
 /// Messages taken in before the stream looks at what it can send: a burst of acknowledgements is one look, a flood still gets its turn.
 const BURST: usize = 64;
 
-/// The body of any answer.
-pub(super) enum Reply {
-    /// Only headers.
-    Nothing,
-    Stream(Box<Stream>),
-}
-
 /// The state machine of a stream once it is known whose it is.
 struct Open {
     fleet: Arc<str>,
@@ -49,7 +42,7 @@ struct Open {
 
 pub(super) struct Stream {
     shared: Arc<Shared>,
-    source: Source,
+    caller: Caller,
     requests: Frames<Incoming>,
     open: Option<Open>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -60,28 +53,13 @@ pub(super) struct Stream {
     done: bool,
 }
 
-impl Body for Reply {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Nothing => Poll::Ready(None),
-            Self::Stream(stream) => stream.poll_frame(cx).map(|frame| frame.map(Ok)),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Nothing)
-    }
-}
-
 impl Stream {
-    pub(super) fn new(shared: Arc<Shared>, source: Source, body: Incoming, stop: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(call: Call) -> Self {
+        let Call { shared, caller, requests, stop } = call;
         Self {
             shared,
-            source,
-            requests: Frames::new(body),
+            caller,
+            requests,
             open: None,
             timer: None,
             stop: WatchStream::new(stop),
@@ -92,7 +70,8 @@ impl Stream {
         }
     }
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+    /// The next part of the body.
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
         loop {
             if let Some(chunk) = self.next_chunk() {
                 return Poll::Ready(Some(Frame::data(chunk)));
@@ -163,12 +142,7 @@ impl Stream {
 
     /// Whose stream this is.
     fn identify(&self, node: Node) -> Result<Open, Broken> {
-        let fleet = match &self.source {
-            Source::Fleet(fleet) => Arc::clone(fleet),
-            Source::Node(fleet_of) => {
-                fleet_of(&node).ok_or(Broken(Code::PermissionDenied, "no configuration for this node"))?
-            }
-        };
+        let fleet = self.caller.fleet(&node)?;
         let node = Arc::new(node);
         let (cell, session) = self.shared.with_fleet(&fleet, |fleet| Session::new(fleet, Arc::clone(&node)));
         let changes = WatchStream::from_changes(cell.seq.subscribe());

@@ -1,0 +1,33 @@
+//! Which fleet an identity and a node have together.
+
+use super::*;
+
+fn fleet(fleets: &Fleets, cluster: &str) -> Result<Arc<str>, Broken> {
+    let fleets = fleets.clone();
+    let gate = Gate::new(Arc::new(move |_| fleets.clone()));
+    let caller = Caller { identity: Identity { name: "someone".into(), expires: None }, gate };
+    caller.fleet(&Node { cluster: cluster.into(), ..Node::default() })
+}
+
+#[test]
+fn a_node_narrows_what_the_identity_may_have_and_never_widens_it() {
+    let (one, two) = (Fleets::These(vec!["a/b".into()]), Fleets::These(vec!["a/b".into(), "a/c".into()]));
+    for (fleets, cluster, expected) in [
+        (&one, "", Some("a/b")),
+        (&one, "a/b", Some("a/b")),
+        (&one, "a/c", None),
+        (&one, "a/b/", None),
+        (&two, "a/c", Some("a/c")),
+        (&two, "", None),
+        (&two, "a/d", None),
+        (&Fleets::These(Vec::new()), "", None),
+        (&Fleets::These(Vec::new()), "a/b", None),
+        (&Fleets::Any, "a/d", Some("a/d")),
+        (&Fleets::Any, "", None),
+        (&Fleets::Only("a/b".into()), "a/c", Some("a/b")),
+    ] {
+        let got = fleet(fleets, cluster);
+        assert_eq!(got.as_deref().ok(), expected, "{fleets:?} {cluster:?}");
+        assert!(got.is_ok() || matches!(got, Err(Broken(Code::PermissionDenied, _))));
+    }
+}
