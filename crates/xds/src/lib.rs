@@ -23,4 +23,7 @@ mod wire;
 
 pub use event::{Event, Node};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
-pub use server::{Fleets, FleetsOf, Gate, Identity, ListenError, Server};
+pub use server::{
+    Fleets, FleetsOf, Gate, Identity, Limits, ListenError, Pem, Rate, Server, Tls, TlsError, TokenError, VerifyToken,
+    Verifying,
+};

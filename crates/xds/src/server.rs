@@ -23,15 +23,19 @@ mod call;
 mod connection;
 mod gate;
 mod grpc;
+mod limits;
 mod outbox;
 mod services;
 mod stream;
+mod tls;
 
 #[cfg(test)]
 mod tests;
 
-pub use gate::{Fleets, FleetsOf, Gate, Identity};
+pub use gate::{Fleets, FleetsOf, Gate, Identity, TokenError, VerifyToken, Verifying};
+pub use limits::{Limits, Rate};
 use outbox::Outbox;
+pub use tls::{Pem, Tls, TlsError};
 
 /// Why no listener was opened.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +148,16 @@ impl Server {
     /// # Errors
     /// The address cannot be had or is not a loopback address.
     pub fn listen_tcp(&self, address: SocketAddr, gate: Gate) -> Result<SocketAddr, ListenError> {
-        accept::tcp(&self.0, address, gate)
+        accept::tcp(&self.0, address, gate, None)
+    }
+
+    /// Listens on any address, for clients with a certificate of an authority that `tls` trusts. Gives the address, with the port
+    /// that was chosen if it was 0.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn listen_tls(&self, address: SocketAddr, tls: Tls, gate: Gate) -> Result<SocketAddr, ListenError> {
+        accept::tcp(&self.0, address, gate, Some(tls))
     }
 
     /// Ends all streams, with a grace of `within` for what is on its way, and removes the sockets.

@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::watch;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::connection::{self, Came};
 use super::gate::{Gate, Peer};
-use super::{ListenError, Shared, connection, locked, told};
+use super::limits::Limits;
+use super::tls::Tls;
+use super::{ListenError, Shared, locked, told};
 
 /// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
 const MOST_CONNECTIONS: usize = 16_384;
@@ -26,32 +29,89 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
-/// A listening socket of either kind.
+/// A listening socket of any kind.
 enum Listening {
     Unix(UnixListener),
     Tcp(TcpListener),
+    Tls(TcpListener, Tls, Handshakes),
+}
+
+/// The handshakes of a listener: how many there may be, and how long.
+struct Handshakes {
+    turns: Arc<Semaphore>,
+    most: usize,
+    longest: Duration,
+}
+
+impl Handshakes {
+    fn new(limits: &Limits) -> Self {
+        let turns = Arc::new(Semaphore::new(limits.handshakes));
+        Self { turns, most: limits.handshakes, longest: limits.handshake }
+    }
+
+    /// Waits for a turn. How long the handshake may take depends on how many others are under way.
+    async fn turn(&self) -> Option<(OwnedSemaphorePermit, Duration)> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+        let crowded = self.turns.available_permits() < self.most / 2;
+        Some((turn, if crowded { self.longest / 5 } else { self.longest }))
+    }
+}
+
+/// A connection that has been accepted.
+enum Arriving {
+    Here(Box<dyn Io>, Peer),
+    /// It has to shake hands first.
+    Tls(TcpStream, SocketAddr, Tls, (OwnedSemaphorePermit, Duration)),
 }
 
 impl Listening {
     /// The next connection; none if it is refused.
-    async fn accept(&self) -> io::Result<Option<(Box<dyn Io>, Peer)>> {
+    async fn accept(&self) -> io::Result<Option<Arriving>> {
         match self {
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let user = stream.peer_cred()?.uid();
-                if user != 0 && user != geteuid().as_raw() {
+                if !is_trusted(user) {
                     tracing::warn!(user, "an xDS connection is refused: the socket is of another user");
                     return Ok(None);
                 }
-                Ok(Some((Box::new(stream), Peer::Unix)))
+                Ok(Some(Arriving::Here(Box::new(stream), Peer::Unix)))
             }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Some((Box::new(stream), Peer::Loopback)))
+                Ok(Some(Arriving::Here(Box::new(stream), Peer::Loopback)))
+            }
+            Self::Tls(listener, tls, handshakes) => {
+                let Some(turn) = handshakes.turn().await else { return Ok(None) };
+                let (stream, from) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Some(Arriving::Tls(stream, from, tls.clone(), turn)))
             }
         }
     }
+}
+
+impl Arriving {
+    /// The connection once it is known who is there; none if that is nobody who may.
+    async fn finish(self) -> Option<(Box<dyn Io>, Peer)> {
+        let (stream, from, tls, (_turn, within)) = match self {
+            Self::Here(io, peer) => return Some((io, peer)),
+            Self::Tls(stream, from, tls, turn) => (stream, from, tls, turn),
+        };
+        let words = match tokio::time::timeout(within, tls.accept(stream)).await {
+            Ok(Ok((io, peer))) => return Some((io, peer)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no handshake in time".to_owned(),
+        };
+        tracing::info!(%from, "an xDS connection is refused: {words}");
+        None
+    }
+}
+
+/// Whether processes of this user may have what we have: our own and root.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
 }
 
 pub(super) fn unix(shared: &Arc<Shared>, path: &Path, gate: Gate) -> Result<(), ListenError> {
@@ -71,8 +131,13 @@ pub(super) fn unix(shared: &Arc<Shared>, path: &Path, gate: Gate) -> Result<(), 
     spawn(shared, Listening::Unix(listener), gate, stopped)
 }
 
-pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, gate: Gate) -> Result<SocketAddr, ListenError> {
-    if !address.ip().is_loopback() {
+pub(super) fn tcp(
+    shared: &Arc<Shared>,
+    address: SocketAddr,
+    gate: Gate,
+    tls: Option<Tls>,
+) -> Result<SocketAddr, ListenError> {
+    if tls.is_none() && !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
     let failed = |reason| ListenError::Bind { place: address.to_string(), reason };
@@ -82,7 +147,11 @@ pub(super) fn tcp(shared: &Arc<Shared>, address: SocketAddr, gate: Gate) -> Resu
     let inside = shared.runtime.enter();
     let listener = TcpListener::from_std(listener).map_err(failed)?;
     drop(inside);
-    spawn(shared, Listening::Tcp(listener), gate, shared.stop.subscribe())?;
+    let listening = match tls {
+        Some(tls) => Listening::Tls(listener, tls, Handshakes::new(gate.limits())),
+        None => Listening::Tcp(listener),
+    };
+    spawn(shared, listening, gate, shared.stop.subscribe())?;
     Ok(bound)
 }
 
@@ -127,8 +196,13 @@ async fn accept_loop(shared: Arc<Shared>, socket: Listening, gate: Gate, mut sto
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = socket.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
                 Ok(None) => {}
-                Ok(Some(came)) => {
-                    connections.spawn(connection::serve(Arc::clone(&shared), came, gate.clone(), ended.subscribe()));
+                Ok(Some(arriving)) => {
+                    let (shared, gate, stop) = (Arc::clone(&shared), gate.clone(), ended.subscribe());
+                    connections.spawn(async move {
+                        if let Some((io, peer)) = arriving.finish().await {
+                            connection::serve(shared, Came { io, peer, gate }, stop).await;
+                        }
+                    });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept an xDS connection");
@@ -140,4 +214,16 @@ async fn accept_loop(shared: Arc<Shared>, socket: Listening, gate: Gate, mut sto
     drop(socket);
     ended.send_replace(true);
     while connections.join_next().await.is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_user_and_root_are_trusted() {
+        let own = geteuid().as_raw();
+        assert!(is_trusted(own) && is_trusted(0));
+        assert!(!is_trusted(own + 1) && !is_trusted(u32::MAX));
+    }
 }

@@ -52,6 +52,11 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
+    /// No answer but headers.
+    pub(super) fn nothing() -> Self {
+        Self { reply: Reply::Nothing, expires: None }
+    }
+
     pub(super) fn new(reply: Reply, expires: Option<Instant>) -> Self {
         Self { reply, expires: expires.map(|at| (at, Box::pin(sleep_until(at.into())))) }
     }

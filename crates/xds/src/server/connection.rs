@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -17,11 +18,13 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::accept::Io;
-use super::call::{Call, Guarded, Reply};
+use super::call::{Call, Guarded};
 use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
+use super::limits::Admission;
 use super::services::Service;
 use super::{Shared, locked, told};
 
@@ -44,6 +47,13 @@ const PONG: Duration = Duration::from_secs(10);
 /// How long a connection that is told to end may take: an ADS stream ends at once, this is for its last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(3);
 
+/// How long the streams of a connection that has reached its age go on after their client was asked (GOAWAY) to open new ones
+/// elsewhere: a round trip and what is being answered.
+const AGE_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a connection beyond its identity's limit is there, to refuse its calls with words.
+const REFUSED_AGE: Duration = Duration::from_secs(1);
+
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Takes the futures that hyper would spawn, so that they are polled (and dropped) with their connection.
@@ -56,14 +66,62 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// Serves a connection until it ends or, after a last word, is told to.
-pub(super) async fn serve(
-    shared: Arc<Shared>,
-    (io, peer): (Box<dyn Io>, Peer),
-    gate: Gate,
-    stop: watch::Receiver<bool>,
-) {
+/// A connection as it came in.
+pub(super) struct Came {
+    pub(super) io: Box<dyn Io>,
+    pub(super) peer: Peer,
+    pub(super) gate: Gate,
+}
+
+/// Serves a connection until it ends, or after a last word when it is old or told to.
+pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Receiver<bool>) {
+    let Came { io, peer, gate } = came;
+    let (refused, age, _place) = match gate.account(&peer).connect() {
+        Admission::Welcome(place) => (false, gate.age(), place),
+        Admission::Refused(place) => (true, Some(REFUSED_AGE), place),
+        Admission::Dropped => return,
+    };
     let streams = Streams::default();
+    let ending = watch::Sender::new(false);
+    let origin = Arc::new(Origin { shared, gate, peer, refused, stop: ending.subscribe() });
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let origin = Arc::clone(&origin);
+        async move { Ok::<_, Infallible>(origin.answer(request).await) }
+    });
+    let mut connection = pin!(builder(&streams).serve_connection(TokioIo::new(io), service));
+    let mut running = FuturesUnordered::new();
+    let old = async {
+        match age {
+            Some(age) => sleep(age).await,
+            None => std::future::pending().await,
+        }
+    };
+    let (mut told, mut old) = (pin!(told(&mut stop)), pin!(old));
+    let first = select(
+        poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx)),
+        select(told.as_mut(), old.as_mut()),
+    );
+    match first.await {
+        Either::Left(_) => return,
+        Either::Right((Either::Left(_), _)) => {}
+        Either::Right((Either::Right(_), _)) => {
+            // GOAWAY: what is open goes on for a moment, what is new goes elsewhere
+            connection.as_mut().graceful_shutdown();
+            let all = poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx));
+            if let Either::Left(_) = select(all, select(told, pin!(sleep(AGE_GRACE)))).await {
+                return;
+            }
+        }
+    }
+    ending.send_replace(true);
+    connection.as_mut().graceful_shutdown();
+    let last = poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx));
+    if tokio::time::timeout(LAST_BYTES, last).await.is_err() {
+        tracing::debug!("a client did not take its last bytes");
+    }
+}
+
+fn builder(streams: &Streams) -> http2::Builder<Streams> {
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
@@ -73,27 +131,7 @@ pub(super) async fn serve(
         .max_send_buf_size(SEND_BUFFER)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(2 * WINDOW);
-    let origin = Arc::new(Origin { shared, gate, peer, stop: stop.clone() });
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        let origin = Arc::clone(&origin);
-        async move { Ok::<_, Infallible>(origin.answer(request).await) }
-    });
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
-    let mut running = FuturesUnordered::new();
-    let mut stop = stop;
-    let mut until_told = std::pin::pin!(told(&mut stop));
-    let ended = poll_fn(|cx| match poll_all(connection.as_mut(), &streams, &mut running, cx) {
-        Poll::Ready(()) => Poll::Ready(true),
-        Poll::Pending => until_told.as_mut().poll(cx).map(|()| false),
-    });
-    if ended.await {
-        return;
-    }
-    connection.as_mut().graceful_shutdown();
-    let last = poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx));
-    if tokio::time::timeout(LAST_BYTES, last).await.is_err() {
-        tracing::debug!("a client did not take its last bytes");
-    }
+    builder
 }
 
 /// Polls a connection and its streams; ready when the connection has ended.
@@ -129,6 +167,8 @@ struct Origin {
     shared: Arc<Shared>,
     gate: Gate,
     peer: Peer,
+    /// It is one more than its identity may have.
+    refused: bool,
     stop: watch::Receiver<bool>,
 }
 
@@ -138,13 +178,13 @@ impl Origin {
         let is_grpc =
             request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
         if !is_grpc {
-            let mut response = http::Response::new(Guarded::new(Reply::Nothing, None));
+            let mut response = http::Response::new(Guarded::nothing());
             *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return response;
         }
         let (body, refusal) = match self.call(request).await {
             Ok(body) => (body, None),
-            Err(Broken(code, words)) => (Guarded::new(Reply::Nothing, None), Some(code.headers(words))),
+            Err(Broken(code, words)) => (Guarded::nothing(), Some(code.headers(words))),
         };
         let mut response = http::Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -156,10 +196,17 @@ impl Origin {
     async fn call(&self, request: http::Request<Incoming>) -> Result<Guarded, Broken> {
         let (head, body) = request.into_parts();
         let service = Service::at(head.uri.path()).ok_or(Broken(Code::Unimplemented, "no such method here"))?;
-        let caller = self.gate.admit(&self.peer, &head.headers).await?;
-        let expires = caller.expires();
+        if self.refused {
+            return Err(Broken(Code::ResourceExhausted, "more connections than one identity may have"));
+        }
+        let caller = if service.is_for_anyone() {
+            self.gate.admit_anyone(&self.peer).await?
+        } else {
+            self.gate.admit(&self.peer, &head.headers).await?
+        };
+        let (expires, pace) = (caller.expires(), caller.pace());
         let (shared, stop) = (Arc::clone(&self.shared), self.stop.clone());
-        let reply = service.answer(Call { shared, caller, requests: Frames::new(body), stop });
+        let reply = service.answer(Call { shared, caller, requests: Frames::paced(body, pace), stop });
         Ok(Guarded::new(reply, expires))
     }
 }

@@ -3,15 +3,21 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
 use super::grpc::{Broken, Code};
+use super::limits::{Account, Accounts, Limits, Pace, Place};
 use crate::event::Node;
+
+mod tokens;
 
 #[cfg(test)]
 mod tests;
+
+use tokens::Tokens;
+pub use tokens::{TokenError, VerifyToken, Verifying};
 
 /// How the bytes of a connection come, and what that proves.
 #[derive(Clone, Debug)]
@@ -20,6 +26,20 @@ pub(super) enum Peer {
     Unix,
     /// TCP in cleartext: a process on this machine.
     Loopback,
+    /// TLS with a certificate of an authority of ours; none if it names nobody.
+    Tls(Option<Identity>),
+}
+
+impl Peer {
+    /// Who the connection proves its caller to be.
+    fn identity(&self) -> Option<Identity> {
+        let process = |name: &str| Some(Identity { name: name.into(), expires: None });
+        match self {
+            Self::Unix => process("unix"),
+            Self::Loopback => process("loopback"),
+            Self::Tls(identity) => identity.clone(),
+        }
+    }
 }
 
 /// Who calls, proven.
@@ -47,8 +67,12 @@ pub type FleetsOf = Arc<dyn Fn(&Identity) -> Fleets + Send + Sync>;
 
 /// What a listener asks of those who call. Clones are the same gate.
 #[derive(Clone)]
-pub struct Gate {
+pub struct Gate(Arc<Rules>);
+
+struct Rules {
     fleets_of: FleetsOf,
+    tokens: Option<Tokens>,
+    accounts: Accounts,
 }
 
 impl fmt::Debug for Gate {
@@ -60,29 +84,76 @@ impl fmt::Debug for Gate {
 impl Gate {
     /// Callers are who their connection proves them to be; `fleets_of` says what they may have.
     #[must_use]
-    pub fn new(fleets_of: FleetsOf) -> Self {
-        Self { fleets_of }
+    pub fn new(fleets_of: FleetsOf, limits: Limits) -> Self {
+        Self(Arc::new(Rules { fleets_of, tokens: None, accounts: Accounts::new(limits) }))
+    }
+
+    /// Callers are who their bearer token says, which every call has to bring beside what its connection proves. They are it until
+    /// either ends.
+    #[must_use]
+    pub fn with_tokens(fleets_of: FleetsOf, limits: Limits, verifier: Arc<dyn VerifyToken>) -> Self {
+        let tokens = Some(Tokens::new(verifier));
+        Self(Arc::new(Rules { fleets_of, tokens, accounts: Accounts::new(limits) }))
     }
 
     /// Everybody gets the fleet that `node.cluster` names.
     #[must_use]
     pub fn open() -> Self {
-        Self::new(Arc::new(|_| Fleets::Any))
+        Self::new(Arc::new(|_| Fleets::Any), Limits::local())
     }
 
     /// Everybody gets this fleet.
     pub(super) fn of(fleet: Arc<str>) -> Self {
-        Self::new(Arc::new(move |_| Fleets::Only(Arc::clone(&fleet))))
+        Self::new(Arc::new(move |_| Fleets::Only(Arc::clone(&fleet))), Limits::local())
     }
 
-    /// Who makes a call.
-    #[expect(clippy::unused_async, reason = "tokens are verified here")]
-    pub(super) async fn admit(&self, peer: &Peer, _headers: &HeaderMap) -> Result<Caller, Broken> {
-        let name = match peer {
-            Peer::Unix => "unix",
-            Peer::Loopback => "loopback",
+    /// How long a new connection may last.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.limits().age.map(|age| age.mul_f64(0.9 + 0.2 * fastrand::f64()))
+    }
+
+    /// What one identity may take.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.0.accounts.limits
+    }
+
+    /// The account that a connection is counted in.
+    pub(super) fn account(&self, peer: &Peer) -> Arc<Account> {
+        let name = peer.identity().map_or_else(|| "a certificate without name".into(), |identity| identity.name);
+        self.0.accounts.of(&name)
+    }
+
+    /// Who makes a call that is to be answered with what a fleet has.
+    pub(super) async fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Broken> {
+        let proven = peer.identity();
+        let identity = match &self.0.tokens {
+            Some(tokens) => {
+                let (named, until) = (tokens.identity(headers).await?, proven.and_then(|identity| identity.expires));
+                let expires = [named.expires, until].into_iter().flatten().min();
+                Identity { name: named.name, expires }
+            }
+            None => proven.ok_or(Broken(
+                Code::Unauthenticated,
+                "the client certificate names nobody: it needs one SPIFFE URI or a DNS name among its subject alternative names",
+            ))?,
         };
-        Ok(Caller { identity: Identity { name: name.into(), expires: None }, gate: self.clone() })
+        self.caller(identity).await
+    }
+
+    /// Who makes a call that everybody may make whose connection was taken.
+    pub(super) async fn admit_anyone(&self, peer: &Peer) -> Result<Caller, Broken> {
+        let nobody = || Identity { name: "a certificate without name".into(), expires: None };
+        self.caller(peer.identity().unwrap_or_else(nobody)).await
+    }
+
+    async fn caller(&self, identity: Identity) -> Result<Caller, Broken> {
+        let expired = |at: &Instant| *at <= Instant::now();
+        if identity.expires.as_ref().is_some_and(expired) {
+            return Err(Broken(Code::Unauthenticated, "the identity of the client has expired"));
+        }
+        let account = self.0.accounts.of(&identity.name);
+        let place = account.call().await?;
+        Ok(Caller { identity, gate: self.clone(), account, _place: place })
     }
 }
 
@@ -90,6 +161,8 @@ impl Gate {
 pub(super) struct Caller {
     identity: Identity,
     gate: Gate,
+    account: Arc<Account>,
+    _place: Place,
 }
 
 impl Caller {
@@ -98,14 +171,20 @@ impl Caller {
         self.identity.expires
     }
 
+    /// The pace of the call's requests.
+    pub(super) fn pace(&self) -> Pace {
+        Pace::new(Arc::clone(&self.account))
+    }
+
     /// The fleet of a client that says who it is.
     pub(super) fn fleet(&self, node: &Node) -> Result<Arc<str>, Broken> {
         let claim = &node.cluster;
         let refused = |words| {
-            tracing::warn!(identity = %self.identity.name, %claim, "an xDS client is refused: {words}");
+            self.account.tell(words);
+            tracing::debug!(identity = %self.identity.name, %claim, "an xDS client is refused: {words}");
             Err(Broken(Code::PermissionDenied, words))
         };
-        match (self.gate.fleets_of)(&self.identity) {
+        match (self.gate.0.fleets_of)(&self.identity) {
             Fleets::Only(fleet) => Ok(fleet),
             Fleets::Any if claim.is_empty() => refused("node.cluster has to say which Gateway: namespace/name"),
             Fleets::Any => Ok(Arc::clone(claim)),

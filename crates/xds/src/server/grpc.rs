@@ -7,6 +7,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 
+use super::limits::Pace;
+
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +44,9 @@ impl Code {
 /// Cuts a request body into messages.
 pub(super) struct Frames<B> {
     body: B,
+    pace: Option<Pace>,
+    /// The pace allows the next message.
+    is_time: bool,
     buffer: BytesMut,
 }
 
@@ -50,15 +55,27 @@ pub(super) struct Frames<B> {
 pub(super) struct Broken(pub(super) Code, pub(super) &'static str);
 
 impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
-    pub(super) fn new(body: B) -> Self {
-        Self { body, buffer: BytesMut::new() }
+    /// The messages of a body, as fast as its caller may send them.
+    pub(super) fn paced(body: B, pace: Pace) -> Self {
+        Self { pace: Some(pace), is_time: false, ..Self::new(body) }
+    }
+
+    fn new(body: B) -> Self {
+        Self { body, pace: None, is_time: true, buffer: BytesMut::new() }
     }
 
     /// The next message; none at the end of the body.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        if let Some(pace) = self.pace.as_mut().filter(|_| !self.is_time) {
+            ready!(pace.poll_next(cx));
+            self.is_time = true;
+        }
         loop {
             match self.cut() {
-                Ok(Some(message)) => return Poll::Ready(Some(Ok(message))),
+                Ok(Some(message)) => {
+                    self.is_time = false;
+                    return Poll::Ready(Some(Ok(message)));
+                }
                 Err(broken) => return Poll::Ready(Some(Err(broken))),
                 Ok(None) => {}
             }

@@ -20,6 +20,13 @@ impl Service {
         METHODS.iter().find(|(method, _)| *method == path).map(|(_, service)| *service)
     }
 
+    /// Whether it tells nothing of any fleet, so that whoever came through the transport may call it.
+    pub(super) fn is_for_anyone(self) -> bool {
+        match self {
+            Self::DeltaAds => false,
+        }
+    }
+
     /// Answers a call.
     pub(super) fn answer(self, call: Call) -> Reply {
         match self {

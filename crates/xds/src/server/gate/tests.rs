@@ -2,15 +2,14 @@
 
 use super::*;
 
-fn fleet(fleets: &Fleets, cluster: &str) -> Result<Arc<str>, Broken> {
+async fn fleet(fleets: &Fleets, cluster: &str) -> Result<Arc<str>, Broken> {
     let fleets = fleets.clone();
-    let gate = Gate::new(Arc::new(move |_| fleets.clone()));
-    let caller = Caller { identity: Identity { name: "someone".into(), expires: None }, gate };
-    caller.fleet(&Node { cluster: cluster.into(), ..Node::default() })
+    let gate = Gate::new(Arc::new(move |_| fleets.clone()), Limits::default());
+    gate.admit(&Peer::Loopback, &HeaderMap::new()).await?.fleet(&Node { cluster: cluster.into(), ..Node::default() })
 }
 
-#[test]
-fn a_node_narrows_what_the_identity_may_have_and_never_widens_it() {
+#[tokio::test]
+async fn a_node_narrows_what_the_identity_may_have_and_never_widens_it() {
     let (one, two) = (Fleets::These(vec!["a/b".into()]), Fleets::These(vec!["a/b".into(), "a/c".into()]));
     for (fleets, cluster, expected) in [
         (&one, "", Some("a/b")),
@@ -26,7 +25,7 @@ fn a_node_narrows_what_the_identity_may_have_and_never_widens_it() {
         (&Fleets::Any, "", None),
         (&Fleets::Only("a/b".into()), "a/c", Some("a/b")),
     ] {
-        let got = fleet(fleets, cluster);
+        let got = fleet(fleets, cluster).await;
         assert_eq!(got.as_deref().ok(), expected, "{fleets:?} {cluster:?}");
         assert!(got.is_ok() || matches!(got, Err(Broken(Code::PermissionDenied, _))));
     }

@@ -39,8 +39,13 @@ impl Client {
         Self::over(Box::new(TcpStream::connect(address).await.unwrap()), "DeltaAggregatedResources").await
     }
 
-    /// Opens a stream of this method.
+    /// Opens an aggregated stream of this method.
     pub(super) async fn over(io: Box<dyn Io>, method: &str) -> Self {
+        Self::call(io, &format!("/envoy.service.discovery.v3.AggregatedDiscoveryService/{method}"), None).await
+    }
+
+    /// Calls the method at this path, perhaps with a bearer token.
+    pub(super) async fn call(io: Box<dyn Io>, path: &str, token: Option<&str>) -> Self {
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(io));
         let (mut sender, connection) = handshake.await.unwrap();
         tokio::spawn(connection);
@@ -48,11 +53,11 @@ impl Client {
         let frames = stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|bytes| (Ok::<_, Infallible>(Frame::data(bytes)), receiver))
         });
-        let request =
-            http::Request::post(format!("http://xds/envoy.service.discovery.v3.AggregatedDiscoveryService/{method}"))
-                .header("content-type", "application/grpc")
-                .body(StreamBody::new(frames.boxed()))
-                .unwrap();
+        let mut request = http::Request::post(format!("http://xds{path}")).header("content-type", "application/grpc");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(StreamBody::new(frames.boxed())).unwrap();
         let response = tokio::time::timeout(DEADLINE, sender.send_request(request)).await.unwrap().unwrap();
         let (head, body) = response.into_parts();
         Self { requests, body, buffer: BytesMut::new(), headers: head.headers }

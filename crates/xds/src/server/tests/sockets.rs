@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::client::Client;
-use crate::{Change, Event, FleetUpdate, Fleets, Gate, ListenError, Resource, Server, TypeUrl, Version};
+use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resource, Server, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
     let (name, version, body, needs) = (name.into(), Version(version), body.into(), Box::default());
@@ -76,7 +76,7 @@ async fn large_and_small_pieces_arrive_whole() {
 #[tokio::test]
 async fn over_tcp_the_node_says_which_fleet_and_may_be_refused() {
     let (server, _events) = server();
-    let gate = Gate::new(Arc::new(|_| Fleets::These(vec!["one".into(), "three".into()])));
+    let gate = Gate::new(Arc::new(|_| Fleets::These(vec!["one".into(), "three".into()])), Limits::default());
     let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
     server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
     let mut client = Client::tcp(address).await;

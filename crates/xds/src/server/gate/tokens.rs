@@ -1,0 +1,125 @@
+//! Bearer tokens: somebody else verifies them, and is asked once for each.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use tokio::sync::Semaphore;
+
+use super::Identity;
+use crate::server::grpc::{Broken, Code};
+use crate::server::locked;
+
+#[cfg(test)]
+mod tests;
+
+/// Identities of tokens that are remembered: 10,000 proxies with a token each, and their next ones. 150 bytes each, so 2.4 MB.
+const REMEMBERED: usize = 16_384;
+
+/// An identity is asked for again after this time, however long its token is good for: it may have been withdrawn.
+const ASKED_AGAIN: Duration = Duration::from_secs(600);
+
+/// Tokens that are being verified: enough for 1,000 in a second at 60 ms each, and what a Kubernetes API server takes from one client.
+const UNDER_WAY: usize = 64;
+
+/// The longest wait for a verifier.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest token that is looked at, in bytes. Kubernetes' have about 1,000.
+const LONGEST: usize = 8 << 10;
+
+/// Why a token gives no identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenError {
+    /// It is not good.
+    Refused,
+    /// It cannot be said just now.
+    Unavailable,
+}
+
+/// What [`VerifyToken::verify`] gives.
+pub type Verifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, TokenError>> + Send + 'a>>;
+
+/// Says whose a bearer token is.
+pub trait VerifyToken: Send + Sync {
+    /// Whose this token is and until when. It must not be logged.
+    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a>;
+}
+
+/// SHA-256.
+type Hash = [u8; 32];
+
+/// See the module.
+pub(super) struct Tokens {
+    verifier: Arc<dyn VerifyToken>,
+    /// By the token's hash: the identity, and until when it is not asked for again.
+    known: Mutex<BTreeMap<Hash, (Identity, Instant)>>,
+    under_way: Semaphore,
+}
+
+impl Tokens {
+    pub(super) fn new(verifier: Arc<dyn VerifyToken>) -> Self {
+        Self { verifier, known: Mutex::default(), under_way: Semaphore::new(UNDER_WAY) }
+    }
+
+    /// Whose the token in these headers is.
+    pub(super) async fn identity(&self, headers: &HeaderMap) -> Result<Identity, Broken> {
+        let token = bearer(headers)?;
+        let hash = hash(token);
+        let known = locked(&self.known).get(&hash).cloned();
+        if let Some((identity, until)) = known
+            && Instant::now() < until
+        {
+            return Ok(identity);
+        }
+        let verified = tokio::time::timeout(PATIENCE, async {
+            let _turn = self.under_way.acquire().await;
+            self.verifier.verify(token).await
+        });
+        match verified.await {
+            Ok(Ok(identity)) => {
+                self.remember(hash, &identity, Instant::now());
+                Ok(identity)
+            }
+            Ok(Err(TokenError::Refused)) => Err(Broken(Code::Unauthenticated, "the bearer token is not good")),
+            Ok(Err(TokenError::Unavailable)) | Err(_) => {
+                Err(Broken(Code::Unavailable, "the bearer token cannot be verified just now"))
+            }
+        }
+    }
+
+    fn remember(&self, hash: Hash, identity: &Identity, now: Instant) {
+        let again = now + ASKED_AGAIN;
+        let until = identity.expires.map_or(again, |expires| expires.min(again));
+        let mut known = locked(&self.known);
+        if known.len() >= REMEMBERED {
+            known.retain(|_, (_, until)| now < *until);
+        }
+        if known.len() < REMEMBERED {
+            known.insert(hash, (identity.clone(), until));
+        }
+    }
+}
+
+/// The token of a call.
+fn bearer(headers: &HeaderMap) -> Result<&str, Broken> {
+    let missing =
+        Broken(Code::Unauthenticated, "no bearer token: the call needs the header `authorization: Bearer ...`");
+    let Some(text) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else { return Err(missing) };
+    match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && (1..=LONGEST).contains(&token.len()) => {
+            Ok(token)
+        }
+        _ => Err(missing),
+    }
+}
+
+fn hash(token: &str) -> Hash {
+    let mut hash = Hash::default();
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
+    hash.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+    hash
+}

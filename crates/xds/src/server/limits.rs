@@ -1,0 +1,246 @@
+//! What one identity may take at a listener. Beyond it calls are refused with words, requests are only slowed down.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::time::{Sleep, sleep};
+
+use super::grpc::{Broken, Code};
+use super::locked;
+
+#[cfg(test)]
+mod tests;
+
+/// So many per second in the long run, and so many at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// In a second.
+    pub per_second: u32,
+    /// At once, after a time of silence.
+    pub burst: u32,
+}
+
+/// What one identity may take at a listener. All proxies of a Gateway may have the same identity.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections. The default is 12,000 and some: 10,000 proxies of one Gateway and a fifth of them reconnecting, so that a
+    /// quarter of what a listener takes (16,384) is left for others.
+    pub connections: usize,
+    /// Calls under way. The default is four for each connection: a discovery stream, a stream of load reports, and two for people.
+    pub calls: usize,
+    /// Requests of one stream. The default is 1,000 in a second: Envoy acknowledges one response in 1 ms; and 4,000 at once: a first
+    /// start that asks for 1,000 clusters one by one, four kinds of resources.
+    pub stream: Rate,
+    /// Requests of all streams, and new calls. The default is 20,000 in a second, which at 10 µs each is a fifth of a core; and
+    /// 200,000 at once: 10,000 proxies that come back after a restart, 20 messages each.
+    pub all: Rate,
+    /// How long a connection lasts, give or take a tenth, so that connections that began together do not end together; none: as
+    /// long as its client likes. The default is half an hour: clients then spread over the servers that there are, and one whose
+    /// authority was taken from the trust bundle is out by then even if its certificate is good for a year. To an Envoy it is a
+    /// reconnect without any effect on requests.
+    pub age: Option<Duration>,
+    /// TLS handshakes under way at the listener. The default is 512: a core does 1,000 in a second, and each costs up to 40 KB.
+    pub handshakes: usize,
+    /// How long a handshake may take; one that begins while half of [`Self::handshakes`] are under way, a fifth of that. The default
+    /// is 5 s, some round trips across the world: who opens connections and says nothing would need 512 in each second to
+    /// keep others out.
+    pub handshake: Duration,
+}
+
+impl Limits {
+    /// Those for clients on this machine: their connections have no age.
+    pub(super) fn local() -> Self {
+        Self { age: None, ..Self::default() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 12_288,
+            calls: 4 * 12_288,
+            stream: Rate { per_second: 1_000, burst: 4_000 },
+            all: Rate { per_second: 20_000, burst: 200_000 },
+            age: Some(Duration::from_secs(30 * 60)),
+            handshakes: 512,
+            handshake: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Connections beyond the limit that are answered and not just dropped, so that their clients learn why.
+const TOLD: usize = 64;
+
+/// The same is logged once in this time.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// What identities have taken.
+pub(super) struct Accounts {
+    pub(super) limits: Limits,
+    all: Mutex<BTreeMap<Arc<str>, Weak<Account>>>,
+}
+
+/// What an identity has taken. It is forgotten with its last connection.
+pub(super) struct Account {
+    identity: Arc<str>,
+    limits: Limits,
+    connections: AtomicUsize,
+    calls: AtomicUsize,
+    requests: Mutex<Bucket>,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Accounts {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, all: Mutex::default() }
+    }
+
+    /// The account of an identity.
+    pub(super) fn of(&self, identity: &Arc<str>) -> Arc<Account> {
+        let mut all = locked(&self.all);
+        if let Some(account) = all.get(identity).and_then(Weak::upgrade) {
+            return account;
+        }
+        all.retain(|_, account| account.strong_count() > 0);
+        let account = Arc::new(Account {
+            identity: Arc::clone(identity),
+            limits: self.limits,
+            connections: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            requests: Mutex::new(Bucket::full(Instant::now())),
+            told: Mutex::default(),
+        });
+        all.insert(Arc::clone(identity), Arc::downgrade(&account));
+        account
+    }
+}
+
+/// One of a number of things that an identity may have, until this is dropped.
+pub(super) struct Place {
+    account: Arc<Account>,
+    counter: fn(&Account) -> &AtomicUsize,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        (self.counter)(&self.account).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A new connection.
+pub(super) enum Admission {
+    Welcome(Place),
+    /// Its calls are refused.
+    Refused(Place),
+    /// It is to be dropped.
+    Dropped,
+}
+
+impl Account {
+    /// A new connection.
+    pub(super) fn connect(self: &Arc<Self>) -> Admission {
+        let (place, before) = self.take(|account| &account.connections);
+        if before < self.limits.connections {
+            return Admission::Welcome(place);
+        }
+        self.tell("more connections than one identity may have");
+        if before < self.limits.connections + TOLD { Admission::Refused(place) } else { Admission::Dropped }
+    }
+
+    /// A new call, as soon as it may begin.
+    pub(super) async fn call(self: &Arc<Self>) -> Result<Place, Broken> {
+        let (place, before) = self.take(|account| &account.calls);
+        if before >= self.limits.calls {
+            return Err(self.refuse("more calls than one identity may have"));
+        }
+        let wait = |now| locked(&self.requests).take(self.limits.all, now);
+        while let Err(wait) = wait(Instant::now()) {
+            self.tell("more calls in a second than one identity may make; they are slowed down");
+            sleep(wait).await;
+        }
+        Ok(place)
+    }
+
+    /// The words of a refusal, which is logged.
+    pub(super) fn refuse(&self, words: &'static str) -> Broken {
+        self.tell(words);
+        Broken(Code::ResourceExhausted, words)
+    }
+
+    fn take(self: &Arc<Self>, counter: fn(&Self) -> &AtomicUsize) -> (Place, usize) {
+        let before = counter(self).fetch_add(1, Ordering::Relaxed);
+        (Place { account: Arc::clone(self), counter }, before)
+    }
+
+    /// Logs what is refused, once in a minute.
+    pub(super) fn tell(&self, words: &str) {
+        let (mut told, now) = (locked(&self.told), Instant::now());
+        if told.is_none_or(|at| now.saturating_duration_since(at) >= QUIET) {
+            *told = Some(now);
+            tracing::warn!(identity = %self.identity, "an xDS client is held back: {words}");
+        }
+    }
+}
+
+/// A token bucket, as the time at which it would be full.
+#[derive(Clone, Copy)]
+struct Bucket {
+    full_at: Instant,
+}
+
+impl Bucket {
+    fn full(now: Instant) -> Self {
+        Self { full_at: now }
+    }
+
+    /// Takes one; or says how long until there is one.
+    fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
+        let each = Duration::from_secs(1) / rate.per_second.max(1);
+        let full_at = self.full_at.max(now) + each;
+        let wait = full_at.saturating_duration_since(now).saturating_sub(each * rate.burst.max(1));
+        if wait.is_zero() {
+            self.full_at = full_at;
+            return Ok(());
+        }
+        Err(wait)
+    }
+}
+
+/// The pace of one stream's requests.
+pub(super) struct Pace {
+    account: Arc<Account>,
+    own: Bucket,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Pace {
+    pub(super) fn new(account: Arc<Account>) -> Self {
+        Self { account, own: Bucket::full(Instant::now()), timer: None }
+    }
+
+    /// Ready when the next request may be taken in, which it then is.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(timer) = &mut self.timer {
+                ready!(timer.as_mut().poll(cx));
+                self.timer = None;
+            }
+            let (limits, now) = (self.account.limits, Instant::now());
+            let mut own = self.own;
+            let wait = match own.take(limits.stream, now) {
+                Ok(()) => locked(&self.account.requests).take(limits.all, now),
+                Err(wait) => Err(wait),
+            };
+            let Err(wait) = wait else {
+                self.own = own;
+                return Poll::Ready(());
+            };
+            self.account.tell("more requests in a second than a client may send; they are slowed down");
+            self.timer = Some(Box::pin(sleep(wait)));
+        }
+    }
+}

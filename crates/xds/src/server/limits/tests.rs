@@ -1,0 +1,49 @@
+//! Counting and pacing, with the time as an argument where it matters.
+
+use super::*;
+
+#[test]
+fn a_bucket_gives_its_burst_at_once_and_then_its_rate() {
+    let start = Instant::now();
+    let (mut bucket, rate) = (Bucket::full(start), Rate { per_second: 10, burst: 3 });
+    for _ in 0..3 {
+        assert_eq!(bucket.take(rate, start), Ok(()));
+    }
+    let wait = bucket.take(rate, start).unwrap_err();
+    assert_eq!(wait, Duration::from_millis(100));
+    assert_eq!(bucket.take(rate, start + wait), Ok(()));
+    assert!(bucket.take(rate, start + wait).is_err());
+    let later = start + Duration::from_secs(60);
+    assert_eq!((0..9).filter(|_| bucket.take(rate, later).is_ok()).count(), 3, "silence saves no more than the burst");
+}
+
+#[tokio::test]
+async fn places_are_given_back_and_an_account_is_forgotten_with_its_last_user() {
+    let accounts = Accounts::new(Limits { connections: 1, calls: 1, ..Limits::default() });
+    let account = accounts.of(&"a".into());
+    let Admission::Welcome(first) = account.connect() else { panic!("the first connection is refused") };
+    assert!(matches!(account.connect(), Admission::Refused(_)));
+    let others = accounts.of(&"b".into());
+    assert!(matches!(others.connect(), Admission::Welcome(_)), "one identity costs another nothing");
+    drop(first);
+    assert!(matches!(account.connect(), Admission::Welcome(_)));
+
+    let call = account.call().await.ok().unwrap();
+    assert_eq!(account.call().await.err().unwrap().0, Code::ResourceExhausted);
+    drop(call);
+    assert!(account.call().await.is_ok());
+
+    drop((account, others));
+    accounts.of(&"c".into());
+    assert_eq!(locked(&accounts.all).keys().map(|name| &**name).collect::<Vec<_>>(), ["c"]);
+}
+
+#[test]
+fn connections_far_beyond_the_limit_are_dropped_without_a_word() {
+    let accounts = Accounts::new(Limits { connections: 2, ..Limits::default() });
+    let account = accounts.of(&"a".into());
+    let all: Vec<Admission> = (0..100).map(|_| account.connect()).collect();
+    let count = |is: fn(&Admission) -> bool| all.iter().filter(|admission| is(admission)).count();
+    assert_eq!(count(|a| matches!(a, Admission::Welcome(_))), 2);
+    assert_eq!(count(|a| matches!(a, Admission::Refused(_))), TOLD);
+}

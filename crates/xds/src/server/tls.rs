@@ -1,0 +1,130 @@
+//! TLS with client certificates. Certificate, key and trust bundle can be replaced at any time: connections that are open stay as
+//! they are, new ones use what is there now.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::gate::Peer;
+use super::locked;
+
+mod certificate;
+#[cfg(test)]
+mod tests;
+
+/// What a listener needs, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    /// The server's certificate, with those between it and its authority behind it.
+    pub certificate: Vec<u8>,
+    /// Its private key.
+    pub key: Vec<u8>,
+    /// The authorities of clients' certificates.
+    pub client_ca: Vec<u8>,
+}
+
+/// It holds a private key.
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pem")
+    }
+}
+
+/// Which part of a [`Pem`] cannot be used, and why. No words of it come from the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TlsError {
+    /// [`Pem::certificate`].
+    #[error("no certificate in PEM that can be read")]
+    Certificate,
+    /// [`Pem::key`].
+    #[error("no private key in PEM that can be used (PKCS #8, PKCS #1 or SEC 1, without password)")]
+    Key,
+    /// [`Pem::key`] is not that of [`Pem::certificate`].
+    #[error("the private key is not that of the certificate")]
+    Mismatch,
+    /// [`Pem::client_ca`].
+    #[error("no certificate authority in PEM that can be used")]
+    ClientCa,
+}
+
+/// The TLS of a listener. Clones are the same.
+#[derive(Clone)]
+pub struct Tls(Arc<Mutex<Arc<ServerConfig>>>);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Tls {
+    /// TLS with these.
+    ///
+    /// # Errors
+    /// Some part cannot be used.
+    pub fn new(pem: &Pem) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(Mutex::new(Arc::new(config(pem)?)))))
+    }
+
+    /// New connections use these from now on.
+    ///
+    /// # Errors
+    /// Some part cannot be used: what was there before stays.
+    pub fn replace(&self, pem: &Pem) -> Result<(), TlsError> {
+        let new = Arc::new(config(pem)?);
+        *locked(&self.0) = new;
+        Ok(())
+    }
+
+    /// Shakes hands.
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<(Box<TlsStream<TcpStream>>, Peer)> {
+        let config = Arc::clone(&locked(&self.0));
+        let now = config.time_provider.current_time();
+        let stream = TlsAcceptor::from(config).accept(stream).await?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let identity = certificate.zip(now).and_then(|(certificate, now)| certificate::identity(certificate, now));
+        Ok((Box::new(stream), Peer::Tls(identity)))
+    }
+}
+
+fn config(pem: &Pem) -> Result<ServerConfig, TlsError> {
+    let chain = certificates(&pem.certificate).ok_or(TlsError::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&pem.key).map_err(|_| TlsError::Key)?;
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(&pem.client_ca).ok_or(TlsError::ClientCa)? {
+        roots.add(authority).map_err(|_| TlsError::ClientCa)?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .build()
+        .map_err(|_| TlsError::ClientCa)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(|_| TlsError::Certificate)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::Mismatch,
+            rustls::Error::InvalidCertificate(_) => TlsError::Certificate,
+            _ => TlsError::Key,
+        })?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // A resumed session would skip the check of the client's certificate. After a restart of ours there are none to resume anyway.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+/// All certificates of a text; none if there is none, or one that cannot be read.
+fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
+    let all: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
+    if all.is_empty() { None } else { Some(all) }
+}

@@ -1,0 +1,79 @@
+//! Which certificates name whom, and which PEM is taken.
+
+use std::time::{Duration, Instant};
+
+use rcgen::{CertificateParams, KeyPair, SanType};
+use rustls_pki_types::UnixTime;
+
+use super::*;
+
+fn made(sans: Vec<SanType>) -> (Vec<u8>, String, String) {
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = sans;
+    params.not_after = rcgen::date_time_ymd(2040, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    (certificate.der().to_vec(), certificate.pem(), key.serialize_pem())
+}
+
+fn uri(uri: &str) -> SanType {
+    SanType::URI(uri.try_into().unwrap())
+}
+
+fn dns(name: &str) -> SanType {
+    SanType::DnsName(name.try_into().unwrap())
+}
+
+#[test]
+fn a_certificate_is_its_one_spiffe_uri_else_its_first_dns_name() {
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000));
+    for (sans, expected) in [
+        (vec![dns("edge.default"), uri("spiffe://td/default/edge")], Some("spiffe://td/default/edge")),
+        (vec![uri("https://td/default/edge"), dns("edge.default"), dns("other")], Some("edge.default")),
+        (vec![dns("*.default"), dns("edge.default")], Some("edge.default")),
+        (vec![uri("spiffe://td/a/b"), uri("spiffe://td/a/c"), dns("edge.default")], None),
+        (vec![uri("https://td/default/edge")], None),
+        (vec![], None),
+    ] {
+        let (der, ..) = made(sans);
+        let identity = certificate::identity(&der.into(), now);
+        assert_eq!(identity.as_ref().map(|identity| &*identity.name), expected);
+        let left = identity.map(|identity| identity.expires.unwrap() - Instant::now());
+        // 2040-01-01 and one second, less 2033-05-18 03:33:20
+        let expected = Duration::from_secs(2_208_988_801 - 2_000_000_000);
+        assert!(left.is_none_or(|left| left <= expected && left > expected - Duration::from_secs(60)), "{left:?}");
+    }
+    let (der, ..) = made(vec![dns("edge.default")]);
+    let late = UnixTime::since_unix_epoch(Duration::from_secs(2_208_988_802));
+    assert_eq!(certificate::identity(&der.into(), late), None, "expired");
+}
+
+#[test]
+fn pem_that_cannot_be_used_is_told_apart_and_leaves_what_was_there() {
+    let (_, certificate, key) = made(vec![dns("server")]);
+    let (_, other, _) = made(vec![dns("server")]);
+    let pem = |certificate: &str, key: &str, ca: &str| Pem {
+        certificate: certificate.into(),
+        key: key.into(),
+        client_ca: ca.into(),
+    };
+    let tls = Tls::new(&pem(&certificate, &key, &other)).unwrap();
+    let before = Arc::clone(&locked(&tls.0));
+    let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (pem, error) in [
+        (pem("", &key, &other), TlsError::Certificate),
+        (pem(&key, &key, &other), TlsError::Certificate),
+        (pem(garbage, &key, &other), TlsError::Certificate),
+        (pem(&certificate, "", &other), TlsError::Key),
+        (pem(&certificate, &certificate, &other), TlsError::Key),
+        (pem(&other, &key, &other), TlsError::Mismatch),
+        (pem(&certificate, &key, ""), TlsError::ClientCa),
+        (pem(&certificate, &key, garbage), TlsError::ClientCa),
+    ] {
+        assert_eq!(tls.replace(&pem), Err(error));
+    }
+    assert!(Arc::ptr_eq(&before, &locked(&tls.0)));
+    tls.replace(&pem(&format!("{certificate}{other}"), &key, &format!("{other}{certificate}"))).unwrap();
+    assert!(!Arc::ptr_eq(&before, &locked(&tls.0)));
+    assert!(!format!("{:?}", pem(&certificate, &key, &other)).contains("PRIVATE"));
+}
