@@ -739,3 +739,23 @@ fn an_address_for_xds_that_is_taken_is_named_with_its_option() {
     let wanted = format!("--xds-listen {address}: another process listens there; end it or name another port\n");
     assert!(told.starts_with("exit code 1\n") && told.ends_with(&wanted), "{told}");
 }
+
+#[test]
+fn the_tls_of_xds_is_told_with_option_file_and_remedy() {
+    let place = folder(&[("bad.pem", b"no PEM\n")]);
+    let run = |words: &[&str]| {
+        let all = ["run", "--no-envoy", "--dir", "DIR", "--state-dir", "DIR/state", "--xds-listen"];
+        told(place.path(), &[&all[..], words].concat(), "")
+    };
+    let open = run(&["0.0.0.0:0"]);
+    assert!(
+        open.starts_with("exit code 1\n") && open.contains("--xds-tls-cert, --xds-tls-key and --xds-client-ca"),
+        "{open}"
+    );
+    let alone = run(&["0.0.0.0:0", "--xds-tls-cert", "DIR/bad.pem"]);
+    assert!(alone.starts_with("exit code 2\n") && alone.contains("--xds-tls-key <FILE>"), "{alone}");
+    for (file, words) in [("DIR/none.pem", "No such file"), ("DIR/bad.pem", "no certificate in PEM that can be read")] {
+        let told = run(&["0.0.0.0:0", "--xds-tls-cert", file, "--xds-tls-key", file, "--xds-client-ca", file]);
+        assert!(told.starts_with("exit code 1\n") && told.contains("--xds-tls-cert") && told.contains(words), "{told}");
+    }
+}

@@ -5,7 +5,7 @@ mod status;
 mod translate;
 mod validate;
 
-pub(crate) use run::RunArgs;
+pub(crate) use run::{RunArgs, XdsTls};
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Serve a folder of YAML with real Envoys, in the foreground
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Show what a set of files becomes: statuses, resolved intent, or Envoy's own resources
     Translate(translate::TranslateArgs),
     /// Check files and point at what is wrong, line by line; exit code 1 if anything is
@@ -113,7 +113,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
     match verb {
-        Verb::Run(args) => run::run(args),
+        Verb::Run(args) => run::run(*args),
         Verb::Translate(args) => translate::run(&args),
         Verb::Validate(args) => validate::run(&args),
         Verb::Status(args) => status::run(&args),

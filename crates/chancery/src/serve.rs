@@ -1,5 +1,6 @@
 //! `chancery run`: everything is wired here. Read top to bottom it is the picture in ARCHITECTURE.md.
 
+mod certificates;
 mod outlets;
 mod sockets;
 mod tasks;
@@ -63,11 +64,8 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let roots = roots(&args)?;
     tasks.spawn("files", tasks::follow(&roots, inputs.clone(), stop.clone())?);
 
-    // Protocol: one socket per Gateway, and what proxies answer.
-    tasks.spawn(
-        "xDS sockets",
-        sockets::serve(server.clone(), layout.clone(), infra.clone(), args.xds_listen, stop.clone()),
-    );
+    // Protocol: where proxies connect, and what they answer.
+    listen(&mut tasks, &args, &server, (layout.clone(), infra.clone()), &stop)?;
     tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, inputs.clone()));
 
     // Proxies.
@@ -110,6 +108,24 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
         info!("ended");
     }
     outcome
+}
+
+/// One socket per Gateway, and perhaps an address for all.
+fn listen(
+    tasks: &mut Tasks,
+    args: &RunArgs,
+    server: &xds::Server,
+    (layout, infra): (Layout, Wanted),
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    server.describe(protojson::DESCRIPTORS);
+    if let Some(address) = args.xds_listen
+        && let Some(files) = sockets::listen_at(server, address, &args.xds_tls)?
+    {
+        tasks.spawn("certificates of xDS", files.follow(stop.clone()));
+    }
+    tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout, infra, stop.clone()));
+    Ok(())
 }
 
 /// Waits until the state folder, deleted meanwhile, belongs to another process: both would serve the same Gateways.

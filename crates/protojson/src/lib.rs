@@ -34,7 +34,7 @@ use serde_json::Value as Json;
 
 pub use check::Violation;
 pub use error::{Error, Path, Position, Reason, Step};
-pub use pool::Pool;
+pub use pool::{DESCRIPTORS, Pool};
 
 /// How deep a message or a JSON value may be nested, `Any`s counted in, one step for each field, item and key.
 /// protobuf's own decoders stop at 100 messages; a real Envoy bootstrap needs about 30 steps. The bound keeps the

@@ -12,8 +12,9 @@ use crate::error::{Error, Path, Reason};
 use crate::rules::RuleBook;
 use crate::{encode, nearest, position, print, read};
 
-/// Every file descriptor of the Envoy that we ship against, written by `cargo xtask proto`.
-const ENVOY: &[u8] = include_bytes!("../descriptors/envoy.binpb");
+/// Every file descriptor of the Envoy that we ship against (an encoded `google.protobuf.FileDescriptorSet`), written by
+/// `cargo xtask proto`.
+pub const DESCRIPTORS: &[u8] = include_bytes!("../descriptors/envoy.binpb");
 
 /// A set of message descriptors and what can be done with it.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl Pool {
     pub fn envoy() -> &'static Self {
         static POOL: OnceLock<Pool> = OnceLock::new();
         // The set is part of the program and a test loads it; were it broken, every name would be unknown.
-        POOL.get_or_init(|| Self::new(DescriptorPool::decode(ENVOY).unwrap_or_default()))
+        POOL.get_or_init(|| Self::new(DescriptorPool::decode(DESCRIPTORS).unwrap_or_default()))
     }
 
     /// Messages of a descriptor set (an encoded `google.protobuf.FileDescriptorSet`) of your own.

@@ -21,10 +21,13 @@ use crate::resource::FleetUpdate;
 mod accept;
 mod call;
 mod connection;
+mod exchange;
 mod gate;
 mod grpc;
+mod health;
 mod limits;
 mod outbox;
+mod reflection;
 mod services;
 mod stream;
 mod tls;
@@ -35,6 +38,7 @@ mod tests;
 pub use gate::{Fleets, FleetsOf, Gate, Identity, TokenError, VerifyToken, Verifying};
 pub use limits::{Limits, Rate};
 use outbox::Outbox;
+use reflection::Descriptors;
 pub use tls::{Pem, Tls, TlsError};
 
 /// Why no listener was opened.
@@ -77,6 +81,7 @@ struct Shared {
     sockets: Mutex<BTreeMap<PathBuf, watch::Sender<bool>>>,
     stop: watch::Sender<bool>,
     epoch: Instant,
+    descriptors: Arc<Descriptors>,
 }
 
 /// The xDS server. Clones are the same server.
@@ -96,6 +101,7 @@ impl Server {
             sockets: Mutex::default(),
             stop: watch::Sender::new(false),
             epoch: Instant::now(),
+            descriptors: Arc::default(),
         });
         let (mail, mut stop) = (Arc::clone(&shared), shared.stop.subscribe());
         locked(&shared.tasks).spawn_on(
@@ -108,6 +114,12 @@ impl Server {
             runtime,
         );
         Self(shared)
+    }
+
+    /// The encoded `google.protobuf.FileDescriptorSet` from which clients are told what messages look like (gRPC reflection). It is
+    /// not read before somebody asks.
+    pub fn describe(&self, descriptors: &'static [u8]) {
+        self.0.descriptors.set(descriptors);
     }
 
     /// Makes changes known: each fleet's at once, and its clients are woken. Does not wait for anybody and may be called from any

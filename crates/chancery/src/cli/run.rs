@@ -40,10 +40,13 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
-    /// Also serve xDS here, in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`), so
-    /// every user of this machine can ask for every Gateway's configuration, its private keys included
+    /// Also serve xDS here. With `--xds-tls-cert` and its two companions: to whoever has a client certificate that names a Gateway.
+    /// Without: in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`), so every user
+    /// of this machine can ask for every Gateway's configuration, its private keys included
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) xds_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) xds_tls: XdsTls,
     /// Envoys' access log: `off`, `stdout` (of Chancery), or a file; one JSON object a request
     #[arg(long, value_name = "WHERE", default_value = "off")]
     pub(crate) access_log: String,
@@ -55,13 +58,30 @@ pub(crate) struct RunArgs {
     pub(crate) log_format: LogFormat,
 }
 
+/// The TLS of `--xds-listen`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct XdsTls {
+    /// Certificate of the xDS server (PEM, with those between it and its authority behind it); read again when it changes, like the
+    /// other two
+    #[arg(long, value_name = "FILE", requires_all = ["xds_listen", "xds_tls_key", "xds_client_ca"])]
+    pub(crate) xds_tls_cert: Option<PathBuf>,
+    /// Private key of the xDS server's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "xds_tls_cert")]
+    pub(crate) xds_tls_key: Option<PathBuf>,
+    /// Authorities of xDS clients' certificates (PEM). A certificate names its Gateway: by the URI
+    /// `spiffe://<any domain>/<namespace>/<gateway>` or the DNS name `<gateway>.<namespace>` among its subject alternative names
+    #[arg(long, value_name = "FILE", requires = "xds_tls_cert")]
+    pub(crate) xds_client_ca: Option<PathBuf>,
+}
+
 /// Runs until a signal ends it.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let (log, _written) = telemetry::start(&args.log_level, args.log_format)?;
     if let Some(address) = args.xds_listen {
         anyhow::ensure!(
-            address.ip().is_loopback(),
-            "--xds-listen {address}: only loopback addresses, xDS is in cleartext here"
+            address.ip().is_loopback() || args.xds_tls.xds_tls_cert.is_some(),
+            "--xds-listen {address}: in cleartext only a loopback address; for any other name --xds-tls-cert, --xds-tls-key and \
+             --xds-client-ca"
         );
     }
     // Three kinds of work keep out of each other's way: the core has a thread, streams have theirs, and all else (people, proxies)

@@ -1,5 +1,5 @@
-//! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself. What is served there is the
-//! core's business.
+//! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself; and perhaps an address for
+//! all. What is served there is the core's business.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -14,6 +14,8 @@ use tracing::{info, warn};
 use xds::ListenError;
 
 use super::Wanted;
+use super::certificates::{self, CertificateFiles};
+use crate::cli::XdsTls;
 
 /// How often the sockets are looked at: one that could not be opened is tried again, as its folder may just be going with an
 /// earlier proxy, and one that somebody has removed, perhaps with the state folder, is made again.
@@ -24,13 +26,8 @@ pub(super) async fn serve(
     server: xds::Server,
     layout: Layout,
     mut infra: Wanted,
-    address: Option<SocketAddr>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    if let Some(address) = address {
-        let bound = server.listen_tcp(address, xds::Gate::open());
-        info!(address = %bound.map_err(|error| refused(address, error))?, "xDS in cleartext");
-    }
     let mut open = BTreeSet::new();
     let mut failed = BTreeMap::new();
     while !stop.is_cancelled() {
@@ -66,6 +63,21 @@ pub(super) async fn serve(
         server.close_unix(&layout.paths(fleet).xds_socket);
     }
     Ok(())
+}
+
+/// Serves xDS at an address as well. With TLS: gives the files whose changes are to be followed.
+pub(super) fn listen_at(
+    server: &xds::Server,
+    address: SocketAddr,
+    tls: &XdsTls,
+) -> anyhow::Result<Option<CertificateFiles>> {
+    let files = CertificateFiles::read(tls)?;
+    let (bound, how) = match &files {
+        Some(files) => (server.listen_tls(address, files.tls(), certificates::gate()), "xDS with TLS"),
+        None => (server.listen_tcp(address, xds::Gate::open()), "xDS in cleartext"),
+    };
+    info!(address = %bound.map_err(|error| refused(address, error))?, "{how}");
+    Ok(files)
 }
 
 /// Why the address that the command line names is not served.

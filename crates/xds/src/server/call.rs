@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep_until};
 
 use super::Shared;
+use super::exchange::Exchange;
 use super::gate::Caller;
 use super::grpc::{Code, Frames};
 use super::stream::Stream;
@@ -33,6 +34,8 @@ pub(super) enum Reply {
     Nothing,
     /// Discovery.
     Stream(Box<Stream>),
+    /// Anything that answers each request by itself.
+    Exchange(Box<Exchange>),
 }
 
 impl Reply {
@@ -40,6 +43,7 @@ impl Reply {
         match self {
             Self::Nothing => Poll::Ready(None),
             Self::Stream(stream) => stream.poll_frame(cx),
+            Self::Exchange(exchange) => exchange.poll_frame(cx),
         }
     }
 }

@@ -20,6 +20,7 @@ pub(super) const LARGEST_REQUEST: usize = 16 << 20;
 pub(super) enum Code {
     Ok = 0,
     InvalidArgument = 3,
+    NotFound = 5,
     PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,

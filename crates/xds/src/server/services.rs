@@ -1,29 +1,55 @@
-//! Which service answers which method. What is not here is not served, unary `Fetch` methods among it.
+//! Which service answers which method. What is not here is not served, unary `Fetch` methods of discovery among it.
+
+use std::sync::Arc;
 
 use super::call::{Call, Reply};
+use super::exchange::{Exchange, Turns};
 use super::stream::Stream;
+use super::{health, reflection};
 
 /// What answers a method.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     /// A delta discovery stream for all kinds of resources.
     DeltaAds,
+    /// Whether services are there.
+    Health(Turns),
+    /// The list of services and whether they are there.
+    HealthList,
+    /// What services there are and what their messages look like.
+    Reflection,
 }
 
-/// Every method that is served, by its path.
-const METHODS: &[(&str, Service)] =
-    &[("/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources", Service::DeltaAds)];
+/// The methods that are served: services in full, their methods.
+const METHODS: &[(&str, &str, Service)] = &[
+    ("envoy.service.discovery.v3.AggregatedDiscoveryService", "DeltaAggregatedResources", Service::DeltaAds),
+    ("grpc.health.v1.Health", "Check", Service::Health(Turns::One)),
+    ("grpc.health.v1.Health", "List", Service::HealthList),
+    ("grpc.health.v1.Health", "Watch", Service::Health(Turns::Watch)),
+    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", Service::Reflection),
+    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", Service::Reflection),
+];
+
+/// The services that are served, sorted.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let mut names: Vec<&str> = METHODS.iter().map(|(service, ..)| *service).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter()
+}
 
 impl Service {
     /// The service at this path.
     pub(super) fn at(path: &str) -> Option<Self> {
-        METHODS.iter().find(|(method, _)| *method == path).map(|(_, service)| *service)
+        let (service, method) = path.strip_prefix('/')?.split_once('/')?;
+        METHODS.iter().find(|(of, name, _)| *of == service && *name == method).map(|(.., service)| *service)
     }
 
     /// Whether it tells nothing of any fleet, so that whoever came through the transport may call it.
     pub(super) fn is_for_anyone(self) -> bool {
         match self {
             Self::DeltaAds => false,
+            Self::Health(_) | Self::HealthList | Self::Reflection => true,
         }
     }
 
@@ -31,6 +57,12 @@ impl Service {
     pub(super) fn answer(self, call: Call) -> Reply {
         match self {
             Self::DeltaAds => Reply::Stream(Box::new(Stream::new(call))),
+            Self::Health(turns) => Reply::Exchange(Exchange::new(call, turns, health::check(turns))),
+            Self::HealthList => Reply::Exchange(Exchange::new(call, Turns::One, health::list())),
+            Self::Reflection => {
+                let answer = reflection::answer(Arc::clone(&call.shared.descriptors));
+                Reply::Exchange(Exchange::new(call, Turns::Many, answer))
+            }
         }
     }
 }

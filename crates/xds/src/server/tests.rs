@@ -3,7 +3,9 @@
 mod authority;
 mod client;
 mod identity;
+mod people;
 mod proxy;
 mod real_envoy;
+mod real_tls;
 mod resources;
 mod sockets;

@@ -63,7 +63,7 @@ impl Client {
         Self { requests, body, buffer: BytesMut::new(), headers: head.headers }
     }
 
-    pub(super) async fn send(&self, request: DeltaDiscoveryRequest) {
+    pub(super) async fn send(&self, request: impl Message) {
         let message = request.encode_to_vec();
         let mut frame = BytesMut::new();
         frame.put_u8(0);
@@ -94,12 +94,17 @@ impl Client {
 
     /// The next response; or the status that the stream ends with.
     pub(super) async fn next(&mut self) -> Result<DeltaDiscoveryResponse, String> {
+        self.read().await
+    }
+
+    /// The next message; or the status that the call ends with.
+    pub(super) async fn read<M: Message + Default>(&mut self) -> Result<M, String> {
         loop {
             if let Some(head) = self.buffer.first_chunk::<5>() {
                 let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
                 if self.buffer.len() >= 5 + length {
                     let frame = self.buffer.split_to(5 + length);
-                    return Ok(DeltaDiscoveryResponse::decode(&frame[5..]).unwrap());
+                    return Ok(M::decode(&frame[5..]).unwrap());
                 }
             }
             let frame = tokio::time::timeout(DEADLINE, self.body.frame()).await.expect("an answer in time");

@@ -29,10 +29,16 @@ pub(super) struct Envoy {
 impl Envoy {
     /// Starts an Envoy that gets everything over the socket in `folder`.
     pub(super) fn start(folder: &Path) -> Self {
+        let address = format!(r#"{{"pipe": {{"path": "{}"}}}}"#, folder.join("xds.sock").display());
+        Self::start_at(folder, &address, "null")
+    }
+
+    /// Starts an Envoy that gets everything from this address, with this transport socket.
+    pub(super) fn start_at(folder: &Path, address: &str, transport_socket: &str) -> Self {
         assert!(Path::new(ENVOY).is_file(), "no Envoy at {ENVOY}; run `make tools`");
         let admin = folder.join("admin.sock");
         let config = folder.join("bootstrap.json");
-        std::fs::write(&config, bootstrap(&folder.join("xds.sock"), &admin)).unwrap();
+        std::fs::write(&config, bootstrap(address, transport_socket, &admin)).unwrap();
         let log = std::fs::File::create(folder.join("envoy.log")).unwrap();
         let child = Command::new(ENVOY)
             .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "-c"])
@@ -73,8 +79,8 @@ impl Drop for Envoy {
     }
 }
 
-fn bootstrap(xds: &Path, admin: &Path) -> String {
-    let (xds, admin) = (xds.display(), admin.display());
+fn bootstrap(address: &str, transport_socket: &str, admin: &Path) -> String {
+    let admin = admin.display();
     format!(
         r#"{{
   "node": {{"id": "test-envoy", "cluster": "ns/gw"}},
@@ -94,7 +100,8 @@ fn bootstrap(xds: &Path, admin: &Path) -> String {
       "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
       "explicit_http_config": {{"http2_protocol_options": {{}}}}}}}},
     "load_assignment": {{"cluster_name": "xds", "endpoints": [{{"lb_endpoints": [{{
-      "endpoint": {{"address": {{"pipe": {{"path": "{xds}"}}}}}}}}]}}]}}
+      "endpoint": {{"address": {address}}}}}]}}]}},
+    "transport_socket": {transport_socket}
   }}]}}
 }}"#
     )

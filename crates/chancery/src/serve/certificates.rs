@@ -1,0 +1,136 @@
+//! TLS of the xDS address: the files it is in, read again when they change, and which Gateway a client's certificate names.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use xds::{Fleets, Gate, Identity, Limits, Pem, Tls, TlsError};
+
+use crate::cli::XdsTls;
+
+#[cfg(test)]
+mod tests;
+
+/// How often the files are read: some kilobytes, about 30 µs. It finds a change however it is made: in place, by renaming, through a
+/// `..data` link as in a mounted Secret.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The three files and what was read last.
+pub(super) struct CertificateFiles {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: PathBuf,
+    tls: Tls,
+    pem: Pem,
+}
+
+impl CertificateFiles {
+    /// Reads what the command line names; nothing if it names nothing.
+    pub(super) fn read(args: &XdsTls) -> anyhow::Result<Option<Self>> {
+        let XdsTls { xds_tls_cert: Some(certificate), xds_tls_key: Some(key), xds_client_ca: Some(client_ca) } = args
+        else {
+            return Ok(None);
+        };
+        let pem = read(certificate, key, client_ca)?;
+        let tls = Tls::new(&pem).map_err(|error| told(certificate, key, client_ca, &error))?;
+        let (certificate, key, client_ca) = (certificate.clone(), key.clone(), client_ca.clone());
+        Ok(Some(Self { certificate, key, client_ca, tls, pem }))
+    }
+
+    /// What a listener is given.
+    pub(super) fn tls(&self) -> Tls {
+        self.tls.clone()
+    }
+
+    /// Takes changes over until `stop`. What cannot be used is told and changes nothing.
+    pub(super) async fn follow(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut failure = Failure::default();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = stop.cancelled() => return Ok(()),
+            }
+            match self.take_over() {
+                Ok(true) => info!("the TLS certificates of xDS were replaced; connections that are open stay"),
+                Ok(false) => {}
+                Err(error) => {
+                    if let Some(words) = failure.seen(format!("{error:#}")) {
+                        warn!("{words}; what was read before is used, and the files are read again");
+                    }
+                    continue;
+                }
+            }
+            failure = Failure::default();
+        }
+    }
+
+    /// Reads the files. True if they have changed.
+    fn take_over(&mut self) -> anyhow::Result<bool> {
+        let pem = read(&self.certificate, &self.key, &self.client_ca)?;
+        if pem == self.pem {
+            return Ok(false);
+        }
+        self.tls.replace(&pem).map_err(|error| told(&self.certificate, &self.key, &self.client_ca, &error))?;
+        self.pem = pem;
+        Ok(true)
+    }
+}
+
+/// What is wrong with the files: told once, and only if it is so two times in a row, as they are not replaced in one step.
+#[derive(Default)]
+struct Failure {
+    words: String,
+    times: usize,
+}
+
+impl Failure {
+    fn seen(&mut self, words: String) -> Option<&str> {
+        if self.words == words {
+            self.times += 1;
+        } else {
+            *self = Self { words, times: 1 };
+        }
+        (self.times == 2).then_some(&*self.words)
+    }
+}
+
+fn read(certificate: &Path, key: &Path, client_ca: &Path) -> anyhow::Result<Pem> {
+    let file = |option, file: &Path| std::fs::read(file).with_context(|| format!("{option} {}", file.display()));
+    Ok(Pem {
+        certificate: file("--xds-tls-cert", certificate)?,
+        key: file("--xds-tls-key", key)?,
+        client_ca: file("--xds-client-ca", client_ca)?,
+    })
+}
+
+/// The error with the option and the file that it is about.
+fn told(certificate: &Path, key: &Path, client_ca: &Path, error: &TlsError) -> anyhow::Error {
+    let (option, file) = match error {
+        TlsError::Certificate => ("--xds-tls-cert", certificate),
+        TlsError::Key | TlsError::Mismatch => ("--xds-tls-key", key),
+        TlsError::ClientCa => ("--xds-client-ca", client_ca),
+    };
+    anyhow::anyhow!("{option} {}: {error}", file.display())
+}
+
+/// Clients are the proxies of the Gateway that their certificate names.
+pub(super) fn gate() -> Gate {
+    let fleets_of = |identity: &Identity| Fleets::These(gateway(&identity.name).into_iter().collect());
+    Gate::new(Arc::new(fleets_of), Limits::default())
+}
+
+/// The Gateway (`namespace/name`) that a certificate names: `spiffe://<any domain>/<namespace>/<gateway>`, or the DNS name
+/// `<gateway>.<namespace>`. A Gateway's name may have dots, a namespace has none.
+fn gateway(identity: &str) -> Option<Arc<str>> {
+    let (namespace, name) = match identity.strip_prefix("spiffe://") {
+        Some(rest) => {
+            let (_domain, path) = rest.split_once('/')?;
+            path.split_once('/').filter(|(_, name)| !name.contains('/'))?
+        }
+        None => identity.rsplit_once('.').map(|(name, namespace)| (namespace, name))?,
+    };
+    (!namespace.is_empty() && !name.is_empty()).then(|| format!("{namespace}/{name}").into())
+}

@@ -1,0 +1,35 @@
+//! Which Gateway a certificate names, and files that change.
+
+use super::*;
+
+#[test]
+fn a_certificate_names_its_gateway() {
+    for (identity, expected) in [
+        ("spiffe://cluster.local/default/edge", Some("default/edge")),
+        ("spiffe://example.org/shop/edge.v2", Some("shop/edge.v2")),
+        ("edge.default", Some("default/edge")),
+        ("edge.v2.shop", Some("shop/edge.v2")),
+        ("spiffe://cluster.local/ns/default/sa/edge", None),
+        ("spiffe://cluster.local/edge", None),
+        ("spiffe://cluster.local/default/", None),
+        ("spiffe://cluster.local//edge", None),
+        ("spiffe://cluster.local", None),
+        ("edge", None),
+        (".default", None),
+        ("edge.", None),
+    ] {
+        assert_eq!(gateway(identity).as_deref(), expected, "{identity}");
+    }
+}
+
+#[test]
+fn a_failure_is_told_once_and_not_when_it_passes_at_once() {
+    let mut failure = Failure::default();
+    let mut seen = |words: &str| failure.seen(words.to_owned()).map(str::to_owned);
+    assert_eq!(seen("a"), None);
+    assert_eq!(seen("b"), None);
+    assert_eq!(seen("b"), Some("b".to_owned()));
+    assert_eq!(seen("b"), None);
+    assert_eq!(seen("a"), None);
+    assert_eq!(seen("a"), Some("a".to_owned()));
+}
