@@ -28,7 +28,9 @@ mod health;
 mod limits;
 mod outbox;
 mod reflection;
+mod roster;
 mod services;
+mod status;
 mod stream;
 mod tls;
 
@@ -39,6 +41,7 @@ pub use gate::{Fleets, FleetsOf, Gate, Identity, TokenError, VerifyToken, Verify
 pub use limits::{Limits, Rate};
 use outbox::Outbox;
 use reflection::Descriptors;
+use roster::Roster;
 pub use tls::{Pem, Tls, TlsError};
 
 /// Why no listener was opened.
@@ -71,6 +74,7 @@ struct Cell {
     fleet: Mutex<Fleet>,
     /// The number of the latest change.
     seq: watch::Sender<u64>,
+    clients: Roster,
 }
 
 struct Shared {
@@ -197,7 +201,7 @@ impl Shared {
         let mut fleets = locked(&self.fleets);
         let new = || {
             let fleet = Mutex::new(Fleet::new(Arc::clone(fleet)));
-            Arc::new(Cell { fleet, seq: watch::Sender::new(0) })
+            Arc::new(Cell { fleet, seq: watch::Sender::new(0), clients: Roster::default() })
         };
         let cell = Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new));
         let result = self.with(&cell, work);

@@ -23,6 +23,7 @@ mod put;
 mod remove;
 mod subscribe;
 mod time;
+mod view;
 mod warm;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod tests;
 use channel::Channel;
 use gate::Wait;
 use ghost::Haunted;
+pub(crate) use view::{Holding, Standing};
 use warm::Cold;
 
 /// Why a stream is ended by us.
@@ -191,6 +193,11 @@ impl Session {
         }
         fleet.doubt(&self.node.id, doubts);
         fleet.leave(self.client, |key| self.confirmed(key));
+    }
+
+    /// Who this is among the clients of its fleet.
+    pub(crate) fn id(&self) -> ClientId {
+        self.client
     }
 
     /// The number of the item that the client was last reported to use, or to refuse, under a name; 0 if none.

@@ -72,6 +72,11 @@ impl Fleet {
         true
     }
 
+    /// The words in which the current version of a name was refused last.
+    pub(crate) fn objection(&self, key: &Need) -> Option<Arc<str>> {
+        self.disputes.get(key).map(|dispute| Arc::clone(&dispute.text))
+    }
+
     /// A client uses the current version after all. Gives the number of the item that it refused.
     pub(super) fn agree(&mut self, client: ClientId, item: &Item) -> Option<u64> {
         if self.disputes.is_empty() || !self.is_current(item) {

@@ -176,6 +176,11 @@ impl Caller {
         Pace::new(Arc::clone(&self.account))
     }
 
+    /// The call costs as much as so many requests.
+    pub(super) fn charge(&self, requests: usize) {
+        self.account.charge(requests);
+    }
+
     /// The fleet of a client that says who it is.
     pub(super) fn fleet(&self, node: &Node) -> Result<Arc<str>, Broken> {
         let claim = &node.cluster;

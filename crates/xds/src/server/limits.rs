@@ -171,6 +171,12 @@ impl Account {
         Broken(Code::ResourceExhausted, words)
     }
 
+    /// Takes the room of so many requests for something costly, so that the next ones wait.
+    pub(super) fn charge(&self, requests: usize) {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        locked(&self.requests).charge(self.limits.all, requests, Instant::now());
+    }
+
     fn take(self: &Arc<Self>, counter: fn(&Self) -> &AtomicUsize) -> (Place, usize) {
         let before = counter(self).fetch_add(1, Ordering::Relaxed);
         (Place { account: Arc::clone(self), counter }, before)
@@ -207,6 +213,11 @@ impl Bucket {
             return Ok(());
         }
         Err(wait)
+    }
+
+    /// Takes so many, though they may not be there yet.
+    fn charge(&mut self, rate: Rate, count: u32, now: Instant) {
+        self.full_at = self.full_at.max(now) + Duration::from_secs(1) / rate.per_second.max(1) * count;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::{Call, Reply};
 use super::exchange::{Exchange, Turns};
 use super::stream::Stream;
-use super::{health, reflection};
+use super::{health, reflection, status};
 
 /// What answers a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(super) enum Service {
     Health(Turns),
     /// The list of services and whether they are there.
     HealthList,
+    /// What each client of the caller's fleet holds.
+    ClientStatus(Turns),
     /// What services there are and what their messages look like.
     Reflection,
 }
@@ -23,6 +25,8 @@ pub(super) enum Service {
 /// The methods that are served: services in full, their methods.
 const METHODS: &[(&str, &str, Service)] = &[
     ("envoy.service.discovery.v3.AggregatedDiscoveryService", "DeltaAggregatedResources", Service::DeltaAds),
+    ("envoy.service.status.v3.ClientStatusDiscoveryService", "FetchClientStatus", Service::ClientStatus(Turns::One)),
+    ("envoy.service.status.v3.ClientStatusDiscoveryService", "StreamClientStatus", Service::ClientStatus(Turns::Many)),
     ("grpc.health.v1.Health", "Check", Service::Health(Turns::One)),
     ("grpc.health.v1.Health", "List", Service::HealthList),
     ("grpc.health.v1.Health", "Watch", Service::Health(Turns::Watch)),
@@ -48,7 +52,7 @@ impl Service {
     /// Whether it tells nothing of any fleet, so that whoever came through the transport may call it.
     pub(super) fn is_for_anyone(self) -> bool {
         match self {
-            Self::DeltaAds => false,
+            Self::DeltaAds | Self::ClientStatus(_) => false,
             Self::Health(_) | Self::HealthList | Self::Reflection => true,
         }
     }
@@ -57,6 +61,10 @@ impl Service {
     pub(super) fn answer(self, call: Call) -> Reply {
         match self {
             Self::DeltaAds => Reply::Stream(Box::new(Stream::new(call))),
+            Self::ClientStatus(turns) => {
+                let answer = status::answer(Arc::clone(&call.shared));
+                Reply::Exchange(Exchange::new(call, turns, answer))
+            }
             Self::Health(turns) => Reply::Exchange(Exchange::new(call, turns, health::check(turns))),
             Self::HealthList => Reply::Exchange(Exchange::new(call, Turns::One, health::list())),
             Self::Reflection => {

@@ -16,7 +16,8 @@ use tokio_stream::wrappers::WatchStream;
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
-use super::{Cell, Shared};
+use super::roster::Client;
+use super::{Cell, Shared, locked};
 use crate::event::Node;
 use crate::session::Session;
 use crate::wire::{DeltaRequest, Response, Step, Writing};
@@ -36,7 +37,7 @@ struct Open {
     fleet: Arc<str>,
     node: Arc<Node>,
     cell: Arc<Cell>,
-    session: Session,
+    client: Arc<Client>,
     changes: WatchStream<u64>,
 }
 
@@ -132,7 +133,8 @@ impl Stream {
         if request.has_node() && request.node() != *open.node {
             return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
         }
-        let (session, now) = (&mut open.session, self.shared.now());
+        let (mut session, now) = (locked(&open.client.0), self.shared.now());
+        let Some(session) = session.as_mut() else { return Ok(()) };
         let received = self.shared.with(&open.cell, |fleet| session.receive(fleet, request.into(), now));
         received.map_err(|violation| {
             tracing::warn!(gateway = %open.fleet, %violation, "an xDS stream is ended");
@@ -146,7 +148,8 @@ impl Stream {
         let node = Arc::new(node);
         let (cell, session) = self.shared.with_fleet(&fleet, |fleet| Session::new(fleet, Arc::clone(&node)));
         let changes = WatchStream::from_changes(cell.seq.subscribe());
-        Ok(Open { fleet, node, cell, session, changes })
+        let client = Client::join(&cell, session);
+        Ok(Open { fleet, node, cell, client, changes })
     }
 
     fn poll_changes(&mut self, cx: &mut Context<'_>) -> bool {
@@ -178,7 +181,8 @@ impl Stream {
     /// Collects what the client can be told now.
     fn advance(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let (session, now) = (&mut open.session, self.shared.now());
+        let (mut session, now) = (locked(&open.client.0), self.shared.now());
+        let Some(session) = session.as_mut() else { return };
         let (responses, deadline) =
             self.shared.with(&open.cell, |fleet| (session.advance(fleet, now), session.next_deadline(fleet, now)));
         self.responses.extend(responses);
@@ -213,9 +217,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(Open { fleet: name, cell, session, .. }) = self.open.take() {
+        let Some(Open { fleet: name, cell, client, .. }) = self.open.take() else { return };
+        if let Some(session) = client.leave(&cell) {
             self.shared.with(&cell, |fleet| session.leave(fleet));
-            self.shared.drop_if_idle(&name, &cell);
         }
+        self.shared.drop_if_idle(&name, &cell);
     }
 }

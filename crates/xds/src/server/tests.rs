@@ -9,3 +9,4 @@ mod real_envoy;
 mod real_tls;
 mod resources;
 mod sockets;
+mod status;

@@ -1,0 +1,195 @@
+//! `envoy.service.status.v3.ClientStatusDiscoveryService` (CSDS): what each client of the caller's own fleet holds, by name, version
+//! and whether it took it. No resource is shown itself, and of no other fleet anything.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::{Message, Oneof};
+
+use super::exchange::{Answer, read};
+use super::grpc::{Broken, Code};
+use super::{Shared, locked};
+use crate::event::Node;
+use crate::session::{Holding, Standing};
+
+/// Largest answer, in bytes: gRPC clients take 4 MiB. It is some 40,000 names.
+const LARGEST: usize = 4 << 20;
+
+/// So many names cost as much as one request: 0.5 µs each beside 10 µs.
+const NAMES_PER_REQUEST: usize = 20;
+
+/// `ClientStatusRequest`.
+#[derive(Clone, PartialEq, Message)]
+struct Request {
+    #[prost(message, repeated, tag = "1")]
+    matchers: Vec<NodeMatcher>,
+    #[prost(message, optional, tag = "2")]
+    node: Option<WireNode>,
+}
+
+/// `envoy.type.matcher.v3.NodeMatcher`.
+#[derive(Clone, PartialEq, Message)]
+struct NodeMatcher {
+    #[prost(message, optional, tag = "1")]
+    id: Option<StringMatcher>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    metadata: Vec<Bytes>,
+}
+
+/// `envoy.type.matcher.v3.StringMatcher`.
+#[derive(Clone, PartialEq, Message)]
+struct StringMatcher {
+    #[prost(oneof = "Pattern", tags = "1, 2, 3, 7")]
+    pattern: Option<Pattern>,
+    #[prost(bool, tag = "6")]
+    ignore_case: bool,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Pattern {
+    #[prost(string, tag = "1")]
+    Exact(String),
+    #[prost(string, tag = "2")]
+    Prefix(String),
+    #[prost(string, tag = "3")]
+    Suffix(String),
+    #[prost(string, tag = "7")]
+    Contains(String),
+}
+
+/// `envoy.config.core.v3.Node`.
+#[derive(Clone, PartialEq, Message)]
+struct WireNode {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    cluster: String,
+    #[prost(string, tag = "6")]
+    user_agent: String,
+}
+
+/// `ClientStatusResponse`.
+#[derive(Clone, PartialEq, Message)]
+struct Response {
+    #[prost(message, repeated, tag = "1")]
+    clients: Vec<Client>,
+}
+
+/// `ClientConfig`.
+#[derive(Clone, PartialEq, Message)]
+struct Client {
+    #[prost(message, optional, tag = "1")]
+    node: Option<WireNode>,
+    #[prost(message, repeated, tag = "3")]
+    resources: Vec<Resource>,
+}
+
+/// `ClientConfig.GenericXdsConfig`.
+#[derive(Clone, PartialEq, Message)]
+struct Resource {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, tag = "3")]
+    version: String,
+    /// `ConfigStatus`.
+    #[prost(int32, tag = "6")]
+    status: i32,
+    #[prost(message, optional, tag = "8")]
+    failure: Option<Failure>,
+}
+
+/// `envoy.admin.v3.UpdateFailureState`.
+#[derive(Clone, PartialEq, Message)]
+struct Failure {
+    #[prost(string, tag = "3")]
+    details: String,
+}
+
+impl StringMatcher {
+    fn matches(&self, text: &str) -> Result<bool, Broken> {
+        let fold = |text: &str| if self.ignore_case { text.to_ascii_lowercase() } else { text.to_owned() };
+        let text = fold(text);
+        Ok(match &self.pattern {
+            Some(Pattern::Exact(pattern)) => text == fold(pattern),
+            Some(Pattern::Prefix(pattern)) => text.starts_with(&fold(pattern)),
+            Some(Pattern::Suffix(pattern)) => text.ends_with(&fold(pattern)),
+            Some(Pattern::Contains(pattern)) => text.contains(&fold(pattern)),
+            None => return Err(NOT_MATCHED),
+        })
+    }
+}
+
+const NOT_MATCHED: Broken =
+    Broken(Code::InvalidArgument, "clients are matched by node_id only: exact, prefix, suffix or contains");
+
+impl Request {
+    /// Whether this client is asked for.
+    fn matches(&self, node: &Node) -> Result<bool, Broken> {
+        let mut any = self.matchers.is_empty();
+        for matcher in &self.matchers {
+            match &matcher.id {
+                Some(id) if matcher.metadata.is_empty() => any |= id.matches(&node.id)?,
+                _ => return Err(NOT_MATCHED),
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// Answers requests. Whose fleet it is about is decided like that of a discovery stream, by the caller and the node that it says to be;
+/// the node of the first request counts for later ones without.
+pub(super) fn answer(shared: Arc<Shared>) -> Answer {
+    let mut fleet: Option<Arc<str>> = None;
+    Box::new(move |caller, request| {
+        let request: Request = read(request)?;
+        if request.node.is_some() || fleet.is_none() {
+            let WireNode { id, cluster, user_agent } = request.node.clone().unwrap_or_default();
+            let node = Node { id: id.into(), cluster: cluster.into(), user_agent: user_agent.into() };
+            fleet = Some(caller.fleet(&node)?);
+        }
+        let clients = fleet.as_ref().map_or(Ok(Vec::new()), |fleet| clients(&shared, fleet, &request))?;
+        caller.charge(clients.iter().map(|client| client.resources.len()).sum::<usize>() / NAMES_PER_REQUEST);
+        Ok(Response { clients }.encode_to_vec().into())
+    })
+}
+
+/// The clients of a fleet that are asked for, in the order in which they came.
+fn clients(shared: &Shared, fleet: &str, request: &Request) -> Result<Vec<Client>, Broken> {
+    let cell = locked(&shared.fleets).get(fleet).map(Arc::clone);
+    let Some(cell) = cell else { return Ok(Vec::new()) };
+    let (mut all, mut size) = (Vec::new(), 0);
+    for client in cell.clients.clients() {
+        let session = locked(&client.0);
+        let Some(session) = session.as_ref() else { continue };
+        if !request.matches(session.node())? {
+            continue;
+        }
+        // one client at a time: others of the fleet are served in between
+        let holdings = session.holdings(&locked(&cell.fleet));
+        let told = told(session.node(), holdings);
+        size += told.encoded_len();
+        if size > LARGEST {
+            return Err(Broken(Code::ResourceExhausted, "more than 4 MiB: ask for fewer clients with node_matchers"));
+        }
+        all.push(told);
+    }
+    Ok(all)
+}
+
+fn told(node: &Node, holdings: Vec<Holding>) -> Client {
+    let text = |text: &Arc<str>| text.as_ref().to_owned();
+    let resources = holdings.into_iter().map(|holding| {
+        let (status, failure) = match holding.standing {
+            Standing::Synced => (1, None),
+            Standing::NotSent => (2, None),
+            Standing::Stale => (3, None),
+            Standing::Refused(words) => (4, Some(Failure { details: text(&words) })),
+        };
+        let version = holding.version.map(|version| version.to_string()).unwrap_or_default();
+        Resource { type_url: holding.type_url.as_str().to_owned(), name: text(&holding.name), version, status, failure }
+    });
+    let node = WireNode { id: text(&node.id), cluster: text(&node.cluster), user_agent: text(&node.user_agent) };
+    Client { node: Some(node), resources: resources.collect() }
+}

@@ -1,0 +1,78 @@
+//! What a client holds, for people to look at (CSDS). Only reads.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Session;
+use super::channel::Channel;
+use crate::event::Node;
+use crate::fleet::Fleet;
+use crate::resource::{Need, TypeUrl, Version};
+
+/// How a client stands to what its fleet has under a name now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has acknowledged it.
+    Synced,
+    /// It has not been sent it.
+    NotSent,
+    /// It was sent it and has not answered.
+    Stale,
+    /// It refuses it, in these words, which hold nothing secret (R12).
+    Refused(Arc<str>),
+}
+
+/// One name that a client knows or asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holding {
+    pub(crate) type_url: TypeUrl,
+    pub(crate) name: Arc<str>,
+    /// What it has acknowledged last; none if that is nothing, or nothing that the fleet remembers.
+    pub(crate) version: Option<Version>,
+    pub(crate) standing: Standing,
+}
+
+impl Session {
+    /// Who the client says it is.
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Everything that the client knows or asks for, sorted by kind and name.
+    pub(crate) fn holdings(&self, fleet: &Fleet) -> Vec<Holding> {
+        let mut all = Vec::new();
+        for (type_url, channel) in &self.channels {
+            let mut names: BTreeSet<&Arc<str>> = channel.known.keys().chain(&channel.names).collect();
+            if channel.wildcard {
+                names.extend(fleet.snapshot().targets(type_url).map(|item| item.name()));
+            }
+            names.remove(&Arc::from("*"));
+            all.extend(names.into_iter().map(|name| self.holding(fleet, type_url, channel, name)));
+        }
+        all
+    }
+
+    fn holding(&self, fleet: &Fleet, type_url: &TypeUrl, channel: &Channel, name: &Arc<str>) -> Holding {
+        let (snapshot, known) = (fleet.snapshot(), channel.known.get(name).copied().unwrap_or_default());
+        let current = snapshot.current(type_url, name);
+        let remembered = [current, snapshot.accepted(type_url, name), snapshot.previous(type_url, name)];
+        let version = |mark| remembered.iter().flatten().map(|item| item.version()).find(|v| Some(v.mark()) == mark);
+        let standing = match current {
+            None if known.flying != 0 => Standing::Stale,
+            None => Standing::NotSent,
+            Some(current) => {
+                let (key, mark) = (Need::new(type_url.clone(), Arc::clone(name)), Some(current.version().mark()));
+                if known.acked == mark {
+                    Standing::Synced
+                } else if self.has_refused(current) || snapshot.is_refused(&key) {
+                    Standing::Refused(fleet.objection(&key).unwrap_or_else(|| "refused".into()))
+                } else if known.sent == mark {
+                    Standing::Stale
+                } else {
+                    Standing::NotSent
+                }
+            }
+        };
+        Holding { type_url: type_url.clone(), name: Arc::clone(name), version: version(known.acked), standing }
+    }
+}
