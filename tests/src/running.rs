@@ -19,6 +19,7 @@ pub struct Running {
     place: TempDir,
     child: Option<Child>,
     starts: u32,
+    more: Vec<String>,
 }
 
 impl Running {
@@ -29,7 +30,14 @@ impl Running {
     pub fn prepare() -> anyhow::Result<Self> {
         let place = tempfile::Builder::new().prefix("chancery-test-").tempdir()?;
         std::fs::create_dir(place.path().join("conf"))?;
-        Ok(Self { place, child: None, starts: 0 })
+        Ok(Self { place, child: None, starts: 0, more: Vec::new() })
+    }
+
+    /// Starts it with these arguments more.
+    #[must_use]
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.more.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self
     }
 
     /// Writes a file of the folder as editors do: a new file renamed over the old one.
@@ -75,6 +83,7 @@ impl Running {
             .arg(self.ready_file())
             .arg("--envoy")
             .arg(binary::envoy()?)
+            .args(&self.more)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
