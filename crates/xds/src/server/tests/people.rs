@@ -1,140 +1,136 @@
-//! What people and their tools ask: health, reflection.
+//! What people and their tools ask: health and reflection, through the usual generated clients.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
+use futures::StreamExt;
 use prost::Message;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1::{ExtensionRequest, ServerReflectionRequest};
+use tonic_reflection::pb::v1alpha;
 
 use super::client::{Client, DEADLINE};
 use crate::{Gate, Server};
 
-/// A server at an address, and a part of the descriptors that it answers from.
-fn server() -> (Server, SocketAddr) {
+/// A server at an address, and a usual client's channel to it.
+async fn server() -> (Server, SocketAddr, Channel) {
     let (events, _) = mpsc::channel(8);
     let server = Server::start(&Handle::current(), events);
     let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), Gate::open()).unwrap();
-    (server, at)
+    server.describe(include_bytes!("../../../../protojson/descriptors/envoy.binpb"));
+    let channel = Endpoint::from_shared(format!("http://{at}")).unwrap().timeout(DEADLINE).connect().await.unwrap();
+    (server, at, channel)
 }
 
-async fn call(at: SocketAddr, path: &str) -> Client {
-    Client::call(Box::new(TcpStream::connect(at).await.unwrap()), path, None).await
-}
-
-/// A message of one text in its first field, as several requests here are.
-#[derive(Clone, PartialEq, Message)]
-struct Text {
-    #[prost(string, tag = "1")]
-    text: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Health {
-    #[prost(int32, tag = "1")]
-    status: i32,
-}
-
+/// `grpc.health.v1.HealthListResponse`, which that client does not have yet.
 #[derive(Clone, PartialEq, Message)]
 struct HealthList {
     #[prost(btree_map = "string, message", tag = "1")]
-    statuses: std::collections::BTreeMap<String, Health>,
+    statuses: BTreeMap<String, HealthCheckResponse>,
 }
 
 const ADS: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
 
 #[tokio::test]
 async fn health_is_told_once_as_a_list_and_until_the_server_stops() {
-    let (server, at) = server();
-    for (service, expected) in [("", Ok(1)), (ADS, Ok(1)), ("no.such.Service", Err("5"))] {
-        let mut client = call(at, "/grpc.health.v1.Health/Check").await;
-        client.send(Text { text: service.into() }).await;
-        let status = client.read::<Health>().await.map(|health| health.status);
-        assert_eq!(status, expected.map_err(str::to_owned), "{service}");
-        if status.is_ok() {
-            assert_eq!(client.read::<Health>().await, Err("0".into()));
-        }
+    let (server, at, channel) = server().await;
+    let mut health = HealthClient::new(channel);
+    let asked = |service: &str| HealthCheckRequest { service: service.to_owned() };
+    for (service, expected) in
+        [("", Ok(ServingStatus::Serving)), (ADS, Ok(ServingStatus::Serving)), ("no", Err(Code::NotFound))]
+    {
+        let answer = health.check(asked(service)).await;
+        let answer = answer.map(|answer| answer.into_inner().status()).map_err(|status| status.code());
+        assert_eq!(answer, expected, "{service}");
     }
-    let mut client = call(at, "/grpc.health.v1.Health/List").await;
-    client.send(Text::default()).await;
-    let list = client.read::<HealthList>().await.unwrap();
-    assert!(list.statuses.contains_key("") && list.statuses.contains_key(ADS), "{list:?}");
+    let mut client =
+        Client::call(Box::new(TcpStream::connect(at).await.unwrap()), "/grpc.health.v1.Health/List", None).await;
+    client.send(HealthCheckRequest::default()).await;
+    let list = client.read::<HealthList>().await.unwrap().statuses;
+    assert!(list.contains_key("") && list[ADS].status() == ServingStatus::Serving, "{list:?}");
     let mut watched = Vec::new();
-    for (service, status) in [("", 1), ("no.such.Service", 3)] {
-        let mut client = call(at, "/grpc.health.v1.Health/Watch").await;
-        client.send(Text { text: service.into() }).await;
-        assert_eq!(client.read::<Health>().await, Ok(Health { status }), "{service}");
-        watched.push(client);
+    for (service, status) in [("", ServingStatus::Serving), ("no", ServingStatus::ServiceUnknown)] {
+        let mut stream = health.watch(asked(service)).await.unwrap().into_inner();
+        assert_eq!(stream.next().await.unwrap().unwrap().status(), status, "{service}");
+        watched.push(stream);
     }
     server.stop(DEADLINE).await;
-    for mut client in watched {
-        assert_eq!(client.read::<Health>().await, Err("14".into()));
+    for mut stream in watched {
+        assert_eq!(stream.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
     }
 }
 
-/// `ServerReflectionRequest` and `ServerReflectionResponse`, as much as is asked and looked at here.
-#[derive(Clone, PartialEq, Message)]
-struct Question {
-    #[prost(string, optional, tag = "4")]
-    symbol: Option<String>,
-    #[prost(string, optional, tag = "7")]
-    services: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Reflected {
-    #[prost(message, optional, tag = "2")]
-    question: Option<Question>,
-    #[prost(message, optional, tag = "4")]
-    files: Option<Files>,
-    #[prost(message, optional, tag = "6")]
-    services: Option<Services>,
-    #[prost(message, optional, tag = "7")]
-    error: Option<Health>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Files {
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    files: Vec<Bytes>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Services {
-    #[prost(message, repeated, tag = "1")]
-    services: Vec<Text>,
+/// The answers to questions on one stream.
+async fn reflect(channel: &Channel, questions: Vec<MessageRequest>) -> Vec<MessageResponse> {
+    let question = |request| ServerReflectionRequest { host: "xds".into(), message_request: Some(request) };
+    let questions: Vec<_> = questions.into_iter().map(question).collect();
+    let asked = questions.clone();
+    let mut client = ServerReflectionClient::new(channel.clone());
+    let answers = client.server_reflection_info(futures::stream::iter(questions)).await.unwrap().into_inner();
+    let answers: Vec<_> = answers.map(Result::unwrap).collect().await;
+    for (answer, asked) in answers.iter().zip(asked) {
+        assert_eq!((&*answer.valid_host, answer.original_request.as_ref()), ("xds", Some(&asked)));
+    }
+    answers.into_iter().map(|answer| answer.message_response.unwrap()).collect()
 }
 
 #[tokio::test]
 async fn reflection_lists_the_services_and_gives_their_files() {
-    let (server, at) = server();
-    let set = include_bytes!("../../../../protojson/descriptors/envoy.binpb");
-    server.describe(set);
-    for version in ["v1", "v1alpha"] {
-        let mut client = call(at, &format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo")).await;
-        client.send(Question { services: Some(String::new()), ..Question::default() }).await;
-        let answer = client.read::<Reflected>().await.unwrap();
-        assert_eq!(answer.question.unwrap().services, Some(String::new()), "the question comes back");
-        let names: Vec<String> = answer.services.unwrap().services.into_iter().map(|named| named.text).collect();
-        assert!(names.contains(&ADS.to_owned()) && names.is_sorted(), "{names:?}");
-
-        for symbol in [ADS, &format!("{ADS}.DeltaAggregatedResources"), "envoy.config.cluster.v3.Cluster.LbPolicy"] {
-            client.send(Question { symbol: Some(symbol.to_owned()), ..Question::default() }).await;
-            let files = client.read::<Reflected>().await.unwrap().files.unwrap().files;
-            let file = prost_types::FileDescriptorProto::decode(&*files[0]).unwrap();
-            let package = file.package().to_owned();
-            assert!(symbol.starts_with(&package), "{symbol} in {package}");
-        }
-        client.send(Question { symbol: Some("no.such.Symbol".into()), ..Question::default() }).await;
-        assert_eq!(client.read::<Reflected>().await.unwrap().error, Some(Health { status: 5 }));
+    let (server, _, channel) = server().await;
+    let symbols = [ADS, &format!("{ADS}.DeltaAggregatedResources"), "envoy.config.cluster.v3.Cluster.LbPolicy"];
+    let mut questions = vec![MessageRequest::ListServices(String::new())];
+    questions.extend(symbols.map(|symbol| MessageRequest::FileContainingSymbol(symbol.to_owned())));
+    questions.push(MessageRequest::FileByFilename("envoy/config/core/v3/base.proto".into()));
+    questions.push(MessageRequest::FileContainingSymbol("no.such.Symbol".into()));
+    questions.push(MessageRequest::FileContainingExtension(ExtensionRequest::default()));
+    questions.push(MessageRequest::AllExtensionNumbersOfType("envoy.config.cluster.v3.Cluster".into()));
+    let mut answers = reflect(&channel, questions).await.into_iter();
+    let Some(MessageResponse::ListServicesResponse(list)) = answers.next() else { panic!("no list") };
+    let names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
+    assert!(names.contains(&ADS.to_owned()) && names.is_sorted(), "{names:?}");
+    for package in
+        ["envoy.service.discovery.v3", "envoy.service.discovery.v3", "envoy.config.cluster.v3", "envoy.config.core.v3"]
+    {
+        let Some(MessageResponse::FileDescriptorResponse(files)) = answers.next() else { panic!("no file") };
+        let file = prost_types::FileDescriptorProto::decode(&*files.file_descriptor_proto[0]).unwrap();
+        assert_eq!(file.package(), package);
     }
+    for code in [Code::NotFound, Code::Unimplemented, Code::Unimplemented] {
+        let Some(MessageResponse::ErrorResponse(error)) = answers.next() else { panic!("no error") };
+        assert_eq!(error.error_code, code as i32);
+    }
+    server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn reflection_is_there_under_its_older_name() {
+    let (server, _, channel) = server().await;
+    let mut client = v1alpha::server_reflection_client::ServerReflectionClient::new(channel);
+    let request = v1alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(v1alpha::server_reflection_request::MessageRequest::ListServices(String::new())),
+    };
+    let mut answers = client.server_reflection_info(futures::stream::iter([request])).await.unwrap().into_inner();
+    let answer = answers.next().await.unwrap().unwrap().message_response.unwrap();
+    assert!(matches!(answer, v1alpha::server_reflection_response::MessageResponse::ListServicesResponse(_)));
+    assert!(answers.next().await.is_none());
     server.stop(DEADLINE).await;
 }
 
 #[tokio::test]
 async fn methods_that_are_not_served_are_unimplemented_and_broken_requests_invalid() {
-    let (server, at) = server();
+    let (server, at, _) = server().await;
+    let call = async |path| Client::call(Box::new(TcpStream::connect(at).await.unwrap()), path, None).await;
     for path in [
         "/envoy.service.discovery.v3.AggregatedDiscoveryService/Fetch",
         "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters",
@@ -142,11 +138,11 @@ async fn methods_that_are_not_served_are_unimplemented_and_broken_requests_inval
         "/grpc.health.v1.Health",
         "/",
     ] {
-        assert_eq!(call(at, path).await.headers["grpc-status"], "12", "{path}");
+        assert_eq!(call(path).await.headers["grpc-status"], "12", "{path}");
     }
-    let mut client = call(at, "/grpc.health.v1.Health/Check").await;
-    // a length in the place of a text
-    client.send(Health { status: 1 }).await;
-    assert_eq!(client.read::<Health>().await, Err("3".into()));
+    let mut client = call("/grpc.health.v1.Health/Check").await;
+    // a duration in the place of a text
+    client.send(prost_types::Duration { seconds: 1, nanos: 0 }).await;
+    assert_eq!(client.read::<prost_types::Duration>().await, Err("3".into()));
     server.stop(DEADLINE).await;
 }
