@@ -6,8 +6,9 @@
 //! The protocol is sans-io: a `fleet` holds what a group of clients should have, a `session` what one of them has, and both are
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them.
 //!
-//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `server`.
+//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `server`. The other end of a stream is [`client`].
 
+pub mod client;
 mod empty;
 mod event;
 mod facts;

@@ -1,0 +1,174 @@
+//! Our server on the other end of simulated connections: sessions and their fleet, fed with bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use prost::Message as _;
+
+use crate::client::{Frames, LinkId};
+use crate::fleet::Fleet;
+use crate::resource::{Change, Need, Resource, TypeUrl, Version};
+use crate::session::Session;
+use crate::wire::{DeltaRequest, Request, Step, Writing};
+
+/// What a resource of the simulation holds.
+pub(super) fn body(name: &str, version: u32) -> Bytes {
+    format!("{name}@{version}").into()
+}
+
+/// A change to a resource.
+pub(super) fn change(type_url: &TypeUrl, name: &str, version: Option<u32>) -> Change {
+    let (type_url, name): (_, Arc<str>) = (type_url.clone(), name.into());
+    let Some(number) = version else { return Change::Remove { type_url, name } };
+    let (version, body, needs) = (Version(u128::from(number)), [body(&name, number)].into(), Box::default());
+    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
+}
+
+/// The server's end of a stream.
+struct End {
+    frames: Frames,
+    session: Option<Session>,
+    sent: Sent,
+}
+
+/// What this stream has told its client.
+#[derive(Default)]
+struct Sent {
+    has: BTreeMap<Need, Version>,
+    /// The names of each response that is not answered, and when it was sent.
+    responses: BTreeMap<String, (Duration, Vec<Need>)>,
+    /// The names of those that were refused.
+    refused: Vec<Need>,
+}
+
+impl Sent {
+    /// Clusters of responses whose answers count as withheld: they go again (R11a).
+    fn withheld(&self, now: Duration) -> BTreeSet<Need> {
+        let late = self.responses.values().filter(|(at, _)| now >= *at + Duration::from_secs(5));
+        late.flat_map(|(_, keys)| keys).filter(|key| key.type_url == TypeUrl::Cluster).cloned().collect()
+    }
+
+    /// What the client says may make it right to send something again.
+    fn hear(&mut self, request: &Request, doubts: &BTreeSet<Need>) {
+        let type_url = TypeUrl::from(request.type_url.as_str());
+        let initial = request.initial_versions.iter();
+        let held =
+            initial.filter_map(|(name, version)| Some((Need::new(type_url.clone(), name.as_str()), (*version)?)));
+        self.has.extend(held.filter(|(key, _)| !doubts.contains(key)));
+        for name in request.subscribe.iter().chain(&request.unsubscribe) {
+            let listed = request.initial_versions.iter().any(|(held, _)| held == name);
+            if name == "*" && !request.unsubscribe.is_empty() {
+                self.has.retain(|key, _| key.type_url != type_url);
+            } else if !listed {
+                self.has.remove(&Need::new(type_url.clone(), name.as_str()));
+            }
+        }
+        // after a refusal each resource of the response goes again
+        let (_, answered) = self.responses.remove(&request.nonce).unwrap_or_default();
+        for key in answered.into_iter().filter(|_| request.error.is_some()) {
+            self.has.remove(&key);
+            self.refused.push(key);
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Server {
+    pub(super) fleet: Fleet,
+    ends: BTreeMap<LinkId, End>,
+    /// Was on its way when a stream ended, or refused on it: it is sent to be sure.
+    doubts: BTreeSet<Need>,
+    /// It runs.
+    pub(super) up: bool,
+    /// What was sent to a stream that had it, and had not asked again.
+    pub(super) repeated: Vec<String>,
+}
+
+impl Server {
+    pub(super) fn new() -> Self {
+        Self {
+            fleet: Fleet::new("fleet".into()),
+            ends: BTreeMap::new(),
+            doubts: BTreeSet::new(),
+            up: true,
+            repeated: Vec::new(),
+        }
+    }
+
+    /// The process ends, and with it all that it knew.
+    pub(super) fn die(&mut self) {
+        *self = Self { up: false, repeated: std::mem::take(&mut self.repeated), ..Self::new() };
+    }
+
+    pub(super) fn open(&mut self, link: LinkId) {
+        self.ends.insert(link, End { frames: Frames::default(), session: None, sent: Sent::default() });
+    }
+
+    pub(super) fn has(&self, link: LinkId) -> bool {
+        self.ends.contains_key(&link)
+    }
+
+    /// The server sees that a stream has ended.
+    pub(super) fn close(&mut self, link: LinkId) {
+        let Some(End { session, sent, .. }) = self.ends.remove(&link) else { return };
+        self.doubts.extend(sent.responses.into_values().flat_map(|(_, keys)| keys).chain(sent.refused));
+        if let Some(session) = session {
+            session.leave(&mut self.fleet);
+        }
+    }
+
+    /// Bytes come in on a stream.
+    pub(super) fn receive(&mut self, link: LinkId, bytes: &[u8], now: Duration) {
+        let Some(end) = self.ends.get_mut(&link) else { return };
+        end.frames.push(bytes);
+        while let Some(message) = end.frames.next_message().expect("a frame") {
+            let request = DeltaRequest::decode(message).expect("a request");
+            let fleet = &mut self.fleet;
+            let session = end.session.get_or_insert_with(|| {
+                assert!(request.has_node(), "the first message of a stream says who the client is");
+                Session::new(fleet, Arc::new(request.node()))
+            });
+            let request = Request::from(request);
+            end.sent.hear(&request, &self.doubts);
+            session.receive(fleet, request, now).expect("within the bounds");
+        }
+    }
+
+    /// All that the server has to say now, by stream.
+    pub(super) fn speak(&mut self, now: Duration) -> Vec<(LinkId, Bytes)> {
+        let Self { fleet, ends, repeated, .. } = self;
+        let mut said = Vec::new();
+        for (link, End { session, sent, .. }) in ends {
+            let Some(session) = session else { continue };
+            for response in session.advance(fleet, now) {
+                let kind = &response.type_url;
+                let key = |name: &Arc<str>| Need::new(kind.clone(), Arc::clone(name));
+                let names = response.puts.iter().map(|item| key(item.name())).collect();
+                let withheld = sent.withheld(now);
+                sent.responses.insert(response.nonce.to_string(), (now, names));
+                for item in &response.puts {
+                    let before = sent.has.insert(key(item.name()), item.version());
+                    // EDS follows every CDS, changed or not (R1)
+                    let again = withheld.contains(&key(item.name()));
+                    if before == Some(item.version()) && *kind != TypeUrl::Endpoints && !again {
+                        repeated.push(format!("{link:?}: {kind:?} {} {:?}", item.name(), item.version()));
+                    }
+                }
+                for name in &response.removed {
+                    sent.has.remove(&key(name));
+                }
+                let (mut writing, mut bytes) = (Writing::new(response), BytesMut::new());
+                while let Step::More | Step::Flush = writing.step(&mut bytes, usize::MAX) {}
+                said.push((*link, bytes.freeze()));
+            }
+        }
+        said
+    }
+
+    pub(super) fn next_deadline(&self, now: Duration) -> Option<Duration> {
+        let sessions = self.ends.values().filter_map(|end| end.session.as_ref());
+        sessions.filter_map(|session| session.next_deadline(&self.fleet, now)).min()
+    }
+}

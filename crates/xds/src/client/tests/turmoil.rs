@@ -1,0 +1,446 @@
+//! Our client against our server over a network that delays, cuts, halves and heals: afterwards the client holds exactly what the
+//! fleet should have, and nothing has travelled twice.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::{Action, Client, ClientNode, Config, Event, Frames, LinkId, Offer, Presence, Saved, frame};
+use super::server::{Server, body, change};
+use crate::resource::{Need, TypeUrl, Version};
+
+/// Kinds, whether the simulation asks for all of them, and their names.
+const KINDS: [(TypeUrl, &[&str]); 5] = [
+    (TypeUrl::Cluster, &["a", "b", "c"]),
+    (TypeUrl::Endpoints, &["a", "b", "c"]),
+    (TypeUrl::Listener, &["l", "m"]),
+    (TypeUrl::Route, &["r", "s"]),
+    (TypeUrl::Runtime, &["x", "y", "xdstp://authority/z"]),
+];
+
+/// What is due later than this after the turmoil does not count: refused listeners are tried again for ever.
+const LONG_AFTER: Duration = Duration::from_secs(2_000);
+
+/// From this version on the client refuses.
+const BAD: u32 = 90;
+
+/// Streams in one life of the client are fewer.
+const LIFE: u64 = 1_000_000;
+
+/// A stream's name as the client gave it.
+fn local(link: LinkId) -> LinkId {
+    LinkId(link.0 % LIFE)
+}
+
+/// A stream as the network sees it.
+struct Wire {
+    server: usize,
+    /// Each end believes that it is open.
+    client: bool,
+    established: bool,
+    up: VecDeque<u8>,
+    down: VecDeque<u8>,
+    frames: Frames,
+}
+
+struct World {
+    rng: fastrand::Rng,
+    now: Duration,
+    client: Client,
+    /// How often the client's process has begun.
+    life: u64,
+    servers: Vec<Server>,
+    /// Whether a server can be reached.
+    reachable: Vec<bool>,
+    wires: BTreeMap<LinkId, Wire>,
+    wanted: BTreeMap<(TypeUrl, &'static str), u32>,
+    interest: BTreeMap<TypeUrl, BTreeSet<&'static str>>,
+    /// What the client was told to be in force.
+    told: BTreeMap<(TypeUrl, Arc<str>), Bytes>,
+    bad: bool,
+    trace: String,
+}
+
+fn judge(offer: &Offer<'_>) -> Result<(), String> {
+    let text = std::str::from_utf8(offer.body).map_err(|error| error.to_string())?;
+    // a stand-in has no version
+    let version: u32 = text.rsplit_once('@').and_then(|(_, version)| version.parse().ok()).unwrap_or(0);
+    if version < BAD { Ok(()) } else { Err("it is bad".into()) }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let count = rng.usize(1..=2);
+        let names = ["first", "second"].into_iter().take(count).map(Arc::from).collect();
+        let mut config = Config::new(ClientNode { id: "agent".into(), ..ClientNode::default() }, names, seed);
+        config.shared_versions = rng.bool();
+        let mut world = Self {
+            now: Duration::from_secs(1),
+            client: Client::new(config),
+            life: 0,
+            servers: (0..count).map(|_| Server::new()).collect(),
+            reachable: vec![true; count],
+            wires: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            interest: BTreeMap::new(),
+            told: BTreeMap::new(),
+            bad: rng.bool(),
+            trace: String::new(),
+            rng,
+        };
+        for _ in 0..4 {
+            world.edit();
+            world.turn_interest();
+        }
+        (0..count).for_each(|server| world.publish(server));
+        world.pump();
+        world
+    }
+
+    fn note(&mut self, what: String) {
+        let _ = writeln!(self.trace, "{:?} {what}", self.now);
+    }
+
+    /// One thing happens.
+    fn step(&mut self) {
+        match self.rng.u32(0..100) {
+            0..12 => {
+                (0..self.rng.usize(1..3)).for_each(|_| self.edit());
+                let server = self.rng.usize(0..self.servers.len());
+                self.publish(server);
+            }
+            12..18 => self.turn_interest(),
+            18..62 => {
+                if let Some(link) = self.any_wire() {
+                    let most = if self.rng.bool() { usize::MAX } else { self.rng.usize(1..120) };
+                    self.carry(link, most);
+                }
+            }
+            62..72 => {
+                if let Some(link) = self.any_wire() {
+                    let cut = (self.rng.bool(), self.rng.bool());
+                    self.cut(link, cut.0, cut.1);
+                }
+            }
+            72..76 => {
+                let server = self.rng.usize(0..self.servers.len());
+                self.reachable[server] = !self.reachable[server];
+                self.note(format!("server {server} reachable: {}", self.reachable[server]));
+            }
+            76..82 => {
+                let server = self.rng.usize(0..self.servers.len());
+                if self.servers[server].up {
+                    self.note(format!("server {server} dies"));
+                    self.servers[server].die();
+                } else {
+                    self.note(format!("server {server} comes"));
+                    self.servers[server].up = true;
+                    if self.rng.bool() {
+                        self.publish(server);
+                    }
+                }
+            }
+            82..85 => self.restart(),
+            _ => {
+                let most = [50, 500, 5_000, 20_000][self.rng.usize(0..4)];
+                self.now += Duration::from_millis(self.rng.u64(1..most));
+                self.client.pass_time(self.now);
+            }
+        }
+        self.pump();
+    }
+
+    /// The publisher changes its mind about something.
+    fn edit(&mut self) {
+        let (kind, names) = &KINDS[self.rng.usize(0..KINDS.len())];
+        let name = names[self.rng.usize(0..names.len())];
+        let bad = self.bad && self.rng.u32(0..6) == 0;
+        let version = if bad { BAD + self.rng.u32(0..2) } else { self.rng.u32(1..5) };
+        if self.rng.u32(0..4) == 0 {
+            self.wanted.remove(&(kind.clone(), name));
+        } else {
+            self.wanted.insert((kind.clone(), name), version);
+        }
+        self.note(format!("edit {kind:?} {name} {:?}", self.wanted.get(&(kind.clone(), name))));
+    }
+
+    /// A server learns what is wanted.
+    fn publish(&mut self, server: usize) {
+        if !self.servers[server].up {
+            return;
+        }
+        let fleet = &mut self.servers[server].fleet;
+        let mut changes = Vec::new();
+        for (kind, name) in KINDS.iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, *name))) {
+            let wanted = self.wanted.get(&(kind.clone(), name)).copied();
+            let has = fleet.snapshot().current(kind, name).map(|item| item.version());
+            if has != wanted.map(|version| Version(version.into())) {
+                changes.push(change(kind, name, wanted));
+            }
+        }
+        fleet.publish(changes);
+        self.note(format!("server {server} publishes"));
+    }
+
+    /// The client asks for something else.
+    fn turn_interest(&mut self) {
+        let (kind, names) = &KINDS[self.rng.usize(0..KINDS.len())];
+        let wild = matches!(kind, TypeUrl::Cluster | TypeUrl::Listener | TypeUrl::Runtime);
+        let name = if wild && self.rng.bool() { "*" } else { names[self.rng.usize(0..names.len())] };
+        let interest = self.interest.entry(kind.clone()).or_default();
+        let asks = !interest.remove(name);
+        if !asks {
+            self.client.unsubscribe(kind, [name]);
+            self.told.retain(|(of, name), _| of != kind || interest.contains("*") || interest.contains(&**name));
+        }
+        if asks || self.rng.u32(0..3) == 0 {
+            interest.insert(name);
+            self.client.subscribe(kind, [name]);
+        }
+        let interest = interest.clone();
+        self.note(format!("interest {kind:?} {interest:?}"));
+    }
+
+    /// The client's process ends and begins again, with what it saved.
+    fn restart(&mut self) {
+        self.note("the client restarts".into());
+        let saved = Saved::decode(&self.client.save(true)).expect("what was saved");
+        let config = Config { seed: self.rng.u64(..), ..self.client.config().clone() };
+        self.client = Client::new(config);
+        self.client.restore(saved, &mut judge);
+        self.told.clear();
+        self.life += 1;
+        self.wires.values_mut().for_each(|wire| wire.client = false);
+        for (kind, names) in &self.interest {
+            self.client.subscribe(kind, names.iter().copied());
+        }
+    }
+
+    fn any_wire(&mut self) -> Option<LinkId> {
+        let at = self.rng.usize(0..self.wires.len().max(1));
+        self.wires.keys().nth(at).copied()
+    }
+
+    /// Some bytes arrive, in both directions; or the stream opens, or cannot.
+    fn carry(&mut self, link: LinkId, most: usize) {
+        let Some(wire) = self.wires.get_mut(&link) else { return };
+        let server = &mut self.servers[wire.server];
+        if !wire.established {
+            if !self.reachable[wire.server] || !server.up {
+                if self.rng.bool() && wire.client {
+                    wire.client = false;
+                    self.client.ended(local(link), "refused", self.now);
+                }
+                return;
+            }
+            wire.established = true;
+            server.open(link);
+            if wire.client {
+                self.client.connected(local(link), self.now);
+            }
+            return;
+        }
+        if !self.reachable[wire.server] {
+            return;
+        }
+        let up: Vec<u8> = wire.up.drain(..most.min(wire.up.len())).collect();
+        server.receive(link, &up, self.now);
+        let down: Vec<u8> = wire.down.drain(..most.min(wire.down.len())).collect();
+        wire.frames.push(&down);
+        let mut messages: Vec<Bytes> = std::iter::from_fn(|| wire.frames.next_message().expect("a frame")).collect();
+        if link.0 / LIFE != self.life {
+            // a process that is no more hears nothing; a stream that was closed is the client's own business
+            messages.clear();
+        }
+        for message in messages {
+            self.client.received(local(link), message, self.now, &mut judge);
+            self.hear_events();
+        }
+        let (up, down) = (up.len(), down.len());
+        self.note(format!("{link:?} carries {up} up, {down} down"));
+    }
+
+    /// The stream breaks; each end may see it, now or later.
+    fn cut(&mut self, link: LinkId, client: bool, server: bool) {
+        self.note(format!("{link:?} is cut: client {client}, server {server}"));
+        let Some(wire) = self.wires.get_mut(&link) else { return };
+        if client && wire.client {
+            wire.client = false;
+            self.client.ended(local(link), "cut", self.now);
+        }
+        if server {
+            self.servers[wire.server].close(link);
+        }
+        let dead = !self.servers[wire.server].has(link);
+        if !wire.client && dead {
+            self.wires.remove(&link);
+        }
+    }
+
+    /// Everybody says what there is to say.
+    fn pump(&mut self) {
+        while let Some(action) = self.client.next_action(self.now) {
+            let life = self.life;
+            // each life of the client counts from 1
+            let global = |link: LinkId| LinkId(life * LIFE + link.0);
+            match action {
+                Action::Connect { link, server } => {
+                    let (up, down, frames) = (VecDeque::new(), VecDeque::new(), Frames::default());
+                    self.wires
+                        .insert(global(link), Wire { server, client: true, established: false, up, down, frames });
+                }
+                Action::Send { link, message } => {
+                    let wire = self.wires.get_mut(&global(link)).filter(|wire| wire.client && wire.established);
+                    wire.expect("an open stream").up.extend(frame(&message));
+                }
+                Action::Close { link } => {
+                    if let Some(wire) = self.wires.get_mut(&global(link)) {
+                        wire.client = false;
+                    }
+                }
+            }
+        }
+        for server in 0..self.servers.len() {
+            for (link, bytes) in self.servers[server].speak(self.now) {
+                if let Some(wire) = self.wires.get_mut(&link) {
+                    wire.down.extend(bytes);
+                }
+            }
+        }
+        self.hear_events();
+    }
+
+    /// What the client tells is news.
+    fn hear_events(&mut self) {
+        while let Some(event) = self.client.next_event() {
+            match event {
+                Event::Changed { type_url, name } => {
+                    let entry = self.client.cache().get(&type_url, &name);
+                    let held = entry.and_then(|entry| entry.held()).map(|held| held.body.clone());
+                    // what came in between may have gone again
+                    let Some(held) = held else { continue };
+                    let before = self.told.insert((type_url.clone(), Arc::clone(&name)), held.clone());
+                    assert!(
+                        before.is_none_or(|before| before != held),
+                        "{type_url:?} {name} is no news\n{}",
+                        self.trace
+                    );
+                }
+                Event::Gone { type_url, name, .. } => {
+                    self.told.remove(&(type_url, name));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Everything works again, and everything that is on its way arrives.
+    fn heal(&mut self) {
+        self.note("heal".into());
+        for server in 0..self.servers.len() {
+            self.reachable[server] = true;
+            self.servers[server].up = true;
+            self.publish(server);
+        }
+        let end = self.now + LONG_AFTER;
+        for round in 0.. {
+            assert!(round < 3_000, "never quiet\n{}", self.trace);
+            self.pump();
+            let links: Vec<LinkId> = self.wires.keys().copied().collect();
+            let mut moved = false;
+            for link in links {
+                let Some(wire) = self.wires.get(&link) else { continue };
+                let half = wire.established && (!wire.client || !self.servers[wire.server].has(link));
+                moved |= half || !wire.established || !wire.up.is_empty() || !wire.down.is_empty();
+                if half || (!wire.established && !wire.client) {
+                    self.cut(link, true, true);
+                } else {
+                    self.carry(link, usize::MAX);
+                }
+            }
+            if moved {
+                continue;
+            }
+            let deadlines = self.servers.iter().filter_map(|server| server.next_deadline(self.now));
+            let Some(next) = deadlines.chain(self.client.next_deadline()).min().filter(|at| *at < end) else { break };
+            self.now = next.max(self.now + Duration::from_millis(1));
+            self.client.pass_time(self.now);
+        }
+    }
+
+    fn check(&self) {
+        let trace = &self.trace;
+        let wants = self.interest.values().any(|names| !names.is_empty());
+        assert!(!wants || self.client.in_use() == 0, "the best server is in use\n{trace}");
+        let fleet = &self.servers[0].fleet;
+        for (kind, interest) in &self.interest {
+            let covered = |name: &str| interest.contains("*") || interest.contains(name);
+            for name in KINDS.iter().find(|(of, _)| of == kind).map_or(&[][..], |(_, names)| names) {
+                let entry = self.client.cache().get(kind, name);
+                let held = entry.and_then(|entry| entry.held());
+                let target = fleet.snapshot().target(kind, name).filter(|_| covered(name));
+                let told = self.told.get(&(kind.clone(), Arc::from(*name)));
+                assert_eq!(told, held.map(|held| &held.body), "{kind:?} {name}: events tell what is held\n{trace}");
+                let refused = fleet.snapshot().is_refused(&Need::new(kind.clone(), *name)) && covered(name);
+                match (held, target) {
+                    (Some(held), Some(target)) => {
+                        assert!(target.version().0 < u128::from(BAD), "{kind:?} {name} is bad\n{trace}");
+                        assert_eq!(*held.version, *target.version().to_string(), "{kind:?} {name}\n{trace}");
+                        assert_eq!(held.body, body(name, target.version().0 as u32), "{kind:?} {name}\n{trace}");
+                    }
+                    // a good version of an earlier time, which the fleet does not know
+                    (Some(_), None) if refused => {}
+                    (Some(held), None) => {
+                        assert_eq!(*held.version, *Version::STAND_IN.to_string(), "{kind:?} {name} is kept\n{trace}");
+                        assert!(matches!(kind, TypeUrl::Endpoints | TypeUrl::Route), "{kind:?} {name}\n{trace}");
+                    }
+                    (None, Some(_)) => panic!("{kind:?} {name} is lost\n{trace}"),
+                    (None, None) if interest.contains(name) && !refused => {
+                        let presence = entry.map(|entry| &entry.presence);
+                        assert!(matches!(presence, Some(Presence::Absent(_))), "{kind:?} {name} {presence:?}\n{trace}");
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+        let repeated: Vec<&String> = self.servers.iter().flat_map(|server| &server.repeated).collect();
+        assert!(repeated.is_empty(), "told twice: {repeated:?}\n{trace}");
+    }
+}
+
+/// One schedule.
+fn run(seed: u64) {
+    let mut world = World::new(seed);
+    let steps = world.rng.usize(1..60);
+    (0..steps).for_each(|_| world.step());
+    world.heal();
+    world.check();
+}
+
+/// Runs these schedules; the first that fails is named.
+fn run_all(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let ended = std::panic::catch_unwind(|| run(seed));
+        if let Err(cause) = ended {
+            let text = cause.downcast_ref::<String>().map_or("?", String::as_str);
+            panic!("schedule {seed}: {text}");
+        }
+    }
+}
+
+/// Schedules: in two halves, which run at the same time.
+const SCHEDULES: u64 = 10_000;
+
+#[test]
+fn after_any_turmoil_the_client_holds_what_the_fleet_has() {
+    run_all(0..SCHEDULES / 2);
+}
+
+#[test]
+fn after_any_other_turmoil_too() {
+    run_all(SCHEDULES / 2..SCHEDULES);
+}
