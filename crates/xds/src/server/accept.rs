@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -41,19 +41,40 @@ struct Handshakes {
     turns: Arc<Semaphore>,
     most: usize,
     longest: Duration,
+    /// When a refusal was logged last.
+    told: Arc<Mutex<Option<Instant>>>,
+}
+
+/// One of the handshakes under way.
+struct Turn {
+    within: Duration,
+    told: Arc<Mutex<Option<Instant>>>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Handshakes {
     fn new(limits: &Limits) -> Self {
         let turns = Arc::new(Semaphore::new(limits.handshakes));
-        Self { turns, most: limits.handshakes, longest: limits.handshake }
+        Self { turns, most: limits.handshakes, longest: limits.handshake, told: Arc::default() }
     }
 
     /// Waits for a turn. How long the handshake may take depends on how many others are under way.
-    async fn turn(&self) -> Option<(OwnedSemaphorePermit, Duration)> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+    async fn turn(&self) -> Option<Turn> {
+        let permit = Arc::clone(&self.turns).acquire_owned().await.ok()?;
         let crowded = self.turns.available_permits() < self.most / 2;
-        Some((turn, if crowded { self.longest / 5 } else { self.longest }))
+        let within = if crowded { self.longest / 5 } else { self.longest };
+        Some(Turn { within, told: Arc::clone(&self.told), _permit: permit })
+    }
+}
+
+impl Turn {
+    /// Logs that there was no handshake, at most one in a second: anybody can make us do so.
+    fn tell(&self, from: SocketAddr, words: &str) {
+        let (mut told, now) = (locked(&self.told), Instant::now());
+        if told.is_none_or(|at| now.saturating_duration_since(at) >= Duration::from_secs(1)) {
+            *told = Some(now);
+            tracing::info!(%from, "an xDS connection is refused: {words}");
+        }
     }
 }
 
@@ -61,7 +82,7 @@ impl Handshakes {
 enum Arriving {
     Here(Box<dyn Io>, Peer),
     /// It has to shake hands first.
-    Tls(TcpStream, SocketAddr, Tls, (OwnedSemaphorePermit, Duration)),
+    Tls(TcpStream, SocketAddr, Tls, Turn),
 }
 
 impl Listening {
@@ -95,16 +116,16 @@ impl Listening {
 impl Arriving {
     /// The connection once it is known who is there; none if that is nobody who may.
     async fn finish(self) -> Option<(Box<dyn Io>, Peer)> {
-        let (stream, from, tls, (_turn, within)) = match self {
+        let (stream, from, tls, turn) = match self {
             Self::Here(io, peer) => return Some((io, peer)),
             Self::Tls(stream, from, tls, turn) => (stream, from, tls, turn),
         };
-        let words = match tokio::time::timeout(within, tls.accept(stream)).await {
+        let words = match tokio::time::timeout(turn.within, tls.accept(stream)).await {
             Ok(Ok((io, peer))) => return Some((io, peer)),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no handshake in time".to_owned(),
         };
-        tracing::info!(%from, "an xDS connection is refused: {words}");
+        turn.tell(from, &words);
         None
     }
 }

@@ -26,8 +26,8 @@ pub(super) enum Peer {
     Unix,
     /// TCP in cleartext: a process on this machine.
     Loopback,
-    /// TLS with a certificate of an authority of ours; none if it names nobody.
-    Tls(Option<Identity>),
+    /// TLS with a certificate of an authority of ours: whom it names, and until when it holds.
+    Tls(Option<Arc<str>>, Option<Instant>),
 }
 
 impl Peer {
@@ -37,8 +37,21 @@ impl Peer {
         match self {
             Self::Unix => process("unix"),
             Self::Loopback => process("loopback"),
-            Self::Tls(identity) => identity.clone(),
+            Self::Tls(name, expires) => name.clone().map(|name| Identity { name, expires: *expires }),
         }
+    }
+
+    /// Until when what it proves holds.
+    fn expires(&self) -> Option<Instant> {
+        match self {
+            Self::Unix | Self::Loopback => None,
+            Self::Tls(_, expires) => *expires,
+        }
+    }
+
+    /// The name that the connection is counted under.
+    fn name(&self) -> Arc<str> {
+        self.identity().map_or_else(|| "a certificate without name".into(), |identity| identity.name)
     }
 }
 
@@ -61,6 +74,11 @@ pub enum Fleets {
     /// This one, and what the node says is no claim: the client has chosen when it chose the socket.
     Only(Arc<str>),
 }
+
+const NOBODY: Broken = Broken(
+    Code::Unauthenticated,
+    "the client certificate names nobody: it needs one SPIFFE URI or a DNS name among its subject alternative names",
+);
 
 /// Says which fleets an identity may have.
 pub type FleetsOf = Arc<dyn Fn(&Identity) -> Fleets + Send + Sync>;
@@ -119,31 +137,29 @@ impl Gate {
 
     /// The account that a connection is counted in.
     pub(super) fn account(&self, peer: &Peer) -> Arc<Account> {
-        let name = peer.identity().map_or_else(|| "a certificate without name".into(), |identity| identity.name);
-        self.0.accounts.of(&name)
+        self.0.accounts.of(&peer.name())
     }
 
     /// Who makes a call that is to be answered with what a fleet has.
     pub(super) async fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Broken> {
-        let proven = peer.identity();
         let identity = match &self.0.tokens {
             Some(tokens) => {
-                let (named, until) = (tokens.identity(headers).await?, proven.and_then(|identity| identity.expires));
-                let expires = [named.expires, until].into_iter().flatten().min();
-                Identity { name: named.name, expires }
+                let Identity { name, expires } = self.logged(peer, tokens.identity(headers).await)?;
+                Identity { name, expires: [expires, peer.expires()].into_iter().flatten().min() }
             }
-            None => proven.ok_or(Broken(
-                Code::Unauthenticated,
-                "the client certificate names nobody: it needs one SPIFFE URI or a DNS name among its subject alternative names",
-            ))?,
+            None => self.logged(peer, peer.identity().ok_or(NOBODY))?,
         };
         self.caller(identity).await
     }
 
     /// Who makes a call that everybody may make whose connection was taken.
     pub(super) async fn admit_anyone(&self, peer: &Peer) -> Result<Caller, Broken> {
-        let nobody = || Identity { name: "a certificate without name".into(), expires: None };
-        self.caller(peer.identity().unwrap_or_else(nobody)).await
+        self.caller(Identity { name: peer.name(), expires: peer.expires() }).await
+    }
+
+    /// Logs a refusal.
+    fn logged<T>(&self, peer: &Peer, result: Result<T, Broken>) -> Result<T, Broken> {
+        result.inspect_err(|Broken(_, words)| self.account(peer).tell(words))
     }
 
     async fn caller(&self, identity: Identity) -> Result<Caller, Broken> {

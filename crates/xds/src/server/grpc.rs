@@ -7,13 +7,16 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 
-use super::limits::Pace;
+use super::limits::{Pace, Room};
 
 #[cfg(test)]
 mod tests;
 
 /// Largest request: a first one lists names and versions, 100 bytes each for 50,000 clusters, beside 61 KB of node; three times that.
 pub(super) const LARGEST_REQUEST: usize = 16 << 20;
+
+/// Requests up to this size are taken in as they come: Envoy's first one with its 61 KB of node, among them.
+const SMALL: usize = 64 << 10;
 
 /// The codes that a stream can end with, with their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,17 @@ pub(super) struct Frames<B> {
     pace: Option<Pace>,
     /// The pace allows the next message.
     is_time: bool,
+    /// What a large message takes while it comes in.
+    room: Option<Room>,
     buffer: BytesMut,
+}
+
+/// What is at the beginning of the bytes that came.
+enum Cut {
+    Message(Bytes),
+    /// A message of this length, not all of it yet.
+    Begun(usize),
+    Nothing,
 }
 
 /// Why no more messages are read.
@@ -62,7 +75,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
     }
 
     fn new(body: B) -> Self {
-        Self { body, pace: None, is_time: true, buffer: BytesMut::new() }
+        Self { body, pace: None, is_time: true, room: None, buffer: BytesMut::new() }
     }
 
     /// The next message; none at the end of the body.
@@ -73,12 +86,20 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
         }
         loop {
             match self.cut() {
-                Ok(Some(message)) => {
-                    self.is_time = false;
+                Ok(Cut::Message(message)) => {
+                    (self.is_time, self.room) = (false, None);
                     return Poll::Ready(Some(Ok(message)));
                 }
+                Ok(Cut::Begun(length)) if length > SMALL && self.room.is_none() => {
+                    if let Some(pace) = &mut self.pace {
+                        self.room = Some(ready!(pace.poll_room(length, cx)));
+                    }
+                }
+                Ok(Cut::Begun(_) | Cut::Nothing) => {}
                 Err(broken) => return Poll::Ready(Some(Err(broken))),
-                Ok(None) => {}
+            }
+            if self.room.as_mut().is_some_and(|room| room.poll_over(cx).is_ready()) {
+                return Poll::Ready(Some(Err(Broken(Code::ResourceExhausted, "the request was not complete in time"))));
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
@@ -92,9 +113,9 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
         }
     }
 
-    /// A whole message, if the buffer holds one.
-    fn cut(&mut self) -> Result<Option<Bytes>, Broken> {
-        let Some((head, rest)) = self.buffer.split_first_chunk::<5>() else { return Ok(None) };
+    /// Takes a whole message out of the buffer, if it holds one.
+    fn cut(&mut self) -> Result<Cut, Broken> {
+        let Some((head, rest)) = self.buffer.split_first_chunk::<5>() else { return Ok(Cut::Nothing) };
         let [compressed, length @ ..] = *head;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if compressed != 0 {
@@ -104,7 +125,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
             return Err(Broken(Code::ResourceExhausted, "the request is larger than 16 MiB"));
         }
         if rest.len() < length {
-            return Ok(None);
+            return Ok(Cut::Begun(length));
         }
         self.buffer.advance(5);
         let message = self.buffer.split_to(length).freeze();
@@ -112,6 +133,6 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
             // the next message starts a small buffer of its own instead of keeping this one's memory
             self.buffer = BytesMut::new();
         }
-        Ok(Some(message))
+        Ok(Cut::Message(message))
     }
 }

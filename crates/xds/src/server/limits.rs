@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
 use super::grpc::{Broken, Code};
@@ -38,6 +39,11 @@ pub struct Limits {
     /// Requests of all streams, and new calls. The default is 20,000 in a second, which at 10 µs each is a fifth of a core; and
     /// 200,000 at once: 10,000 proxies that come back after a restart, 20 messages each.
     pub all: Rate,
+    /// Bytes of requests beyond 64 KiB that are not complete yet, of all streams; further ones wait. The default is 256 MiB: 700 proxies
+    /// at a time that come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
+    pub bytes: usize,
+    /// How long such a request may take to be complete. The default is a minute: 16 MiB at 2 Mbit/s.
+    pub complete: Duration,
     /// How long a connection lasts, give or take a tenth, so that connections that began together do not end together; none: as
     /// long as its client likes. The default is half an hour: clients then spread over the servers that there are, and one whose
     /// authority was taken from the trust bundle is out by then even if its certificate is good for a year. To an Envoy it is a
@@ -65,6 +71,8 @@ impl Default for Limits {
             calls: 4 * 12_288,
             stream: Rate { per_second: 1_000, burst: 4_000 },
             all: Rate { per_second: 20_000, burst: 200_000 },
+            bytes: 256 << 20,
+            complete: Duration::from_secs(60),
             age: Some(Duration::from_secs(30 * 60)),
             handshakes: 512,
             handshake: Duration::from_secs(5),
@@ -91,6 +99,8 @@ pub(super) struct Account {
     connections: AtomicUsize,
     calls: AtomicUsize,
     requests: Mutex<Bucket>,
+    /// [`Limits::bytes`] in KiB.
+    room: Arc<Semaphore>,
     told: Mutex<Option<Instant>>,
 }
 
@@ -112,6 +122,7 @@ impl Accounts {
             connections: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             requests: Mutex::new(Bucket::full(Instant::now())),
+            room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
             told: Mutex::default(),
         });
         all.insert(Arc::clone(identity), Arc::downgrade(&account));
@@ -226,11 +237,27 @@ pub(super) struct Pace {
     account: Arc<Account>,
     own: Bucket,
     timer: Option<Pin<Box<Sleep>>>,
+    room: Option<WaitingForRoom>,
 }
+
+/// Room for one large request, until this is dropped.
+pub(super) struct Room {
+    deadline: Pin<Box<Sleep>>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    /// Ready when the request should have been complete: nobody keeps room from others by sending nothing.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.deadline.as_mut().poll(cx)
+    }
+}
+
+type WaitingForRoom = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
 
 impl Pace {
     pub(super) fn new(account: Arc<Account>) -> Self {
-        Self { account, own: Bucket::full(Instant::now()), timer: None }
+        Self { account, own: Bucket::full(Instant::now()), timer: None, room: None }
     }
 
     /// Ready when the next request may be taken in, which it then is.
@@ -253,5 +280,17 @@ impl Pace {
             self.account.tell("more requests in a second than a client may send; they are slowed down");
             self.timer = Some(Box::pin(sleep(wait)));
         }
+    }
+    /// Ready when a request of this length may be taken in.
+    pub(super) fn poll_room(&mut self, length: usize, cx: &mut Context<'_>) -> Poll<Room> {
+        let account = &self.account;
+        let waiting = self.room.get_or_insert_with(|| {
+            let (room, needed) = (Arc::clone(&account.room), length.min(account.limits.bytes) >> 10);
+            let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+            Box::pin(async move { room.acquire_many_owned(needed).await.ok() })
+        });
+        let permit = ready!(waiting.as_mut().poll(cx));
+        self.room = None;
+        Poll::Ready(Room { deadline: Box::pin(sleep(self.account.limits.complete)), _permit: permit })
     }
 }

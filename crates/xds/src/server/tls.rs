@@ -90,8 +90,9 @@ impl Tls {
         let now = config.time_provider.current_time();
         let stream = TlsAcceptor::from(config).accept(stream).await?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let identity = certificate.zip(now).and_then(|(certificate, now)| certificate::identity(certificate, now));
-        Ok((Box::new(stream), Peer::Tls(identity)))
+        let peer = certificate.zip(now).and_then(|(certificate, now)| certificate::peer(certificate, now));
+        let peer = peer.ok_or_else(|| std::io::Error::other("the client certificate cannot be read"))?;
+        Ok((Box::new(stream), peer))
     }
 }
 

@@ -47,3 +47,15 @@ fn connections_far_beyond_the_limit_are_dropped_without_a_word() {
     assert_eq!(count(|a| matches!(a, Admission::Welcome(_))), 2);
     assert_eq!(count(|a| matches!(a, Admission::Refused(_))), TOLD);
 }
+
+#[tokio::test]
+async fn large_requests_wait_for_room_and_one_alone_always_fits() {
+    let accounts = Accounts::new(Limits { bytes: 100 << 10, ..Limits::default() });
+    let account = accounts.of(&"a".into());
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let (mut first, mut second) = (Pace::new(Arc::clone(&account)), Pace::new(account));
+    let Poll::Ready(held) = first.poll_room(80 << 10, &mut cx) else { panic!("no room") };
+    assert!(second.poll_room(1 << 20, &mut cx).is_pending());
+    drop(held);
+    assert!(second.poll_room(1 << 20, &mut cx).is_ready(), "more than there is at all");
+}

@@ -69,7 +69,12 @@ impl Client {
         frame.put_u8(0);
         frame.put_u32(u32::try_from(message.len()).unwrap());
         frame.extend_from_slice(&message);
-        self.requests.send(frame.freeze()).await.unwrap();
+        self.send_bytes(frame.freeze()).await;
+    }
+
+    /// Sends bytes as they are.
+    pub(super) async fn send_bytes(&self, bytes: Bytes) {
+        self.requests.send(bytes).await.unwrap();
     }
 
     /// The first request of a kind: everything.

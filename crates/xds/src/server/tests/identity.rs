@@ -256,6 +256,42 @@ async fn a_flood_of_requests_is_slowed_down_and_answered() {
 }
 
 #[tokio::test]
+async fn large_requests_of_one_identity_come_in_one_after_the_other() {
+    let stage = Stage::new(Limits { bytes: 300 << 10, ..Limits::default() });
+    let pair = stage.authority.issue("spiffe://td/ns/a");
+    let names: Vec<String> = (0..20_000).map(|n| format!("set-{n:04}-of-many")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let client = stage.client(&pair).await;
+        client.subscribe(None, EDS, &names).await;
+        clients.push(client);
+    }
+    for client in &mut clients {
+        let mut answered = 0;
+        while answered < names.len() {
+            answered += client.names().await.len();
+        }
+    }
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_large_request_that_does_not_come_keeps_its_room_for_a_time_only() {
+    let stage = Stage::new(Limits { bytes: 300 << 10, complete: Duration::from_millis(300), ..Limits::default() });
+    let pair = stage.authority.issue("spiffe://td/ns/a");
+    let mut silent = stage.client(&pair).await;
+    // its head says 256 KiB
+    silent.send_bytes(Bytes::from_static(&[0, 0, 4, 0, 0])).await;
+    assert_eq!(silent.next().await, Err("8".into()));
+    let mut client = stage.client(&pair).await;
+    let names: Vec<String> = (0..20_000).map(|n| format!("set-{n:04}-of-many")).collect();
+    client.subscribe(None, EDS, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert!(!client.names().await.is_empty());
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn an_old_connection_is_asked_to_go_and_ended() {
     let stage = Stage::new(Limits { age: Some(Duration::from_millis(200)), ..Limits::default() });
     let pair = stage.authority.issue("spiffe://td/ns/a");

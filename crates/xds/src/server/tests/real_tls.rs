@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::authority::{Authority, Pair};
 use super::client::DEADLINE;
-use super::proxy::{Backend, Envoy, free_address, get, wait_for};
+use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
 use super::resources::{cluster, endpoints, listener, routes};
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, Pem, Server, Tls};
 
@@ -32,9 +32,9 @@ fn transport_socket(folder: &Path, Pair { certificate, key }: &Pair, trusted: &s
     )
 }
 
-fn gate() -> Gate {
+fn gate(limits: Limits) -> Gate {
     let only = |name: &str| Fleets::These(name.strip_prefix("spiffe://td/").map(Into::into).into_iter().collect());
-    Gate::new(std::sync::Arc::new(move |identity| only(&identity.name)), Limits::default())
+    Gate::new(std::sync::Arc::new(move |identity| only(&identity.name)), limits)
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn an_envoy_with_a_certificate_is_served_through_rotations_and_a_restart() {
     let (sender, mut receiver) = mpsc::channel::<Vec<Event>>(64);
     let server = Server::start(runtime.handle(), sender);
     let tls = Tls::new(&old.server(&[&old])).unwrap();
-    let at = server.listen_tls("127.0.0.1:0".parse().unwrap(), tls.clone(), gate()).unwrap();
+    let at = server.listen_tls("127.0.0.1:0".parse().unwrap(), tls.clone(), gate(Limits::default())).unwrap();
     let backend = Backend::start("a");
     let port = free_address();
     let publish = |server: &Server, changes: Vec<Change>| {
@@ -74,10 +74,43 @@ fn an_envoy_with_a_certificate_is_served_through_rotations_and_a_restart() {
     runtime.block_on(server.stop(DEADLINE));
     let (sender, _receiver) = mpsc::channel::<Vec<Event>>(64);
     let server = Server::start(runtime.handle(), sender);
-    server.listen_tls(at, Tls::new(&rotated).unwrap(), gate()).unwrap();
+    server.listen_tls(at, Tls::new(&rotated).unwrap(), gate(Limits::default())).unwrap();
     publish(&server, all(3));
     envoy.wait_for_cluster(3, SOON);
     assert_eq!(get(port, "any"), "200 a");
+    drop(envoy);
+    runtime.block_on(server.stop(DEADLINE));
+}
+
+#[test]
+fn connections_that_end_by_age_lose_no_request_and_no_change() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("one");
+    let (sender, mut receiver) = mpsc::channel::<Vec<Event>>(64);
+    let server = Server::start(runtime.handle(), sender);
+    let tls = Tls::new(&authority.server(&[&authority])).unwrap();
+    let brief = Limits { age: Some(Duration::from_millis(300)), ..Limits::default() };
+    let at = server.listen_tls("127.0.0.1:0".parse().unwrap(), tls, gate(brief)).unwrap();
+    let (backend, port) = (Backend::start("a"), free_address());
+    let publish = |changes: Vec<Change>| server.publish(vec![FleetUpdate { fleet: "ns/gw".into(), changes }]);
+    publish(vec![cluster("a", 1), endpoints("a", 1, backend.address), listener(port), routes(1, "a")]);
+    let address = format!(r#"{{"socket_address": {{"address": "127.0.0.1", "port_value": {}}}}}"#, at.port());
+    let socket = transport_socket(folder.path(), &authority.issue("spiffe://td/ns/gw"), &authority.pem);
+    let envoy = Envoy::start_at(folder.path(), &address, &socket);
+    wait_for("an answer", SOON, || get(port, "any") == "200 a");
+    let requests = Loop::start(port, "any");
+    let (mut gone, mut version) = (0, 1);
+    while gone < 2 {
+        version += 1;
+        publish(vec![cluster("a", version)]);
+        envoy.wait_for_cluster(version, 2 * SOON);
+        while let Ok(events) = receiver.try_recv() {
+            gone += events.iter().filter(|event| matches!(event, Event::Gone { .. })).count();
+        }
+    }
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
     drop(envoy);
     runtime.block_on(server.stop(DEADLINE));
 }

@@ -36,16 +36,18 @@ fn a_certificate_is_its_one_spiffe_uri_else_its_first_dns_name() {
         (vec![], None),
     ] {
         let (der, ..) = made(sans);
-        let identity = certificate::identity(&der.into(), now);
-        assert_eq!(identity.as_ref().map(|identity| &*identity.name), expected);
-        let left = identity.map(|identity| identity.expires.unwrap() - Instant::now());
+        let Some(Peer::Tls(name, Some(expires))) = certificate::peer(&der.into(), now) else { panic!("no peer") };
+        assert_eq!(name.as_deref(), expected);
+        let left = expires - Instant::now();
         // 2040-01-01 and one second, less 2033-05-18 03:33:20
         let expected = Duration::from_secs(2_208_988_801 - 2_000_000_000);
-        assert!(left.is_none_or(|left| left <= expected && left > expected - Duration::from_secs(60)), "{left:?}");
+        assert!(left <= expected && left > expected - Duration::from_secs(60), "{left:?}");
     }
     let (der, ..) = made(vec![dns("edge.default")]);
     let late = UnixTime::since_unix_epoch(Duration::from_secs(2_208_988_802));
-    assert_eq!(certificate::identity(&der.into(), late), None, "expired");
+    let Some(Peer::Tls(_, Some(expires))) = certificate::peer(&der.into(), late) else { panic!("no peer") };
+    assert!(expires <= Instant::now(), "expired");
+    assert!(certificate::peer(&vec![0; 10].into(), late).is_none());
 }
 
 #[test]
