@@ -20,6 +20,7 @@ use crate::resource::FleetUpdate;
 
 mod accept;
 mod call;
+mod calm;
 mod connection;
 mod exchange;
 mod gate;

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::accept::Io;
 use super::call::{Call, Guarded};
+use super::calm::Calm;
 use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
 use super::limits::Admission;
@@ -96,7 +97,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         let origin = Arc::clone(&origins);
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
-    let mut connection = pin!(builder(&streams).serve_connection(TokioIo::new(io), service));
+    let mut connection = pin!(builder(&streams).serve_connection(TokioIo::new(Calm::new(io)), service));
     let mut running = FuturesUnordered::new();
     let old = async {
         let begin = Instant::now();

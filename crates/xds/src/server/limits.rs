@@ -205,17 +205,17 @@ impl Account {
 
 /// A token bucket, as the time at which it would be full.
 #[derive(Clone, Copy)]
-struct Bucket {
+pub(super) struct Bucket {
     full_at: Instant,
 }
 
 impl Bucket {
-    fn full(now: Instant) -> Self {
+    pub(super) fn full(now: Instant) -> Self {
         Self { full_at: now }
     }
 
     /// Takes one; or says how long until there is one.
-    fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
+    pub(super) fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         let each = Duration::from_secs(1) / rate.per_second.max(1);
         let full_at = self.full_at.max(now) + each;
         let wait = full_at.saturating_duration_since(now).saturating_sub(each * rate.burst.max(1));
