@@ -4,7 +4,8 @@
 //! say what Envoy 1.40 does with what a server sends (measured); `order` holds the order of delivery as data.
 //!
 //! The protocol is sans-io: a `fleet` holds what a group of clients should have, a `session` what one of them has, and both are
-//! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them.
+//! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
+//! its `gate` decides who may call, and as what.
 //!
 //! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `server`. The other end of a stream is [`client`].
 

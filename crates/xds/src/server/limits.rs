@@ -49,7 +49,8 @@ pub struct Limits {
     /// authority was taken from the trust bundle is out by then even if its certificate is good for a year. To an Envoy it is a
     /// reconnect without any effect on requests.
     pub age: Option<Duration>,
-    /// TLS handshakes under way at the listener. The default is 512: a core does 1,000 in a second, and each costs up to 40 KB.
+    /// TLS handshakes under way at the listener. The default is 512: a core does 1,000 in a second, and each keeps at most 64 KiB of
+    /// what its client sent.
     pub handshakes: usize,
     /// How long a handshake may take; one that begins while half of [`Self::handshakes`] are under way, a fifth of that. The default
     /// is 5 s, some round trips across the world: who opens connections and says nothing would need 512 in each second to
