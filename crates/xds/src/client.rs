@@ -419,8 +419,9 @@ impl Client {
         let takes_over = at < self.in_use();
         let Some(link) = self.upstreams.get_mut(at).and_then(Upstream::open) else { return false };
         let outdated = takes_over && link.told != self.changes;
-        if !link.answered || takes_over {
-            link.answered = true;
+        let news = !link.answered && !outdated;
+        link.answered = true;
+        if news {
             self.events.push_back(Event::InUse { server: at });
         }
         if let Some(upstream) = self.upstreams.get_mut(at) {

@@ -429,8 +429,9 @@ fn named_twice(response: &Response) -> BTreeSet<Arc<str>> {
     names.filter(|name| !seen.insert(Arc::clone(name))).cloned().collect()
 }
 
-/// A text of at most so many bytes.
-pub(super) fn cut(mut text: String, most: usize) -> String {
+/// A text of at most so many bytes and in one line: it may be another's words, and may end up in a log.
+pub(super) fn cut(text: String, most: usize) -> String {
+    let mut text = if text.contains(char::is_control) { text.replace(char::is_control, " ") } else { text };
     if text.len() > most {
         let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);

@@ -88,6 +88,13 @@ fn a_refusal_is_no_longer_than_envoys() {
 }
 
 #[test]
+fn what_others_say_stays_in_one_line() {
+    let mut rig = rig();
+    rig.client.ended(LinkId(1), "first\nsecond", rig.now);
+    assert_eq!(rig.events(), "lost 0: first second");
+}
+
+#[test]
 fn a_message_that_is_none_ends_the_stream() {
     let mut rig = rig();
     rig.client.received(LinkId(1), Bytes::from_static(b"\xff\xff"), rig.now, &mut super::rig::judge);

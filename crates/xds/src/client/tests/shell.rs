@@ -1,16 +1,17 @@
 //! The shell, over real sockets, with our own server on the other side.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::io::DuplexStream;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::rig::{config, judge};
-use crate::client::connect::{Command, Plain, User, run};
+use crate::client::connect::{Command, Connect, Connecting, Io, Plain, User, run};
 use crate::client::{Cache, Client, Config, Event, Offer, Saved};
 use crate::{Change, Event as Fact, FleetUpdate, Resource, Server, TypeUrl, Version};
 
@@ -33,6 +34,7 @@ impl User for Told {
             Event::Gone { name, absence, .. } => format!("{name} {absence:?}"),
             Event::Refused { name, .. } => format!("{name} refused"),
             Event::InUse { server } => format!("in use {server}"),
+            Event::Lost { server, .. } => format!("lost {server}"),
             other => format!("{other:?}"),
         };
         let _ = self.0.send(text);
@@ -48,11 +50,15 @@ struct Running {
 
 impl Running {
     fn start(servers: &[&str]) -> Self {
+        Self::over(Plain, servers)
+    }
+
+    fn over(connect: impl Connect + 'static, servers: &[&str]) -> Self {
         let (commands, taken) = mpsc::channel(8);
         #[expect(clippy::disallowed_methods, reason = "a test reads all of it")]
         let (into, told) = mpsc::unbounded_channel();
         let client = Client::new(Config { shared_versions: true, ..config(servers) });
-        let task = tokio::spawn(async move { run(client, &Plain, &mut Told(into), taken).await });
+        let task = tokio::spawn(async move { run(client, &connect, &mut Told(into), taken).await });
         Self { commands, told, task }
     }
 
@@ -73,6 +79,17 @@ impl Running {
     async fn end(self) {
         drop(self.commands);
         tokio::time::timeout(DEADLINE, self.task).await.expect("it ends").expect("without a panic");
+    }
+}
+
+/// Servers that take a connection and never say a word.
+struct Mute(Mutex<Vec<DuplexStream>>);
+
+impl Connect for Mute {
+    fn connect(&self, _server: &str) -> Connecting {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        self.0.lock().unwrap().push(theirs);
+        Box::pin(async move { Ok(Box::new(ours) as Box<dyn Io>) })
     }
 }
 
@@ -151,4 +168,14 @@ async fn another_server_steps_in_and_the_better_one_takes_over_again() {
     client.end().await;
     one.stop(DEADLINE).await;
     two.stop(DEADLINE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_takes_connections_and_is_silent_is_not_taken_for_one_that_has_nothing_new_to_say() {
+    let mut client = Running::over(Mute(Mutex::default()), &["mute", "mute too"]);
+    client.subscribe(&["a"]).await;
+    // before its silence would have counted as an answer
+    let silent = tokio::time::timeout(crate::client::PROVEN, client.until("lost 0"));
+    silent.await.expect("it is found out in time");
+    client.end().await;
 }

@@ -97,6 +97,8 @@ impl World {
             world.turn_interest();
         }
         (0..count).for_each(|server| world.publish(server));
+        // often the second server is the one that is there at first
+        world.reachable[0] = count == 1 || world.rng.bool();
         world.pump();
         world
     }
@@ -145,6 +147,18 @@ impl World {
                 }
             }
             82..85 => self.restart(),
+            85..90 => {
+                // a worse server that is ahead of the best one, or only thinks so
+                let server = self.servers.len() - 1;
+                self.edit();
+                self.publish(server);
+                self.pump();
+                let its = self.wires.iter().filter(|(_, wire)| wire.server == server).map(|(link, _)| *link);
+                for link in its.collect::<Vec<_>>() {
+                    self.carry(link, usize::MAX);
+                    self.pump();
+                }
+            }
             _ => {
                 let most = [50, 500, 5_000, 20_000][self.rng.usize(0..4)];
                 self.now += Duration::from_millis(self.rng.u64(1..most));
@@ -184,6 +198,14 @@ impl World {
         }
         fleet.publish(changes);
         self.note(format!("server {server} publishes"));
+    }
+
+    /// What a server has.
+    fn content(&self, server: usize) -> BTreeMap<(TypeUrl, &'static str), u32> {
+        let snapshot = self.servers[server].fleet.snapshot();
+        let names = KINDS.iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind.clone(), *name)));
+        let version = |(kind, name): &(TypeUrl, &'static str)| Some(snapshot.current(kind, name)?.version().0 as u32);
+        names.filter_map(|key| Some((key.clone(), version(&key)?))).collect()
     }
 
     /// The client asks for something else.
@@ -341,6 +363,10 @@ impl World {
     /// Everything works again, and everything that is on its way arrives.
     fn heal(&mut self) {
         self.note("heal".into());
+        if self.servers[0].up && self.servers[0].fleet.is_published() && self.rng.bool() {
+            // the best server has had the last word already, and says nothing more
+            self.wanted = self.content(0);
+        }
         for server in 0..self.servers.len() {
             self.reachable[server] = true;
             self.servers[server].up = true;
