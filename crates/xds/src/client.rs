@@ -56,9 +56,6 @@ use upstream::{Link, Phase, Upstream};
 /// connection has been asked whether it is alive by then ([`connect::PING`] and [`connect::PONG`] together are 20 s).
 const PROVEN: Duration = Duration::from_secs(30);
 
-/// Longest text of a refusal, in bytes: as long as Envoy's.
-const LONGEST_REFUSAL: usize = 4096;
-
 /// Longest reason for the end of a stream that is told, in bytes: it may be the server's own words.
 const LONGEST_ENDING: usize = 512;
 
@@ -342,7 +339,7 @@ impl Client {
         {
             kind.is_whole();
         }
-        link.stream.answer(&type_url, nonce, version, refused.map(|text| cut(text, LONGEST_REFUSAL)));
+        link.stream.answer(&type_url, nonce, version, refused);
         if misled {
             self.hang_up(at);
             self.lose(at, "a resource lives on that has expired here: it is asked for anew", now);

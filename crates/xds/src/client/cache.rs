@@ -21,6 +21,9 @@ pub(super) const MOST_RESOURCES: usize = 262_144;
 /// Bytes of content that are held at most: 2 KB for each of [`MOST_RESOURCES`]; our own are below 1 KB on average.
 pub(super) const MOST_BYTES: usize = 512 << 20;
 
+/// Longest text of a refusal, in bytes: as long as Envoy's.
+const LONGEST_REFUSAL: usize = 4096;
+
 /// Longest reason of one refusal that is kept and sent, in bytes.
 const LONGEST_REASON: usize = 512;
 
@@ -205,8 +208,7 @@ impl Cache {
         let whole = reading.variant == Variant::Sotw && matches!(type_url, TypeUrl::Listener | TypeUrl::Cluster);
         let mut turn = Turn { type_url: &type_url, kind, lifetimes, count, bytes, reading, events: Vec::new() };
         let mut outcome = Outcome::default();
-        let mut refusals: Vec<String> = response.unnamed;
-        let certain = refusals.is_empty();
+        let (mut refusals, unnamed) = (Vec::new(), response.unnamed);
         let mut listed = BTreeSet::new();
         for arrival in response.arrivals {
             listed.insert(Arc::clone(&arrival.name));
@@ -227,19 +229,19 @@ impl Cache {
         }
         let removed = response.removed.into_iter().filter(|name| !twice.contains(name));
         removed.for_each(|name| turn.go(&name, Absence::Removed));
-        if whole && certain {
+        if whole && unnamed.is_empty() {
             turn.go_unlisted(&listed);
         }
         response.errors.into_iter().for_each(|failure| turn.fail(failure));
         outcome.events = turn.events;
-        if refusals.is_empty() {
+        outcome.refused = refusal(&refusals, unnamed);
+        if outcome.refused.is_none() {
             (kind.version, kind.source) = (response.version, turn.reading.source);
             if whole {
                 kind.is_whole();
             }
         } else {
             kind.lossy = true;
-            outcome.refused = Some(refusals.join("; "));
         }
         outcome
     }
@@ -420,6 +422,18 @@ impl Turn<'_> {
             self.events.push(Event::Failed { type_url: self.type_url.clone(), name });
         }
     }
+}
+
+/// The text of a refusal. If it names all that is refused, it does so in the words of Envoy: a server that reads those knows what is to
+/// blame, and that the rest was taken.
+fn refusal(named: &[String], unnamed: Vec<String>) -> Option<String> {
+    let all = format!("Error adding/updating resource(s) {}", named.join(", "));
+    if unnamed.is_empty() {
+        let count = named.len();
+        let first = || cut(format!("{count} resources are refused: {}", named.join(", ")), LONGEST_REFUSAL);
+        return (count > 0).then(|| if all.len() <= LONGEST_REFUSAL { all } else { first() });
+    }
+    Some(cut(unnamed.iter().chain(named).map(String::as_str).collect::<Vec<_>>().join("; "), LONGEST_REFUSAL))
 }
 
 /// Names that a response has more than one thing to say about.

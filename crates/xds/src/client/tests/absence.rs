@@ -116,6 +116,9 @@ fn without_the_feature_there_is_neither_a_time_to_live_nor_a_heartbeat() {
     rig.tell(1, "CDS 1 a@1~5");
     rig.pass(60_000);
     assert_eq!(rig.has("CDS a"), "1 a@1");
-    assert_eq!(rig.tell(1, "CDS 2 a~5"), "CDS nack 2: a: a heartbeat, which this client has not announced");
+    assert_eq!(
+        rig.tell(1, "CDS 2 a~5"),
+        "CDS nack 2: Error adding/updating resource(s) a: a heartbeat, which this client has not announced"
+    );
     assert!(rig.has("CDS a").starts_with("1 a@1"));
 }

@@ -17,7 +17,7 @@ fn the_bad_ones_of_a_response_are_named_and_the_good_ones_taken() {
     rig.tell(1, "CDS 1 a@1 b@1");
     rig.events();
     let answer = rig.tell(1, "CDS 2 a@2 b@bad2 c@bad3");
-    assert_eq!(answer, "CDS nack 2: b: bad2 is bad; c: bad3 is bad");
+    assert_eq!(answer, "CDS nack 2: Error adding/updating resource(s) b: bad2 is bad, c: bad3 is bad");
     assert_eq!(rig.events(), "CDS a, CDS b refused, CDS c refused");
     assert_eq!(rig.has("CDS a"), "2 a@2");
     assert_eq!(rig.has("CDS b"), "1 b@1, refuses bad2: bad2 is bad");
@@ -57,7 +57,7 @@ fn a_name_that_comes_twice_in_one_response_is_refused() {
     rig.tell(1, "CDS 1 c@1");
     let answer = rig.tell(1, "CDS 2 a@1 a@2 b@1 c@2 -c");
     let why = "it is named twice in one response";
-    assert_eq!(answer, format!("CDS nack 2: a: {why}; a: {why}; c: {why}"));
+    assert_eq!(answer, format!("CDS nack 2: Error adding/updating resource(s) a: {why}, a: {why}, c: {why}"));
     assert_eq!(rig.has("CDS b"), "1 b@1");
     assert!(rig.has("CDS c").starts_with("1 c@1, refuses"));
 }
@@ -73,10 +73,10 @@ fn a_resource_of_another_kind_or_without_content_is_refused() {
     rig.client.received(LinkId(1), wrong.into(), rig.now, &mut super::rig::judge);
     let answer = rig.does();
     assert!(
-        answer.starts_with("CDS nack 1: a: it is a \"type.googleapis.com/envoy.config.cluster.v3.ClusteZ\""),
+        answer.starts_with("CDS nack 1: Error adding/updating resource(s) a: it is a \"type.googleapis.com/envoy.config.cluster.v3.ClusteZ\""),
         "{answer}"
     );
-    assert_eq!(rig.tell(1, "CDS 2 b"), "CDS nack 2: b: it has no content");
+    assert_eq!(rig.tell(1, "CDS 2 b"), "CDS nack 2: Error adding/updating resource(s) b: it has no content");
 }
 
 #[test]
@@ -84,6 +84,7 @@ fn a_refusal_is_no_longer_than_envoys() {
     let mut rig = rig();
     let many: String = (0..2_000).map(|number| format!(" c{number}@bad")).collect();
     let answer = rig.tell(1, &format!("CDS 1{many}"));
+    assert!(answer.starts_with("CDS nack 1: 2000 resources are refused: c0: "), "{answer}");
     assert!(answer.len() < 4_200 && answer.ends_with('…'), "{} bytes", answer.len());
 }
 

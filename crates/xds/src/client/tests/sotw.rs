@@ -24,7 +24,7 @@ fn a_refusal_repeats_the_version_accepted_last() {
     rig.subscribe("CDS *").open(1);
     rig.tell(1, "CDS v1 1 a@1");
     let refused = rig.tell(1, "CDS v2 2 a@1 b@bad");
-    assert!(refused.starts_with("CDS v1 n2 [*]: b: "), "{refused}");
+    assert!(refused.starts_with("CDS v1 n2 [*]: Error adding/updating resource(s) b: "), "{refused}");
     assert_eq!(rig.tell(1, "CDS v3 3 a@2"), "CDS v3 n3 [*]");
 }
 
