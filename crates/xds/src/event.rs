@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::load::ClusterLoad;
 use crate::resource::{TypeUrl, Version};
 
 /// Who a client says it is. Nothing here is proven: it may narrow what a client sees and name it to people, nothing more.
@@ -90,5 +91,23 @@ pub enum Event {
         fleet: Arc<str>,
         /// The cluster.
         name: Arc<str>,
+    },
+    /// What the clients send to a cluster, as they report it.
+    Load {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// The cluster, or the service that several have in common.
+        cluster: Arc<str>,
+        /// The latest; none when nobody reports on it any more, which says nothing about how much there is.
+        load: Option<Arc<ClusterLoad>>,
+    },
+    /// A client reports what cannot be; the possible part of it counts. Told once for each stream.
+    Misreported {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// The client.
+        node: Arc<Node>,
+        /// What of it cannot be.
+        text: &'static str,
     },
 }

@@ -7,13 +7,15 @@
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
 //! its `gate` decides who may call, and as what.
 //!
-//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `server`. The other end of a stream is [`client`].
+//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `load`, `server`. The other end of a stream is
+//! [`client`].
 
 pub mod client;
 mod empty;
 mod event;
 mod facts;
 mod fleet;
+pub mod load;
 mod needs;
 mod order;
 mod redact;

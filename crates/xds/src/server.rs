@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::event::Event;
 use crate::fleet::Fleet;
+use crate::load::LoadReports;
 use crate::resource::FleetUpdate;
 
 mod accept;
@@ -27,6 +28,7 @@ mod gate;
 mod grpc;
 mod health;
 mod limits;
+mod load;
 mod outbox;
 mod reflection;
 mod roster;
@@ -81,6 +83,7 @@ struct Cell {
 struct Shared {
     fleets: Mutex<BTreeMap<Arc<str>, Arc<Cell>>>,
     outbox: Outbox,
+    desk: load::Desk,
     runtime: Handle,
     tasks: Mutex<JoinSet<()>>,
     sockets: Mutex<BTreeMap<PathBuf, watch::Sender<bool>>>,
@@ -101,6 +104,7 @@ impl Server {
         let shared = Arc::new(Shared {
             fleets: Mutex::default(),
             outbox: Outbox::default(),
+            desk: load::Desk::default(),
             runtime: runtime.clone(),
             tasks: Mutex::new(JoinSet::new()),
             sockets: Mutex::default(),
@@ -113,6 +117,7 @@ impl Server {
             async move {
                 tokio::select! {
                     () = mail.outbox.deliver(&events) => {}
+                    () = mail.tell_loads() => {}
                     () = told(&mut stop) => {}
                 }
             },
@@ -177,6 +182,11 @@ impl Server {
         accept::tcp(&self.0, address, gate, Some(tls))
     }
 
+    /// Asks every client that offers load reports for these, those that are connected at once; none asks them for no more.
+    pub fn ask_for_loads(&self, reports: Option<LoadReports>) {
+        self.0.ask_for_loads(reports);
+    }
+
     /// Ends all streams, with a grace of `within` for what is on its way, and removes the sockets.
     pub async fn stop(&self, within: Duration) {
         self.0.stop.send_replace(true);
@@ -207,6 +217,13 @@ impl Shared {
         let cell = Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new));
         let result = self.with(&cell, work);
         (cell, result)
+    }
+
+    /// Looks at the fleet of this name; none if there is none.
+    fn look<T>(&self, fleet: &str, look: impl FnOnce(&Fleet) -> T) -> Option<T> {
+        let cell = locked(&self.fleets).get(fleet).cloned()?;
+        let seen = look(&locked(&cell.fleet));
+        Some(seen)
     }
 
     /// Does something with a fleet, wakes its streams if it changed and hands on what happened.

@@ -97,9 +97,21 @@ impl DeltaRequest {
 
     /// Who the client says it is; an absent or unreadable node has empty names.
     pub(crate) fn node(&self) -> Node {
-        let node = WireNode::decode(self.node.clone()).unwrap_or_default();
-        Node { id: node.id.into(), cluster: node.cluster.into(), user_agent: node.user_agent.into() }
+        read_node(self.node.clone())
     }
+}
+
+/// An `envoy.config.core.v3.Node`; an unreadable one has empty names.
+fn read_node(bytes: Bytes) -> Node {
+    let node = WireNode::decode(bytes).unwrap_or_default();
+    Node { id: node.id.into(), cluster: node.cluster.into(), user_agent: node.user_agent.into() }
+}
+
+/// The same, unless a name is longer than [`LONGEST_NAME`].
+pub(crate) fn node(bytes: Bytes) -> Option<Node> {
+    let node = read_node(bytes);
+    let longest = [&node.id, &node.cluster, &node.user_agent].map(|name| name.len()).into_iter().max();
+    longest.is_none_or(|length| length <= LONGEST_NAME).then_some(node)
 }
 
 impl From<DeltaRequest> for Request {

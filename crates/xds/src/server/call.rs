@@ -16,6 +16,7 @@ use super::Shared;
 use super::exchange::Exchange;
 use super::gate::Caller;
 use super::grpc::{Code, Frames};
+use super::load::LoadStream;
 use super::stream::Stream;
 
 /// A call that passed the gate, as a service gets it.
@@ -36,6 +37,8 @@ pub(super) enum Reply {
     Stream(Box<Stream>),
     /// Anything that answers each request by itself.
     Exchange(Box<Exchange>),
+    /// Load reports.
+    Loads(LoadStream),
 }
 
 impl Reply {
@@ -44,6 +47,7 @@ impl Reply {
             Self::Nothing => Poll::Ready(None),
             Self::Stream(stream) => stream.poll_frame(cx),
             Self::Exchange(exchange) => exchange.poll_frame(cx),
+            Self::Loads(stream) => stream.poll_frame(cx),
         }
     }
 }

@@ -18,6 +18,10 @@ enum About {
     Dispute(Arc<str>, TypeUrl, Arc<str>),
     /// A client of a fleet, by its id.
     Client(Arc<str>, Arc<str>),
+    /// What goes to a cluster of a fleet.
+    Load(Arc<str>, Arc<str>),
+    /// What a client of a fleet reports, by its id.
+    Report(Arc<str>, Arc<str>),
     /// A fleet.
     Fleet(Arc<str>),
 }
@@ -37,7 +41,7 @@ impl Outbox {
         let mut waiting = locked(&self.waiting);
         for event in events {
             let about = about(&event);
-            if !matches!(about, About::Resource(..) | About::Dispute(..)) {
+            if matches!(about, About::Client(..) | About::Fleet(..)) {
                 // coming, going and being live are told in order
                 waiting.shift_remove(&about);
             }
@@ -65,6 +69,8 @@ fn about(event: &Event) -> About {
         Event::Connected { fleet, node } | Event::Gone { fleet, node, .. } => {
             About::Client(Arc::clone(fleet), Arc::clone(&node.id))
         }
+        Event::Load { fleet, cluster, .. } => About::Load(Arc::clone(fleet), Arc::clone(cluster)),
+        Event::Misreported { fleet, node, .. } => About::Report(Arc::clone(fleet), Arc::clone(&node.id)),
         Event::Live { fleet } => About::Fleet(Arc::clone(fleet)),
         Event::ClusterWarm { fleet, name } | Event::Stalled { fleet, name } => {
             About::Resource(Arc::clone(fleet), TypeUrl::Cluster, Arc::clone(name))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::call::{Call, Reply};
 use super::exchange::{Exchange, Turns};
+use super::load::LoadStream;
 use super::stream::Stream;
 use super::{health, reflection, status};
 
@@ -18,6 +19,8 @@ pub(super) enum Service {
     HealthList,
     /// What each client of the caller's fleet holds.
     ClientStatus(Turns),
+    /// A stream of load reports.
+    Loads,
     /// What services there are and what their messages look like.
     Reflection,
 }
@@ -25,6 +28,7 @@ pub(super) enum Service {
 /// The methods that are served: services in full, their methods.
 const METHODS: &[(&str, &str, Service)] = &[
     ("envoy.service.discovery.v3.AggregatedDiscoveryService", "DeltaAggregatedResources", Service::DeltaAds),
+    ("envoy.service.load_stats.v3.LoadReportingService", "StreamLoadStats", Service::Loads),
     ("envoy.service.status.v3.ClientStatusDiscoveryService", "FetchClientStatus", Service::ClientStatus(Turns::One)),
     ("envoy.service.status.v3.ClientStatusDiscoveryService", "StreamClientStatus", Service::ClientStatus(Turns::Many)),
     ("grpc.health.v1.Health", "Check", Service::Health(Turns::One)),
@@ -52,7 +56,7 @@ impl Service {
     /// Whether it tells nothing of any fleet, so that whoever came through the transport may call it.
     pub(super) fn is_for_anyone(self) -> bool {
         match self {
-            Self::DeltaAds | Self::ClientStatus(_) => false,
+            Self::DeltaAds | Self::Loads | Self::ClientStatus(_) => false,
             Self::Health(_) | Self::HealthList | Self::Reflection => true,
         }
     }
@@ -61,6 +65,7 @@ impl Service {
     pub(super) fn answer(self, call: Call) -> Reply {
         match self {
             Self::DeltaAds => Reply::Stream(Box::new(Stream::new(call))),
+            Self::Loads => Reply::Loads(LoadStream::new(call)),
             Self::ClientStatus(turns) => {
                 let answer = status::answer(Arc::clone(&call.shared));
                 Reply::Exchange(Exchange::new(call, turns, answer))

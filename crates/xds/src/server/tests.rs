@@ -3,9 +3,11 @@
 mod authority;
 mod client;
 mod identity;
+mod load;
 mod people;
 mod proxy;
 mod real_envoy;
+mod real_load;
 mod real_tls;
 mod resources;
 mod sockets;

@@ -85,6 +85,9 @@ fn bootstrap(address: &str, transport_socket: &str, admin: &Path) -> String {
         r#"{{
   "node": {{"id": "test-envoy", "cluster": "ns/gw"}},
   "admin": {{"address": {{"pipe": {{"path": "{admin}", "mode": 384}}}}}},
+  "cluster_manager": {{"load_stats_config": {{
+    "api_type": "GRPC", "transport_api_version": "V3", "grpc_services": [{{"envoy_grpc": {{"cluster_name": "xds"}}}}]
+  }}}},
   "dynamic_resources": {{
     "ads_config": {{
       "api_type": "DELTA_GRPC", "transport_api_version": "V3", "set_node_on_first_message_only": true,

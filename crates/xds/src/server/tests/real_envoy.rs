@@ -30,7 +30,7 @@ struct Stage {
     b: Backend,
 }
 
-fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mutex<Vec<Event>>>) -> Server {
+pub(super) fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mutex<Vec<Event>>>) -> Server {
     let (sender, mut receiver) = mpsc::channel::<Vec<Event>>(8);
     let seen = Arc::clone(events);
     runtime.spawn(async move {

@@ -20,6 +20,7 @@ use proto::envoy::extensions::filters::http::router::v3::Router;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter,
 };
+use proto::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use proto::google::protobuf::Any;
 
 use crate::{Change, Need, Resource, TypeUrl, Version};
@@ -114,6 +115,23 @@ pub(super) fn listener(at: SocketAddr) -> Change {
         ..Listener::default()
     };
     put(TypeUrl::Listener, "l", 1, &message, vec![Need::new(TypeUrl::Route, "r")])
+}
+
+/// The listener `t` at an address: connections to one cluster.
+pub(super) fn tcp_listener(at: SocketAddr, cluster: &str) -> Change {
+    let proxy = TcpProxy {
+        stat_prefix: "t".into(),
+        cluster_specifier: Some(tcp_proxy::ClusterSpecifier::Cluster(cluster.into())),
+        ..TcpProxy::default()
+    };
+    let filter = Filter { name: "tcp".into(), config_type: Some(filter::ConfigType::TypedConfig(Any::pack(&proxy))) };
+    let message = Listener {
+        name: "t".into(),
+        address: address(at),
+        filter_chains: vec![FilterChain { filters: vec![filter], ..FilterChain::default() }],
+        ..Listener::default()
+    };
+    put(TypeUrl::Listener, "t", 1, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
 }
 
 /// The virtual host of a domain, all of whose requests go to one cluster.

@@ -97,6 +97,7 @@ pub(super) fn show_event(event: &Event) -> String {
             None => format!("settled {} {name}", short(type_url)),
         },
         Event::Stalled { name, .. } => format!("stalled {name}"),
+        Event::Load { .. } | Event::Misreported { .. } => unreachable!("no session reports loads"),
     }
 }
 

@@ -1,0 +1,269 @@
+//! What there is to report on in a fleet: clusters, localities in them, endpoints in those; each a row with the sum of what all say.
+//!
+//! A row is found by its parent and the bytes by which clients name it, so that names are read once and not with each report. One
+//! place in two encodings is two rows; they are added up when they are told.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use hashbrown::{Equivalent, HashMap};
+
+use super::numbers::{Numbers, Tally};
+use super::{ClusterLoad, Load, Locality, LocalityLoad, Rate};
+
+/// The number of a row.
+pub(super) type RowId = u32;
+
+/// The parent of clusters.
+pub(super) const TOP: RowId = RowId::MAX;
+
+/// What a row is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// Nothing: the row is free.
+    #[default]
+    Free,
+    Cluster(Arc<str>),
+    Locality(Locality),
+    Endpoint(Arc<str>),
+}
+
+#[derive(Default)]
+pub(super) struct Row {
+    key: Key,
+    /// The row of its cluster: itself, if it is one.
+    cluster: RowId,
+    place: Place,
+    children: Vec<RowId>,
+    sum: Numbers,
+    /// Reporters that have it in their last report.
+    users: u32,
+    /// So many of them when it was told.
+    told: u32,
+    /// Of a cluster: requests issued since there is a report.
+    requests: u64,
+    /// Of a cluster: it is among those to be told.
+    marked: bool,
+    /// In the report of this serial number it has this place.
+    pub(super) staged: (u64, usize),
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct Key {
+    parent: RowId,
+    name: Arc<[u8]>,
+}
+
+#[derive(Hash)]
+struct Named<'a> {
+    parent: RowId,
+    name: &'a [u8],
+}
+
+impl Equivalent<Key> for Named<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.parent == key.parent && *self.name == *key.name
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    free: Vec<RowId>,
+    index: HashMap<Key, RowId>,
+    /// Clusters of which there is something to tell.
+    marked: Vec<Arc<str>>,
+}
+
+impl Rows {
+    pub(super) fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Whether there is something to tell.
+    pub(super) fn is_marked(&self) -> bool {
+        !self.marked.is_empty()
+    }
+
+    pub(super) fn get_mut(&mut self, id: RowId) -> Option<&mut Row> {
+        self.rows.get_mut(id as usize)
+    }
+
+    pub(super) fn find(&self, parent: RowId, name: &[u8]) -> Option<RowId> {
+        self.index.get(&Named { parent, name }).copied()
+    }
+
+    /// The row's tally of this name, if it has one.
+    pub(super) fn tally(&self, id: RowId, name: &[u8]) -> Option<&Tally> {
+        let tallies = self.rows.get(id as usize)?.sum.tallies();
+        let at = tallies.binary_search_by(|tally| tally.name.as_bytes().cmp(name)).ok()?;
+        tallies.get(at)
+    }
+
+    /// A new row, of which nobody says anything yet; none if there are as many as can be numbered.
+    pub(super) fn insert(&mut self, parent: RowId, name: &[u8], place: Place) -> Option<RowId> {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                let id = RowId::try_from(self.rows.len()).ok().filter(|id| *id != TOP)?;
+                self.rows.push(Row::default());
+                id
+            }
+        };
+        let cluster = match self.get_mut(parent) {
+            Some(parent) => {
+                parent.children.push(id);
+                parent.cluster
+            }
+            None => id,
+        };
+        let key = Key { parent, name: name.into() };
+        self.index.insert(key.clone(), id);
+        *self.get_mut(id)? = Row { key, cluster, place, ..Row::default() };
+        Some(id)
+    }
+
+    /// So many requests were issued to a cluster.
+    pub(super) fn count(&mut self, cluster: RowId, requests: u64) {
+        if requests > 0
+            && let Some(row) = self.get_mut(cluster)
+        {
+            row.requests = row.requests.saturating_add(requests);
+            self.mark(cluster);
+        }
+    }
+
+    /// A reporter says this.
+    pub(super) fn add(&mut self, id: RowId, numbers: &Numbers) {
+        let Some(row) = self.get_mut(id) else { return };
+        row.users += 1;
+        let cluster = row.cluster;
+        if !numbers.is_zero() {
+            row.sum.add(numbers);
+            self.mark(cluster);
+        }
+    }
+
+    /// A reporter says something else.
+    pub(super) fn replace(&mut self, id: RowId, before: &Numbers, numbers: &Numbers) {
+        if before == numbers {
+            return;
+        }
+        let Some(row) = self.get_mut(id) else { return };
+        row.sum.add(numbers);
+        row.sum.subtract(before);
+        let cluster = row.cluster;
+        self.mark(cluster);
+    }
+
+    /// A reporter does not say this any more.
+    pub(super) fn subtract(&mut self, id: RowId, numbers: &Numbers) {
+        let Some(row) = self.get_mut(id) else { return };
+        row.users = row.users.saturating_sub(1);
+        let cluster = row.cluster;
+        if !numbers.is_zero() {
+            row.sum.subtract(numbers);
+            self.mark(cluster);
+        }
+    }
+
+    /// What a change came to: the row is gone if nobody says anything of it any more. Parents come after their children.
+    pub(super) fn settle(&mut self, id: RowId) {
+        let Some(row) = self.get_mut(id) else { return };
+        if matches!(row.place, Place::Free) {
+            return;
+        }
+        let (cluster, unused) = (row.cluster, row.users == 0);
+        if row.users != row.told {
+            row.told = row.users;
+            self.mark(cluster);
+        }
+        if unused {
+            self.remove(id);
+        }
+    }
+
+    /// Removes the rows of which nobody says anything: those that came with a report that was then not read to its end.
+    pub(super) fn sweep(&mut self) {
+        let unused = |row: &Row| row.users == 0 && !matches!(row.place, Place::Free);
+        let ids = self.index.values().copied();
+        let ids: Vec<RowId> = ids.filter(|id| self.rows.get(*id as usize).is_some_and(unused)).collect();
+        for id in ids {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: RowId) {
+        let Some(row) = self.get_mut(id).map(std::mem::take) else { return };
+        self.index.remove(&row.key);
+        if let Some(parent) = self.get_mut(row.key.parent) {
+            parent.children.retain(|child| *child != id);
+        }
+        self.free.push(id);
+    }
+
+    fn mark(&mut self, cluster: RowId) {
+        let Some(row) = self.get_mut(cluster) else { return };
+        if let (Place::Cluster(name), false) = (&row.place, row.marked) {
+            let name = Arc::clone(name);
+            row.marked = true;
+            self.marked.push(name);
+        }
+    }
+
+    /// What there is to tell, by cluster; none of those of which nobody says anything any more.
+    pub(super) fn take_marked(&mut self) -> Vec<(Arc<str>, Option<Arc<ClusterLoad>>)> {
+        let mut marked = std::mem::take(&mut self.marked);
+        marked.sort_unstable();
+        marked.dedup();
+        let told = marked.into_iter().map(|name| {
+            let id = self.find(TOP, name.as_bytes());
+            if let Some(row) = id.and_then(|id| self.get_mut(id)) {
+                row.marked = false;
+            }
+            let load = id.and_then(|id| self.rows.get(id as usize)).map(|row| Arc::new(self.cluster(row)));
+            (name, load)
+        });
+        told.collect()
+    }
+
+    fn cluster(&self, row: &Row) -> ClusterLoad {
+        let localities = self.places(&[row]).into_iter().filter_map(|(place, rows)| {
+            let Place::Locality(locality) = place else { return None };
+            let endpoints = self.places(&rows).into_iter().filter_map(|(place, rows)| {
+                let Place::Endpoint(address) = place else { return None };
+                Some((Arc::clone(address), sum(&rows)))
+            });
+            Some((locality.clone(), LocalityLoad { load: sum(&rows), endpoints: endpoints.collect() }))
+        });
+        let [dropped, ..] = row.sum.rates.map(Rate);
+        ClusterLoad {
+            reporters: row.users,
+            requests: row.requests,
+            dropped,
+            dropped_by: row.sum.tallied().collect(),
+            localities: localities.collect(),
+        }
+    }
+
+    /// The places below these rows, sorted, each with its rows: one for every way in which clients write it down.
+    fn places<'a>(&'a self, rows: &[&'a Row]) -> Vec<(&'a Place, Vec<&'a Row>)> {
+        let children = rows.iter().flat_map(|row| &row.children).filter_map(|id| self.rows.get(*id as usize));
+        let mut children: Vec<&Row> = children.collect();
+        children.sort_unstable_by(|one, other| one.place.cmp(&other.place));
+        let chunks = children.chunk_by(|one, other| one.place == other.place);
+        chunks.filter_map(|rows| Some((&rows.first()?.place, rows.to_vec()))).collect()
+    }
+}
+
+fn sum(rows: &[&Row]) -> Load {
+    match rows {
+        [row] => row.sum.load(),
+        rows => {
+            let mut sum = Numbers::default();
+            rows.iter().for_each(|row| sum.add(&row.sum));
+            sum.load()
+        }
+    }
+}

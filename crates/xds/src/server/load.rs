@@ -1,0 +1,201 @@
+//! Load reports: their streams, and the task that lets time pass for what they said.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::call::Call;
+use super::gate::Caller;
+use super::grpc::{Broken, Code};
+use super::{Shared, locked, told};
+use crate::event::Node;
+use crate::load::{LoadReports, Loads, Malformed, ReporterId, Talk, frame, node_of};
+use crate::resource::TypeUrl;
+use crate::wire;
+
+/// Messages taken in before others have their turn.
+const BURST: usize = 64;
+
+/// What clients report, and what they are asked to.
+pub(super) struct Desk {
+    asked: watch::Sender<Option<Arc<LoadReports>>>,
+    loads: Mutex<Loads>,
+    /// [`Loads::next_deadline`] may have become earlier.
+    news: Notify,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        let interval = LoadReports::every(std::time::Duration::from_secs(10)).interval();
+        Self { asked: watch::Sender::new(None), loads: Mutex::new(Loads::new(interval)), news: Notify::new() }
+    }
+}
+
+impl Shared {
+    /// From now on every client is asked for these reports.
+    pub(super) fn ask_for_loads(&self, reports: Option<LoadReports>) {
+        if let Some(reports) = &reports {
+            locked(&self.desk.loads).set_interval(reports.interval(), self.now());
+            self.desk.news.notify_one();
+        }
+        self.desk.asked.send_replace(reports.map(Arc::new));
+    }
+
+    /// Hands on what there is to tell, when it is time.
+    pub(super) async fn tell_loads(&self) {
+        loop {
+            let deadline = locked(&self.desk.loads).next_deadline();
+            let due = async {
+                match deadline {
+                    Some(at) => sleep_until(Instant::from_std(self.epoch + at)).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = self.desk.news.notified() => {}
+            }
+            let events = locked(&self.desk.loads).advance(self.now());
+            self.outbox.put(events);
+        }
+    }
+
+    /// The names of a fleet's clusters.
+    fn clusters(&self, fleet: &str) -> Vec<Arc<str>> {
+        let names = |fleet: &crate::fleet::Fleet| {
+            fleet.snapshot().targets(&TypeUrl::Cluster).map(|item| Arc::clone(item.name())).collect()
+        };
+        self.look(fleet, names).unwrap_or_default()
+    }
+}
+
+/// A stream of load reports as a response body.
+pub(super) struct LoadStream {
+    work: Option<Pin<Box<dyn Future<Output = Broken> + Send>>>,
+    responses: mpsc::Receiver<Bytes>,
+    end: Option<Broken>,
+}
+
+impl LoadStream {
+    pub(super) fn new(call: Call) -> Self {
+        let (sender, responses) = mpsc::channel(1);
+        let work = async move {
+            match converse(call, sender).await {
+                Ok(()) => Broken(Code::Ok, ""),
+                Err(broken) => broken,
+            }
+        };
+        Self { work: Some(Box::pin(work)), responses, end: None }
+    }
+
+    /// The next part of the body.
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        if let Some(work) = &mut self.work
+            && let Poll::Ready(broken) = work.as_mut().poll(cx)
+        {
+            (self.work, self.end) = (None, Some(broken));
+        }
+        match self.responses.poll_recv(cx) {
+            Poll::Ready(Some(response)) => Poll::Ready(Some(Frame::data(response))),
+            _ if self.work.is_some() => Poll::Pending,
+            _ => Poll::Ready(self.end.take().map(|Broken(code, message)| Frame::trailers(code.headers(message)))),
+        }
+    }
+}
+
+/// A reporter whose stream ends with this value.
+struct Reporter {
+    shared: Arc<Shared>,
+    fleet: Arc<str>,
+    node: Node,
+    id: ReporterId,
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        locked(&self.shared.desk.loads).close(&self.id);
+    }
+}
+
+/// Everything that is said on a stream, until the client ends it.
+async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Broken> {
+    let Call { shared, caller, mut requests, mut stop } = call;
+    let mut asked = shared.desk.asked.subscribe();
+    let mut stopped = std::pin::pin!(told(&mut stop));
+    let mut open: Option<(Reporter, Talk)> = None;
+    let mut taken = 0;
+    loop {
+        let again = open.as_ref().and_then(|(_, talk)| talk.look_again());
+        tokio::select! {
+            biased;
+            () = &mut stopped => return Err(Broken(Code::Unavailable, "the server is stopping")),
+            changed = asked.changed() => if changed.is_err() { return Ok(()) },
+            message = poll_fn(|cx| requests.poll_next(cx)) => {
+                let Some(message) = message else { return Ok(()) };
+                let message = message?;
+                match &mut open {
+                    Some((reporter, _)) => reporter.report(&message)?,
+                    None => open = Some(begin(&shared, &caller, &message)?),
+                }
+                taken += 1;
+                if taken % BURST == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
+        }
+        if let Some((reporter, talk)) = &mut open {
+            let reports = asked.borrow_and_update().clone();
+            let clusters = || shared.clusters(&reporter.fleet).into_iter();
+            if let Some(told) = talk.tell(reports.as_deref(), clusters)
+                && responses.send(frame(told)).await.is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whose stream this is. The first message has no reports: nothing was asked for yet.
+fn begin(shared: &Arc<Shared>, caller: &Caller, message: &Bytes) -> Result<(Reporter, Talk), Broken> {
+    let node = node_of(message).map_err(unreadable)?.unwrap_or_default();
+    let talk = Talk::new(node).map_err(unreadable)?;
+    let node = wire::node(message.slice_ref(node)).ok_or(LONG_NAME)?;
+    let fleet = caller.fleet(&node)?;
+    let opened = locked(&shared.desk.loads).open(&fleet, Arc::new(node.clone()), shared.now());
+    let id = opened.map_err(|_| Broken(Code::ResourceExhausted, "too many clients report"))?;
+    Ok((Reporter { shared: Arc::clone(shared), fleet, node, id }, talk))
+}
+
+impl Reporter {
+    fn report(&self, message: &Bytes) -> Result<(), Broken> {
+        let Self { shared, fleet, node, id } = self;
+        if let Some(again) = node_of(message).map_err(unreadable)?
+            && wire::node(message.slice_ref(again)).ok_or(LONG_NAME)? != *node
+        {
+            return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
+        }
+        if shared.desk.asked.borrow().is_none() {
+            return Ok(());
+        }
+        let has = |name: &str| shared.look(fleet, |fleet| fleet.snapshot().target(&TypeUrl::Cluster, name).is_some());
+        let known = |name: &str| has(name).unwrap_or(false);
+        let earlier = locked(&shared.desk.loads).receive(id, message, shared.now(), &known).map_err(unreadable)?;
+        if earlier {
+            shared.desk.news.notify_one();
+        }
+        Ok(())
+    }
+}
+
+const LONG_NAME: Broken = Broken(Code::InvalidArgument, "a name is longer than 4096 bytes");
+
+fn unreadable(_: Malformed) -> Broken {
+    Broken(Code::InvalidArgument, "not a LoadStatsRequest")
+}
