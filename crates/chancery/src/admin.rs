@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/status?after=N` | every status and problem as JSON; waits until the revision is beyond `N` |
 //! | `/graph` | the nodes of the graph with rows, runs and time |
+//! | `/load` | what proxies send to each cluster, as they report it |
 //! | `/metrics` | OpenMetrics |
 //! | `/healthz` | 200 while the process lives |
 //! | `/readyz` | 200 once every source has listed |
@@ -57,6 +58,7 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
     let routes = Router::new()
         .route("/status", get(move |State(admin): State<Admin>, after| status(admin, reports.clone(), after)))
         .route("/graph", get(graph))
+        .route("/load", get(load))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "alive\n" }))
         .route("/readyz", get(ready))
@@ -145,6 +147,10 @@ async fn status(admin: Admin, reports: Reports, Query(After { after }): Query<Af
 
 async fn graph(State(admin): State<Admin>) -> Response {
     admin.asking.graph().await.map_or_else(ending, |nodes| axum::Json(nodes).into_response())
+}
+
+async fn load(State(admin): State<Admin>) -> Response {
+    admin.asking.loads().await.map_or_else(ending, |clusters| axum::Json(clusters).into_response())
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {

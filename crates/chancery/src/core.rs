@@ -1,6 +1,7 @@
 //! The one thread that owns the graph: events in, one tick for all that wait, changes out. Nothing else writes.
 
 mod facts;
+mod loads;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -339,6 +340,11 @@ impl Asking {
     /// The nodes of the graph; `None` if the core has ended.
     pub(crate) async fn graph(&self) -> Option<Value> {
         self.ask(Core::graph_report).await
+    }
+
+    /// What proxies send to each cluster; `None` if the core has ended.
+    pub(crate) async fn loads(&self) -> Option<Value> {
+        self.ask(Core::loads_report).await
     }
 
     /// OpenMetrics, with the lines of the log that were dropped; `None` if the core has ended.

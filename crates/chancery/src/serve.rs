@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use translator::Translator;
+use xds::load::LoadReports;
 
 use crate::admin::{self, Admin, Removed};
 use crate::cli::RunArgs;
@@ -49,7 +50,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
 
     // Core: one thread, everything that changes anything goes through its inputs.
     let (outbox, events) = mpsc::channel(QUEUE);
-    let server = xds::Server::start(streams, outbox);
+    let server = xds_server(&args, streams, outbox);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, mut core) = core::start(Parts {
         translator: translator(&layout, &state),
@@ -189,6 +190,13 @@ fn ask_to_end(end: &watch::Sender<Ending>) {
     });
 }
 
+/// Proxies that offer load reports are asked for them, if they are wanted.
+fn xds_server(args: &RunArgs, streams: &Handle, outbox: mpsc::Sender<Vec<xds::Event>>) -> xds::Server {
+    let server = xds::Server::start(streams, outbox);
+    server.ask_for_loads(args.load_reports.map(LoadReports::every));
+    server
+}
+
 fn translator(layout: &Layout, state: &Path) -> Translator {
     let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
     // By the names that were given, and by those without links.
@@ -239,13 +247,15 @@ fn search(args: &RunArgs) -> EnvoySearch {
 }
 
 fn host_options(args: &RunArgs, layout: Layout) -> HostOptions {
-    let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), Arc::new(bootstrap));
+    let load_reports = args.load_reports.is_some();
+    let bootstrap = Arc::new(move |infra: &Infra, paths: &ProxyPaths| bootstrap(infra, paths, load_reports));
+    let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), bootstrap);
     options.drain = args.drain_time;
     options
 }
 
 /// The bootstrap of a Gateway's Envoy.
-fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
+fn bootstrap(infra: &Infra, paths: &ProxyPaths, load_reports: bool) -> String {
     let socket = |path: &PathBuf| envoy::bootstrap::Endpoint::Unix(path.to_string_lossy().into());
     let options = envoy::BootstrapOptions {
         node_id: Arc::clone(&infra.fleet.0),
@@ -255,6 +265,7 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
         admin: socket(&paths.admin_socket),
         local_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
+        load_reports,
     };
     envoy::bootstrap(&options).to_string()
 }

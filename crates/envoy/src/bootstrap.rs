@@ -44,6 +44,8 @@ pub struct BootstrapOptions {
     pub local_listener: Option<SocketAddr>,
     /// Client connections at a time, all listeners together; further ones are closed at once.
     pub max_connections: u64,
+    /// The proxy offers load reports; the control plane says on what and how often.
+    pub load_reports: bool,
 }
 
 /// A place on this machine or in the network.
@@ -64,7 +66,7 @@ pub enum Endpoint {
 /// - Regular expressions may have [`REGEX_PROGRAM_SIZE_LIMIT`] instructions (Envoy: 100).
 pub fn bootstrap(options: &BootstrapOptions) -> Value {
     let ads = || json!({ "ads": {}, "resourceApiVersion": "V3" });
-    json!({
+    let mut bootstrap = json!({
         "node": node(options),
         "staticResources": static_resources(options),
         "dynamicResources": { "ldsConfig": ads(), "cdsConfig": ads(), "adsConfig": ads_config() },
@@ -75,7 +77,12 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
             "staticLayer": { "re2.max_program_size.error_level": REGEX_PROGRAM_SIZE_LIMIT },
         }] },
         "deferredStatOptions": { "enableDeferredCreationStats": true },
-    })
+    });
+    if options.load_reports {
+        let config = json!({ "apiType": "GRPC", "grpcServices": [control_plane()], "transportApiVersion": "V3" });
+        put(&mut bootstrap, "clusterManager", json!({ "loadStatsConfig": config }));
+    }
+    bootstrap
 }
 
 fn node(options: &BootstrapOptions) -> Value {
@@ -97,11 +104,15 @@ fn static_resources(options: &BootstrapOptions) -> Value {
     }
 }
 
-fn ads_config() -> Value {
+fn control_plane() -> Value {
     let retry_policy = json!({ "retryBackOff": { "baseInterval": "0.100s", "maxInterval": "1s" } });
+    json!({ "envoyGrpc": { "clusterName": XDS_CLUSTER, "retryPolicy": retry_policy } })
+}
+
+fn ads_config() -> Value {
     json!({
         "apiType": "DELTA_GRPC",
-        "grpcServices": [{ "envoyGrpc": { "clusterName": XDS_CLUSTER, "retryPolicy": retry_policy } }],
+        "grpcServices": [control_plane()],
         "setNodeOnFirstMessageOnly": true,
         "transportApiVersion": "V3",
     })

@@ -1,7 +1,10 @@
 //! Facts: what comes back from proxies, as rows of input tables.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+
+use api::Timestamp;
 
 /// A thing of a fleet: a cluster, a listener, a secret, or a form of a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,4 +56,45 @@ pub struct ProxyFacts {
     pub refused_ports: Vec<(u16, Arc<str>)>,
     /// What keeps the proxy as a whole from running, in words for people.
     pub problem: Option<Arc<str>>,
+}
+
+/// What a fleet's proxies send to a cluster, as they report it. Rates are each second, in millionths: rows hold no floats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadFacts {
+    /// Proxies whose last report counts.
+    pub reporters: u32,
+    /// Requests since there is a row.
+    pub requests: u64,
+    /// Rate of requests that were dropped before an endpoint was chosen.
+    pub dropped: u64,
+    /// Rates of those that an overload policy dropped, by its category.
+    pub dropped_by: BTreeMap<Arc<str>, u64>,
+    /// By region, zone and sub-zone. One that is not here has no requests.
+    pub localities: BTreeMap<[Arc<str>; 3], LocalityLoad>,
+    /// When the proxies said something else before.
+    pub since: Timestamp,
+}
+
+/// What goes to a locality.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LocalityLoad {
+    /// All of it.
+    pub traffic: Traffic,
+    /// Parts of it by the endpoint's address, if proxies are asked for them.
+    pub endpoints: BTreeMap<Arc<str>, Traffic>,
+}
+
+/// Requests; of a TCP proxy, connections.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Rate of those that were sent.
+    pub issued: u64,
+    /// Rate of those that ended well.
+    pub succeeded: u64,
+    /// Rate of those that ended badly.
+    pub failed: u64,
+    /// Under way at the last report.
+    pub in_progress: u64,
+    /// Means of what endpoints say of themselves (ORCA), in millionths.
+    pub metrics: BTreeMap<Arc<str>, u64>,
 }

@@ -135,6 +135,7 @@ impl Store {
         forget_facts(graph, tables.secret_refusals, fleet);
         forget_facts(graph, tables.route_refusals, fleet);
         forget_facts(graph, tables.disputes, fleet);
+        forget_facts(graph, tables.loads, fleet);
     }
 
     /// Makes room for the first objects.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{Kind, Object, ObjectKey};
 use engine::{Graph, Table};
 
-use crate::fact::{ClusterState, FactKey, ListenerState, ProxyFacts};
+use crate::fact::{ClusterState, FactKey, ListenerState, LoadFacts, ProxyFacts};
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
 macro_rules! object_tables {
@@ -28,6 +28,8 @@ macro_rules! object_tables {
             pub route_refusals: Table<FactKey, Arc<str>>,
             /// (fleet, kind and name of a resource) that one proxy refused while others of the fleet take it, with its words.
             pub disputes: Table<FactKey, Arc<str>>,
+            /// (fleet, cluster or service) that proxies report on: what they send to it. No row: no data.
+            pub loads: Table<FactKey, Arc<LoadFacts>>,
             /// Fleet: what is known of its proxies.
             pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
         }
@@ -44,6 +46,7 @@ macro_rules! object_tables {
                     secret_refusals: graph.input("secret_refusals"),
                     route_refusals: graph.input("route_refusals"),
                     disputes: graph.input("disputes"),
+                    loads: graph.input("loads"),
                     proxies: graph.input("proxies"),
                 }
             }

@@ -50,6 +50,10 @@ pub(crate) struct RunArgs {
     /// Envoys' access log: `off`, `stdout` (of Chancery), or a file; one JSON object a request
     #[arg(long, value_name = "WHERE", default_value = "off")]
     pub(crate) access_log: String,
+    /// Let Envoys report what they send to each cluster, and how it ends, this often (`10s`; 100ms to 1h); `/load` of the admin
+    /// socket shows it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) load_reports: Option<Duration>,
     /// error, warn, info, debug or trace, or directives such as `info,xds=debug`
     #[arg(long, env = "CHANCERY_LOG_LEVEL", default_value = "info")]
     pub(crate) log_level: String,

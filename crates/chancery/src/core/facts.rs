@@ -47,6 +47,16 @@ impl Core {
                 }
                 self.refused(&type_url, key, version, text)
             }
+            Event::Load { fleet, cluster, load } => {
+                self.note_load(FactKey { fleet, name: cluster }, load.as_deref());
+                // nothing follows from it for proxies or statuses
+                false
+            }
+            Event::Misreported { fleet, node, text } => {
+                warn!(gateway = %fleet, node = %node.id, "a proxy's load reports hold {text}; the possible part counts");
+                self.metrics.misreports += 1;
+                false
+            }
             Event::Disputed { fleet, type_url, name, text } => {
                 let (store, graph) = self.translator.store();
                 // a listener and its routes can be of one name

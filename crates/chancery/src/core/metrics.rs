@@ -16,6 +16,8 @@ pub(super) struct Metrics {
     pub(super) batches: u64,
     /// Resources that a proxy refused.
     pub(super) refused: u64,
+    /// Streams of load reports that held what cannot be.
+    pub(super) misreports: u64,
     ticks: u64,
     runs: u64,
     tick_micros: u64,
@@ -70,6 +72,8 @@ impl Metrics {
         let seconds = format!("{}.{:06}", self.tick_micros / 1_000_000, self.tick_micros % 1_000_000);
         series("tick_seconds", "counter", "Time from taking events to handing changes on", seconds);
         series("refused_resources", "counter", "Resources that a proxy refused", self.refused.to_string());
+        let misreports = self.misreports.to_string();
+        series("misreports", "counter", "Streams of load reports that held what cannot be", misreports);
         series("envoy_restarts", "counter", "Starts of an Envoy in place of another", self.envoy_restarts.to_string());
         series(
             "dropped_log_lines",

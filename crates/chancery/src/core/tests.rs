@@ -194,6 +194,30 @@ async fn why_a_source_has_not_listed_is_told_and_nothing_is_ready_by_that() {
 }
 
 #[tokio::test]
+async fn what_proxies_report_is_shown_as_long_as_anybody_reports() {
+    use xds::load::{ClusterLoad, Load, Locality, LocalityLoad, Rate};
+    let rig = Rig::start();
+    let load = Load { issued: Rate(2_500_000), in_progress: 3, ..Load::default() };
+    let place = Locality { zone: "a".into(), ..Locality::default() };
+    let localities = [(place, LocalityLoad { load, ..LocalityLoad::default() })].into();
+    let cluster = ClusterLoad { reporters: 1, requests: 25, localities, ..ClusterLoad::default() };
+    let said = |load| Input::Xds(vec![Event::Load { fleet: FLEET.into(), cluster: "b".into(), load }]);
+    rig.say(said(Some(Arc::new(cluster)))).await;
+    let shown = rig.asking.loads().await.expect("the core is there");
+    let figures = json!({
+        "issuedPerSecond": 2.5, "succeededPerSecond": 0.0, "failedPerSecond": 0.0, "inProgress": 3, "metrics": {},
+        "region": "", "zone": "a", "subZone": "",
+    });
+    let expected = json!([{
+        "gateway": FLEET, "cluster": "b", "reporters": 1, "requests": 25, "droppedPerSecond": 0.0,
+        "droppedPerSecondBy": {}, "localities": [figures], "since": "1970-01-01T00:00:00Z",
+    }]);
+    assert_eq!(shown, expected);
+    rig.say(said(None)).await;
+    assert_eq!(rig.asking.loads().await, Some(json!([])));
+}
+
+#[tokio::test]
 async fn a_core_that_panics_says_so() {
     let mut rig = Rig::start();
     rig.say(Input::Ask(Box::new(|_| panic!("a bug")))).await;
