@@ -8,6 +8,7 @@
 //! | B3 | a circuit breaker changed in a file until Envoy obeys it |
 //! | B6 | resident memory |
 //! | B9 | translation from scratch, Envoy bytes included |
+//! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
 //! | graph | one change of each kind in the real gateway graph |
 //! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
 
@@ -16,6 +17,7 @@ mod cold_start;
 mod dataset;
 mod figure;
 mod graph;
+mod load_reports;
 mod memory;
 mod one_change;
 mod process;
@@ -34,7 +36,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 8] = [
+const BENCHMARKS: [Benchmark; 9] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("reading", reading::run),
@@ -43,6 +45,7 @@ const BENCHMARKS: [Benchmark; 8] = [
     ("B2e", through_envoy::route),
     ("B3", through_envoy::circuit_breaker),
     ("B6", memory::run),
+    ("B10", load_reports::run),
 ];
 
 fn main() -> ExitCode {
