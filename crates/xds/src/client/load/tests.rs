@@ -181,3 +181,32 @@ fn there_is_room_for_so_many_places_and_no_more() {
     reporter.forget(&key("a"));
     assert!(add(&mut reporter, 0));
 }
+
+#[test]
+fn our_own_server_asks_and_reads_what_is_reported() {
+    let mut reporter = reporter();
+    let first = reporter.opened();
+    let node = crate::load::node_of(&first).expect("a request").expect("a node");
+    let mut talk = crate::load::Talk::new(node).expect("a node");
+    let mut asked = crate::load::LoadReports::every(at(10));
+    asked.endpoints = true;
+    let told = talk.tell(Some(&asked), std::iter::empty).expect("something to say");
+    let mut frames = crate::client::Frames::default();
+    frames.push(&crate::load::frame(told));
+    let message = frames.next_message().expect("a frame").expect("a message");
+    reporter.received(message, at(0)).expect("a response");
+    reporter.add(&key("a"), &place("z"), Some(SocketAddr::from(([10, 0, 0, 1], 80))), &requests(20, 3), at(0));
+    let report = reporter.due(at(10)).expect("a report");
+    let mut loads = crate::load::Loads::new(at(10));
+    let id = loads.open(&"fleet".into(), Arc::default(), at(0)).expect("room");
+    loads.receive(&id, &report, at(10), &|_| true).expect("a report");
+    let due = loads.next_deadline().expect("something to tell");
+    let told = loads.advance(due).into_iter().find_map(|event| match event {
+        crate::Event::Load { load, .. } => load,
+        _ => None,
+    });
+    let (_, there) =
+        told.expect("the load").localities.first_key_value().map(|(k, v)| (k.clone(), v.clone())).expect("z");
+    assert_eq!((there.load.issued.per_second(), there.load.in_progress), (2.0, 3));
+    assert_eq!(there.endpoints.keys().map(|address| &**address).collect::<Vec<_>>(), ["10.0.0.1:80"]);
+}
