@@ -57,7 +57,12 @@ impl Client {
         let (requests, outgoing) = mpsc::channel(1024);
         let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(1 << 30);
         grpc.ready().await.map_err(|error| anyhow::anyhow!("{error}"))?;
-        let node = Node { id: "bench".to_owned(), cluster: "default/edge".to_owned(), ..Node::default() };
+        let node = Node {
+            id: "bench".to_owned(),
+            cluster: "default/edge".to_owned(),
+            user_agent_name: "envoy".to_owned(),
+            ..Node::default()
+        };
         requests.send(DeltaDiscoveryRequest { node: Some(node), ..subscription(CLUSTER, &["*"]) }).await?;
         requests.send(subscription(LISTENER, &["*"])).await?;
         let path = http::uri::PathAndQuery::from_static(

@@ -325,6 +325,7 @@ fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>
             body: encoded.body.into(),
             needs: needs.into(),
             replaces: None,
+            ttl_millis: None,
             apart,
         })),
         None => Change::Remove { type_url, name: Arc::clone(name) },

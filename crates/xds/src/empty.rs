@@ -16,5 +16,8 @@ pub(crate) fn stand_in(type_url: TypeUrl, name: &Arc<str>) -> Arc<Item> {
     body.extend_from_slice(name.as_bytes());
     let (body, needs) = ([body.freeze()].into(), Box::default());
     let (version, name) = (Version::STAND_IN, Arc::clone(name));
-    Item::new(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }), 0)
+    Item::new(
+        Arc::new(Resource { type_url, name, version, body, needs, replaces: None, ttl_millis: None, apart: false }),
+        0,
+    )
 }

@@ -14,6 +14,25 @@ pub struct Node {
     pub cluster: Arc<str>,
     /// `node.user_agent_name`, for example `envoy`.
     pub user_agent: Arc<str>,
+    /// `node.client_features`, as far as they change what is said to the client.
+    pub features: Features,
+}
+
+/// What a client says that it understands (Envoy's documentation, "Well Known Client Features").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Features {
+    /// `xds.config.supports-resource-ttl`.
+    pub ttl: bool,
+    /// `xds.config.resource-in-sotw`: resources of a SotW response may be wrapped, which is where their time to live stands.
+    pub wrapped_in_sotw: bool,
+}
+
+impl Node {
+    /// Whether this is an Envoy, of which is known what it does with what it is sent (rules R1 to R17). Whoever else it is, is served by
+    /// the protocol's document alone.
+    pub(crate) fn is_envoy(&self) -> bool {
+        &*self.user_agent == "envoy"
+    }
 }
 
 /// One fact about a fleet. Later facts about the same thing replace earlier ones.

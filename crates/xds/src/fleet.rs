@@ -175,6 +175,11 @@ impl Fleet {
         self.facts.uncount(client, &mut self.snapshot, confirmed);
     }
 
+    /// A client refuses the item: unless it was accepted, it is nothing to go back to.
+    pub(crate) fn disown(&mut self, item: &Item) {
+        self.snapshot.disown(item);
+    }
+
     /// A client has acknowledged the item: it can be gone back to.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) {
         if !self.retries.is_empty() && !self.is_disputed(&key_of(item)) {
@@ -218,6 +223,7 @@ impl Fleet {
             retry.at = None;
             self.snapshot.forgive(key);
         }
+        self.snapshot.forget_departed(now);
         let decision = self.decide(now);
         self.retries.values().filter_map(|retry| retry.at).chain(decision).min()
     }

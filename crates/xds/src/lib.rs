@@ -25,7 +25,7 @@ mod session;
 mod snapshot;
 mod wire;
 
-pub use event::{Event, Node};
+pub use event::{Event, Features, Node};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
 pub use server::{
     Fleets, FleetsOf, Gate, Identity, Limits, ListenError, Pem, Rate, Server, Tls, TlsError, TokenError, VerifyToken,

@@ -50,7 +50,7 @@ impl Kind {
             TypeUrl::ScopedRoute => Self::ScopedRoute,
             TypeUrl::Route => Self::Route,
             TypeUrl::VirtualHost => Self::VirtualHost,
-            TypeUrl::Runtime | TypeUrl::ExtensionConfig | TypeUrl::Other(_) => Self::Rest,
+            TypeUrl::LocalityEndpoint | TypeUrl::Runtime | TypeUrl::ExtensionConfig | TypeUrl::Other(_) => Self::Rest,
         }
     }
 }

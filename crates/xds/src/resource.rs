@@ -1,8 +1,9 @@
 //! What travels: resources, opaque but for their name, version and the names of what they need.
 
 use std::fmt;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -16,6 +17,8 @@ pub enum TypeUrl {
     Cluster,
     /// `envoy.config.endpoint.v3.ClusterLoadAssignment`, EDS.
     Endpoints,
+    /// `envoy.config.endpoint.v3.LbEndpoint`, LEDS.
+    LocalityEndpoint,
     /// `envoy.config.listener.v3.Listener`, LDS.
     Listener,
     /// `envoy.extensions.transport_sockets.tls.v3.Secret`, SDS.
@@ -35,9 +38,10 @@ pub enum TypeUrl {
 }
 
 /// Each known kind with its type URL.
-const TYPE_URLS: [(TypeUrl, &str); 9] = [
+const TYPE_URLS: [(TypeUrl, &str); 10] = [
     (TypeUrl::Cluster, "type.googleapis.com/envoy.config.cluster.v3.Cluster"),
     (TypeUrl::Endpoints, "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"),
+    (TypeUrl::LocalityEndpoint, "type.googleapis.com/envoy.config.endpoint.v3.LbEndpoint"),
     (TypeUrl::Listener, "type.googleapis.com/envoy.config.listener.v3.Listener"),
     (TypeUrl::Secret, "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"),
     (TypeUrl::ScopedRoute, "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration"),
@@ -156,6 +160,10 @@ pub struct Resource {
     /// A resource of the same kind that this one takes the place of: it goes away in the very response that brings this one
     /// (a renamed listener on its address, a domain that moves to another virtual host).
     pub replaces: Option<Box<Arc<str>>>,
+    /// How long a client may use it without hearing of it again, in milliseconds (`Resource.ttl`): told to those who understand it, and
+    /// renewed by heartbeats at half of it. None for clusters and listeners, ever: a control plane that stops would take the proxies
+    /// with it.
+    pub ttl_millis: Option<NonZeroU32>,
     /// A cluster that may not warm soon (secrets, DNS that Envoy waits for, active health checks): it is sent alone, after the
     /// others. If it needs no secrets, only the acknowledgement of the cluster itself proves it warm.
     pub apart: bool,
@@ -165,6 +173,12 @@ impl Resource {
     /// All its needs in order.
     pub fn needs(&self) -> impl Iterator<Item = &Need> {
         self.needs.iter().flat_map(|slice| slice.iter())
+    }
+
+    /// [`Self::ttl_millis`].
+    #[must_use]
+    pub fn ttl(&self) -> Option<Duration> {
+        self.ttl_millis.map(|millis| Duration::from_millis(millis.get().into()))
     }
 
     /// Length of the message in bytes.

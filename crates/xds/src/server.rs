@@ -35,6 +35,7 @@ mod roster;
 mod services;
 mod status;
 mod stream;
+mod streams;
 mod tls;
 
 #[cfg(test)]

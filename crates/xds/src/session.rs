@@ -13,14 +13,16 @@ use crate::fleet::Fleet;
 use crate::order::{Kind, STEPS, Step};
 use crate::resource::{Need, TypeUrl};
 use crate::snapshot::Item;
-use crate::wire::{Request, Response};
+use crate::wire::{Request, Response, StreamId, Variant};
 
 mod answer;
 mod channel;
 mod gate;
 mod ghost;
+mod heartbeat;
 mod put;
 mod remove;
+mod sotw;
 mod subscribe;
 mod time;
 mod view;
@@ -32,6 +34,8 @@ mod tests;
 use channel::Channel;
 use gate::Wait;
 use ghost::Haunted;
+use sotw::Holdings;
+pub(crate) use sotw::Wants;
 pub(crate) use view::{Holding, Standing};
 use warm::Cold;
 
@@ -67,6 +71,12 @@ struct Cure {
 pub(crate) struct Session {
     client: ClientId,
     node: Arc<Node>,
+    variant: Variant,
+    /// What is known of Envoy holds.
+    envoy: bool,
+    /// One stream for everything. Without, Envoy acknowledges clusters before they are warm, and asks for the endpoints of each version
+    /// of a cluster on a stream of its own (measured).
+    aggregated: bool,
     /// Clusters that the client may hold as ghosts: refused, or sent on an earlier stream and not answered.
     uncured: BTreeSet<Arc<str>>,
     /// The change of the fleet up to which names are marked.
@@ -74,6 +84,10 @@ pub(crate) struct Session {
     nonce: u64,
     groups: u64,
     channels: BTreeMap<TypeUrl, Channel>,
+    /// Some clusters were sent on this stream.
+    spoke_of_clusters: bool,
+    /// What a SotW client was sent.
+    holdings: BTreeMap<TypeUrl, Holdings>,
     /// What the client's names are long: those that it asks for and those that it came with.
     name_bytes: usize,
     /// Clusters that are not ready for requests on this client.
@@ -109,15 +123,20 @@ pub(crate) struct Session {
 
 impl Session {
     /// A client's stream begins.
-    pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>) -> Self {
+    pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>, variant: Variant, aggregated: bool) -> Self {
         Self {
             client: fleet.join(Arc::clone(&node)),
+            envoy: node.is_envoy(),
             node,
+            variant,
+            aggregated,
             uncured: BTreeSet::new(),
             cursor: fleet.seq(),
             nonce: 0,
             groups: 0,
             channels: BTreeMap::new(),
+            spoke_of_clusters: false,
+            holdings: BTreeMap::new(),
             name_bytes: 0,
             cold: BTreeMap::new(),
             sharers: BTreeMap::new(),
@@ -179,8 +198,52 @@ impl Session {
                 Step::Remove(kind) => self.each_of(kind).iter().for_each(|type_url| self.remove(&mut turn, type_url)),
             }
         }
+        self.beat(&mut turn);
         self.judge_client(fleet, now);
         out
+    }
+
+    /// Names of a kind that has streams of its own are asked for on this one.
+    pub(crate) fn carry<'a>(&mut self, type_url: &TypeUrl, names: impl Iterator<Item = &'a String>, stream: StreamId) {
+        let carriers = &mut self.channel(type_url).carriers;
+        carriers.extend(names.map(|name| (Arc::from(name.as_str()), stream)));
+    }
+
+    /// One of several streams for a kind has ended: what was asked for on it last is not wanted any more.
+    pub(crate) fn let_go(&mut self, type_url: &TypeUrl, stream: StreamId) {
+        let Some(channel) = self.channels.get_mut(type_url) else { return };
+        let names = channel.carriers.iter().filter(|(_, carrier)| **carrier == stream);
+        let names: Vec<Arc<str>> = names.map(|(name, _)| Arc::clone(name)).collect();
+        for name in names {
+            self.channel(type_url).carriers.remove(&name);
+            self.unsubscribe_name(type_url, &name);
+        }
+    }
+
+    /// The stream for one kind has ended, and the client has others still.
+    pub(crate) fn close(&mut self, fleet: &mut Fleet, type_url: &TypeUrl) {
+        self.holdings.remove(type_url);
+        let Some(channel) = self.channels.remove(type_url) else { return };
+        let is_cluster = *type_url == TypeUrl::Cluster;
+        let mut doubts: BTreeSet<Need> =
+            channel.doubts(is_cluster).map(|name| Need::new(type_url.clone(), Arc::clone(name))).collect();
+        if is_cluster {
+            doubts.extend(self.uncured.iter().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name))));
+            (self.uncured, self.cures) = (BTreeSet::new(), Vec::new());
+            (self.cold, self.sharers, self.without_witness) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+            self.haunted.clear();
+            self.spoke_of_clusters = false;
+        }
+        if *type_url == TypeUrl::Listener {
+            self.activations.clear();
+        }
+        let length = |channel: &Channel| channel.names.iter().map(|name| name.len()).sum::<usize>();
+        self.name_bytes = self.name_bytes.saturating_sub(length(&channel));
+        self.waits.retain(|need, _| need.type_url != *type_url);
+        if std::mem::take(&mut self.counted) {
+            fleet.uncount(self.client, |key| self.confirmed(key));
+        }
+        fleet.doubt(&self.node.id, doubts);
     }
 
     /// The stream has ended.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::needs::Needs;
 use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version};
@@ -13,6 +14,13 @@ mod tests;
 /// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is never longer than this or the number of resources,
 /// whichever is more: beyond that comparing everything is the cheaper way.
 const LOG_AT_LEAST: usize = 4096;
+
+/// A SotW client that comes again does not say what it has, only that it is something else than what it should have. What went in this
+/// time stays with it until its routes do without: it comes again within the 1 s of our bootstrap's back-off, with time for a restart.
+const DEPARTED_FOR: Duration = Duration::from_secs(60);
+
+/// So many of them are kept: 4,096 clusters of some 300 bytes are 1 MB.
+const MOST_DEPARTED: usize = 4096;
 
 /// Of so many resources one has a place in the log for longer than the update that it came with, if that is more than
 /// [`LOG_AT_LEAST`]: who is further behind compares at most so many times as much as has changed.
@@ -67,6 +75,14 @@ impl Entry {
     }
 }
 
+/// A cluster that went.
+pub(crate) struct Departed {
+    pub(crate) cluster: Arc<Item>,
+    pub(crate) endpoints: Option<Arc<Item>>,
+    /// When, if anybody has looked since.
+    at: Option<Duration>,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Snapshot {
@@ -78,6 +94,8 @@ pub(crate) struct Snapshot {
     needs: Needs,
     /// Needed, but without a target.
     missing: BTreeSet<Need>,
+    /// Clusters that went lately, oldest first.
+    departed: VecDeque<Departed>,
 }
 
 impl Snapshot {
@@ -129,6 +147,21 @@ impl Snapshot {
     /// What is needed by something, but not there.
     pub(crate) fn missing(&self) -> &BTreeSet<Need> {
         &self.missing
+    }
+
+    /// Clusters that went lately, with their endpoint sets.
+    pub(crate) fn departed(&self) -> impl Iterator<Item = &Departed> {
+        self.departed.iter().filter(|departed| self.entry(&TypeUrl::Cluster, departed.cluster.name()).is_none())
+    }
+
+    /// An endpoint set that went lately with its cluster.
+    pub(crate) fn departed_endpoints(&self, name: &str) -> Option<&Arc<Item>> {
+        self.departed().filter_map(|departed| departed.endpoints.as_ref()).find(|set| **set.name() == *name)
+    }
+
+    /// Forgets the clusters that went too long ago.
+    pub(crate) fn forget_departed(&mut self, now: Duration) {
+        self.departed.retain_mut(|departed| now < *departed.at.get_or_insert(now) + DEPARTED_FOR);
     }
 
     /// What changed after the change number `cursor`; none if that is too long ago to be known.
@@ -188,6 +221,13 @@ impl Snapshot {
         }
         self.sweep();
         true
+    }
+
+    /// If this was current before, nobody has it.
+    pub(crate) fn disown(&mut self, item: &Item) {
+        if let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) {
+            entry.previous.take_if(|previous| previous.version() == item.version());
+        }
     }
 
     /// All clients refuse this item, or cannot use it. True if the fleet stays on its accepted version because of that; false if
@@ -321,6 +361,12 @@ impl Snapshot {
         }
         self.needs.drop(&entry.current.resource);
         if key.type_url == TypeUrl::Cluster {
+            self.departed.drain(..(self.departed.len() + 1).saturating_sub(MOST_DEPARTED));
+            let named = entry.current.resource.needs().find(|need| need.type_url == TypeUrl::Endpoints);
+            let set = named.map_or(&key.name, |need| &need.name);
+            let endpoints = self.target(&TypeUrl::Endpoints, set).cloned();
+            let good = entry.target().cloned();
+            self.departed.extend(good.map(|cluster| Departed { cluster, endpoints, at: None }));
             self.needs.release(Need::new(TypeUrl::Endpoints, Arc::clone(&key.name)));
         }
         self.changed(key.clone());

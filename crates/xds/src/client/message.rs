@@ -13,7 +13,7 @@ use prost::Message;
 use super::Variant;
 use super::config::ClientNode;
 use crate::resource::TypeUrl;
-use crate::wire::LONGEST_NAME;
+use crate::wire::read::LONGEST_NAME;
 
 /// The type of a resource in a state-of-the-world response that is wrapped, so that it can have a time to live.
 const WRAPPED: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";

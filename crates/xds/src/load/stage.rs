@@ -7,7 +7,7 @@ use super::numbers::{MOST_METRICS, More, Numbers, Scale};
 use super::rows::{Place, RowId, Rows, TOP};
 use super::wire::{self, CLUSTERS, ClusterStats, Fields, Malformed, Named, Stats, Value};
 use super::{LONGEST_INTERVAL, Locality};
-use crate::wire::LONGEST_NAME;
+use crate::wire::read::LONGEST_NAME;
 
 /// Clusters in a report: what an Envoy was measured with is 10,000.
 const MOST_CLUSTERS: usize = 16_384;

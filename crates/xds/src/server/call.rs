@@ -18,10 +18,13 @@ use super::gate::Caller;
 use super::grpc::{Code, Frames};
 use super::load::LoadStream;
 use super::stream::Stream;
+use super::streams::Siblings;
 
 /// A call that passed the gate, as a service gets it.
 pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
+    /// Other streams of the same connection.
+    pub(super) siblings: Arc<Siblings>,
     /// Who calls: asked for the fleet as soon as the node is known.
     pub(super) caller: Caller,
     pub(super) requests: Frames<Incoming>,

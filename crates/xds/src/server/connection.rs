@@ -28,6 +28,7 @@ use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
 use super::limits::Admission;
 use super::services::Service;
+use super::streams::Siblings;
 use super::{Shared, locked, told};
 
 /// Streams of one connection at a time: one ADS stream, and one per kind of resource for clients that use them apart.
@@ -91,7 +92,8 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     let streams = Streams::default();
     let ending = watch::Sender::new(false);
     let called = AtomicBool::new(false);
-    let origin = Arc::new(Origin { shared, gate, peer, refused, called, stop: ending.subscribe() });
+    let origin =
+        Arc::new(Origin { shared, gate, peer, refused, called, siblings: Arc::default(), stop: ending.subscribe() });
     let origins = Arc::clone(&origin);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let origin = Arc::clone(&origins);
@@ -183,6 +185,7 @@ struct Origin {
     refused: bool,
     /// There was a call.
     called: AtomicBool,
+    siblings: Arc<Siblings>,
     stop: watch::Receiver<bool>,
 }
 
@@ -220,8 +223,8 @@ impl Origin {
             self.gate.admit(&self.peer, &head.headers).await?
         };
         let (expires, pace) = (caller.expires(), caller.pace());
-        let (shared, stop) = (Arc::clone(&self.shared), self.stop.clone());
-        let reply = service.answer(Call { shared, caller, requests: Frames::paced(body, pace), stop });
+        let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());
+        let reply = service.answer(Call { shared, siblings, caller, requests: Frames::paced(body, pace), stop });
         Ok(Guarded::new(reply, expires))
     }
 }

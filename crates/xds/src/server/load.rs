@@ -17,7 +17,7 @@ use super::{Shared, locked, told};
 use crate::event::Node;
 use crate::load::{LoadReports, Loads, Malformed, ReporterId, Talk, frame, node_of};
 use crate::resource::TypeUrl;
-use crate::wire;
+use crate::wire::read;
 
 /// Messages taken in before others have their turn.
 const BURST: usize = 64;
@@ -125,7 +125,7 @@ impl Drop for Reporter {
 
 /// Everything that is said on a stream, until the client ends it.
 async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Broken> {
-    let Call { shared, caller, mut requests, mut stop } = call;
+    let Call { shared, caller, mut requests, mut stop, .. } = call;
     let mut asked = shared.desk.asked.subscribe();
     let mut stopped = std::pin::pin!(told(&mut stop));
     let mut open: Option<(Reporter, Talk)> = None;
@@ -166,7 +166,7 @@ async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Brok
 fn begin(shared: &Arc<Shared>, caller: &Caller, message: &Bytes) -> Result<(Reporter, Talk), Broken> {
     let node = node_of(message).map_err(unreadable)?.unwrap_or_default();
     let talk = Talk::new(node).map_err(unreadable)?;
-    let node = wire::node(message.slice_ref(node)).ok_or(LONG_NAME)?;
+    let node = read::node(&message.slice_ref(node)).ok_or(LONG_NAME)?;
     let fleet = caller.fleet(&node)?;
     let opened = locked(&shared.desk.loads).open(&fleet, Arc::new(node.clone()), shared.now());
     let id = opened.map_err(|_| Broken(Code::ResourceExhausted, "too many clients report"))?;
@@ -177,7 +177,7 @@ impl Reporter {
     fn report(&self, message: &Bytes) -> Result<(), Broken> {
         let Self { shared, fleet, node, id } = self;
         if let Some(again) = node_of(message).map_err(unreadable)?
-            && wire::node(message.slice_ref(again)).ok_or(LONG_NAME)? != *node
+            && read::node(&message.slice_ref(again)).ok_or(LONG_NAME)? != *node
         {
             return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
         }

@@ -146,7 +146,8 @@ pub(super) fn answer(shared: Arc<Shared>) -> Answer {
         let request: Request = read(request)?;
         if request.node.is_some() || fleet.is_none() {
             let WireNode { id, cluster, user_agent } = request.node.clone().unwrap_or_default();
-            let node = Node { id: id.into(), cluster: cluster.into(), user_agent: user_agent.into() };
+            let node =
+                Node { id: id.into(), cluster: cluster.into(), user_agent: user_agent.into(), ..Node::default() };
             fleet = Some(caller.fleet(&node)?);
         }
         let clients = fleet.as_ref().map_or(Ok(Vec::new()), |fleet| clients(&shared, fleet, &request))?;
@@ -161,14 +162,12 @@ fn clients(shared: &Shared, fleet: &str, request: &Request) -> Result<Vec<Client
     let Some(cell) = cell else { return Ok(Vec::new()) };
     let (mut all, mut size) = (Vec::new(), 0);
     for client in cell.clients.clients() {
-        let session = locked(&client.0);
-        let Some(session) = session.as_ref() else { continue };
-        if !request.matches(session.node())? {
+        if !request.matches(&client.node)? {
             continue;
         }
         // one client at a time: others of the fleet are served in between
-        let holdings = session.holdings(&locked(&cell.fleet));
-        let told = told(session.node(), holdings);
+        let Some(holdings) = client.look(|session| session.holdings(&locked(&cell.fleet))) else { continue };
+        let told = told(&client.node, holdings);
         size += told.encoded_len();
         if size > LARGEST {
             return Err(Broken(Code::ResourceExhausted, "more than 4 MiB: ask for fewer clients with node_matchers"));

@@ -1,6 +1,5 @@
-//! One delta ADS stream as a response body: it works only when the client takes bytes.
+//! One discovery stream as a response body: it works only when the client takes bytes.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,18 +8,18 @@ use bytes::{Bytes, BytesMut};
 use futures::Stream as _;
 use http_body::Frame;
 use hyper::body::Incoming;
-use prost::Message;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::wrappers::WatchStream;
 
+use super::Shared;
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
-use super::roster::Client;
-use super::{Cell, Shared, locked};
+use super::streams::{Client, Purpose, Siblings};
 use crate::event::Node;
-use crate::session::Session;
-use crate::wire::{DeltaRequest, Response, Step, Writing};
+use crate::wire::StreamId;
+use crate::wire::read::Discovery;
+use crate::wire::write::{Step, Writing};
 
 /// Pieces from this size on go out as they are, shared; smaller ones are put together: below it a frame of its own costs more than
 /// copying (0.1 ns per byte).
@@ -32,39 +31,40 @@ const CHUNK: usize = 16 << 10;
 /// Messages taken in before the stream looks at what it can send: a burst of acknowledgements is one look, a flood still gets its turn.
 const BURST: usize = 64;
 
-/// The state machine of a stream once it is known whose it is.
+/// What there is once it is known whose stream this is.
 struct Open {
-    fleet: Arc<str>,
-    node: Arc<Node>,
-    cell: Arc<Cell>,
     client: Arc<Client>,
+    /// This stream among those of the client.
+    id: StreamId,
     changes: WatchStream<u64>,
 }
 
 pub(super) struct Stream {
     shared: Arc<Shared>,
+    purpose: Purpose,
+    siblings: Arc<Siblings>,
     caller: Caller,
     requests: Frames<Incoming>,
     open: Option<Open>,
     timer: Option<Pin<Box<Sleep>>>,
     stop: WatchStream<bool>,
-    responses: VecDeque<Response>,
     writing: Option<Writing>,
     end: Option<Broken>,
     done: bool,
 }
 
 impl Stream {
-    pub(super) fn new(call: Call) -> Self {
-        let Call { shared, caller, requests, stop } = call;
+    pub(super) fn new(call: Call, purpose: Purpose) -> Self {
+        let Call { shared, siblings, caller, requests, stop } = call;
         Self {
             shared,
+            purpose,
+            siblings,
             caller,
             requests,
             open: None,
             timer: None,
             stop: WatchStream::new(stop),
-            responses: VecDeque::new(),
             writing: None,
             end: None,
             done: false,
@@ -74,7 +74,8 @@ impl Stream {
     /// The next part of the body.
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
         loop {
-            if let Some(chunk) = self.next_chunk() {
+            let (chunk, again) = self.next_chunk(cx);
+            if let Some(chunk) = chunk {
                 return Poll::Ready(Some(Frame::data(chunk)));
             }
             if self.done {
@@ -88,7 +89,7 @@ impl Stream {
             let changed = self.poll_changes(cx);
             let due = self.poll_timer(cx);
             self.poll_stop(cx);
-            if said || changed || due {
+            if said || changed || due || again {
                 self.advance();
             } else if self.end.is_none() {
                 return Poll::Pending;
@@ -121,23 +122,27 @@ impl Stream {
     }
 
     fn receive(&mut self, message: Bytes) -> Result<(), Broken> {
-        let unreadable = |_| Broken(Code::InvalidArgument, "not a DeltaDiscoveryRequest");
-        let request = DeltaRequest::decode(message).map_err(unreadable)?;
-        if request.has_long_name() {
+        let unreadable = |_| Broken(Code::InvalidArgument, "not a discovery request");
+        let mut message = Discovery::decode(self.purpose.variant, message).map_err(unreadable)?;
+        if message.has_long_name() {
             return Err(Broken(Code::InvalidArgument, "a name is longer than 4096 bytes"));
         }
+        if let Some(kind) = &self.purpose.kind {
+            if !["", kind.as_str()].contains(&message.type_url()) {
+                return Err(Broken(Code::InvalidArgument, "this stream is for another kind of resources"));
+            }
+            message.set_type_url(kind.as_str());
+        }
+        let node = message.node();
         if self.open.is_none() {
-            self.open = Some(self.identify(request.node())?);
+            self.open = Some(self.identify(node.clone().unwrap_or_default())?);
         }
         let Some(open) = &mut self.open else { return Ok(()) };
-        if request.has_node() && request.node() != *open.node {
+        if node.is_some_and(|node| node != *open.client.node) {
             return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
         }
-        let (mut session, now) = (locked(&open.client.0), self.shared.now());
-        let Some(session) = session.as_mut() else { return Ok(()) };
-        let received = self.shared.with(&open.cell, |fleet| session.receive(fleet, request.into(), now));
-        received.map_err(|violation| {
-            tracing::warn!(gateway = %open.fleet, %violation, "an xDS stream is ended");
+        open.client.receive(&self.shared, open.id, message).map_err(|violation| {
+            tracing::warn!(gateway = %open.client.fleet, %violation, "an xDS stream is ended");
             Broken(Code::ResourceExhausted, "more than a stream may hold")
         })
     }
@@ -145,11 +150,9 @@ impl Stream {
     /// Whose stream this is.
     fn identify(&self, node: Node) -> Result<Open, Broken> {
         let fleet = self.caller.fleet(&node)?;
-        let node = Arc::new(node);
-        let (cell, session) = self.shared.with_fleet(&fleet, |fleet| Session::new(fleet, Arc::clone(&node)));
-        let changes = WatchStream::from_changes(cell.seq.subscribe());
-        let client = Client::join(&cell, session);
-        Ok(Open { fleet, node, cell, client, changes })
+        let (client, id) = self.siblings.client(&self.shared, &self.purpose, fleet, node);
+        let changes = WatchStream::from_changes(client.cell.seq.subscribe());
+        Ok(Open { client, id, changes })
     }
 
     fn poll_changes(&mut self, cx: &mut Context<'_>) -> bool {
@@ -181,12 +184,7 @@ impl Stream {
     /// Collects what the client can be told now.
     fn advance(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let (mut session, now) = (locked(&open.client.0), self.shared.now());
-        let Some(session) = session.as_mut() else { return };
-        let (responses, deadline) =
-            self.shared.with(&open.cell, |fleet| (session.advance(fleet, now), session.next_deadline(fleet, now)));
-        self.responses.extend(responses);
-        let deadline = deadline.map(|at| Instant::from_std(self.shared.epoch + at));
+        let deadline = open.client.advance(&self.shared).map(|at| Instant::from_std(self.shared.epoch + at));
         // A timer that is set already may fire for nothing: setting it anew with each response and each acknowledgement costs more.
         if let Some(at) = deadline
             && self.timer.as_ref().is_none_or(|timer| timer.deadline() > at)
@@ -195,32 +193,33 @@ impl Stream {
         }
     }
 
-    /// The next bytes: a large piece as it is, or several small ones in one.
-    fn next_chunk(&mut self) -> Option<Bytes> {
-        let mut chunk = BytesMut::new();
+    /// The next bytes: a large piece as it is, or several small ones in one. True if it is time to look for more.
+    fn next_chunk(&mut self, cx: &Context<'_>) -> (Option<Bytes>, bool) {
+        let (mut chunk, mut again) = (BytesMut::new(), false);
         while chunk.len() < CHUNK {
             let Some(writing) = &mut self.writing else {
-                let Some(response) = self.responses.pop_front() else { break };
+                let next = self.open.as_ref().map(|open| open.client.next(open.id, cx));
+                let (response, due) = next.unwrap_or((None, false));
+                again |= due;
+                let Some(response) = response else { break };
                 self.writing = Some(Writing::new(response));
                 continue;
             };
             match writing.step(&mut chunk, SHARED_FROM) {
                 Step::More => {}
                 Step::Flush => break,
-                Step::Large(piece) => return Some(piece),
+                Step::Large(piece) => return (Some(piece), again),
                 Step::Done => self.writing = None,
             }
         }
-        if chunk.is_empty() { None } else { Some(chunk.freeze()) }
+        (if chunk.is_empty() { None } else { Some(chunk.freeze()) }, again)
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let Some(Open { fleet: name, cell, client, .. }) = self.open.take() else { return };
-        if let Some(session) = client.leave(&cell) {
-            self.shared.with(&cell, |fleet| session.leave(fleet));
+        if let Some(open) = self.open.take() {
+            open.client.leave(&self.shared, open.id);
         }
-        self.shared.drop_if_idle(&name, &cell);
     }
 }

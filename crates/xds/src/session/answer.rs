@@ -1,9 +1,11 @@
 //! What a client's answers mean: acknowledgements, and refusals, which are isolated (R11, R11a).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channel::Flight;
+use super::channel::{Flight, Known, UNSURE};
+use super::sotw::{named_in, names_culprits};
 use super::{Cure, Session};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl};
@@ -25,6 +27,7 @@ impl Session {
         if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
             self.begin_drain(now);
         }
+        self.channel(type_url).count_refusal(error.is_some(), now);
         match error {
             None => self.acked(fleet, type_url, &flight, now),
             Some(text) => self.nacked(fleet, type_url, &flight, text, now),
@@ -32,7 +35,7 @@ impl Session {
     }
 
     fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, now: Duration) {
-        self.channel(type_url).land(flight, true);
+        self.land(type_url, flight, true);
         if *type_url == TypeUrl::Cluster {
             flight.names().for_each(|name| {
                 self.uncured.remove(name);
@@ -42,10 +45,14 @@ impl Session {
             match type_url {
                 TypeUrl::Cluster => {
                     self.without_witness.remove(item.name());
-                    if self.cold.get(item.name()).is_some_and(|cold| cold.nonce != 0 && cold.nonce <= flight.last) {
+                    let cold = self.cold.get(item.name());
+                    fleet.accept(item);
+                    if cold.is_some_and(|cold| cold.asks && !self.aggregated) {
+                        continue;
+                    }
+                    if cold.is_some_and(|cold| cold.nonce != 0 && cold.nonce <= flight.last) {
                         self.cold.remove(item.name());
                     }
-                    fleet.accept(item);
                     self.confirm(fleet, type_url, item.name());
                 }
                 TypeUrl::Listener => {
@@ -64,7 +71,7 @@ impl Session {
                 }
             }
             if *type_url == TypeUrl::Endpoints {
-                self.endpoints_acked(fleet, item.name(), flight.last);
+                self.endpoints_acked(fleet, item.name(), flight);
             }
         }
         if *type_url == TypeUrl::Secret {
@@ -84,25 +91,108 @@ impl Session {
 
     fn nacked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, text: &str, now: Duration) {
         // what the client had before each, while that is still to be seen
-        let had: Vec<bool> =
-            flight.puts.iter().map(|item| self.is(type_url, |channel| channel.holds(item.name()))).collect();
-        self.channel(type_url).land(flight, false);
+        let names = flight.puts.iter().map(|item| item.name());
+        let had: BTreeSet<Arc<str>> =
+            names.filter(|name| self.is(type_url, |channel| channel.holds(name))).cloned().collect();
+        self.land(type_url, flight, false);
         self.channel(type_url).dirty.extend(flight.removed.iter().cloned());
         if *type_url == TypeUrl::Route {
             flight.puts.iter().for_each(|item| self.hosts_are_lost(fleet, item.name()));
         }
+        let blamed = self.blame(fleet, type_url, flight, text, now);
+        if *type_url == TypeUrl::Cluster {
+            self.uncured.extend(blamed.iter().map(|item| Arc::clone(item.name())));
+            self.cure(fleet, &blamed, &had, now);
+        }
+    }
+
+    /// Finds out who is to blame for a refusal, now or by trial. Gives those of whom it is not known that they were taken.
+    fn blame(
+        &mut self,
+        fleet: &mut Fleet,
+        type_url: &TypeUrl,
+        flight: &Flight,
+        text: &str,
+        now: Duration,
+    ) -> Vec<Arc<Item>> {
+        if self.repeats(type_url) {
+            return self.blame_repeated(fleet, type_url, flight, text, now);
+        }
         match flight.puts.as_slice() {
             [] => {}
             [item] => self.refuse(fleet, item, text, now),
-            items => {
-                let mut groups = self.groups;
-                self.channel(type_url).suspect(items, &mut groups);
-                self.groups = groups;
+            items => self.suspect(type_url, items),
+        }
+        flight.puts.clone()
+    }
+
+    /// The same where a response repeats what was sent before: that may be to blame too.
+    fn blame_repeated(
+        &mut self,
+        fleet: &mut Fleet,
+        type_url: &TypeUrl,
+        flight: &Flight,
+        text: &str,
+        now: Duration,
+    ) -> Vec<Arc<Item>> {
+        let unproven = self.holdings.get(type_url).map(|holdings| holdings.unproven(flight.last)).unwrap_or_default();
+        let named = named_in(text, &unproven);
+        // of a late answer the culprit may be out again
+        let blamed = if names_culprits(text) { named } else { unproven };
+        for item in &blamed {
+            fleet.disown(item);
+            let left = self.holdings.get_mut(type_url).is_some_and(|holdings| holdings.revert(item));
+            let resumed = self.resumed;
+            let channel = self.channel(type_url);
+            channel.release(item.name());
+            if left {
+                continue;
+            }
+            channel.known.remove(item.name());
+            if resumed {
+                // it may have had another version when it came
+                let known = Known { sent: Some(UNSURE.mark()), ..Known::default() };
+                channel.known.insert(Arc::clone(item.name()), known);
+                channel.dirty.insert(Arc::clone(item.name()));
             }
         }
-        if *type_url == TypeUrl::Cluster {
-            self.uncured.extend(flight.puts.iter().map(|item| Arc::clone(item.name())));
-            self.cure(fleet, flight, &had, now);
+        let channel = self.channel(type_url);
+        for item in flight.puts.iter().filter(|item| !blamed.iter().any(|one| Arc::ptr_eq(one, item))) {
+            channel.dirty.insert(Arc::clone(item.name()));
+            channel.force.insert(Arc::clone(item.name()));
+        }
+        let alone = |item: &Arc<Item>| matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item));
+        let is_trial = |item: &Arc<Item>| alone(item) && channel.suspects.contains_key(item.name());
+        let leaves_out = !flight.removed.is_empty() || flight.puts.is_empty() && !blamed.is_empty();
+        match blamed.as_slice() {
+            [item] if is_trial(item) => self.refuse(fleet, item, text, now),
+            items => self.suspect(type_url, items),
+        }
+        self.channel(type_url).unheard |= leaves_out;
+        blamed
+    }
+
+    /// Each of these is tried again by itself.
+    fn suspect(&mut self, type_url: &TypeUrl, items: &[Arc<Item>]) {
+        let mut groups = self.groups;
+        self.channel(type_url).suspect(items, &mut groups);
+        self.groups = groups;
+    }
+
+    /// Notes what an answer means for each name of its response.
+    fn land(&mut self, type_url: &TypeUrl, flight: &Flight, acked: bool) {
+        self.channel(type_url).land(flight, acked);
+        let repeats = self.repeats(type_url);
+        if let Some(holdings) = self.holdings.get_mut(type_url) {
+            for item in &flight.puts {
+                match acked {
+                    true => holdings.prove(item),
+                    false if repeats => {}
+                    false => {
+                        holdings.revert(item);
+                    }
+                }
+            }
         }
     }
 
@@ -121,14 +211,19 @@ impl Session {
 
     /// R11a: whatever a refused CDS response held may be stuck among the warming clusters, and then no later one is ever answered.
     /// Those that were active go back to the last good bytes; those that were new go away.
-    fn cure(&mut self, fleet: &Fleet, flight: &Flight, had: &[bool], now: Duration) {
+    fn cure(&mut self, fleet: &Fleet, refused: &[Arc<Item>], had: &BTreeSet<Arc<str>>, now: Duration) {
         let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
-        for (item, had) in flight.puts.iter().zip(had) {
+        for item in refused {
+            let had = had.contains(item.name());
             let accepted = fleet.snapshot().accepted(&TypeUrl::Cluster, item.name());
+            // a SotW client that came again did not say what it has
+            let unsaid = self.resumed && self.repeats(&TypeUrl::Cluster);
+            let previous = || fleet.snapshot().previous(&TypeUrl::Cluster, item.name()).filter(|_| unsaid);
+            let (accepted, had) = (accepted.or_else(previous), had || unsaid);
             let mended = accepted.filter(|accepted| accepted.version() != item.version());
             match mended {
-                Some(accepted) if *had => cure.puts.push(Arc::clone(accepted)),
-                _ if *had => {}
+                Some(accepted) if had => cure.puts.push(Arc::clone(accepted)),
+                _ if had => {}
                 _ => cure.removed.push(Arc::clone(item.name())),
             }
         }
@@ -138,7 +233,7 @@ impl Session {
         if !cure.puts.is_empty() || !cure.removed.is_empty() {
             self.cures.push(cure);
         }
-        for item in &flight.puts {
+        for item in refused {
             self.note_cold(fleet, item.name(), now);
         }
     }

@@ -10,6 +10,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
+use crate::wire::StreamId;
 
 /// Responses of one kind that are told apart while they are not acknowledged. CDS acknowledgements can be withheld for minutes
 /// (R2); beyond this number the oldest two are kept as one, so that a client's unanswered responses cost at most this many
@@ -19,6 +20,15 @@ const FLIGHTS: usize = 4 * SPLIT;
 /// The groups that a refused response is split into. A response costs Envoy about 1 ms, so up to 64 resources go one by one at
 /// once, and the guilty one of 10,000 is found in three rounds of at most 64 responses. No more than these are on their way.
 const SPLIT: usize = 64;
+
+/// Refusals in a row after which a client is given a rest, besides three for each resource that it knows.
+const REFUSALS_AT_ONCE: u32 = 2 * SPLIT as u32;
+
+/// The first rest: a refusal and its trial take some milliseconds, so that a storm costs less than a hundredth of a core.
+const FIRST_REST: Duration = Duration::from_millis(500);
+
+/// No rest is longer: whatever was published meanwhile waits for it.
+const LONGEST_REST: Duration = Duration::from_secs(15);
 
 /// What a client has under one name.
 #[derive(Clone, Copy, Default)]
@@ -38,6 +48,8 @@ pub(super) const UNSURE: Version = Version(u128::MAX - 1);
 
 /// A response, or several, not acknowledged yet.
 pub(super) struct Flight {
+    /// The stream that it went out on.
+    pub(super) stream: StreamId,
     /// Nonces of the first and the last response in it.
     first: u64,
     pub(super) last: u64,
@@ -87,11 +99,13 @@ impl Held {
         self.0.iter().find(|(_, names)| names.contains(name)).map(|(until, _)| *until)
     }
 
-    fn hold(&mut self, until: Duration, name: &Arc<str>) {
+    /// This name stays until then.
+    pub(super) fn hold(&mut self, until: Duration, name: &Arc<str>) {
         self.0.entry(until).or_default().insert(Arc::clone(name));
     }
 
-    fn release(&mut self, name: &str) {
+    /// This name's time is over.
+    pub(super) fn release(&mut self, name: &str) {
         self.0.retain(|_, names| !names.remove(name) || !names.is_empty());
     }
 
@@ -99,7 +113,8 @@ impl Held {
         self.0.values().flatten()
     }
 
-    fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
+    /// Names whose time is over.
+    pub(super) fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
         self.0.range(..=now).flat_map(|(_, names)| names)
     }
 }
@@ -114,12 +129,18 @@ pub(super) struct Channel {
     /// The first request is to be answered even if there is nothing (R6).
     pub(super) owes_first: bool,
     pub(super) wildcard: bool,
+    /// SotW: a response was refused that left something out, which the client may have still.
+    pub(super) unheard: bool,
+    /// Where the kind has streams of its own: the one that asked for a name last.
+    pub(super) carriers: HashMap<Arc<str>, StreamId>,
     pub(super) names: HashSet<Arc<str>>,
     pub(super) known: HashMap<Arc<str>, Known>,
     /// Names whose resource may differ from what the client has.
     pub(super) dirty: BTreeSet<Arc<str>>,
     /// Names that are gone and stay with the client until the time under which they stand.
     pub(super) held: Held,
+    /// Names that need a heartbeat, and when.
+    pub(super) beats: Held,
     /// Names that are to be sent even if nothing changed (R9).
     pub(super) force: BTreeSet<Arc<str>>,
     /// Names out of refused responses that were not acknowledged since, with the group that they are sent in (R11).
@@ -131,6 +152,13 @@ pub(super) struct Channel {
     /// How many dirty names could not be sent the last time because the fleet lacks what they need.
     pub(super) blocked: usize,
     pub(super) flights: VecDeque<Flight>,
+    /// Responses that were refused since the last that was not, without a rest between them, and when the last was.
+    refusals: u32,
+    refused_at: Duration,
+    /// So many of them are enough.
+    enough: u32,
+    /// Nothing new of this kind goes out before: the client refuses everything.
+    pub(super) paused_until: Option<Duration>,
 }
 
 impl Channel {
@@ -153,6 +181,7 @@ impl Channel {
     pub(super) fn settle(&mut self, name: &str) {
         self.dirty.remove(name);
         self.held.release(name);
+        self.beats.release(name);
         self.force.remove(name);
     }
 
@@ -188,8 +217,22 @@ impl Channel {
         self.settle(name);
     }
 
+    /// The client finds out by itself that these are gone.
+    pub(super) fn unsaid(&mut self, removed: &[Arc<str>]) {
+        for name in removed {
+            self.settle(name);
+            self.known.remove(name);
+        }
+    }
+
     /// Notes a response that is being sent.
-    pub(super) fn sent(&mut self, nonce: u64, puts: &[Arc<Item>], removed: &[Arc<str>], at: Duration) {
+    pub(super) fn sent(
+        &mut self,
+        (stream, nonce): (StreamId, u64),
+        puts: &[Arc<Item>],
+        removed: &[Arc<str>],
+        at: Duration,
+    ) {
         for item in puts {
             self.settle(item.name());
             let known = self.known.entry(Arc::clone(item.name())).or_default();
@@ -205,6 +248,7 @@ impl Channel {
         }
         let (puts, removed) = (puts.to_vec(), removed.to_vec());
         self.flights.push_back(Flight {
+            stream,
             first: nonce,
             last: nonce,
             at,
@@ -254,6 +298,26 @@ impl Channel {
         }
     }
 
+    /// Counts refusals in a row. To find the guilty ones each resource is refused with many, with some and by itself; whoever refuses more
+    /// than that is not told anything new for a while, longer and longer.
+    pub(super) fn count_refusal(&mut self, refused: bool, now: Duration) {
+        let rest = self.paused_until.map_or(self.refused_at, |until| until.max(self.refused_at));
+        let in_a_row = now < rest + FIRST_REST;
+        self.refusals = if !refused {
+            0
+        } else if in_a_row {
+            self.refusals.saturating_add(1)
+        } else {
+            1
+        };
+        self.refused_at = now;
+        let names = u32::try_from(self.known.len() + self.suspects.len()).unwrap_or(u32::MAX / 4);
+        let enough = REFUSALS_AT_ONCE.saturating_add(names.saturating_mul(3));
+        self.enough = if self.refusals > 1 { self.enough.max(enough) } else { enough };
+        let beyond = self.refusals.checked_sub(self.enough);
+        self.paused_until = beyond.map(|beyond| now + FIRST_REST.saturating_mul(beyond.max(1)).min(LONGEST_REST));
+    }
+
     /// This name need not wait for the answer to a response before `nonce`.
     pub(super) fn witness(&mut self, name: &str, nonce: u64) -> bool {
         match self.known.get_mut(name) {
@@ -272,10 +336,18 @@ impl Channel {
 
     /// How many more responses with resources under suspicion may go now.
     pub(super) fn room_for_trials(&self) -> usize {
-        let trial =
-            |flight: &&Flight| !flight.cure && flight.puts.iter().any(|item| self.suspects.contains_key(item.name()));
-        let under_way = self.flights.iter().filter(|flight| self.is_awaited(flight)).filter(trial).count();
-        SPLIT.saturating_sub(under_way)
+        let trials = self.flights.iter().filter(|flight| self.is_awaited(flight) && self.is_trial(flight));
+        SPLIT.saturating_sub(trials.count())
+    }
+
+    /// Whether the response holds resources under suspicion.
+    pub(super) fn is_trial(&self, flight: &Flight) -> bool {
+        !flight.cure && flight.puts.iter().any(|item| self.suspects.contains_key(item.name()))
+    }
+
+    /// Whether an answer is to be expected, whatever is known of its names by other ways.
+    pub(super) fn has_unanswered(&self) -> bool {
+        self.flights.iter().any(|flight| !flight.overdue)
     }
 
     /// Whether some name of the flight waits for its answer.

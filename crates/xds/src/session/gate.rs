@@ -122,11 +122,11 @@ impl Session {
         need.type_url == TypeUrl::Cluster && (self.is_before_clusters() || cold())
     }
 
-    /// A stream that broke while a cluster warmed goes on with EDS, and asks for clusters only afterwards (R13): what it has is
-    /// not known before.
+    /// A stream that broke while a cluster warmed goes on with EDS, and asks for clusters only afterwards (R13); where each kind has
+    /// streams of its own they come in any order. What the client has is not known before.
     fn is_before_clusters(&self) -> bool {
         let opened = |type_url| self.is(type_url, |channel| channel.opened);
-        opened(&TypeUrl::Endpoints) && !opened(&TypeUrl::Cluster)
+        (opened(&TypeUrl::Endpoints) || !self.aggregated) && !opened(&TypeUrl::Cluster)
     }
 }
 

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channel::Channel;
+use super::channel::{Channel, UNSURE};
 use super::gate::Gate;
 use super::{Activation, Cure, Session, Turn};
 use crate::empty::stand_in;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::snapshot::Item;
-use crate::wire::{AROUND, Response};
+use crate::wire::write::AROUND;
+use crate::wire::{Manner, Response, StreamId};
 
 /// Size at which a response of independent resources is closed and another begun: gRPC libraries other than Envoy refuse messages
 /// above 4 MiB, and one resource is seldom above 1 MiB.
@@ -40,6 +41,13 @@ struct Ready {
     denied: Vec<Arc<str>>,
 }
 
+/// One stream's part of a response.
+#[derive(Default)]
+struct Part {
+    puts: Vec<Arc<Item>>,
+    removed: Vec<Arc<str>>,
+}
+
 impl Session {
     /// Clusters, with their endpoint sets and secrets right behind.
     pub(super) fn put_clusters(&mut self, turn: &mut Turn<'_>) {
@@ -56,17 +64,20 @@ impl Session {
             return;
         }
         let Ready { puts, denied } = self.sort_out(turn, &TypeUrl::Cluster);
-        let (apart, ordinary): (Vec<_>, Vec<_>) = puts.into_iter().partition(|item| item.resource.apart);
+        // the first response of a SotW stream takes away what is not in it
+        let at_once = self.repeats(&TypeUrl::Cluster) && self.resumed && !self.spoke_of_clusters;
+        let (apart, ordinary): (Vec<_>, Vec<_>) = puts.into_iter().partition(|item| item.resource.apart && !at_once);
         if !denied.is_empty() {
-            self.send_clusters(turn, Vec::new(), denied);
+            self.deny(turn, &TypeUrl::Cluster, denied);
         }
         for batch in self.batches(&TypeUrl::Cluster, ordinary) {
             let replaced = self.replaced(turn.fleet, &TypeUrl::Cluster, &batch);
             self.send_clusters(turn, batch, replaced);
         }
         if !apart.is_empty() && self.others_settled() {
-            for item in apart {
-                self.send_clusters(turn, vec![item], Vec::new());
+            let together = if self.repeats(&TypeUrl::Cluster) { apart.len().max(1) } else { 1 };
+            for items in apart.chunks(together) {
+                self.send_clusters(turn, items.to_vec(), Vec::new());
             }
         }
         self.answer_first(turn, &TypeUrl::Cluster);
@@ -76,7 +87,7 @@ impl Session {
     pub(super) fn put(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
         let Ready { puts, denied } = self.sort_out(turn, type_url);
         if !denied.is_empty() {
-            self.send(turn, type_url, Vec::new(), denied);
+            self.deny(turn, type_url, denied);
         }
         for batch in self.batches(type_url, puts) {
             let replaced = self.replaced(turn.fleet, type_url, &batch);
@@ -102,7 +113,7 @@ impl Session {
         }
         let Ready { puts, denied } = self.sort_out(turn, &kind);
         if !denied.is_empty() {
-            self.send(turn, &kind, Vec::new(), denied);
+            self.deny(turn, &kind, denied);
         }
         for batch in self.batches(&kind, puts) {
             let mut removed = self.replaced(turn.fleet, &kind, &batch);
@@ -126,6 +137,58 @@ impl Session {
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
     ) -> u64 {
+        self.send_as(Manner::News, turn, type_url, puts, removed)
+    }
+
+    /// Tells the client that there is nothing of these names.
+    fn deny(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl, names: Vec<Arc<str>>) {
+        let manner = if self.envoy { Manner::News } else { Manner::Denial };
+        self.send_as(manner, turn, type_url, Vec::new(), names);
+    }
+
+    /// Sends one response, or one on each of the kind's streams that it concerns. Gives the number of the last.
+    pub(super) fn send_as(
+        &mut self,
+        manner: Manner,
+        turn: &mut Turn<'_>,
+        type_url: &TypeUrl,
+        puts: Vec<Arc<Item>>,
+        removed: Vec<Arc<str>>,
+    ) -> u64 {
+        if !self.is(type_url, |channel| !channel.carriers.is_empty()) {
+            return self.send_on((0, manner), turn, type_url, puts, removed);
+        }
+        let mut parts: BTreeMap<StreamId, Part> = BTreeMap::new();
+        let carriers = &self.channel(type_url).carriers;
+        for item in puts {
+            // what nobody asked for yet has no stream to go out on, and will be asked for
+            if let Some(stream) = carriers.get(item.name()) {
+                parts.entry(*stream).or_default().puts.push(item);
+            }
+        }
+        for name in removed {
+            parts.entry(carriers.get(&name).copied().unwrap_or_default()).or_default().removed.push(name);
+        }
+        let mut last = 0;
+        for (stream, Part { puts, removed }) in parts {
+            last = self.send_on((stream, manner), turn, type_url, puts, removed);
+        }
+        last
+    }
+
+    fn send_on(
+        &mut self,
+        (stream, manner): (StreamId, Manner),
+        turn: &mut Turn<'_>,
+        type_url: &TypeUrl,
+        puts: Vec<Arc<Item>>,
+        removed: Vec<Arc<str>>,
+    ) -> u64 {
+        let whole = self.hold(type_url, &puts, &removed);
+        if manner == Manner::News && self.is_unspeakable(type_url, &puts) {
+            self.channel(type_url).unsaid(&removed);
+            return 0;
+        }
         self.nonce += 1;
         let nonce = self.nonce;
         for item in &puts {
@@ -137,8 +200,10 @@ impl Session {
         }
         let channel = self.channel(type_url);
         channel.owes_first = false;
-        channel.sent(nonce, &puts, &removed, turn.now);
-        turn.out.push(Response { type_url: type_url.clone(), nonce, puts, removed });
+        channel.sent((stream, nonce), &puts, &removed, turn.now);
+        puts.iter().for_each(|item| self.note_ttl(item, turn.now));
+        let with_ttl = self.understands_ttl();
+        turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
         nonce
     }
 
@@ -146,6 +211,11 @@ impl Session {
     fn sort_out(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) -> Ready {
         let mut ready = Ready::default();
         let (mut waiting, mut blocked) = (0, 0);
+        let channel = self.channel(type_url);
+        if channel.paused_until.is_some_and(|until| turn.now < until) {
+            (channel.waiting, channel.blocked) = (channel.dirty.len(), 0);
+            return ready;
+        }
         let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
         for name in dirty {
             match self.judge(turn.fleet, type_url, &name, turn.now) {
@@ -215,15 +285,34 @@ impl Session {
         let named = channel.names.contains(name);
         let acked = channel.known.get(name).and_then(|known| known.acked);
         let refused = fleet.snapshot().current(type_url, name).map(|item| item.version().mark());
-        if refused.is_some() && acked.is_some() && acked != refused {
+        let mended = self.repeats(type_url) && sent.is_some() && sent != Some(UNSURE.mark()) && sent != refused;
+        if refused.is_some() && (mended || acked.is_some() && acked != refused) {
             // it has a good version of an earlier time that the fleet has not: better than none
             return Verdict::Drop;
         }
         match type_url {
+            // the protocol's own rule: unknown names are answered at once
+            _ if !self.envoy && forced => Verdict::Deny,
+            _ if !self.envoy => {
+                if sent.is_some() {
+                    Verdict::Gone
+                } else {
+                    Verdict::Drop
+                }
+            }
             TypeUrl::Secret => Verdict::Drop,
+            // a changed version of a cluster that is about to go: it need not get warm, the one before serves until then
+            TypeUrl::Endpoints
+                if !self.aggregated
+                    && fleet.snapshot().target(&TypeUrl::Cluster, name).is_none()
+                    && self.is(&TypeUrl::Cluster, |clusters| clusters.has(name)) =>
+            {
+                Verdict::Drop
+            }
             TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN.mark()) && !forced => Verdict::Drop,
             TypeUrl::Endpoints if named && (sent.is_none() || forced) => {
-                Verdict::Send(stand_in(type_url.clone(), name))
+                let departed = fleet.snapshot().departed_endpoints(name).cloned();
+                Verdict::Send(departed.unwrap_or_else(|| stand_in(type_url.clone(), name)))
             }
             TypeUrl::Route if named && starts && (sent.is_none() || forced) => {
                 Verdict::Send(stand_in(type_url.clone(), name))
@@ -246,6 +335,7 @@ impl Session {
     /// Resources that go together: suspects in their groups, secrets one by one, virtual hosts by route configuration, clusters
     /// and listeners all at once, the rest in responses of bounded size.
     fn batches(&mut self, type_url: &TypeUrl, items: Vec<Arc<Item>>) -> Vec<Vec<Arc<Item>>> {
+        let repeats = self.repeats(type_url);
         let channel = self.channel(type_url);
         let mut batches: BTreeMap<(u64, Arc<str>), Vec<Arc<Item>>> = BTreeMap::new();
         let (mut size, mut part) = (0, 0u64);
@@ -266,12 +356,21 @@ impl Session {
             batches.entry(key).or_default().push(item);
         }
         if !channel.suspects.is_empty() {
-            let room = channel.room_for_trials();
+            let room = if repeats {
+                // each repeats what was sent before: a refusal means one trial only while nothing else is on its way
+                let others =
+                    batches.values().any(|batch| !batch.iter().any(|item| channel.suspects.contains_key(item.name())));
+                usize::from(!others && !channel.has_unanswered())
+            } else {
+                channel.room_for_trials()
+            };
+            let closed =
+                repeats && channel.has_unanswered() && channel.flights.iter().any(|flight| channel.is_trial(flight));
             let mut trials = 0;
             batches.retain(|_, batch| {
                 let trial = batch.iter().any(|item| channel.suspects.contains_key(item.name()));
                 trials += usize::from(trial);
-                let goes = !trial || trials <= room;
+                let goes = if trial { trials <= room } else { !closed };
                 channel.waiting += if goes { 0 } else { batch.len() };
                 goes
             });
@@ -296,15 +395,18 @@ impl Session {
 
     fn send_clusters(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>, removed: Vec<Arc<str>>) {
         let nonce = self.send(turn, &TypeUrl::Cluster, puts.clone(), removed);
-        let mut behind: BTreeMap<Arc<str>, Arc<Item>> = BTreeMap::new();
+        let departed = self.sets_of_departed(turn.fleet);
+        self.spoke_of_clusters = true;
+        let mut behind: BTreeMap<Arc<str>, Arc<Item>> =
+            departed.into_iter().map(|set| (Arc::clone(set.name()), set)).collect();
         for item in &puts {
             let sets = endpoint_sets(turn.fleet, item);
             self.cluster_sent(item, nonce, &sets, turn.now);
-            for set in sets {
+            for set in sets.into_iter().filter(|_| self.aggregated) {
                 let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.subscribed(&set));
                 let target = turn.fleet.snapshot().target(&TypeUrl::Endpoints, &set).cloned();
                 let target = target.or_else(|| asked.then(|| stand_in(TypeUrl::Endpoints, &set)));
-                if let Some(target) = target.filter(|_| !self.will_ask(&TypeUrl::Endpoints, &set)) {
+                if let Some(target) = target.filter(|_| asked || !self.will_ask(&TypeUrl::Endpoints, &set)) {
                     behind.insert(set, target);
                 }
             }
@@ -361,12 +463,17 @@ impl Session {
 
     /// On a first start everything new is asked for: sending it unasked would be sending it twice.
     fn will_ask(&self, type_url: &TypeUrl, name: &str) -> bool {
-        !self.resumed && !self.complete && !self.is(type_url, |channel: &Channel| channel.subscribed(name))
+        let starts = !self.resumed && !self.complete;
+        (starts || !self.envoy) && !self.is(type_url, |channel: &Channel| channel.subscribed(name))
     }
 
     /// A first request gets an answer, if need be an empty one: Envoy waits for it before it serves.
     fn answer_first(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
-        if self.is(type_url, |channel| channel.owes_first && channel.waiting == 0) {
+        let first = |channel: &Channel| channel.owes_first && channel.waiting == 0;
+        // what was left out of a refused response is left out of the next, which is this one if there is no other
+        let again = |channel: &Channel| channel.unheard && !channel.is_flying();
+        if self.is(type_url, |channel| first(channel) || again(channel)) {
+            self.channel(type_url).unheard = false;
             self.send(turn, type_url, Vec::new(), Vec::new());
         }
     }

@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    fn unsubscribe_name(&mut self, type_url: &TypeUrl, name: &str) {
+    pub(super) fn unsubscribe_name(&mut self, type_url: &TypeUrl, name: &str) {
         let channel = self.channel(type_url);
         if name == "*" {
             channel.wildcard = false;

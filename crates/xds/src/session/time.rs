@@ -46,14 +46,16 @@ impl Session {
         if !lagging {
             self.lay_ghosts(fleet, now);
         }
-        let patience = self.patience_with_clusters();
+        let (patience, speaks) = (self.patience_with_clusters(), self.takes_all(&TypeUrl::Cluster));
         for (name, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
             if lagging {
                 // the client is slow, which says nothing about the cluster
                 cold.since = now;
             } else {
                 cold.stalled = true;
-                fleet.stall(name);
+                if speaks {
+                    fleet.stall(name);
+                }
             }
         }
     }
@@ -77,10 +79,13 @@ impl Session {
 
     /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
     pub(super) fn stall(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &Arc<str>) {
+        let speaks = self.takes_all(&TypeUrl::Cluster);
         let cold = self.cold.get_mut(name).filter(|cold| *type_url == TypeUrl::Cluster && !cold.stalled);
         if let Some(cold) = cold {
             cold.stalled = true;
-            fleet.stall(name);
+            if speaks {
+                fleet.stall(name);
+            }
         }
     }
 
@@ -99,8 +104,12 @@ impl Session {
         let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
         let withheld = self.withheld_at().filter(|at| *at > now);
         let drained = self.channels.values().filter_map(|channel| channel.held.next(now)).min();
+        let beats = self.channels.values().filter_map(|channel| channel.beats.next(now)).min();
+        let rests = self.channels.values().filter_map(|channel| channel.paused_until).filter(|until| *until > now);
         cold.chain(introduction)
+            .chain(rests)
             .chain(drained)
+            .chain(beats)
             .chain(withheld)
             .chain(self.retry)
             .chain(waits.filter(|at| *at > now))
@@ -124,7 +133,6 @@ impl Session {
 
     /// Whether the client has acknowledged all that it should have. Clusters that are known not to get ready do not count.
     fn has_everything(&self) -> bool {
-        let opened = |type_url| self.is(type_url, |channel| channel.opened);
         let done = self.channels.iter().all(|(type_url, channel)| {
             let stalled = |name: &Arc<str>| self.cold.get(name).is_some_and(|cold| cold.stalled);
             let withheld = |item: &Arc<crate::snapshot::Item>| *type_url == TypeUrl::Cluster && stalled(item.name());
@@ -132,12 +140,17 @@ impl Session {
             channel.dirty.len() == channel.blocked
                 && open.into_iter().all(|f| !f.puts.is_empty() && f.puts.iter().all(withheld))
         });
-        opened(&TypeUrl::Cluster)
-            && opened(&TypeUrl::Listener)
+        self.takes_all(&TypeUrl::Cluster)
+            && self.takes_all(&TypeUrl::Listener)
             && done
             && self.cures.is_empty()
             && self.activations.is_empty()
             && self.cold.values().all(|cold| cold.stalled)
+    }
+
+    /// Whether the client takes all that there is of a kind. What others make of some says nothing about the fleet.
+    fn takes_all(&self, type_url: &TypeUrl) -> bool {
+        self.is(type_url, |channel| channel.opened && channel.wildcard)
     }
 
     /// When the oldest response was sent that the client should have answered.

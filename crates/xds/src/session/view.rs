@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Session;
 use super::channel::Channel;
-use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
 
@@ -33,11 +32,6 @@ pub(crate) struct Holding {
 }
 
 impl Session {
-    /// Who the client says it is.
-    pub(crate) fn node(&self) -> &Arc<Node> {
-        &self.node
-    }
-
     /// Everything that the client knows or asks for, sorted by kind and name.
     pub(crate) fn holdings(&self, fleet: &Fleet) -> Vec<Holding> {
         let mut all = Vec::new();

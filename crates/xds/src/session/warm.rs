@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
+use super::channel::{Flight, Known};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl};
 use crate::snapshot::Item;
+use crate::wire::StreamId;
 
 /// A cluster that routes must not name yet.
 pub(super) struct Cold {
@@ -21,8 +23,8 @@ pub(super) struct Cold {
     pub(super) nonce: u64,
     /// It has an endpoint set of its own name, which Envoy asks for if it takes the cluster.
     pub(super) asks: bool,
-    /// Envoy has asked for its endpoint set since.
-    subscribed: bool,
+    /// Envoy has asked for its endpoint set since, on this stream.
+    subscribed: Option<StreamId>,
     /// Envoy has acknowledged its endpoint set since.
     acked: bool,
     /// It was reported as not getting ready.
@@ -32,7 +34,7 @@ pub(super) struct Cold {
 impl Cold {
     /// Whether it may still be getting ready. Envoy asks for the endpoints of what it takes within milliseconds.
     pub(super) fn may_warm(&self) -> bool {
-        self.subscribed || self.item.resource.apart
+        self.subscribed.is_some() || self.item.resource.apart
     }
 }
 
@@ -45,7 +47,9 @@ impl Session {
         };
         let known = self.channels.get(&TypeUrl::Cluster).and_then(|clusters| clusters.known.get(name));
         let sent = known.is_some_and(|known| known.sent.is_some());
-        if sent && (known.is_some_and(|known| known.acked.is_some()) || self.cold.contains_key(name)) {
+        // an acknowledgement on a stream for clusters alone does not say that it was ever ready
+        let ready = |known: &Known| known.acked.is_some() && (self.aggregated || known.confirmed != 0);
+        if sent && (known.is_some_and(ready) || self.cold.contains_key(name)) {
             return;
         }
         // removed and published again while it was on its way: it was sent all the same
@@ -53,7 +57,7 @@ impl Session {
             known.filter(|known| known.sent == Some(item.version().mark())).map_or(0, |known| known.flying.max(1));
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
         let item = Arc::clone(item);
-        let cold = Cold { item, since: now, nonce: under_way, asks, subscribed: false, acked: false, stalled: false };
+        let cold = Cold { item, since: now, nonce: under_way, asks, subscribed: None, acked: false, stalled: false };
         self.cold.insert(Arc::clone(name), cold);
     }
 
@@ -62,7 +66,7 @@ impl Session {
         if let Some(cold) = self.cold.get_mut(item.name()) {
             let stalled = cold.stalled;
             let asks = sets.contains(item.name());
-            *cold = Cold { item: Arc::clone(item), since: now, nonce, asks, subscribed: false, acked: false, stalled };
+            *cold = Cold { item: Arc::clone(item), since: now, nonce, asks, subscribed: None, acked: false, stalled };
         }
         if lacks_witness(item) {
             self.without_witness.insert(Arc::clone(item.name()));
@@ -76,14 +80,16 @@ impl Session {
 
     /// Envoy asks for an endpoint set.
     pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
+        let stream = self.channel(&TypeUrl::Endpoints).carriers.get(set).copied().unwrap_or_default();
         if let Some(cold) = self.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
-            cold.subscribed = true;
+            cold.subscribed = Some(stream);
             self.warm_if_witnessed(fleet, set);
         }
     }
 
-    /// Envoy has acknowledged an endpoint set that went out in response `nonce`.
-    pub(super) fn endpoints_acked(&mut self, fleet: &mut Fleet, set: &Arc<str>, nonce: u64) {
+    /// Envoy has acknowledged an endpoint set that went out in this response.
+    pub(super) fn endpoints_acked(&mut self, fleet: &mut Fleet, set: &Arc<str>, flight: &Flight) {
+        let (nonce, aggregated) = (flight.last, self.aggregated);
         let mut clusters = vec![Arc::clone(set)];
         clusters.extend(self.sharers.get(set).into_iter().flatten().cloned());
         for cluster in clusters {
@@ -91,8 +97,9 @@ impl Session {
                 continue;
             }
             if let Some(cold) = self.cold.get_mut(&cluster) {
-                // on a set of another name nothing tells this cluster from others
-                cold.acked |= cluster == *set && cold.nonce != 0 && cold.nonce < nonce;
+                // on a set of another name nothing tells this cluster from others, and another stream speaks of an earlier version
+                let own = cluster == *set && (aggregated || cold.subscribed == Some(flight.stream));
+                cold.acked |= own && cold.nonce != 0 && cold.nonce < nonce;
                 self.warm_if_witnessed(fleet, &cluster);
             } else if self.channel(&TypeUrl::Cluster).witness(&cluster, nonce) {
                 self.confirm(fleet, &TypeUrl::Cluster, &cluster);
@@ -110,7 +117,7 @@ impl Session {
     /// A new cluster is ready for requests if both witnesses say so. That Envoy asked for its endpoints proves that it took the
     /// cluster, so that it is as good as acknowledged.
     fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
-        let witnessed = |cold: &&Cold| cold.acked && cold.subscribed && !lacks_witness(&cold.item);
+        let witnessed = |cold: &&Cold| cold.acked && cold.subscribed.is_some() && !lacks_witness(&cold.item);
         let Some(cold) = self.cold.get(name).filter(witnessed) else { return };
         let item = Arc::clone(&cold.item);
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);

@@ -11,6 +11,7 @@ fn resource(kind: TypeUrl, name: &str, version: u128, needs: Vec<Arc<[Need]>>) -
         body: Box::default(),
         needs: needs.into(),
         replaces: None,
+        ttl_millis: None,
         apart: false,
     })
 }

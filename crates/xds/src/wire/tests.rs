@@ -4,20 +4,44 @@ use prost::Message as _;
 use proto::envoy::config::core::v3::{Extension, Node as ProtoNode};
 use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 
+use bytes::{Bytes, BytesMut};
+
+use super::write::{Step, Writing};
 use super::*;
-use crate::resource::Need;
+use crate::resource::{Need, Resource};
 
 fn item(name: &str, body: &[&'static [u8]]) -> Arc<Item> {
     let body = body.iter().map(|piece| Bytes::from_static(piece)).collect();
     let needs: Box<[Arc<[Need]>]> = Box::default();
     let (type_url, version) = (TypeUrl::Cluster, Version(255));
-    Item::new(Arc::new(Resource { type_url, name: name.into(), version, body, needs, replaces: None, apart: false }), 1)
+    Item::new(
+        Arc::new(Resource {
+            type_url,
+            name: name.into(),
+            version,
+            body,
+            needs,
+            replaces: None,
+            ttl_millis: None,
+            apart: false,
+        }),
+        1,
+    )
 }
 
 #[test]
 fn a_response_in_pieces_is_the_message() {
     let puts = vec![item("a", &[b"one", b"two"]), item("b", &[])];
-    let response = Response { type_url: TypeUrl::Cluster, nonce: 12, puts, removed: vec!["gone".into()] };
+    let response = Response {
+        stream: 0,
+        type_url: TypeUrl::Cluster,
+        nonce: 12,
+        puts,
+        removed: vec!["gone".into()],
+        manner: Manner::News,
+        with_ttl: false,
+        whole: None,
+    };
     let (mut writing, mut all, mut chunk) = (Writing::new(response), Vec::new(), BytesMut::new());
     loop {
         match writing.step(&mut chunk, 3) {
@@ -52,8 +76,11 @@ fn a_request_is_read_and_the_extensions_of_its_node_are_skipped() {
         error_detail: Some(proto::google::rpc::Status { code: 13, message: "no".into(), ..Default::default() }),
         ..DeltaDiscoveryRequest::default()
     };
-    let read = DeltaRequest::decode(&sent.encode_to_vec()[..]).unwrap();
-    assert_eq!((&*read.node().id, &*read.node().cluster), ("id", "ns/gw"));
+    let bytes = Bytes::from(sent.encode_to_vec());
+    let read = read::Discovery::decode(Variant::Delta, bytes).unwrap();
+    let node = read.node().unwrap();
+    assert_eq!((&*node.id, &*node.cluster), ("id", "ns/gw"));
+    let read::Discovery::Delta(read) = read else { panic!("a delta request") };
     let request = Request::from(read);
     assert_eq!(request.initial_versions, [("a".to_owned(), Some(Version(9))), ("b".to_owned(), None)]);
     assert_eq!((request.nonce.as_str(), request.error.as_deref()), ("3", Some("no")));

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use prost::Message as _;
 
 use crate::client::{Frames, LinkId};
 use crate::fleet::Fleet;
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
-use crate::session::Session;
-use crate::wire::{DeltaRequest, Request, Step, Writing};
+use crate::session::{Session, Wants};
+use crate::wire::read::Discovery;
+use crate::wire::write::{Step, Writing};
+use crate::wire::{Request, Variant, WholeRequest};
 
 /// What a resource of the simulation holds.
 pub(super) fn body(name: &str, version: u32) -> Bytes {
@@ -23,13 +24,24 @@ pub(super) fn change(type_url: &TypeUrl, name: &str, version: Option<u32>) -> Ch
     let (type_url, name): (_, Arc<str>) = (type_url.clone(), name.into());
     let Some(number) = version else { return Change::Remove { type_url, name } };
     let (version, body, needs) = (Version(u128::from(number)), [body(&name, number)].into(), Box::default());
-    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
+    Change::Put(Arc::new(Resource {
+        type_url,
+        name,
+        version,
+        body,
+        needs,
+        replaces: None,
+        apart: false,
+        ttl_millis: None,
+    }))
 }
 
 /// The server's end of a stream.
 struct End {
     frames: Frames,
     session: Option<Session>,
+    /// State of the world: what the client wants.
+    wants: BTreeMap<TypeUrl, Wants>,
     sent: Sent,
 }
 
@@ -76,6 +88,7 @@ impl Sent {
 
 /// See the module.
 pub(super) struct Server {
+    variant: Variant,
     pub(super) fleet: Fleet,
     ends: BTreeMap<LinkId, End>,
     /// Was on its way when a stream ended, or refused on it: it is sent to be sure.
@@ -87,8 +100,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(variant: Variant) -> Self {
         Self {
+            variant,
             fleet: Fleet::new("fleet".into()),
             ends: BTreeMap::new(),
             doubts: BTreeSet::new(),
@@ -99,11 +113,14 @@ impl Server {
 
     /// The process ends, and with it all that it knew.
     pub(super) fn die(&mut self) {
-        *self = Self { up: false, repeated: std::mem::take(&mut self.repeated), ..Self::new() };
+        *self = Self { up: false, repeated: std::mem::take(&mut self.repeated), ..Self::new(self.variant) };
     }
 
     pub(super) fn open(&mut self, link: LinkId) {
-        self.ends.insert(link, End { frames: Frames::default(), session: None, sent: Sent::default() });
+        self.ends.insert(
+            link,
+            End { frames: Frames::default(), session: None, wants: BTreeMap::new(), sent: Sent::default() },
+        );
     }
 
     pub(super) fn has(&self, link: LinkId) -> bool {
@@ -124,26 +141,37 @@ impl Server {
         let Some(end) = self.ends.get_mut(&link) else { return };
         end.frames.push(bytes);
         while let Some(message) = end.frames.next_message().expect("a frame") {
-            let request = DeltaRequest::decode(message).expect("a request");
+            let request = Discovery::decode(self.variant, message).expect("a request");
             let fleet = &mut self.fleet;
             let session = end.session.get_or_insert_with(|| {
-                assert!(request.has_node(), "the first message of a stream says who the client is");
-                Session::new(fleet, Arc::new(request.node()))
+                let node = request.node().expect("the first message of a stream says who the client is");
+                Session::new(fleet, Arc::new(node), self.variant, true)
             });
-            let request = Request::from(request);
-            end.sent.hear(&request, &self.doubts);
-            session.receive(fleet, request, now).expect("within the bounds");
+            let received = match request {
+                Discovery::Delta(delta) => {
+                    let request = Request::from(delta);
+                    end.sent.hear(&request, &self.doubts);
+                    session.receive(fleet, request, now)
+                }
+                Discovery::Sotw(whole) => {
+                    let request = WholeRequest::from(whole);
+                    let wants = end.wants.entry(TypeUrl::from(request.type_url.as_str())).or_default();
+                    session.receive_whole(fleet, wants, request, now)
+                }
+            };
+            received.expect("within the bounds");
         }
     }
 
     /// All that the server has to say now, by stream.
     pub(super) fn speak(&mut self, now: Duration) -> Vec<(LinkId, Bytes)> {
-        let Self { fleet, ends, repeated, .. } = self;
+        let Self { fleet, ends, repeated, variant, .. } = self;
         let mut said = Vec::new();
-        for (link, End { session, sent, .. }) in ends {
+        for (link, End { session, sent, wants, .. }) in ends {
             let Some(session) = session else { continue };
             for response in session.advance(fleet, now) {
                 let kind = &response.type_url;
+                wants.entry(kind.clone()).or_default().latest = response.nonce;
                 let key = |name: &Arc<str>| Need::new(kind.clone(), Arc::clone(name));
                 let names = response.puts.iter().map(|item| key(item.name())).collect();
                 let withheld = sent.withheld(now);
@@ -152,7 +180,11 @@ impl Server {
                     let before = sent.has.insert(key(item.name()), item.version());
                     // EDS follows every CDS, changed or not (R1)
                     let again = withheld.contains(&key(item.name()));
-                    if before == Some(item.version()) && *kind != TypeUrl::Endpoints && !again {
+                    if before == Some(item.version())
+                        && *kind != TypeUrl::Endpoints
+                        && !again
+                        && *variant == Variant::Delta
+                    {
                         repeated.push(format!("{link:?}: {kind:?} {} {:?}", item.name(), item.version()));
                     }
                 }

@@ -96,7 +96,16 @@ impl Connect for Mute {
 fn put(name: &str, version: u128, text: &str) -> Change {
     let (body, needs) = ([Bytes::from(text.to_owned())].into(), Box::default());
     let (type_url, name, version) = (TypeUrl::Runtime, name.into(), Version(version));
-    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
+    Change::Put(Arc::new(Resource {
+        type_url,
+        name,
+        version,
+        body,
+        needs,
+        replaces: None,
+        ttl_millis: None,
+        apart: false,
+    }))
 }
 
 fn server(path: &Path, changes: Vec<Change>) -> (Server, mpsc::Receiver<Vec<Fact>>) {

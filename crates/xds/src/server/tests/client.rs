@@ -80,7 +80,12 @@ impl Client {
     /// The first request of a kind: everything.
     pub(super) async fn subscribe(&self, node: Option<&str>, type_url: &str, names: &[&str]) {
         self.send(DeltaDiscoveryRequest {
-            node: node.map(|cluster| Node { id: "test".into(), cluster: cluster.into(), ..Node::default() }),
+            node: node.map(|cluster| Node {
+                id: "test".into(),
+                cluster: cluster.into(),
+                user_agent_name: "envoy".into(),
+                ..Node::default()
+            }),
             type_url: type_url.into(),
             resource_names_subscribe: names.iter().map(|&name| name.to_owned()).collect(),
             ..DeltaDiscoveryRequest::default()

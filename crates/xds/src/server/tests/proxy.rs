@@ -1,5 +1,6 @@
 //! A real Envoy as a child process, backends that say their name, and a request loop.
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -11,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::client::DEADLINE;
+use crate::wire::Variant;
 
 /// Where the pinned Envoy is installed.
 const ENVOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/envoy/1.40.0/bin/envoy");
@@ -18,6 +20,30 @@ const ENVOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/envoy/1.4
 /// A loopback address that is free now.
 pub(super) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// How an Envoy speaks with the server.
+#[derive(Clone, Copy)]
+pub(super) struct Transport {
+    pub(super) variant: Variant,
+    /// One stream for everything, or one for each kind of resource.
+    pub(super) aggregated: bool,
+}
+
+thread_local! {
+    static TRANSPORT: Cell<Transport> = const { Cell::new(Transport { variant: Variant::Delta, aggregated: true }) };
+}
+
+impl Transport {
+    /// Runs a test, whose thread this is, over this transport.
+    pub(super) fn run(self, test: impl Fn()) {
+        TRANSPORT.set(self);
+        test();
+    }
+
+    pub(super) fn of_this_test() -> Self {
+        TRANSPORT.get()
+    }
 }
 
 /// An Envoy that ends with this value.
@@ -62,11 +88,12 @@ impl Envoy {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Waits until the active clusters hold this version of a cluster, at most for `within`.
+    /// Waits until the active clusters hold this version of a cluster, at most for `within`: it is in the connect time-out.
     pub(super) fn wait_for_cluster(&self, version: u128, within: Duration) {
-        let version = format!("{version:032x}");
+        let nanos = format!("{version:09}");
+        let timeout = format!("\"2.{}s\"", nanos.trim_end_matches("000"));
         wait_for("the cluster's version to be active", within, || {
-            self.admin("/config_dump?resource=dynamic_active_clusters&mask=version_info").contains(&version)
+            self.admin("/config_dump?resource=dynamic_active_clusters").contains(&timeout)
         });
     }
 }
@@ -81,6 +108,15 @@ impl Drop for Envoy {
 
 fn bootstrap(address: &str, transport_socket: &str, admin: &Path) -> String {
     let admin = admin.display();
+    let Transport { variant, aggregated } = Transport::of_this_test();
+    let api_type = if variant == Variant::Delta { "DELTA_GRPC" } else { "GRPC" };
+    let server = format!(
+        r#""api_type": "{api_type}", "transport_api_version": "V3", "set_node_on_first_message_only": true,
+      "grpc_services": [{{"envoy_grpc": {{"cluster_name": "xds",
+        "retry_policy": {{"retry_back_off": {{"base_interval": "0.1s", "max_interval": "1s"}}}}}}}}]"#
+    );
+    let ads = if aggregated { format!(r#""ads_config": {{{server}}},"#) } else { String::new() };
+    let source = if aggregated { r#""ads": {}"#.to_owned() } else { format!(r#""api_config_source": {{{server}}}"#) };
     format!(
         r#"{{
   "node": {{"id": "test-envoy", "cluster": "ns/gw"}},
@@ -89,13 +125,9 @@ fn bootstrap(address: &str, transport_socket: &str, admin: &Path) -> String {
     "api_type": "GRPC", "transport_api_version": "V3", "grpc_services": [{{"envoy_grpc": {{"cluster_name": "xds"}}}}]
   }}}},
   "dynamic_resources": {{
-    "ads_config": {{
-      "api_type": "DELTA_GRPC", "transport_api_version": "V3", "set_node_on_first_message_only": true,
-      "grpc_services": [{{"envoy_grpc": {{"cluster_name": "xds",
-        "retry_policy": {{"retry_back_off": {{"base_interval": "0.1s", "max_interval": "1s"}}}}}}}}]
-    }},
-    "cds_config": {{"ads": {{}}, "resource_api_version": "V3"}},
-    "lds_config": {{"ads": {{}}, "resource_api_version": "V3"}}
+    {ads}
+    "cds_config": {{{source}, "resource_api_version": "V3"}},
+    "lds_config": {{{source}, "resource_api_version": "V3"}}
   }},
   "static_resources": {{"clusters": [{{
     "name": "xds", "type": "STATIC", "connect_timeout": "1s",

@@ -9,10 +9,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::client::DEADLINE;
-use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
+use super::proxy::{Backend, Envoy, Loop, Transport, free_address, get, wait_for};
 use super::resources::{
     bad_host, bad_routes, cluster, endpoints, ghost, gone, host, listener, routes, routes_of_hosts,
 };
+use crate::wire::Variant;
 use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
 
 /// Well below the 15 s after which Envoy makes do without what it waits for.
@@ -48,6 +49,8 @@ impl Stage {
     fn new(more: Vec<Change>) -> Self {
         let stage = Self::begin(more);
         stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
+        let clients = stage.events.lock().unwrap().iter().filter(|e| matches!(e, Event::Connected { .. })).count();
+        assert_eq!(clients, 1, "whatever the number of its streams");
         stage
     }
 
@@ -92,7 +95,55 @@ impl Stage {
     }
 }
 
-#[test]
+/// Each of these stories over this transport.
+macro_rules! over {
+    ($transport:ident: $variant:expr, $aggregated:expr, [$($story:ident,)*]) => {
+        mod $transport {
+            use super::*;
+            $(
+                #[test]
+                fn $story() {
+                    Transport { variant: $variant, aggregated: $aggregated }.run(super::$story);
+                }
+            )*
+        }
+    };
+}
+
+over!(delta_ads: Variant::Delta, true, [
+    a_changed_cluster_is_active_at_once_and_loses_no_request,
+    new_clusters_with_their_routes_and_removed_old_ones_lose_no_request,
+    rapid_changes_that_nobody_waits_for_lose_no_request,
+    many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside,
+    refused_routes_and_ghost_clusters_stop_nothing_else,
+    a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
+    a_first_start_with_nothing_and_with_missing_parts_is_ready,
+    a_refused_first_route_configuration_is_told_and_the_next_one_serves,
+    a_refused_first_host_is_told_and_the_next_one_serves,
+]);
+
+over!(sotw_ads: Variant::Sotw, true, [
+    a_changed_cluster_is_active_at_once_and_loses_no_request,
+    new_clusters_with_their_routes_and_removed_old_ones_lose_no_request,
+    rapid_changes_that_nobody_waits_for_lose_no_request,
+    refused_routes_and_ghost_clusters_stop_nothing_else,
+    a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
+    a_first_start_with_nothing_and_with_missing_parts_is_ready,
+    a_refused_first_route_configuration_is_told_and_the_next_one_serves,
+]);
+
+over!(delta_for_each_kind: Variant::Delta, false, [
+    a_changed_cluster_is_active_at_once_and_loses_no_request,
+    rapid_changes_that_nobody_waits_for_lose_no_request,
+    a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
+]);
+
+over!(sotw_for_each_kind: Variant::Sotw, false, [
+    a_changed_cluster_is_active_at_once_and_loses_no_request,
+    rapid_changes_that_nobody_waits_for_lose_no_request,
+    a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
+]);
+
 fn a_changed_cluster_is_active_at_once_and_loses_no_request() {
     let stage = Stage::new(vec![routes(1, "a")]);
     assert_eq!(get(stage.at, "any"), "200 a");
@@ -106,7 +157,6 @@ fn a_changed_cluster_is_active_at_once_and_loses_no_request() {
     stage.end();
 }
 
-#[test]
 fn new_clusters_with_their_routes_and_removed_old_ones_lose_no_request() {
     let stage = Stage::new(vec![routes(1, "a")]);
     let requests = Loop::start(stage.at, "any");
@@ -131,7 +181,6 @@ fn new_clusters_with_their_routes_and_removed_old_ones_lose_no_request() {
     stage.end();
 }
 
-#[test]
 fn rapid_changes_that_nobody_waits_for_lose_no_request() {
     let stage = Stage::new(vec![routes(1, "a")]);
     let requests = Loop::start(stage.at, "any");
@@ -153,7 +202,8 @@ fn rapid_changes_that_nobody_waits_for_lose_no_request() {
             _ => {}
         }
         stage.publish(changes);
-        assert!(get(stage.at, "any").starts_with("200"), "round {round}");
+        let answer = get(stage.at, "any");
+        assert!(answer.starts_with("200"), "round {round}: {answer}");
     }
     stage.wait_for_routes(398);
     let (count, wrong) = requests.finish();
@@ -169,7 +219,6 @@ fn rapid_changes_that_nobody_waits_for_lose_no_request() {
     stage.end();
 }
 
-#[test]
 fn many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside() {
     let mut more = vec![routes_of_hosts(1)];
     more.extend((0..100).map(|n| host(&format!("h{n}.test"), 1, "a")));
@@ -198,7 +247,6 @@ fn many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside() {
     stage.end();
 }
 
-#[test]
 fn refused_routes_and_ghost_clusters_stop_nothing_else() {
     let stage = Stage::new(vec![routes(1, "a")]);
     let requests = Loop::start(stage.at, "any");
@@ -232,7 +280,6 @@ fn refused_routes_and_ghost_clusters_stop_nothing_else() {
     stage.end();
 }
 
-#[test]
 fn a_restarted_server_resumes_without_a_lost_request_and_changes_go_on() {
     let mut stage = Stage::new(vec![routes(1, "a")]);
     let requests = Loop::start(stage.at, "any");
@@ -256,7 +303,6 @@ fn a_restarted_server_resumes_without_a_lost_request_and_changes_go_on() {
     stage.end();
 }
 
-#[test]
 fn a_first_start_with_nothing_and_with_missing_parts_is_ready() {
     let stage = Stage::new(Vec::new());
     // the listener has no routes to go with: it is not there, and nothing waits for it
@@ -266,18 +312,22 @@ fn a_first_start_with_nothing_and_with_missing_parts_is_ready() {
     stage.end();
 }
 
+/// Whether a resource of this kind was refused.
+fn refused(kind: TypeUrl) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::Refused { type_url, .. } if *type_url == kind)
+}
+
 /// What a fleet that never was live is refused is told, and what mends it is served well before Envoy's 15 s.
-#[test]
 fn a_refused_first_route_configuration_is_told_and_the_next_one_serves() {
-    let refused =
-        |kind: TypeUrl| move |event: &Event| matches!(event, Event::Refused { type_url, .. } if *type_url == kind);
     let stage = Stage::begin(vec![bad_routes(1)]);
     stage.wait("the routes to be refused", refused(TypeUrl::Route));
     stage.publish(vec![routes(2, "a")]);
     stage.wait_for_answer("any", "200 a");
     stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
     stage.end();
+}
 
+fn a_refused_first_host_is_told_and_the_next_one_serves() {
     let stage = Stage::begin(vec![routes_of_hosts(1), host("good.test", 1, "a"), bad_host("bad.test", 1)]);
     stage.wait("the host to be refused", refused(TypeUrl::VirtualHost));
     stage.wait_for_answer("good.test", "200 a");

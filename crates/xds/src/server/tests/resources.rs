@@ -7,7 +7,8 @@ use bytes::Bytes;
 use prost::Message;
 use proto::envoy::config::cluster::v3::{Cluster, cluster};
 use proto::envoy::config::core::v3::{
-    Address, AggregatedConfigSource, ApiVersion, ConfigSource, SocketAddress, address, config_source, socket_address,
+    Address, AggregatedConfigSource, ApiConfigSource, ApiVersion, ConfigSource, GrpcService, SocketAddress, address,
+    api_config_source, config_source, grpc_service, socket_address,
 };
 use proto::envoy::config::endpoint::v3::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint,
@@ -23,18 +24,51 @@ use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
 use proto::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use proto::google::protobuf::Any;
 
+use super::proxy::Transport;
+use crate::wire::Variant;
 use crate::{Change, Need, Resource, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl Message, needs: Vec<Need>) -> Change {
     let body = [Bytes::from(message.encode_to_vec())].into();
     let (name, version, needs) = (name.into(), Version(version), [needs.into()].into());
-    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
+    Change::Put(Arc::new(Resource {
+        type_url,
+        name,
+        version,
+        body,
+        needs,
+        replaces: None,
+        ttl_millis: None,
+        apart: false,
+    }))
 }
 
-fn ads() -> Option<ConfigSource> {
+/// Where Envoy is to ask for what a resource names.
+fn source() -> Option<ConfigSource> {
+    let transport = Transport::of_this_test();
+    let api_type = match transport.variant {
+        Variant::Delta => api_config_source::ApiType::DeltaGrpc,
+        Variant::Sotw => api_config_source::ApiType::Grpc,
+    };
+    let envoy = grpc_service::EnvoyGrpc { cluster_name: "xds".into(), ..grpc_service::EnvoyGrpc::default() };
+    let service = GrpcService {
+        target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(envoy)),
+        ..GrpcService::default()
+    };
+    let apart = ApiConfigSource {
+        api_type: api_type as i32,
+        transport_api_version: ApiVersion::V3 as i32,
+        grpc_services: vec![service],
+        set_node_on_first_message_only: true,
+        ..ApiConfigSource::default()
+    };
+    let specifier = match transport.aggregated {
+        true => config_source::ConfigSourceSpecifier::Ads(AggregatedConfigSource {}),
+        false => config_source::ConfigSourceSpecifier::ApiConfigSource(apart),
+    };
     Some(ConfigSource {
         resource_api_version: ApiVersion::V3 as i32,
-        config_source_specifier: Some(config_source::ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
+        config_source_specifier: Some(specifier),
         ..ConfigSource::default()
     })
 }
@@ -71,7 +105,7 @@ fn cluster_message(name: &str, version: u128) -> Cluster {
         name: name.into(),
         connect_timeout: Some(prost_types::Duration { seconds: 2, nanos: i32::try_from(version).unwrap() }),
         cluster_discovery_type: Some(cluster::ClusterDiscoveryType::Type(cluster::DiscoveryType::Eds as i32)),
-        eds_cluster_config: Some(cluster::EdsClusterConfig { eds_config: ads(), service_name: String::new() }),
+        eds_cluster_config: Some(cluster::EdsClusterConfig { eds_config: source(), service_name: String::new() }),
         ..Cluster::default()
     }
 }
@@ -100,7 +134,7 @@ pub(super) fn listener(at: SocketAddr) -> Change {
     let manager = HttpConnectionManager {
         stat_prefix: "l".into(),
         route_specifier: Some(http_connection_manager::RouteSpecifier::Rds(Rds {
-            config_source: ads(),
+            config_source: source(),
             route_config_name: "r".into(),
         })),
         http_filters: vec![router],
@@ -162,7 +196,7 @@ pub(super) fn bad_routes(version: u128) -> Change {
 
 /// The route configuration `r` whose hosts come by VHDS.
 pub(super) fn routes_of_hosts(version: u128) -> Change {
-    let vhds = Some(Vhds { config_source: ads() });
+    let vhds = Some(Vhds { config_source: source() });
     let message = RouteConfiguration { name: "r".into(), vhds, ..RouteConfiguration::default() };
     put(TypeUrl::Route, "r", version, &message, Vec::new())
 }

@@ -14,7 +14,16 @@ use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resou
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
     let (name, version, body, needs) = (name.into(), Version(version), body.into(), Box::default());
-    Change::Put(Arc::new(Resource { type_url, name, version, body, needs, replaces: None, apart: false }))
+    Change::Put(Arc::new(Resource {
+        type_url,
+        name,
+        version,
+        body,
+        needs,
+        replaces: None,
+        ttl_millis: None,
+        apart: false,
+    }))
 }
 
 fn update(fleet: &str, changes: Vec<Change>) -> Vec<FleetUpdate> {
@@ -100,7 +109,7 @@ async fn a_name_of_more_than_4_kib_ends_the_stream() {
     let long = "n".repeat(4097);
     let mut client = Client::unix(&path).await;
     client.subscribe(None, EDS, &[&long[1..]]).await;
-    assert_eq!(client.names().await, [&long[1..]], "an empty set of that name");
+    assert_eq!(client.names().await, [format!("-{}", &long[1..])], "there is none");
     client.subscribe(None, EDS, &[&long]).await;
     assert_eq!(client.next().await, Err("3".into()));
     for (node, kind) in [(Some(&*long), EDS), (None, &*long)] {

@@ -111,6 +111,7 @@ fn put(type_url: TypeUrl, name: &str, version: u128) -> Change {
         body,
         needs: Box::default(),
         replaces: None,
+        ttl_millis: None,
         apart: false,
     }))
 }
@@ -156,6 +157,7 @@ async fn each_client_of_the_callers_own_fleet_is_told_with_what_it_took_and_refu
     a.subscribe(None, CDS, &[]).await;
     assert_eq!(a.names().await, ["a"]);
     a.subscribe(None, SDS, &["key-of-a", "key-of-b"]).await;
+    assert_eq!(a.names().await, ["-key-of-b"]);
     let secret = a.next().await.unwrap();
     let error_detail = Some(Status { message: "the key is -----BEGIN PRIVATE KEY-----".into(), ..Status::default() });
     let nonce = secret.nonce.clone();

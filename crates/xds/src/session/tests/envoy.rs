@@ -171,7 +171,7 @@ impl Envoy {
             self.sets.remove(name);
         }
         let error =
-            (!refused.is_empty()).then(|| format!("Error adding/updating cluster(s) {}: no", refused.join(", ")));
+            (!refused.is_empty()).then(|| format!("Error adding/updating cluster(s) {}: no", refused.join(": no, ")));
         for item in response.puts.iter().filter(|_| error.is_none()) {
             for held in [&mut self.clusters, &mut self.warming].into_iter().filter_map(|held| held.get_mut(item.name()))
             {
@@ -238,7 +238,7 @@ impl Envoy {
                     held.listed = old;
                 }
             }
-            format!("Error adding/updating listener(s) {}: no", refused.join(", "))
+            format!("Error adding/updating listener(s) {}: no", refused.join(": no, "))
         })
     }
 
@@ -355,6 +355,27 @@ impl Envoy {
         if self.asked.entry(kind.clone()).or_default().remove(name) {
             self.out.push_back(request(short, &[], &[name]));
         }
+    }
+
+    /// Under each name of a kind the version that it was told last; none where it was refused and is stuck.
+    pub(super) fn holds(&self, kind: &TypeUrl) -> BTreeMap<Name, Option<Version>> {
+        let (active, warming) = match kind {
+            TypeUrl::Cluster => (&self.clusters, &self.warming),
+            _ => (&self.listeners, &self.warming_listeners),
+        };
+        let held = active.iter().chain(warming).map(|(name, held)| (Arc::clone(name), Some(held.resource.version)));
+        let mut held: BTreeMap<_, _> = held.collect();
+        if *kind == TypeUrl::Cluster {
+            held.extend(self.ghosts.iter().map(|name| (Arc::clone(name), None)));
+        }
+        held
+    }
+
+    /// Whether its answer to this response is no refusal.
+    pub(super) fn has_accepted(&self, response: &Response) -> bool {
+        let nonce = response.nonce.to_string();
+        let mut answers = self.out.iter().chain(&self.withheld);
+        answers.any(|answer| answer.nonce == nonce && answer.error.is_none())
     }
 
     /// What it really has of a kind: name and version of what is in effect.

@@ -13,7 +13,7 @@ use crate::event::{Event, Node};
 use crate::fleet::Fleet;
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
 use crate::session::Session;
-use crate::wire::{Request, Response};
+use crate::wire::{Request, Response, Variant};
 
 const KINDS: [(&str, TypeUrl); 7] = [
     ("cds", TypeUrl::Cluster),
@@ -67,7 +67,7 @@ fn change(text: &str) -> Change {
         needs.split(',').map(str::trim).filter(|n| !n.is_empty()).map(|n| need(&type_url, n)).collect();
     let version = Version(version.parse().expect("a number"));
     let (body, needs) = ([Bytes::from(named.trim().to_owned())].into(), [needs.into()].into());
-    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, apart };
+    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, ttl_millis: None, apart };
     Change::Put(Arc::new(resource))
 }
 
@@ -152,8 +152,8 @@ impl Rig {
     }
 
     pub(super) fn connect(&mut self, id: &str) -> usize {
-        let node = Node { id: id.into(), ..Node::default() };
-        let session = Session::new(&mut self.fleet, Arc::new(node));
+        let node = Node { id: id.into(), user_agent: "envoy".into(), ..Node::default() };
+        let session = Session::new(&mut self.fleet, Arc::new(node), Variant::Delta, true);
         self.clients.push(Client { session, open: VecDeque::new() });
         self.clients.len() - 1
     }

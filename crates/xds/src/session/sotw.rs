@@ -1,0 +1,250 @@
+//! State of the world: what differs for a client that names all that it wants in each request.
+//!
+//! Its requests become those of a delta client as they come in ([`Session::receive_whole`]): the difference to what it wanted before,
+//! and, on its first request of a kind, what it holds of an earlier stream. What it was sent is kept item by item ([`Holdings`]),
+//! because a response of clusters or listeners has to repeat all of them, and because the version of a response stands for all that
+//! the client has of that kind then: whoever comes again with the version that the fleet would have now gets nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{Session, Violation};
+use crate::fleet::Fleet;
+use crate::order::Kind;
+use crate::resource::{TypeUrl, Version};
+use crate::snapshot::Item;
+use crate::wire::{Request, Variant, Whole, WholeRequest};
+
+/// Kinds of which a SotW response lists everything, so that absence from it is removal.
+pub(super) fn is_complete(type_url: &TypeUrl) -> bool {
+    matches!(Kind::of(type_url), Kind::Cluster | Kind::Listener)
+}
+
+/// What a client wants of one kind on one stream.
+#[derive(Default)]
+pub(crate) struct Wants {
+    /// It has sent a request.
+    spoken: bool,
+    /// It has named something; if it names nothing after that, it wants nothing.
+    named: bool,
+    pub(crate) names: BTreeSet<String>,
+    /// The response that was sent last; 0 if none.
+    pub(crate) latest: u64,
+}
+
+impl Wants {
+    /// Whether a later response than this is on its way.
+    fn is_stale(&self, nonce: &str) -> bool {
+        self.latest != 0 && !nonce.is_empty() && nonce.parse() != Ok(self.latest)
+    }
+}
+
+/// What a client was sent under one name.
+struct Holding {
+    sent: Arc<Item>,
+    /// The first response that it stands in.
+    since: u64,
+    acked: Option<Arc<Item>>,
+}
+
+/// What a client has of one kind, by what it was sent.
+#[derive(Default)]
+pub(super) struct Holdings {
+    items: BTreeMap<Arc<str>, Holding>,
+    /// The digests of all that was sent, together.
+    state: u64,
+}
+
+impl Holdings {
+    /// The client is being sent this.
+    fn put(&mut self, item: &Arc<Item>, since: u64) {
+        self.state ^= digest(item.name(), item.version());
+        match self.items.get_mut(item.name()) {
+            Some(held) => {
+                self.state ^= digest(held.sent.name(), held.sent.version());
+                held.sent = Arc::clone(item);
+                held.since = since;
+            }
+            None => {
+                self.items.insert(Arc::clone(item.name()), Holding { sent: Arc::clone(item), since, acked: None });
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(held) = self.items.remove(name) {
+            self.state ^= digest(name, held.sent.version());
+        }
+    }
+
+    /// The client has this.
+    pub(super) fn prove(&mut self, item: &Arc<Item>) {
+        if let Some(held) = self.items.get_mut(item.name()) {
+            held.acked = Some(Arc::clone(item));
+        }
+    }
+
+    /// What was refused gives way to what there was before; false if that is nothing.
+    pub(super) fn revert(&mut self, item: &Arc<Item>) -> bool {
+        let Some(held) = self.items.get(item.name()) else { return false };
+        if !Arc::ptr_eq(&held.sent, item) {
+            return true;
+        }
+        let since = held.since;
+        match held.acked.clone() {
+            Some(before) => self.put(&before, since),
+            None => self.remove(item.name()),
+        }
+        self.items.contains_key(item.name())
+    }
+
+    /// What stood in this response, stands in each since, and is not known to be taken.
+    pub(super) fn unproven(&self, nonce: u64) -> Vec<Arc<Item>> {
+        let unproven = |held: &&Holding| held.acked.as_ref().is_none_or(|acked| acked.version() != held.sent.version());
+        let stood = self.items.values().filter(|held| held.since <= nonce);
+        stood.filter(unproven).map(|held| Arc::clone(&held.sent)).collect()
+    }
+}
+
+/// Whether a refusal is of the kind that names every culprit.
+pub(super) fn names_culprits(text: &str) -> bool {
+    text.starts_with("Error adding/updating")
+}
+
+/// Of these resources those that the client names in its refusal: it has taken the others all the same. Where it names none it has taken
+/// none, and each may be to blame.
+pub(super) fn named_in(text: &str, items: &[Arc<Item>]) -> Vec<Arc<Item>> {
+    let is_named = |item: &&Arc<Item>| {
+        let name = item.name();
+        names_culprits(text) && (text.contains(&format!("(s) {name}: ")) || text.contains(&format!(", {name}: ")))
+    };
+    items.iter().filter(is_named).cloned().collect()
+}
+
+/// One resource's part in the version of a SotW response: those of all that the client has are joined by exclusive or, so that a
+/// response costs what it says and not what the client has.
+fn digest(name: &str, version: Version) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), version.0 as u64 ^ (version.0 >> 64) as u64)
+}
+
+impl Session {
+    /// Takes a message of a SotW client in.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub(crate) fn receive_whole(
+        &mut self,
+        fleet: &mut Fleet,
+        wants: &mut Wants,
+        request: WholeRequest,
+        now: Duration,
+    ) -> Result<(), Violation> {
+        let type_url = TypeUrl::from(request.type_url.as_str());
+        let request = if wants.is_stale(&request.nonce) {
+            // The answer counts, and what it wants no more. What it wants it says again with the answer to the latest response, and only
+            // then is it answered.
+            let WholeRequest { type_url, names, nonce, error, .. } = request;
+            let unsubscribe = wants.names.iter().filter(|name| !names.contains(*name)).cloned().collect();
+            wants.names.retain(|name| names.contains(name));
+            Request { type_url, unsubscribe, nonce, error, ..Request::default() }
+        } else {
+            self.difference(fleet, &type_url, wants, request)
+        };
+        self.receive(fleet, request, now)
+    }
+
+    /// The request of a delta client who wants the same.
+    fn difference(&mut self, fleet: &Fleet, type_url: &TypeUrl, wants: &mut Wants, request: WholeRequest) -> Request {
+        let WholeRequest { names, version, nonce, error, .. } = request;
+        let initial_versions = if !std::mem::replace(&mut wants.spoken, true) && !version.is_empty() {
+            self.resumed = true;
+            self.inherited(fleet, type_url, &names, &version)
+        } else {
+            Vec::new()
+        };
+        let (mut subscribe, mut unsubscribe) = (Vec::new(), Vec::new());
+        // Who never named anything means everything, if that can be; who did, and names nothing now, wants nothing.
+        if !names.is_empty() && !std::mem::replace(&mut wants.named, true) {
+            unsubscribe.extend(self.is(type_url, |channel| channel.wildcard).then(|| "*".to_owned()));
+        }
+        if wants.named {
+            let names: BTreeSet<String> = names.into_iter().collect();
+            unsubscribe.extend(wants.names.difference(&names).cloned());
+            unsubscribe.retain(|name| !names.contains(name));
+            subscribe.extend(names.difference(&wants.names).cloned());
+            wants.names = names;
+        }
+        Request { type_url: request.type_url, subscribe, unsubscribe, initial_versions, nonce, error }
+    }
+
+    /// What a client has that comes again with this version. Of a kind whose responses are complete, if it is the version of what the fleet
+    /// has now, just that. Else it is not known; but clusters that went lately are taken for what it has, because its routes may still
+    /// name them and the first response would take them away. Of other kinds it may have asked for a name since it accepted that version:
+    /// it has something or nothing under each.
+    fn inherited(
+        &mut self,
+        fleet: &Fleet,
+        type_url: &TypeUrl,
+        names: &[String],
+        version: &str,
+    ) -> Vec<(String, Option<Version>)> {
+        let wildcard = names.is_empty() || names.iter().any(|name| name == "*");
+        if !wildcard || !is_complete(type_url) {
+            return names.iter().map(|name| (name.clone(), None)).collect();
+        }
+        let snapshot = fleet.snapshot();
+        let state = snapshot.targets(type_url).fold(0, |state, item| state ^ digest(item.name(), item.version()));
+        let exact = version == state.to_string();
+        let items: Vec<Arc<Item>> = if exact {
+            snapshot.targets(type_url).cloned().collect()
+        } else {
+            let departed = snapshot.departed().map(|departed| Arc::clone(&departed.cluster));
+            departed.filter(|item| item.resource.type_url == *type_url).collect()
+        };
+        let holdings = self.holdings.entry(type_url.clone()).or_default();
+        for item in &items {
+            holdings.put(item, 0);
+            if exact {
+                holdings.prove(item);
+            }
+        }
+        items.iter().map(|item| (item.name().to_string(), Some(item.version()))).collect()
+    }
+
+    /// Notes what a response of this kind brings; none for a delta client.
+    pub(super) fn hold(&mut self, type_url: &TypeUrl, puts: &[Arc<Item>], removed: &[Arc<str>]) -> Option<Whole> {
+        if self.variant == Variant::Delta {
+            return None;
+        }
+        let holdings = self.holdings.entry(type_url.clone()).or_default();
+        puts.iter().for_each(|item| holdings.put(item, self.nonce + 1));
+        removed.iter().for_each(|name| holdings.remove(name));
+        let all = || holdings.items.values().map(|held| Arc::clone(&held.sent)).collect();
+        Some(Whole { version: holdings.state, all: is_complete(type_url).then(all) })
+    }
+
+    /// Endpoint sets that have to go behind the first clusters of a stream besides those of what is new: it repeats clusters that are gone
+    /// from the fleet, of which the client may have had another version.
+    pub(super) fn sets_of_departed(&self, fleet: &Fleet) -> Vec<Arc<Item>> {
+        if !self.repeats(&TypeUrl::Cluster) || self.spoke_of_clusters {
+            return Vec::new();
+        }
+        let repeated = self.holdings.get(&TypeUrl::Cluster).map(|holdings| &holdings.items);
+        let held = |name: &Arc<str>| repeated.is_some_and(|items| items.contains_key(name));
+        let departed = fleet.snapshot().departed().filter(|departed| held(departed.cluster.name()));
+        departed.filter_map(|departed| departed.endpoints.clone()).collect()
+    }
+
+    /// Whether a SotW client cannot be told that something is gone: it finds out by what names it no more.
+    pub(super) fn is_unspeakable(&self, type_url: &TypeUrl, puts: &[Arc<Item>]) -> bool {
+        self.variant == Variant::Sotw && puts.is_empty() && !is_complete(type_url)
+    }
+
+    /// Whether each response of this kind repeats what was sent before, what may be refused included.
+    pub(super) fn repeats(&self, type_url: &TypeUrl) -> bool {
+        self.variant == Variant::Sotw && is_complete(type_url)
+    }
+}

@@ -1,0 +1,200 @@
+//! Requests.
+
+use bytes::Bytes;
+use prost::{DecodeError, Message};
+
+use super::{Request, Variant, WholeRequest};
+use crate::event::{Features, Node};
+use crate::resource::Version;
+
+/// Longest name that is read, in bytes: of clusters, kinds and nodes alike. Ours have at most some hundred; what a client asks for
+/// is kept as long as its stream.
+pub(crate) const LONGEST_NAME: usize = 4 << 10;
+
+/// A request of either variant.
+pub(crate) enum Discovery {
+    /// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
+    Delta(Delta),
+    /// `envoy.service.discovery.v3.DiscoveryRequest`.
+    Sotw(Sotw),
+}
+
+/// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Delta {
+    #[prost(bytes = "bytes", tag = "1")]
+    node: Bytes,
+    #[prost(string, tag = "2")]
+    type_url: String,
+    #[prost(string, repeated, tag = "3")]
+    subscribe: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    unsubscribe: Vec<String>,
+    #[prost(btree_map = "string, string", tag = "5")]
+    initial_versions: std::collections::BTreeMap<String, String>,
+    #[prost(string, tag = "6")]
+    nonce: String,
+    #[prost(message, optional, tag = "7")]
+    error: Option<Status>,
+    #[prost(message, repeated, tag = "8")]
+    subscribe_by_locator: Vec<Locator>,
+    #[prost(message, repeated, tag = "9")]
+    unsubscribe_by_locator: Vec<Locator>,
+}
+
+/// `envoy.service.discovery.v3.DiscoveryRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Sotw {
+    #[prost(string, tag = "1")]
+    version: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    node: Bytes,
+    #[prost(string, repeated, tag = "3")]
+    names: Vec<String>,
+    #[prost(string, tag = "4")]
+    type_url: String,
+    #[prost(string, tag = "5")]
+    nonce: String,
+    #[prost(message, optional, tag = "6")]
+    error: Option<Status>,
+    #[prost(message, repeated, tag = "7")]
+    locators: Vec<Locator>,
+}
+
+/// `envoy.service.discovery.v3.ResourceLocator`: a name by which a client may choose among variants. There is one of each.
+#[derive(Clone, PartialEq, Message)]
+struct Locator {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// `envoy.config.core.v3.Node`.
+#[derive(Clone, PartialEq, Message)]
+struct WireNode {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    cluster: String,
+    #[prost(string, tag = "6")]
+    user_agent: String,
+    #[prost(string, repeated, tag = "10")]
+    features: Vec<String>,
+}
+
+impl Discovery {
+    /// Reads a request.
+    pub(crate) fn decode(variant: Variant, bytes: Bytes) -> Result<Self, DecodeError> {
+        Ok(match variant {
+            Variant::Delta => Self::Delta(Delta::decode(bytes)?.with_located_names()),
+            Variant::Sotw => Self::Sotw(Sotw::decode(bytes)?.with_located_names()),
+        })
+    }
+
+    /// The kind that it is about; empty on a stream for one kind.
+    pub(crate) fn type_url(&self) -> &str {
+        match self {
+            Self::Delta(delta) => &delta.type_url,
+            Self::Sotw(sotw) => &sotw.type_url,
+        }
+    }
+
+    /// A stream for one kind need not say which.
+    pub(crate) fn set_type_url(&mut self, type_url: &str) {
+        let own = match self {
+            Self::Delta(delta) => &mut delta.type_url,
+            Self::Sotw(sotw) => &mut sotw.type_url,
+        };
+        type_url.clone_into(own);
+    }
+
+    /// Whether any name in this message is longer than [`LONGEST_NAME`].
+    pub(crate) fn has_long_name(&self) -> bool {
+        let long = |text: &String| text.len() > LONGEST_NAME;
+        let node = self.node().is_some_and(|node| is_long(&node));
+        node || self.type_url().len() > LONGEST_NAME
+            || match self {
+                Self::Delta(delta) => {
+                    delta.subscribe.iter().chain(&delta.unsubscribe).chain(delta.initial_versions.keys()).any(long)
+                }
+                Self::Sotw(sotw) => sotw.names.iter().chain([&sotw.version]).any(long),
+            }
+    }
+
+    /// Who the client says it is, if it says so in this message; a node that cannot be read has empty names.
+    pub(crate) fn node(&self) -> Option<Node> {
+        let node = match self {
+            Self::Delta(delta) => &delta.node,
+            Self::Sotw(sotw) => &sotw.node,
+        };
+        (!node.is_empty()).then(|| read_node(node))
+    }
+}
+
+fn read_node(bytes: &Bytes) -> Node {
+    let node = WireNode::decode(bytes.clone()).unwrap_or_default();
+    let has = |feature: &str| node.features.iter().any(|one| one == feature);
+    let features =
+        Features { ttl: has("xds.config.supports-resource-ttl"), wrapped_in_sotw: has("xds.config.resource-in-sotw") };
+    Node { id: node.id.into(), cluster: node.cluster.into(), user_agent: node.user_agent.into(), features }
+}
+
+/// An `envoy.config.core.v3.Node` by itself, unless a name in it is longer than [`LONGEST_NAME`].
+pub(crate) fn node(bytes: &Bytes) -> Option<Node> {
+    Some(read_node(bytes)).filter(|node| !is_long(node))
+}
+
+fn is_long(node: &Node) -> bool {
+    [&node.id, &node.cluster, &node.user_agent].into_iter().any(|text| text.len() > LONGEST_NAME)
+}
+
+fn take_names(locators: &mut Vec<Locator>) -> impl Iterator<Item = String> {
+    std::mem::take(locators).into_iter().map(|locator| locator.name)
+}
+
+impl Delta {
+    fn with_located_names(mut self) -> Self {
+        self.subscribe.extend(take_names(&mut self.subscribe_by_locator));
+        self.unsubscribe.extend(take_names(&mut self.unsubscribe_by_locator));
+        self
+    }
+}
+
+impl Sotw {
+    fn with_located_names(mut self) -> Self {
+        self.names.extend(take_names(&mut self.locators));
+        self
+    }
+}
+
+impl From<Delta> for Request {
+    fn from(wire: Delta) -> Self {
+        let initial = wire.initial_versions.into_iter();
+        Self {
+            type_url: wire.type_url,
+            subscribe: wire.subscribe,
+            unsubscribe: wire.unsubscribe,
+            initial_versions: initial.map(|(name, version)| (name, Version::parse(&version))).collect(),
+            nonce: wire.nonce,
+            error: wire.error.map(|status| status.message),
+        }
+    }
+}
+
+impl From<Sotw> for WholeRequest {
+    fn from(wire: Sotw) -> Self {
+        Self {
+            type_url: wire.type_url,
+            names: wire.names,
+            version: wire.version,
+            nonce: wire.nonce,
+            error: wire.error.map(|status| status.message),
+        }
+    }
+}
