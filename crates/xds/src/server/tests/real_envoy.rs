@@ -17,7 +17,7 @@ use crate::wire::Variant;
 use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
 
 /// Well below the 15 s after which Envoy makes do without what it waits for.
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = Duration::from_secs(12);
 
 /// A server with its own runtime, an Envoy, and two backends.
 struct Stage {
