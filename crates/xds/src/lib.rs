@@ -1,4 +1,4 @@
-//! The xDS server: a delta ADS server that knows Envoy.
+//! xDS: a server that knows Envoy, of both variants (delta, SotW), over one stream for everything or one for each kind, and a client.
 //!
 //! Resources are opaque: bytes with a name, a version and the names of what they need. The rules that the code cites as R1 to R17
 //! say what Envoy 1.40 does with what a server sends (measured); `order` holds the order of delivery as data.
