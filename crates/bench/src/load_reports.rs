@@ -126,11 +126,7 @@ fn name(cluster: usize) -> String {
 }
 
 fn cluster(index: usize) -> Change {
-    let (name, body, needs) = (name(index).into(), Box::default(), Box::default());
-    let (type_url, version) = (TypeUrl::Cluster, Version(1));
-    Change::Put(
-        Resource { type_url, name, version, body, needs, replaces: None, ttl_millis: None, apart: false }.into(),
-    )
+    Change::Put(Resource::new(TypeUrl::Cluster, name(index), Version(1), []).into())
 }
 
 /// The requests to a cluster in one report.

@@ -319,14 +319,9 @@ fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>
     let apart = type_url == TypeUrl::Cluster && put.as_ref().is_some_and(|(_, needs)| secrets(needs));
     let change = match put {
         Some((encoded, needs)) => Change::Put(Arc::new(xds::Resource {
-            type_url,
-            name: encoded.name,
-            version: xds::Version(encoded.version),
-            body: encoded.body.into(),
             needs: needs.into(),
-            replaces: None,
-            ttl_millis: None,
             apart,
+            ..xds::Resource::new(type_url, encoded.name, xds::Version(encoded.version), encoded.body)
         })),
         None => Change::Remove { type_url, name: Arc::clone(name) },
     };

@@ -14,10 +14,5 @@ pub(crate) fn stand_in(type_url: TypeUrl, name: &Arc<str>) -> Arc<Item> {
     body.put_u8(0x0a);
     encode_varint(name.len() as u64, &mut body);
     body.extend_from_slice(name.as_bytes());
-    let (body, needs) = ([body.freeze()].into(), Box::default());
-    let (version, name) = (Version::STAND_IN, Arc::clone(name));
-    Item::new(
-        Arc::new(Resource { type_url, name, version, body, needs, replaces: None, ttl_millis: None, apart: false }),
-        0,
-    )
+    Item::new(Resource::new(type_url, Arc::clone(name), Version::STAND_IN, [body.freeze()]).into(), 0)
 }

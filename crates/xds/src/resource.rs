@@ -170,6 +170,13 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// A resource that needs nothing and of which there is nothing special.
+    #[must_use]
+    pub fn new(type_url: TypeUrl, name: impl Into<Arc<str>>, version: Version, body: impl Into<Box<[Bytes]>>) -> Self {
+        let (name, body, needs) = (name.into(), body.into(), Box::default());
+        Self { type_url, name, version, body, needs, replaces: None, ttl_millis: None, apart: false }
+    }
+
     /// All its needs in order.
     pub fn needs(&self) -> impl Iterator<Item = &Need> {
         self.needs.iter().flat_map(|slice| slice.iter())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::sotw::is_complete;
 use super::{Session, Turn};
-use crate::order::Kind;
 use crate::resource::TypeUrl;
 use crate::snapshot::Item;
 use crate::wire::{Manner, Variant};
@@ -18,8 +18,7 @@ impl Session {
     /// Notes when a resource that is being sent needs its next heartbeat.
     pub(super) fn note_ttl(&mut self, item: &Item, now: Duration) {
         let type_url = &item.resource.type_url;
-        let lasting = matches!(Kind::of(type_url), Kind::Cluster | Kind::Listener);
-        if let Some(ttl) = item.resource.ttl().filter(|_| !lasting && self.understands_ttl()) {
+        if let Some(ttl) = item.resource.ttl().filter(|_| !is_complete(type_url) && self.understands_ttl()) {
             self.channel(type_url).beats.hold(now + ttl / 2, item.name());
         }
     }

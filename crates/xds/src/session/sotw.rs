@@ -147,7 +147,8 @@ impl Session {
             // The answer counts, and what it wants no more. What it wants it says again with the answer to the latest response, and only
             // then is it answered.
             let WholeRequest { type_url, names, nonce, error, .. } = request;
-            let unsubscribe = wants.names.iter().filter(|name| !names.contains(*name)).cloned().collect();
+            let names: BTreeSet<String> = names.into_iter().collect();
+            let unsubscribe = wants.names.difference(&names).cloned().collect();
             wants.names.retain(|name| names.contains(name));
             Request { type_url, unsubscribe, nonce, error, ..Request::default() }
         } else {

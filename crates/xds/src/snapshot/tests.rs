@@ -3,17 +3,7 @@
 use super::*;
 
 fn resource(kind: TypeUrl, name: &str, version: u128, needs: Vec<Arc<[Need]>>) -> Arc<Resource> {
-    let version = Version(version);
-    Arc::new(Resource {
-        type_url: kind,
-        name: name.into(),
-        version,
-        body: Box::default(),
-        needs: needs.into(),
-        replaces: None,
-        ttl_millis: None,
-        apart: false,
-    })
+    Arc::new(Resource { needs: needs.into(), ..Resource::new(kind, name, Version(version), []) })
 }
 
 fn put(kind: TypeUrl, name: &str, version: u128, needs: &[(TypeUrl, &str)]) -> Change {

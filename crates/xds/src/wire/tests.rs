@@ -8,25 +8,11 @@ use bytes::{Bytes, BytesMut};
 
 use super::write::{Step, Writing};
 use super::*;
-use crate::resource::{Need, Resource};
+use crate::resource::Resource;
 
 fn item(name: &str, body: &[&'static [u8]]) -> Arc<Item> {
-    let body = body.iter().map(|piece| Bytes::from_static(piece)).collect();
-    let needs: Box<[Arc<[Need]>]> = Box::default();
-    let (type_url, version) = (TypeUrl::Cluster, Version(255));
-    Item::new(
-        Arc::new(Resource {
-            type_url,
-            name: name.into(),
-            version,
-            body,
-            needs,
-            replaces: None,
-            ttl_millis: None,
-            apart: false,
-        }),
-        1,
-    )
+    let body: Vec<Bytes> = body.iter().map(|piece| Bytes::from_static(piece)).collect();
+    Item::new(Resource::new(TypeUrl::Cluster, name, Version(255), body).into(), 1)
 }
 
 #[test]

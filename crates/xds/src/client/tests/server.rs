@@ -23,17 +23,8 @@ pub(super) fn body(name: &str, version: u32) -> Bytes {
 pub(super) fn change(type_url: &TypeUrl, name: &str, version: Option<u32>) -> Change {
     let (type_url, name): (_, Arc<str>) = (type_url.clone(), name.into());
     let Some(number) = version else { return Change::Remove { type_url, name } };
-    let (version, body, needs) = (Version(u128::from(number)), [body(&name, number)].into(), Box::default());
-    Change::Put(Arc::new(Resource {
-        type_url,
-        name,
-        version,
-        body,
-        needs,
-        replaces: None,
-        apart: false,
-        ttl_millis: None,
-    }))
+    let body = [body(&name, number)];
+    Change::Put(Resource::new(type_url, name, Version(u128::from(number)), body).into())
 }
 
 /// The server's end of a stream.

@@ -1,7 +1,7 @@
 //! The shell, over real sockets, with our own server on the other side.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -94,18 +94,7 @@ impl Connect for Mute {
 }
 
 fn put(name: &str, version: u128, text: &str) -> Change {
-    let (body, needs) = ([Bytes::from(text.to_owned())].into(), Box::default());
-    let (type_url, name, version) = (TypeUrl::Runtime, name.into(), Version(version));
-    Change::Put(Arc::new(Resource {
-        type_url,
-        name,
-        version,
-        body,
-        needs,
-        replaces: None,
-        ttl_millis: None,
-        apart: false,
-    }))
+    Change::Put(Resource::new(TypeUrl::Runtime, name, Version(version), [Bytes::from(text.to_owned())]).into())
 }
 
 fn server(path: &Path, changes: Vec<Change>) -> (Server, mpsc::Receiver<Vec<Fact>>) {

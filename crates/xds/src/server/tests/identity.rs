@@ -23,17 +23,7 @@ const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssig
 const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
 fn put(type_url: TypeUrl, name: &str, body: &'static str) -> Change {
-    let (name, version, body) = (name.into(), Version(1), Box::from([Bytes::from_static(body.as_bytes())]));
-    Change::Put(Arc::new(Resource {
-        type_url,
-        name,
-        version,
-        body,
-        needs: Box::default(),
-        replaces: None,
-        ttl_millis: None,
-        apart: false,
-    }))
+    Change::Put(Resource::new(type_url, name, Version(1), [Bytes::from_static(body.as_bytes())]).into())
 }
 
 fn publish(server: &Server, fleet: &str, changes: Vec<Change>) {

@@ -29,18 +29,8 @@ use crate::wire::Variant;
 use crate::{Change, Need, Resource, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl Message, needs: Vec<Need>) -> Change {
-    let body = [Bytes::from(message.encode_to_vec())].into();
-    let (name, version, needs) = (name.into(), Version(version), [needs.into()].into());
-    Change::Put(Arc::new(Resource {
-        type_url,
-        name,
-        version,
-        body,
-        needs,
-        replaces: None,
-        ttl_millis: None,
-        apart: false,
-    }))
+    let (body, needs) = ([Bytes::from(message.encode_to_vec())], [needs.into()].into());
+    Change::Put(Arc::new(Resource { needs, ..Resource::new(type_url, name, Version(version), body) }))
 }
 
 /// Where Envoy is to ask for what a resource names.

@@ -13,17 +13,7 @@ use super::client::Client;
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resource, Server, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
-    let (name, version, body, needs) = (name.into(), Version(version), body.into(), Box::default());
-    Change::Put(Arc::new(Resource {
-        type_url,
-        name,
-        version,
-        body,
-        needs,
-        replaces: None,
-        ttl_millis: None,
-        apart: false,
-    }))
+    Change::Put(Resource::new(type_url, name, Version(version), body).into())
 }
 
 fn update(fleet: &str, changes: Vec<Change>) -> Vec<FleetUpdate> {

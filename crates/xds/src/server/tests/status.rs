@@ -103,17 +103,7 @@ impl Report {
 }
 
 fn put(type_url: TypeUrl, name: &str, version: u128) -> Change {
-    let (name, version, body) = (name.into(), Version(version), Box::from([Bytes::from_static(b"BODY")]));
-    Change::Put(Arc::new(Resource {
-        type_url,
-        name,
-        version,
-        body,
-        needs: Box::default(),
-        replaces: None,
-        ttl_millis: None,
-        apart: false,
-    }))
+    Change::Put(Resource::new(type_url, name, Version(version), [Bytes::from_static(b"BODY")]).into())
 }
 
 struct Stage {
