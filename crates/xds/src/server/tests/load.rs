@@ -45,11 +45,16 @@ impl Rig {
 
     /// The next thing that is told of cluster a.
     async fn told(&mut self) -> Option<Arc<ClusterLoad>> {
+        self.told_of("one").await
+    }
+
+    /// The same of a fleet's.
+    async fn told_of(&mut self, name: &str) -> Option<Arc<ClusterLoad>> {
         loop {
             let batch = tokio::time::timeout(DEADLINE, self.events.recv()).await.expect("news in time").unwrap();
             for event in batch {
                 match event {
-                    Event::Load { fleet, cluster, load } if (&*fleet, &*cluster) == ("one", "a") => return load,
+                    Event::Load { fleet, cluster, load } if (&*fleet, &*cluster) == (name, "a") => return load,
                     Event::Load { .. } => {}
                     other => panic!("{other:?}"),
                 }
@@ -158,6 +163,27 @@ async fn a_reporter_passes_the_gate_like_anybody_else() {
     let mut stranger = over(Box::new(TcpStream::connect(address).await.unwrap())).await;
     stranger.send(node("c", true)).await;
     assert_eq!(stranger.read::<LoadStatsResponse>().await.unwrap_err(), "7");
+    rig.server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_report_counts_for_the_fleet_of_its_reporter_whatever_others_call_their_clusters() {
+    let mut rig = Rig::start();
+    let path = rig.folder.path().join("two.sock");
+    rig.server.listen_unix(&path, "two".into()).unwrap();
+    rig.server.publish(vec![FleetUpdate { fleet: "two".into(), changes: vec![cluster("a", 1)] }]);
+    // it names the other fleet, which is only a name
+    let stranger = reporter(&path, node("c", true)).await;
+    stranger.send(report(7)).await;
+    assert_eq!(issued(&rig.told_of("two").await.expect("load")), Rate(7_000_000));
+    let client = rig.client().await;
+    client.send(report(5)).await;
+    let told = rig.told().await.expect("load");
+    assert_eq!(
+        (issued(&told), told.reporters),
+        (Rate(5_000_000), 1),
+        "the same node in the other fleet is somebody else"
+    );
     rig.server.stop(Duration::from_secs(5)).await;
 }
 
