@@ -1,7 +1,7 @@
 //! The messages of the discovery service, only as much of them as a server needs.
 //!
-//! [`mod@read`] takes requests in: own slim messages, whose other fields are skipped, so that the 61 KB of a node's extensions are never
-//! parsed. [`mod@write`] puts responses together from a head per stream and the shared bytes of the resources.
+//! [`mod@read`] takes requests in: own slim messages ([`message`]), whose other fields are skipped, so that the 61 KB of a node's
+//! extensions are never parsed. [`mod@write`] puts responses together from a head per stream and the shared bytes of the resources.
 //! Field numbers: `envoy/service/discovery/v3/discovery.proto`, `envoy/config/core/v3/base.proto`.
 
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::Item;
 
+pub(crate) mod message;
 pub(crate) mod read;
 pub(crate) mod write;
 

@@ -13,6 +13,7 @@ use prost::Message;
 use super::Variant;
 use super::config::ClientNode;
 use crate::resource::TypeUrl;
+use crate::wire::message::{DeltaDiscoveryRequest, DiscoveryRequest, Locality, Node, Status};
 use crate::wire::read::LONGEST_NAME;
 
 /// The type of a resource in a state-of-the-world response that is wrapped, so that it can have a time to live.
@@ -91,9 +92,10 @@ impl Request {
                 type_url: self.type_url,
                 subscribe: self.subscribe,
                 unsubscribe: self.unsubscribe,
-                initial: self.initial,
+                initial_versions: self.initial,
                 nonce: self.nonce,
                 error,
+                ..DeltaDiscoveryRequest::default()
             }
             .encode_to_vec(),
             Variant::Sotw => DiscoveryRequest {
@@ -103,6 +105,7 @@ impl Request {
                 type_url: self.type_url,
                 nonce: self.nonce,
                 error,
+                ..DiscoveryRequest::default()
             }
             .encode_to_vec(),
         }
@@ -208,25 +211,6 @@ fn failure(wire: ResourceError) -> Option<ResourceFailure> {
     Some(ResourceFailure { name: name.into(), not_found: status.code == NOT_FOUND, text })
 }
 
-/// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
-#[derive(Clone, PartialEq, Message)]
-struct DeltaDiscoveryRequest {
-    #[prost(bytes = "bytes", tag = "1")]
-    node: Bytes,
-    #[prost(string, tag = "2")]
-    type_url: String,
-    #[prost(string, repeated, tag = "3")]
-    subscribe: Vec<String>,
-    #[prost(string, repeated, tag = "4")]
-    unsubscribe: Vec<String>,
-    #[prost(btree_map = "string, string", tag = "5")]
-    initial: BTreeMap<String, String>,
-    #[prost(string, tag = "6")]
-    nonce: String,
-    #[prost(message, optional, tag = "7")]
-    error: Option<Status>,
-}
-
 /// `envoy.service.discovery.v3.DeltaDiscoveryResponse`.
 #[derive(Clone, PartialEq, Message)]
 struct DeltaDiscoveryResponse {
@@ -240,23 +224,6 @@ struct DeltaDiscoveryResponse {
     removed: Vec<String>,
     #[prost(message, repeated, tag = "9")]
     errors: Vec<ResourceError>,
-}
-
-/// `envoy.service.discovery.v3.DiscoveryRequest`.
-#[derive(Clone, PartialEq, Message)]
-struct DiscoveryRequest {
-    #[prost(string, tag = "1")]
-    version: String,
-    #[prost(bytes = "bytes", tag = "2")]
-    node: Bytes,
-    #[prost(string, repeated, tag = "3")]
-    names: Vec<String>,
-    #[prost(string, tag = "4")]
-    type_url: String,
-    #[prost(string, tag = "5")]
-    nonce: String,
-    #[prost(message, optional, tag = "6")]
-    error: Option<Status>,
 }
 
 /// `envoy.service.discovery.v3.DiscoveryResponse`.
@@ -336,45 +303,8 @@ struct Named {
     name: String,
 }
 
-/// `google.rpc.Status`.
-#[derive(Clone, PartialEq, Message)]
-struct Status {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
-/// `envoy.config.core.v3.Node`.
-#[derive(Clone, PartialEq, Message)]
-struct Node {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    cluster: String,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    metadata: Option<Bytes>,
-    #[prost(message, optional, tag = "4")]
-    locality: Option<Locality>,
-    #[prost(string, tag = "6")]
-    user_agent: String,
-    #[prost(string, repeated, tag = "10")]
-    features: Vec<String>,
-}
-
-/// `envoy.config.core.v3.Locality`.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Locality {
-    #[prost(string, tag = "1")]
-    pub(super) region: String,
-    #[prost(string, tag = "2")]
-    pub(super) zone: String,
-    #[prost(string, tag = "3")]
-    pub(super) sub_zone: String,
-}
-
-/// The kind of a response.
 impl Response {
+    /// The kind of a response.
     pub(super) fn kind(&self) -> TypeUrl {
         TypeUrl::from(self.type_url.as_str())
     }

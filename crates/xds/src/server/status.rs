@@ -11,6 +11,7 @@ use super::grpc::{Broken, Code};
 use super::{Shared, locked};
 use crate::event::Node;
 use crate::session::{Holding, Standing};
+use crate::wire::message;
 
 /// Largest answer, in bytes: gRPC clients take 4 MiB. It is some 40,000 names.
 const LARGEST: usize = 4 << 20;
@@ -24,7 +25,7 @@ struct Request {
     #[prost(message, repeated, tag = "1")]
     matchers: Vec<NodeMatcher>,
     #[prost(message, optional, tag = "2")]
-    node: Option<WireNode>,
+    node: Option<message::Node>,
 }
 
 /// `envoy.type.matcher.v3.NodeMatcher`.
@@ -57,17 +58,6 @@ enum Pattern {
     Contains(String),
 }
 
-/// `envoy.config.core.v3.Node`.
-#[derive(Clone, PartialEq, Message)]
-struct WireNode {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    cluster: String,
-    #[prost(string, tag = "6")]
-    user_agent: String,
-}
-
 /// `ClientStatusResponse`.
 #[derive(Clone, PartialEq, Message)]
 struct Response {
@@ -79,7 +69,7 @@ struct Response {
 #[derive(Clone, PartialEq, Message)]
 struct Client {
     #[prost(message, optional, tag = "1")]
-    node: Option<WireNode>,
+    node: Option<message::Node>,
     #[prost(message, repeated, tag = "3")]
     resources: Vec<Resource>,
 }
@@ -145,10 +135,7 @@ pub(super) fn answer(shared: Arc<Shared>) -> Answer {
     Box::new(move |caller, request| {
         let request: Request = read(request)?;
         if request.node.is_some() || fleet.is_none() {
-            let WireNode { id, cluster, user_agent } = request.node.clone().unwrap_or_default();
-            let node =
-                Node { id: id.into(), cluster: cluster.into(), user_agent: user_agent.into(), ..Node::default() };
-            fleet = Some(caller.fleet(&node)?);
+            fleet = Some(caller.fleet(&request.node.clone().unwrap_or_default().into())?);
         }
         let clients = fleet.as_ref().map_or(Ok(Vec::new()), |fleet| clients(&shared, fleet, &request))?;
         caller.charge(clients.iter().map(|client| client.resources.len()).sum::<usize>() / NAMES_PER_REQUEST);
@@ -189,6 +176,11 @@ fn told(node: &Node, holdings: Vec<Holding>) -> Client {
         let version = holding.version.map(|version| version.to_string()).unwrap_or_default();
         Resource { type_url: holding.type_url.as_str().to_owned(), name: text(&holding.name), version, status, failure }
     });
-    let node = WireNode { id: text(&node.id), cluster: text(&node.cluster), user_agent: text(&node.user_agent) };
+    let node = message::Node {
+        id: text(&node.id),
+        cluster: text(&node.cluster),
+        user_agent: text(&node.user_agent),
+        ..message::Node::default()
+    };
     Client { node: Some(node), resources: resources.collect() }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
+use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, Locator};
 use super::{Request, Variant, WholeRequest};
 use crate::event::{Features, Node};
 use crate::resource::Version;
@@ -14,86 +15,17 @@ pub(crate) const LONGEST_NAME: usize = 4 << 10;
 /// A request of either variant.
 pub(crate) enum Discovery {
     /// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
-    Delta(Delta),
+    Delta(DeltaDiscoveryRequest),
     /// `envoy.service.discovery.v3.DiscoveryRequest`.
-    Sotw(Sotw),
-}
-
-/// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Delta {
-    #[prost(bytes = "bytes", tag = "1")]
-    node: Bytes,
-    #[prost(string, tag = "2")]
-    type_url: String,
-    #[prost(string, repeated, tag = "3")]
-    subscribe: Vec<String>,
-    #[prost(string, repeated, tag = "4")]
-    unsubscribe: Vec<String>,
-    #[prost(btree_map = "string, string", tag = "5")]
-    initial_versions: std::collections::BTreeMap<String, String>,
-    #[prost(string, tag = "6")]
-    nonce: String,
-    #[prost(message, optional, tag = "7")]
-    error: Option<Status>,
-    #[prost(message, repeated, tag = "8")]
-    subscribe_by_locator: Vec<Locator>,
-    #[prost(message, repeated, tag = "9")]
-    unsubscribe_by_locator: Vec<Locator>,
-}
-
-/// `envoy.service.discovery.v3.DiscoveryRequest`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Sotw {
-    #[prost(string, tag = "1")]
-    version: String,
-    #[prost(bytes = "bytes", tag = "2")]
-    node: Bytes,
-    #[prost(string, repeated, tag = "3")]
-    names: Vec<String>,
-    #[prost(string, tag = "4")]
-    type_url: String,
-    #[prost(string, tag = "5")]
-    nonce: String,
-    #[prost(message, optional, tag = "6")]
-    error: Option<Status>,
-    #[prost(message, repeated, tag = "7")]
-    locators: Vec<Locator>,
-}
-
-/// `envoy.service.discovery.v3.ResourceLocator`: a name by which a client may choose among variants. There is one of each.
-#[derive(Clone, PartialEq, Message)]
-struct Locator {
-    #[prost(string, tag = "1")]
-    name: String,
-}
-
-/// `google.rpc.Status`.
-#[derive(Clone, PartialEq, Message)]
-struct Status {
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
-/// `envoy.config.core.v3.Node`.
-#[derive(Clone, PartialEq, Message)]
-struct WireNode {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    cluster: String,
-    #[prost(string, tag = "6")]
-    user_agent: String,
-    #[prost(string, repeated, tag = "10")]
-    features: Vec<String>,
+    Sotw(DiscoveryRequest),
 }
 
 impl Discovery {
     /// Reads a request.
     pub(crate) fn decode(variant: Variant, bytes: Bytes) -> Result<Self, DecodeError> {
         Ok(match variant {
-            Variant::Delta => Self::Delta(Delta::decode(bytes)?.with_located_names()),
-            Variant::Sotw => Self::Sotw(Sotw::decode(bytes)?.with_located_names()),
+            Variant::Delta => Self::Delta(DeltaDiscoveryRequest::decode(bytes)?.with_located_names()),
+            Variant::Sotw => Self::Sotw(DiscoveryRequest::decode(bytes)?.with_located_names()),
         })
     }
 
@@ -138,11 +70,18 @@ impl Discovery {
 }
 
 fn read_node(bytes: &Bytes) -> Node {
-    let node = WireNode::decode(bytes.clone()).unwrap_or_default();
-    let has = |feature: &str| node.features.iter().any(|one| one == feature);
-    let features =
-        Features { ttl: has("xds.config.supports-resource-ttl"), wrapped_in_sotw: has("xds.config.resource-in-sotw") };
-    Node { id: node.id.into(), cluster: node.cluster.into(), user_agent: node.user_agent.into(), features }
+    message::Node::decode(bytes.clone()).unwrap_or_default().into()
+}
+
+impl From<message::Node> for Node {
+    fn from(wire: message::Node) -> Self {
+        let has = |feature: &str| wire.features.iter().any(|one| one == feature);
+        let features = Features {
+            ttl: has("xds.config.supports-resource-ttl"),
+            wrapped_in_sotw: has("xds.config.resource-in-sotw"),
+        };
+        Self { id: wire.id.into(), cluster: wire.cluster.into(), user_agent: wire.user_agent.into(), features }
+    }
 }
 
 /// An `envoy.config.core.v3.Node` by itself, unless a name in it is longer than [`LONGEST_NAME`].
@@ -158,7 +97,7 @@ fn take_names(locators: &mut Vec<Locator>) -> impl Iterator<Item = String> {
     std::mem::take(locators).into_iter().map(|locator| locator.name)
 }
 
-impl Delta {
+impl DeltaDiscoveryRequest {
     fn with_located_names(mut self) -> Self {
         self.subscribe.extend(take_names(&mut self.subscribe_by_locator));
         self.unsubscribe.extend(take_names(&mut self.unsubscribe_by_locator));
@@ -166,15 +105,15 @@ impl Delta {
     }
 }
 
-impl Sotw {
+impl DiscoveryRequest {
     fn with_located_names(mut self) -> Self {
         self.names.extend(take_names(&mut self.locators));
         self
     }
 }
 
-impl From<Delta> for Request {
-    fn from(wire: Delta) -> Self {
+impl From<DeltaDiscoveryRequest> for Request {
+    fn from(wire: DeltaDiscoveryRequest) -> Self {
         let initial = wire.initial_versions.into_iter();
         Self {
             type_url: wire.type_url,
@@ -187,8 +126,8 @@ impl From<Delta> for Request {
     }
 }
 
-impl From<Sotw> for WholeRequest {
-    fn from(wire: Sotw) -> Self {
+impl From<DiscoveryRequest> for WholeRequest {
+    fn from(wire: DiscoveryRequest) -> Self {
         Self {
             type_url: wire.type_url,
             names: wire.names,

@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 
-use super::super::message::{Locality, WireDuration};
+use super::super::message::WireDuration;
 use super::{Account, ClusterKey, Load, Spot};
+use crate::wire::message::Locality;
 
 /// A cluster's report.
 pub(super) fn cluster(key: &ClusterKey, account: &Account, now: Duration) -> ClusterStats {

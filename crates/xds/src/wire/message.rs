@@ -1,0 +1,93 @@
+//! Requests as they travel, and what is in them: as much of each message as a server reads or a client writes. Other fields are
+//! skipped; a node and its metadata stay bytes until somebody wants them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message;
+
+/// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeltaDiscoveryRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) node: Bytes,
+    #[prost(string, tag = "2")]
+    pub(crate) type_url: String,
+    #[prost(string, repeated, tag = "3")]
+    pub(crate) subscribe: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) unsubscribe: Vec<String>,
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub(crate) initial_versions: BTreeMap<String, String>,
+    #[prost(string, tag = "6")]
+    pub(crate) nonce: String,
+    #[prost(message, optional, tag = "7")]
+    pub(crate) error: Option<Status>,
+    #[prost(message, repeated, tag = "8")]
+    pub(crate) subscribe_by_locator: Vec<Locator>,
+    #[prost(message, repeated, tag = "9")]
+    pub(crate) unsubscribe_by_locator: Vec<Locator>,
+}
+
+/// `envoy.service.discovery.v3.DiscoveryRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DiscoveryRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) version: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) node: Bytes,
+    #[prost(string, repeated, tag = "3")]
+    pub(crate) names: Vec<String>,
+    #[prost(string, tag = "4")]
+    pub(crate) type_url: String,
+    #[prost(string, tag = "5")]
+    pub(crate) nonce: String,
+    #[prost(message, optional, tag = "6")]
+    pub(crate) error: Option<Status>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) locators: Vec<Locator>,
+}
+
+/// `envoy.service.discovery.v3.ResourceLocator`: a name by which a client may choose among variants. There is one of each.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Locator {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+}
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Status {
+    #[prost(int32, tag = "1")]
+    pub(crate) code: i32,
+    #[prost(string, tag = "2")]
+    pub(crate) message: String,
+}
+
+/// `envoy.config.core.v3.Node`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Node {
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
+    #[prost(string, tag = "2")]
+    pub(crate) cluster: String,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub(crate) metadata: Option<Bytes>,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) locality: Option<Locality>,
+    #[prost(string, tag = "6")]
+    pub(crate) user_agent: String,
+    #[prost(string, repeated, tag = "10")]
+    pub(crate) features: Vec<String>,
+}
+
+/// `envoy.config.core.v3.Locality`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Locality {
+    #[prost(string, tag = "1")]
+    pub(crate) region: String,
+    #[prost(string, tag = "2")]
+    pub(crate) zone: String,
+    #[prost(string, tag = "3")]
+    pub(crate) sub_zone: String,
+}
