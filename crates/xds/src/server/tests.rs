@@ -2,6 +2,7 @@
 
 mod authority;
 mod client;
+mod grpc_clients;
 mod identity;
 mod load;
 mod people;

@@ -19,6 +19,10 @@ const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::R
 /// all the same, and shows it with the next listener that names it: it is to be known for as long.
 const LONGEST_DRAIN: Duration = Duration::from_secs(900);
 
+/// A client other than Envoy, which asks for each cluster by name, acknowledges routes before it has the clusters that they name, uses
+/// the routes before until then, and asks for what they named no more (gRPC, measured). It may wait for a cluster for 15 s.
+const LONGEST_CHANGE: Duration = Duration::from_secs(20);
+
 /// Kinds that the connections of a listener that changed go on using. Virtual hosts are such only where their whole route
 /// configuration goes: a route that is deleted ends at once.
 const DRAINED: [TypeUrl; 5] =
@@ -41,12 +45,17 @@ impl Session {
                 };
                 let whole = || turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none();
                 let drained = DRAINED.contains(type_url) && (*type_url != TypeUrl::VirtualHost || whole());
+                let named = self.is(type_url, |channel| channel.names.contains(name));
                 let kept = match type_url {
-                    TypeUrl::Route => self.is(type_url, |routes| routes.names.contains(name)),
+                    TypeUrl::Route => named,
                     TypeUrl::VirtualHost => self.is(&TypeUrl::Route, |routes| routes.names.contains(group)),
                     _ => false,
                 };
-                let until = if kept { Some(turn.now + LONGEST_DRAIN) } else { self.drain_ends(turn.now) };
+                let until = match kept {
+                    true => Some(turn.now + LONGEST_DRAIN),
+                    false if named && !self.envoy => Some(turn.now + LONGEST_CHANGE),
+                    false => self.drain_ends(turn.now),
+                };
                 let channel = self.channel(type_url);
                 if drained && !channel.unsure.contains(name) && channel.hold(name, until, turn.now) {
                     continue;

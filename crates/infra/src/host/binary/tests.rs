@@ -47,7 +47,7 @@ async fn a_named_envoy_is_the_only_one_looked_at() {
     let good = program(dir.path(), "envoy  version: abc/1.40.0/Clean/RELEASE/BoringSSL");
     let search = EnvoySearch { named: Some(dir.path().join("missing")), path: None, candidates: vec![good] };
     let error = find_envoy(&search).await.unwrap_err().to_string();
-    assert!(error.contains("missing") && error.contains("make tools"), "{error}");
+    assert!(error.contains("missing") && error.contains("make envoy"), "{error}");
 }
 
 #[test]

@@ -195,7 +195,7 @@ pub(crate) fn finder(program: &Path) -> EnvoyFinder {
 
 pub(crate) fn envoy_program() -> PathBuf {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/envoy/1.40.0/bin/envoy");
-    assert!(program.is_file(), "Envoy is missing: run `make tools`");
+    assert!(program.is_file(), "Envoy is missing: run `make envoy`");
     program
 }
 

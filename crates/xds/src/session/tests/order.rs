@@ -429,3 +429,25 @@ fn a_cluster_with_secrets_goes_alone_and_last_and_holds_up_only_what_names_it() 
     let events = rig.events();
     assert!(events.contains("warm o") && events.ends_with("warm t"), "{events}");
 }
+
+#[test]
+fn what_a_foreign_client_still_asks_for_by_name_stays_as_long_as_it_may_use_it() {
+    for lets_go in [true, false] {
+        let mut rig = Rig::foreign("lds l -> r; rds r -> a; cds a; eds a");
+        for (kind, name) in [("lds", "l"), ("rds", "r"), ("cds", "a"), ("eds", "a")] {
+            rig.subscribe(kind, &[name]);
+            rig.ack_all(0);
+        }
+        assert_eq!(rig.publish("rds r@2 -> b; cds b; eds b; -cds a; -eds a"), "RDS r@2");
+        assert_eq!(rig.ack_all(0), "", "it goes on with the routes before until it has the cluster");
+        assert_eq!(rig.subscribe("cds", &["b"]), "CDS b@1");
+        assert_eq!(rig.subscribe("eds", &["b"]), "EDS b@1");
+        assert_eq!(rig.ack_all(0), "");
+        if lets_go {
+            rig.unsubscribe("cds", &["a"]);
+            rig.unsubscribe("eds", &["a"]);
+        }
+        let told = rig.pass(20_000) + &rig.ack_all(0);
+        assert_eq!(told, if lets_go { "" } else { "CDS -aEDS -a" });
+    }
+}

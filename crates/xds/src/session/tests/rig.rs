@@ -125,6 +125,14 @@ impl Rig {
         rig
     }
 
+    /// The same with a client that is no Envoy.
+    pub(super) fn foreign(resources: &str) -> Self {
+        let mut rig = Self::new(resources);
+        let node = Node { id: "foreign".into(), user_agent: "gRPC C-core linux".into(), ..Node::default() };
+        rig.clients[0].session = Session::new(&mut rig.fleet, Arc::new(node), Variant::Delta, true);
+        rig
+    }
+
     /// A client that has had a first start with everything acknowledged, subscriptions as Envoy's.
     pub(super) fn started(resources: &str) -> Self {
         let mut rig = Self::new(resources);
