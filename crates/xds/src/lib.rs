@@ -7,7 +7,7 @@
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
 //! its `gate` decides who may call, and as what.
 //!
-//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `load`, `server`. The other end of a stream is
+//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `streams`, `load`, `server`. The other end of a stream is
 //! [`client`].
 
 pub mod client;
@@ -23,6 +23,7 @@ mod resource;
 mod server;
 mod session;
 mod snapshot;
+mod streams;
 mod wire;
 
 pub use event::{Event, Features, Node};

@@ -16,6 +16,7 @@ use crate::snapshot::Item;
 use crate::wire::{Request, Response, StreamId, Variant};
 
 mod answer;
+mod carriers;
 mod channel;
 mod gate;
 mod ghost;
@@ -29,7 +30,7 @@ mod view;
 mod warm;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use channel::Channel;
 use gate::Wait;
@@ -168,7 +169,7 @@ impl Session {
         if !self.is(&type_url, |channel| channel.opened) {
             inherited = fleet.take_doubts(&self.node.id, &type_url);
         }
-        self.subscribe(fleet, &type_url, &request)?;
+        self.subscribe(fleet, &type_url, &request, now)?;
         self.inherit(fleet, &type_url, inherited);
         for set in std::mem::take(&mut self.asked) {
             self.endpoints_asked_for(fleet, &set);
@@ -203,21 +204,13 @@ impl Session {
         out
     }
 
-    /// Names of a kind that has streams of its own are asked for on this one.
-    pub(crate) fn carry<'a>(&mut self, type_url: &TypeUrl, names: impl Iterator<Item = &'a String>, stream: StreamId) {
-        let carriers = &mut self.channel(type_url).carriers;
-        carriers.extend(names.map(|name| (Arc::from(name.as_str()), stream)));
-    }
-
-    /// One of several streams for a kind has ended: what was asked for on it last is not wanted any more.
+    /// One of several streams for a kind has ended: what only it asked for is not wanted any more.
     pub(crate) fn let_go(&mut self, type_url: &TypeUrl, stream: StreamId) {
-        let Some(channel) = self.channels.get_mut(type_url) else { return };
-        let names = channel.carriers.iter().filter(|(_, carrier)| **carrier == stream);
-        let names: Vec<Arc<str>> = names.map(|(name, _)| Arc::clone(name)).collect();
-        for name in names {
-            self.channel(type_url).carriers.remove(&name);
-            self.unsubscribe_name(type_url, &name);
+        let carriers = &mut self.channel(type_url).carriers;
+        for name in carriers.names_of(stream) {
+            self.unsubscribe_name(type_url, stream, &name);
         }
+        self.channel(type_url).end(stream);
     }
 
     /// The stream for one kind has ended, and the client has others still.
@@ -237,8 +230,8 @@ impl Session {
         if *type_url == TypeUrl::Listener {
             self.activations.clear();
         }
-        let length = |channel: &Channel| channel.names.iter().map(|name| name.len()).sum::<usize>();
-        self.name_bytes = self.name_bytes.saturating_sub(length(&channel));
+        let names: usize = channel.names.iter().map(|name| name.len()).sum();
+        self.name_bytes = self.name_bytes.saturating_sub(names + channel.carriers.bytes);
         self.waits.retain(|need, _| need.type_url != *type_url);
         if std::mem::take(&mut self.counted) {
             fleet.uncount(self.client, |key| self.confirmed(key));

@@ -31,6 +31,8 @@ pub(crate) type StreamId = u32;
 /// What a client says in one message, apart from who it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
+    /// The stream that it came in on.
+    pub(crate) stream: StreamId,
     pub(crate) type_url: String,
     pub(crate) subscribe: Vec<String>,
     pub(crate) unsubscribe: Vec<String>,
@@ -45,6 +47,8 @@ pub(crate) struct Request {
 /// The same of a SotW client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WholeRequest {
+    /// As in [`Request`].
+    pub(crate) stream: StreamId,
     pub(crate) type_url: String,
     /// What it wants from now on.
     pub(crate) names: Vec<String>,

@@ -31,9 +31,6 @@ use super::services::Service;
 use super::streams::Siblings;
 use super::{Shared, locked, told};
 
-/// Streams of one connection at a time: one ADS stream, and one per kind of resource for clients that use them apart.
-const MOST_STREAMS: u32 = 32;
-
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
 /// reading may cost.
 const SEND_BUFFER: usize = 48 << 10;
@@ -89,7 +86,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         Admission::Refused(place) => (true, Some(REFUSED_AGE), place),
         Admission::Dropped => return,
     };
-    let streams = Streams::default();
+    let (streams, most_streams) = (Streams::default(), gate.limits().streams);
     let ending = watch::Sender::new(false);
     let called = AtomicBool::new(false);
     let origin =
@@ -99,7 +96,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         let origin = Arc::clone(&origins);
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
-    let mut connection = pin!(builder(&streams).serve_connection(TokioIo::new(Calm::new(io)), service));
+    let mut connection = pin!(builder(&streams, most_streams).serve_connection(TokioIo::new(Calm::new(io)), service));
     let mut running = FuturesUnordered::new();
     let old = async {
         let begin = Instant::now();
@@ -135,13 +132,13 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     }
 }
 
-fn builder(streams: &Streams) -> http2::Builder<Streams> {
+fn builder(streams: &Streams, most_streams: u32) -> http2::Builder<Streams> {
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
-        .max_concurrent_streams(MOST_STREAMS)
+        .max_concurrent_streams(most_streams)
         .max_send_buf_size(SEND_BUFFER)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(2 * WINDOW);

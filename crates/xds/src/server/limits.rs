@@ -33,6 +33,9 @@ pub struct Limits {
     pub connections: usize,
     /// Calls under way. The default is four for each connection: a discovery stream, a stream of load reports, and two for people.
     pub calls: usize,
+    /// Streams of one connection at a time. The default is 16,384: a client that asks for each kind apart opens one for each endpoint set
+    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`].
+    pub streams: u32,
     /// Requests of one stream. The default is 1,000 in a second: Envoy acknowledges one response in 1 ms; and 4,000 at once: a first
     /// start that asks for 1,000 clusters one by one, four kinds of resources.
     pub stream: Rate,
@@ -70,6 +73,7 @@ impl Default for Limits {
         Self {
             connections: 12_288,
             calls: 4 * 12_288,
+            streams: 16_384,
             stream: Rate { per_second: 1_000, burst: 4_000 },
             all: Rate { per_second: 20_000, burst: 200_000 },
             bytes: 256 << 20,

@@ -36,7 +36,8 @@ struct Open {
     client: Arc<Client>,
     /// This stream among those of the client.
     id: StreamId,
-    changes: WatchStream<u64>,
+    /// Of the fleet; none where another stream of the client watches for them.
+    changes: Option<WatchStream<u64>>,
 }
 
 pub(super) struct Stream {
@@ -151,14 +152,19 @@ impl Stream {
     fn identify(&self, node: Node) -> Result<Open, Broken> {
         let fleet = self.caller.fleet(&node)?;
         let (client, id) = self.siblings.client(&self.shared, &self.purpose, fleet, node);
-        let changes = WatchStream::from_changes(client.cell.seq.subscribe());
-        Ok(Open { client, id, changes })
+        Ok(Open { client, id, changes: None })
     }
 
     fn poll_changes(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(open) = &mut self.open else { return false };
+        if open.changes.is_none() && open.client.watches(open.id) {
+            // its first item is what there is now
+            open.changes = Some(WatchStream::new(open.client.cell.seq.subscribe()));
+        }
         let mut changed = false;
-        while let Poll::Ready(Some(_)) = Pin::new(&mut open.changes).poll_next(cx) {
+        while let Some(changes) = &mut open.changes
+            && let Poll::Ready(Some(_)) = Pin::new(changes).poll_next(cx)
+        {
             changed = true;
         }
         changed

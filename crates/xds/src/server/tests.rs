@@ -6,6 +6,7 @@ mod grpc_clients;
 mod identity;
 mod load;
 mod people;
+mod protocol;
 mod proxy;
 mod real_envoy;
 mod real_load;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::carriers::Carriers;
 use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
 use crate::wire::StreamId;
@@ -131,8 +132,8 @@ pub(super) struct Channel {
     pub(super) wildcard: bool,
     /// SotW: a response was refused that left something out, which the client may have still.
     pub(super) unheard: bool,
-    /// Where the kind has streams of its own: the one that asked for a name last.
-    pub(super) carriers: HashMap<Arc<str>, StreamId>,
+    /// Where the kind has streams of its own: who asked for what.
+    pub(super) carriers: Carriers,
     pub(super) names: HashSet<Arc<str>>,
     pub(super) known: HashMap<Arc<str>, Known>,
     /// Names whose resource may differ from what the client has.
@@ -170,6 +171,11 @@ impl Channel {
     /// Whether the client has acknowledged something under this name.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.known.get(name).is_some_and(|known| known.acked.is_some())
+    }
+
+    /// How many names the client asks for, on all streams.
+    pub(super) fn asked(&self) -> usize {
+        self.names.len().max(self.carriers.names)
     }
 
     /// Whether the client has asked for this name.
@@ -244,7 +250,11 @@ impl Channel {
             (known.sent, known.flying) = (None, nonce);
         }
         if self.flights.len() >= FLIGHTS {
-            self.merge_oldest();
+            match stream {
+                0 => self.merge_oldest(),
+                // an answer on one stream says nothing about what went out on another
+                _ => drop(self.flights.pop_front_if(|flight| flight.overdue)),
+            }
         }
         let (puts, removed) = (puts.to_vec(), removed.to_vec());
         self.flights.push_back(Flight {
@@ -262,9 +272,9 @@ impl Channel {
 
     /// The flight that this answer is about: none if it is unknown, or not the last of several.
     pub(super) fn answered(&mut self, nonce: u64, refused: bool) -> Option<Flight> {
-        let index = self.flights.iter().position(|flight| flight.first <= nonce && nonce <= flight.last)?;
-        let last = self.flights.get(index).is_some_and(|flight| flight.last == nonce);
-        if last || refused { self.flights.remove(index) } else { None }
+        let index = self.flights.partition_point(|flight| flight.last < nonce);
+        let flight = self.flights.get(index).filter(|flight| flight.first <= nonce)?;
+        if flight.last == nonce || refused { self.flights.remove(index) } else { None }
     }
 
     /// Each name of an answered flight is free again; `acked` says whether the client has what was sent.
@@ -368,6 +378,20 @@ impl Channel {
                 }
             }
         }
+    }
+
+    /// One of the kind's streams has ended: what went out on it is not answered any more.
+    pub(super) fn end(&mut self, stream: StreamId) {
+        self.carriers.forget(stream);
+        let Self { flights, known, .. } = self;
+        for flight in flights.iter().filter(|flight| flight.stream == stream) {
+            for name in flight.names() {
+                if let Some(known) = known.get_mut(name).filter(|known| known.flying <= flight.last) {
+                    known.flying = 0;
+                }
+            }
+        }
+        flights.retain(|flight| flight.stream != stream);
     }
 
     /// What the client may have or not, and will not say so when it comes again.

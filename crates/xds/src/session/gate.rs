@@ -126,7 +126,7 @@ impl Session {
     /// streams of its own they come in any order. What the client has is not known before.
     fn is_before_clusters(&self) -> bool {
         let opened = |type_url| self.is(type_url, |channel| channel.opened);
-        (opened(&TypeUrl::Endpoints) || !self.aggregated) && !opened(&TypeUrl::Cluster)
+        self.envoy && (opened(&TypeUrl::Endpoints) || !self.aggregated) && !opened(&TypeUrl::Cluster)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::carriers::EVERYTHING;
 use super::channel::{Channel, UNSURE};
 use super::gate::Gate;
 use super::{Activation, Cure, Session, Turn};
@@ -155,25 +156,62 @@ impl Session {
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
     ) -> u64 {
-        if !self.is(type_url, |channel| !channel.carriers.is_empty()) {
+        if self.aggregated {
             return self.send_on((0, manner), turn, type_url, puts, removed);
         }
-        let mut parts: BTreeMap<StreamId, Part> = BTreeMap::new();
-        let carriers = &self.channel(type_url).carriers;
+        let Channel { carriers, known, .. } = self.channel(type_url);
+        // what did not change goes to who asks for it alone
+        let news = |item: &Item| {
+            let sent = known.get(item.name()).and_then(|known| known.sent);
+            manner == Manner::Heartbeat || sent != Some(item.version().mark())
+        };
+        let (mut parts, mut copies) = (BTreeMap::<StreamId, Part>::new(), BTreeMap::<StreamId, Part>::new());
+        if puts.is_empty() && removed.is_empty() {
+            parts.extend(carriers.of(EVERYTHING).last().map(|stream| (*stream, Part::default())));
+        }
         for item in puts {
             // what nobody asked for yet has no stream to go out on, and will be asked for
-            if let Some(stream) = carriers.get(item.name()) {
-                parts.entry(*stream).or_default().puts.push(item);
+            let Some((stream, others)) = carriers.of(item.name()).split_last() else { continue };
+            for other in others.iter().filter(|_| news(&item)) {
+                copies.entry(*other).or_default().puts.push(Arc::clone(&item));
             }
+            parts.entry(*stream).or_default().puts.push(item);
         }
+        let mut unheard = Vec::new();
         for name in removed {
-            parts.entry(carriers.get(&name).copied().unwrap_or_default()).or_default().removed.push(name);
+            let Some((stream, others)) = carriers.of(&name).split_last() else {
+                unheard.push(name);
+                continue;
+            };
+            others.iter().for_each(|other| copies.entry(*other).or_default().removed.push(Arc::clone(&name)));
+            parts.entry(*stream).or_default().removed.push(name);
         }
+        self.channel(type_url).unsaid(&unheard);
         let mut last = 0;
         for (stream, Part { puts, removed }) in parts {
             last = self.send_on((stream, manner), turn, type_url, puts, removed);
         }
+        for (stream, part) in copies {
+            self.send_copy((stream, manner), turn, type_url, part);
+        }
         last
+    }
+
+    /// Tells a stream what another one is told too. Its answer means nothing.
+    fn send_copy(
+        &mut self,
+        (stream, manner): (StreamId, Manner),
+        turn: &mut Turn<'_>,
+        type_url: &TypeUrl,
+        Part { puts, removed }: Part,
+    ) {
+        if manner == Manner::News && self.is_unspeakable(type_url, &puts) {
+            return;
+        }
+        let whole = self.hold(type_url, &[], &[]);
+        self.nonce += 1;
+        let (nonce, with_ttl) = (self.nonce, self.understands_ttl());
+        turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
     }
 
     fn send_on(

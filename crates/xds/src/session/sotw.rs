@@ -146,11 +146,11 @@ impl Session {
         let request = if wants.is_stale(&request.nonce) {
             // The answer counts, and what it wants no more. What it wants it says again with the answer to the latest response, and only
             // then is it answered.
-            let WholeRequest { type_url, names, nonce, error, .. } = request;
+            let WholeRequest { stream, type_url, names, nonce, error, .. } = request;
             let names: BTreeSet<String> = names.into_iter().collect();
             let unsubscribe = wants.names.difference(&names).cloned().collect();
             wants.names.retain(|name| names.contains(name));
-            Request { type_url, unsubscribe, nonce, error, ..Request::default() }
+            Request { stream, type_url, unsubscribe, nonce, error, ..Request::default() }
         } else {
             self.difference(fleet, &type_url, wants, request)
         };
@@ -159,7 +159,7 @@ impl Session {
 
     /// The request of a delta client who wants the same.
     fn difference(&mut self, fleet: &Fleet, type_url: &TypeUrl, wants: &mut Wants, request: WholeRequest) -> Request {
-        let WholeRequest { names, version, nonce, error, .. } = request;
+        let WholeRequest { stream, names, version, nonce, error, .. } = request;
         let initial_versions = if !std::mem::replace(&mut wants.spoken, true) && !version.is_empty() {
             self.resumed = true;
             self.inherited(fleet, type_url, &names, &version)
@@ -178,7 +178,7 @@ impl Session {
             subscribe.extend(names.difference(&wants.names).cloned());
             wants.names = names;
         }
-        Request { type_url: request.type_url, subscribe, unsubscribe, initial_versions, nonce, error }
+        Request { stream, type_url: request.type_url, subscribe, unsubscribe, initial_versions, nonce, error }
     }
 
     /// What a client has that comes again with this version. Of a kind whose responses are complete, if it is the version of what the fleet

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::carriers::{EVERYTHING, Left};
 use super::channel::{Channel, Known, UNSURE};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::order::Kind;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
-use crate::wire::Request;
+use crate::wire::{Request, StreamId};
 
-/// Names that one stream may subscribe to: four kinds for each of 50,000 clusters, rounded up. A name costs about 100 bytes here.
+/// Names that one client may subscribe to, on all its streams: four kinds for each of 50,000 clusters, rounded up. A name costs about
+/// 100 bytes here.
 pub(super) const MOST_NAMES: usize = 262_144;
 
 /// Bytes of all names of one stream: ours are well below 100 each, which leaves room for names of twice that everywhere.
@@ -31,11 +33,40 @@ fn is_legacy_wildcard(type_url: &TypeUrl) -> bool {
 
 impl Session {
     /// Takes in what a message says about the client's interest.
-    pub(super) fn subscribe(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &Request) -> Result<(), Violation> {
+    pub(super) fn subscribe(
+        &mut self,
+        fleet: &mut Fleet,
+        type_url: &TypeUrl,
+        request: &Request,
+        now: Duration,
+    ) -> Result<(), Violation> {
+        self.check_bounds(type_url, request)?;
+        let mut listed = BTreeSet::new();
+        if request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
+            listed = self.open(fleet, type_url, request, now);
+        }
+        for name in &request.unsubscribe {
+            self.unsubscribe_name(type_url, request.stream, name);
+        }
+        for name in &request.subscribe {
+            // a cluster that was sent without its endpoints waits for them whatever the client has of them
+            let waits =
+                *type_url == TypeUrl::Endpoints && self.cold.get(name.as_str()).is_some_and(|cold| cold.nonce != 0);
+            let listed = !waits && listed.contains(name.as_str());
+            self.subscribe_name(fleet, type_url, (request.stream, name), listed);
+        }
+        if *type_url == TypeUrl::Endpoints && listed.is_empty() {
+            // else it is a client that comes again: it repeats what it asked for long ago
+            self.asked.extend(request.subscribe.iter().map(|name| shared(fleet, type_url, name)));
+        }
+        Ok(())
+    }
+
+    fn check_bounds(&self, type_url: &TypeUrl, request: &Request) -> Result<(), Violation> {
         if !self.channels.contains_key(type_url) && self.channels.len() >= MOST_KINDS {
             return Err(Violation::TooManyKinds(MOST_KINDS));
         }
-        let names: usize = self.channels.values().map(|channel| channel.names.len()).sum();
+        let names: usize = self.channels.values().map(Channel::asked).sum();
         let more = request.subscribe.len() + request.initial_versions.len();
         if names + more > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
@@ -45,47 +76,89 @@ impl Session {
         if self.name_bytes + bytes > MOST_NAME_BYTES {
             return Err(Violation::NamesTooLong(MOST_NAME_BYTES));
         }
-        let mut listed = BTreeSet::new();
-        if request.nonce.is_empty() && !self.is(type_url, |channel| channel.opened) {
-            listed = self.open(fleet, type_url, request);
-        }
-        for name in &request.unsubscribe {
-            self.unsubscribe_name(type_url, name);
-        }
-        for name in &request.subscribe {
-            // a cluster that was sent without its endpoints waits for them whatever the client has of them
-            let waits =
-                *type_url == TypeUrl::Endpoints && self.cold.get(name.as_str()).is_some_and(|cold| cold.nonce != 0);
-            self.subscribe_name(fleet, type_url, name, !waits && listed.contains(name.as_str()));
-        }
-        if *type_url == TypeUrl::Endpoints && listed.is_empty() {
-            // else it is a client that comes again: it repeats what it asked for long ago
-            self.asked.extend(request.subscribe.iter().map(|name| shared(fleet, type_url, name)));
-        }
         Ok(())
     }
 
-    /// The first request of a kind. Gives the names that the client has something under.
-    fn open<'a>(&mut self, fleet: &Fleet, type_url: &TypeUrl, request: &'a Request) -> BTreeSet<&'a str> {
+    /// Whether the client has asked for this kind on this stream before.
+    fn knows_stream(&mut self, type_url: &TypeUrl, stream: StreamId) -> bool {
+        if self.aggregated {
+            return self.is(type_url, |channel| channel.opened);
+        }
+        self.channel(type_url).carriers.meet(stream)
+    }
+
+    /// The first request of a kind on a stream. Gives the names that the client says it has something under.
+    fn open<'a>(
+        &mut self,
+        fleet: &mut Fleet,
+        type_url: &TypeUrl,
+        request: &'a Request,
+        now: Duration,
+    ) -> BTreeSet<&'a str> {
         self.resumed |= !request.initial_versions.is_empty();
         self.name_bytes += request.initial_versions.iter().map(|(name, _)| name.len()).sum::<usize>();
         // a stream that begins with EDS broke while a cluster warmed, and that waits for its endpoints whatever version it lists
         let warms = *type_url == TypeUrl::Endpoints && !self.is(&TypeUrl::Cluster, |clusters| clusters.opened);
         let legacy = request.subscribe.is_empty() && is_legacy_wildcard(type_url);
-        let channel = self.channel(type_url);
-        channel.opened = true;
-        channel.compare = true;
-        channel.wildcard |= legacy;
-        let initial = request.initial_versions.iter().filter(|_| !warms);
-        for (name, version) in initial.clone() {
-            let version = Some(version.unwrap_or(FOREIGN).mark());
-            let known = Known { acked: version, sent: version, ..Known::default() };
-            channel.known.entry(shared(fleet, type_url, name)).or_insert(known);
+        if request.subscribe.is_empty() {
+            self.carry(type_url, request.stream, &EVERYTHING.into());
         }
-        let wildcard = channel.wildcard || request.subscribe.iter().any(|name| name == "*");
+        let channel = self.channel(type_url);
+        let another = std::mem::replace(&mut channel.opened, true);
+        channel.wildcard |= legacy;
+        let wildcard = legacy || request.subscribe.iter().any(|name| name == EVERYTHING);
         let wants_answer = matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener);
         channel.owes_first = wildcard && wants_answer && request.initial_versions.is_empty();
-        initial.map(|(name, _)| name.as_str()).collect()
+        // one of many streams, each for one name: only that is compared
+        channel.compare |= wildcard || !another;
+        let mut listed = BTreeSet::new();
+        for (name, version) in request.initial_versions.iter().filter(|_| !warms) {
+            let version = Some(version.unwrap_or(FOREIGN).mark());
+            let new = Known { acked: version, sent: version, ..Known::default() };
+            let shared = shared(fleet, type_url, name);
+            let known = self.channel(type_url).known.entry(Arc::clone(&shared)).or_insert(new);
+            if known.sent == version {
+                listed.insert(name.as_str());
+            }
+            if another {
+                self.compare_name(fleet, type_url, shared, now);
+            }
+        }
+        listed
+    }
+
+    /// A name, or everything, is asked for on this stream.
+    fn carry(&mut self, type_url: &TypeUrl, stream: StreamId, name: &Arc<str>) {
+        if self.aggregated {
+            return;
+        }
+        let Channel { carriers, known, .. } = self.channel(type_url);
+        if let Some(known) = known.get_mut(name) {
+            // what another stream has not answered yet is nothing to wait for
+            known.flying = 0;
+        }
+        let before = carriers.bytes;
+        carriers.ask(stream, name);
+        let more = carriers.bytes - before;
+        self.name_bytes += more;
+    }
+
+    /// A name, or everything, is not asked for any more on this stream. Whether it is on none.
+    fn uncarry(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) -> bool {
+        if self.aggregated {
+            return true;
+        }
+        let channel = self.channel(type_url);
+        let before = channel.carriers.bytes;
+        let left = channel.carriers.drop(stream, name);
+        let freed = before - channel.carriers.bytes;
+        if left == Left::Heir && name != EVERYTHING {
+            // what the answers of the other stream were about is not known here
+            channel.dirty.insert(name.into());
+            channel.force.insert(name.into());
+        }
+        self.name_bytes = self.name_bytes.saturating_sub(freed);
+        left == Left::Nobody
     }
 
     /// Takes over what an earlier stream left in doubt: it is sent, or denied, whatever the client lists. Only what the client
@@ -108,15 +181,16 @@ impl Session {
     }
 
     /// One more name. What the client has listed is compared, anything else is sent whatever it has (R9).
-    fn subscribe_name(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str, listed: bool) {
+    fn subscribe_name(&mut self, fleet: &Fleet, type_url: &TypeUrl, (stream, name): (StreamId, &str), listed: bool) {
+        let name = shared(fleet, type_url, name);
+        self.carry(type_url, stream, &name);
         let channel = self.channel(type_url);
         channel.opened = true;
-        if name == "*" {
+        if &*name == EVERYTHING {
             channel.wildcard = true;
             channel.compare = true;
             return;
         }
-        let name = shared(fleet, type_url, name);
         channel.dirty.insert(Arc::clone(&name));
         if !listed {
             channel.force.insert(Arc::clone(&name));
@@ -127,9 +201,12 @@ impl Session {
         }
     }
 
-    pub(super) fn unsubscribe_name(&mut self, type_url: &TypeUrl, name: &str) {
+    pub(super) fn unsubscribe_name(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) {
+        if !self.uncarry(type_url, stream, name) {
+            return;
+        }
         let channel = self.channel(type_url);
-        if name == "*" {
+        if name == EVERYTHING {
             channel.wildcard = false;
             let Channel { known, names, .. } = channel;
             known.retain(|name, _| names.contains(name));

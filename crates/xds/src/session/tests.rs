@@ -7,5 +7,5 @@ mod link;
 mod nack;
 mod order;
 mod property;
-mod rig;
+pub(crate) mod rig;
 mod subscription;

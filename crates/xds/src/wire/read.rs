@@ -116,6 +116,7 @@ impl From<DeltaDiscoveryRequest> for Request {
     fn from(wire: DeltaDiscoveryRequest) -> Self {
         let initial = wire.initial_versions.into_iter();
         Self {
+            stream: 0,
             type_url: wire.type_url,
             subscribe: wire.subscribe,
             unsubscribe: wire.unsubscribe,
@@ -129,6 +130,7 @@ impl From<DeltaDiscoveryRequest> for Request {
 impl From<DiscoveryRequest> for WholeRequest {
     fn from(wire: DiscoveryRequest) -> Self {
         Self {
+            stream: 0,
             type_url: wire.type_url,
             names: wire.names,
             version: wire.version,

@@ -83,6 +83,7 @@ impl Link {
         }
         let nonce = if request.nonce.is_empty() { kind.nonce.clone() } else { request.nonce };
         WholeRequest {
+            stream: 0,
             type_url: request.type_url,
             names: kind.names.iter().cloned().collect(),
             version: kind.version.clone(),

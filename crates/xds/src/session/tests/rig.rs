@@ -1,9 +1,10 @@
 //! A fleet and a client's stream with a short way of writing messages down.
 //!
-//! Resources: `rds r@2 -> a, b; -cds c; cds d@1 !apart; lds l2@1 -> r, sds:s ~l1`: kind, name, version, needs (of the kind that
+//! Resources: `rds r@2 -> a, b; -cds c; cds d@1 !apart; eds e !ttl 4; lds l2@1 -> r, sds:s ~l1`: kind, name, version, needs (of the kind that
 //! the kind usually names, or with a prefix), what it replaces. Responses: `CDS a@1 b@2 -c | EDS a@1`.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::resource::{Change, Need, Resource, TypeUrl, Version};
 use crate::session::Session;
 use crate::wire::{Request, Response, Variant};
 
-const KINDS: [(&str, TypeUrl); 7] = [
+const KINDS: [(&str, TypeUrl); 10] = [
     ("cds", TypeUrl::Cluster),
     ("eds", TypeUrl::Endpoints),
     ("lds", TypeUrl::Listener),
@@ -23,10 +24,19 @@ const KINDS: [(&str, TypeUrl); 7] = [
     ("rds", TypeUrl::Route),
     ("vhds", TypeUrl::VirtualHost),
     ("rtds", TypeUrl::Runtime),
+    ("srds", TypeUrl::ScopedRoute),
+    ("ecds", TypeUrl::ExtensionConfig),
+    ("leds", TypeUrl::LocalityEndpoint),
 ];
 
+/// A kind that nobody here has heard of, `other`.
+const OTHER: &str = "type.googleapis.com/some.other.Kind";
+
 /// The kind of a short name.
-pub(super) fn kind(short: &str) -> TypeUrl {
+pub(crate) fn kind(short: &str) -> TypeUrl {
+    if short == "other" {
+        return TypeUrl::from(OTHER);
+    }
     KINDS
         .iter()
         .find(|(name, _)| *name == short)
@@ -34,8 +44,8 @@ pub(super) fn kind(short: &str) -> TypeUrl {
         .unwrap_or_else(|| panic!("no kind {short}"))
 }
 
-fn short(kind: &TypeUrl) -> &'static str {
-    KINDS.iter().find(|(_, known)| known == kind).map_or("?", |(name, _)| name)
+pub(crate) fn short(kind: &TypeUrl) -> &'static str {
+    KINDS.iter().find(|(_, known)| known == kind).map_or("other", |(name, _)| name)
 }
 
 fn need(of: &TypeUrl, text: &str) -> Need {
@@ -47,7 +57,7 @@ fn need(of: &TypeUrl, text: &str) -> Need {
 }
 
 /// Changes in the short form.
-pub(super) fn changes(text: &str) -> Vec<Change> {
+pub(crate) fn changes(text: &str) -> Vec<Change> {
     text.split(';').map(str::trim).filter(|part| !part.is_empty()).map(change).collect()
 }
 
@@ -58,6 +68,8 @@ fn change(text: &str) -> Change {
     }
     let (text, replaces) =
         text.split_once('~').map_or((text, None), |(text, old)| (text, Some(Box::new(old.trim().into()))));
+    let (text, ttl) = text.split_once("!ttl").map_or((text, None), |(text, seconds)| (text, Some(seconds.trim())));
+    let ttl_millis = ttl.and_then(|seconds| NonZeroU32::new(seconds.parse::<u32>().expect("seconds") * 1000));
     let (text, apart) = text.split_once("!apart").map_or((text, false), |(text, _)| (text, true));
     let (head, needs) = text.split_once("->").unwrap_or((text, ""));
     let (short, named) = head.trim().split_once(' ').expect("a kind and a name");
@@ -67,7 +79,7 @@ fn change(text: &str) -> Change {
         needs.split(',').map(str::trim).filter(|n| !n.is_empty()).map(|n| need(&type_url, n)).collect();
     let version = Version(version.parse().expect("a number"));
     let (body, needs) = ([Bytes::from(named.trim().to_owned())].into(), [needs.into()].into());
-    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, ttl_millis: None, apart };
+    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, ttl_millis, apart };
     Change::Put(Arc::new(resource))
 }
 

@@ -1,0 +1,157 @@
+//! Several streams of one client for one kind: Envoy has one for the endpoints of each version of a cluster.
+
+use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+
+use super::talk::{Talk, Way, envoy};
+use crate::session::tests::rig::kind;
+use crate::wire::Variant;
+
+/// Tells a story over streams for each kind, in both variants.
+fn apart(resources: &str, story: impl Fn(&mut Talk)) {
+    for variant in [Variant::Delta, Variant::Sotw] {
+        story(&mut Talk::new(Way { variant, aggregated: false }, envoy(), resources));
+    }
+}
+
+#[test]
+fn each_stream_gets_what_it_asks_for_whatever_others_have() {
+    apart("eds a; eds b", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        // not answered yet
+        talk.begin_anew("eds");
+        talk.ask("eds", &["a", "b"]).is("EDS a@1 b@1");
+        assert_eq!(talk.heard_on(), talk.stream("eds"));
+    });
+}
+
+#[test]
+fn what_two_streams_ask_for_both_are_told_and_the_answers_of_the_newer_one_count() {
+    apart("eds a", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        let older = talk.begin_anew("eds");
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        talk.publish("eds a@2").is("EDS a@2 | EDS a@2");
+        talk.refuse_on(older).is("");
+        assert!(!talk.holds("eds", "a", 2));
+        talk.ack_all().is("");
+        assert!(talk.holds("eds", "a", 2));
+    });
+}
+
+#[test]
+fn what_an_older_stream_does_not_want_any_more_the_newer_one_keeps() {
+    for ends in [true, false] {
+        apart("eds a", |talk| {
+            talk.ask("eds", &["a"]).is("EDS a@1");
+            talk.ack_all().is("");
+            let older = talk.begin_anew("eds");
+            talk.ask("eds", &["a"]).is("EDS a@1");
+            talk.ack_all().is("");
+            if ends {
+                talk.close(older).is("");
+            } else {
+                talk.drop_on(older, "eds", "a").is("");
+            }
+            talk.publish("eds a@2").is("EDS a@2");
+            assert_eq!(talk.heard_on(), talk.stream("eds"));
+        });
+    }
+}
+
+#[test]
+fn what_a_newer_stream_does_not_want_any_more_the_older_one_gets() {
+    for ends in [true, false] {
+        apart("eds a", |talk| {
+            talk.ask("eds", &["a"]).is("EDS a@1");
+            talk.ack_all().is("");
+            let older = talk.begin_anew("eds");
+            talk.ask("eds", &["a"]).is("EDS a@1");
+            talk.ack_all().is("");
+            let newer = talk.stream("eds");
+            if ends {
+                talk.close(newer).is("EDS a@1");
+            } else {
+                talk.drop_on(newer, "eds", "a").is("EDS a@1");
+            }
+            assert_eq!(talk.heard_on(), older);
+            talk.ack_all().is("");
+            talk.publish("eds a@2").is("EDS a@2");
+            assert_eq!(talk.heard_on(), older);
+        });
+    }
+}
+
+#[test]
+fn what_no_stream_wants_any_more_is_forgotten() {
+    apart("eds a; eds b", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        let older = talk.begin_anew("eds");
+        talk.ask("eds", &["b"]).is("EDS b@1");
+        talk.ack_all().is("");
+        talk.close(older).is("");
+        talk.publish("eds a@2; eds b@2").is("EDS b@2");
+        talk.ack_all().is("");
+        talk.ask("eds", &["a"]).is("EDS a@2");
+    });
+}
+
+#[test]
+fn the_last_stream_of_a_kind_ends_and_the_next_one_begins_from_nothing() {
+    apart("eds a; rtds x", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ask("rtds", &["x"]).is("RTDS x@1");
+        talk.ack_all().is("");
+        talk.end("eds").is("");
+        talk.publish("eds a@2; rtds x@2").is("RTDS x@2");
+        talk.ack_all().is("");
+        talk.begin(&kind("eds"));
+        talk.ask("eds", &["a"]).is("EDS a@2");
+    });
+}
+
+#[test]
+fn streams_that_come_again_say_each_what_it_has() {
+    let mut talk = Talk::new(Way { variant: Variant::Delta, aggregated: false }, envoy(), "rds a; rds b@2; rds c");
+    for (name, version, told) in [("a", 1, ""), ("b", 1, "RDS b@2"), ("c", 1, "")] {
+        talk.begin_anew("rds");
+        let request = DeltaDiscoveryRequest {
+            resource_names_subscribe: vec![name.into()],
+            initial_resource_versions: [(name.to_owned(), format!("{version:032x}"))].into(),
+            ..DeltaDiscoveryRequest::default()
+        };
+        talk.say("rds", request).is(told);
+    }
+}
+
+#[test]
+fn what_a_stream_leaves_unanswered_when_it_ends_is_not_waited_for() {
+    apart("eds a", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        let older = talk.begin_anew("eds");
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        let newer = talk.stream("eds");
+        talk.publish("eds a@2").is("");
+        talk.close(newer).is("EDS a@2");
+        assert_eq!(talk.heard_on(), older);
+    });
+}
+
+#[test]
+fn names_that_several_streams_ask_for_count_for_each() {
+    let mut talk = Talk::new(Way { variant: Variant::Delta, aggregated: false }, envoy(), "");
+    let names: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
+    for fits in [true, true, false] {
+        talk.begin_anew("rtds");
+        let stream = talk.stream("rtds");
+        let request = DeltaDiscoveryRequest {
+            type_url: kind("rtds").as_str().into(),
+            resource_names_subscribe: names.clone(),
+            ..DeltaDiscoveryRequest::default()
+        };
+        assert_eq!(talk.hand_in(stream, &request).is_ok(), fits);
+    }
+}
