@@ -261,6 +261,9 @@ impl Cache {
             stays
         });
         kind.entries = entries;
+        let names = &kind.names;
+        // what it covered is not held any more if it is asked for again
+        kind.patterns.retain(|pattern| names.contains(pattern));
     }
 
     /// More names are asked for. Whether any is new.

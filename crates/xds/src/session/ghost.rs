@@ -57,7 +57,7 @@ impl Session {
     }
 
     /// Whether the version was sent last and nothing proves that the client took it.
-    fn is_unproven(&self, item: &Item) -> bool {
+    pub(super) fn is_unproven(&self, item: &Item) -> bool {
         let version = Some(item.version().mark());
         let unproven = |clusters: &Channel| {
             clusters.known.get(item.name()).is_some_and(|known| known.sent == version && known.acked != version)

@@ -437,7 +437,8 @@ impl Session {
         self.spoke_of_clusters = true;
         let mut behind: BTreeMap<Arc<str>, Arc<Item>> =
             departed.into_iter().map(|set| (Arc::clone(set.name()), set)).collect();
-        for item in &puts {
+        let again = self.carried_again(nonce);
+        for item in puts.iter().chain(&again) {
             let sets = endpoint_sets(turn.fleet, item);
             self.cluster_sent(item, nonce, &sets, turn.now);
             for set in sets.into_iter().filter(|_| self.aggregated) {

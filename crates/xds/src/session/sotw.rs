@@ -74,7 +74,20 @@ impl Holdings {
         }
     }
 
-    fn remove(&mut self, name: &str) {
+    /// The client has let go of all but these names.
+    pub(super) fn retain(&mut self, which: impl Fn(&str) -> bool) {
+        let Self { items, state } = self;
+        items.retain(|name, held| {
+            let stays = which(name);
+            if !stays {
+                *state ^= digest(name, held.sent.version());
+            }
+            stays
+        });
+    }
+
+    /// The client has this name no more.
+    pub(super) fn remove(&mut self, name: &str) {
         if let Some(held) = self.items.remove(name) {
             self.state ^= digest(name, held.sent.version());
         }
@@ -236,7 +249,21 @@ impl Session {
         let repeated = self.holdings.get(&TypeUrl::Cluster).map(|holdings| &holdings.items);
         let held = |name: &Arc<str>| repeated.is_some_and(|items| items.contains_key(name));
         let departed = fleet.snapshot().departed().filter(|departed| held(departed.cluster.name()));
-        departed.filter_map(|departed| departed.endpoints.clone()).collect()
+        let now = |set: &Arc<Item>| fleet.snapshot().target(&TypeUrl::Endpoints, set.name()).cloned();
+        let sets = departed.filter_map(|departed| departed.endpoints.as_ref());
+        sets.map(|set| now(set).unwrap_or_else(|| Arc::clone(set))).collect()
+    }
+
+    /// Clusters that come with response `nonce` for the first time, though they were sent before: what they were sent with repeated
+    /// something that is refused whole, and nothing of it was taken. Their endpoint sets go behind this one (R1).
+    pub(super) fn carried_again(&self, nonce: u64) -> Vec<Arc<Item>> {
+        let Some(clusters) = self.channels.get(&TypeUrl::Cluster) else { return Vec::new() };
+        if !self.repeats(&TypeUrl::Cluster) || clusters.suspects.is_empty() {
+            return Vec::new();
+        }
+        let before = clusters.flights.iter().filter(|flight| flight.last != nonce);
+        let sent = |item: &&Arc<Item>| self.is_unproven(item);
+        before.flat_map(|flight| &flight.puts).filter(sent).cloned().collect()
     }
 
     /// Whether a SotW client cannot be told that something is gone: it finds out by what names it no more.

@@ -205,11 +205,15 @@ impl Session {
         if !self.uncarry(type_url, stream, name) {
             return;
         }
-        let channel = self.channel(type_url);
+        let Self { channels, holdings, .. } = self;
+        let channel = channels.entry(type_url.clone()).or_default();
         if name == EVERYTHING {
             channel.wildcard = false;
             let Channel { known, names, .. } = channel;
             known.retain(|name, _| names.contains(name));
+            if let Some(holdings) = holdings.get_mut(type_url) {
+                holdings.retain(|name| names.contains(name));
+            }
             return;
         }
         if channel.wildcard {
@@ -221,6 +225,9 @@ impl Session {
                 self.name_bytes = self.name_bytes.saturating_sub(length);
             }
             return;
+        }
+        if let Some(holdings) = holdings.get_mut(type_url) {
+            holdings.remove(name);
         }
         let asked = channel.names.remove(name);
         channel.forget(name);

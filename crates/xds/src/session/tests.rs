@@ -9,3 +9,4 @@ mod order;
 mod property;
 pub(crate) mod rig;
 mod subscription;
+mod whole;

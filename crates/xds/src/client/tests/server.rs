@@ -14,9 +14,11 @@ use crate::wire::read::Discovery;
 use crate::wire::write::{Step, Writing};
 use crate::wire::{Request, Variant, WholeRequest};
 
-/// What a resource of the simulation holds.
+/// What a resource of the simulation holds: its name in field 1, where all these kinds have it, and its version in one that none has.
 pub(super) fn body(name: &str, version: u32) -> Bytes {
-    format!("{name}@{version}").into()
+    let version = format!("@{version}");
+    let length = |text: &str| char::from(u8::try_from(text.len()).expect("short"));
+    format!("\n{}{name}z{}{version}", length(name), length(&version)).into()
 }
 
 /// A change to a resource.

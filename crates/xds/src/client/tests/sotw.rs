@@ -121,3 +121,14 @@ fn a_wrapped_resource_has_the_name_of_its_wrapper() {
     rig.pass(1);
     assert_eq!(rig.has("CDS a"), "nothing");
 }
+
+#[test]
+fn a_wildcard_that_was_let_go_and_is_asked_for_again_is_not_told_the_version_of_what_was_held_before() {
+    let mut rig = rig();
+    rig.subscribe("CDS *").open(1);
+    rig.tell(1, "CDS v1 1 a@1");
+    rig.end(1);
+    rig.unsubscribe("CDS *").subscribe("CDS *");
+    rig.pass(60_000);
+    assert_eq!(rig.open(2), "node CDS v n [*]");
+}
