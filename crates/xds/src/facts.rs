@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{Event, Node};
+use crate::inline::known_kind;
 use crate::resource::{Need, TypeUrl};
 use crate::snapshot::{Item, Snapshot};
 
@@ -176,9 +177,10 @@ impl Facts {
 
     /// All clients refuse this item.
     pub(crate) fn refuse(&mut self, item: &Item, text: Arc<str>) {
-        let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
+        let key = item.key();
         self.pending.remove(&key);
-        let Need { type_url, name } = key;
+        let Need { name, .. } = key;
+        let type_url = item.resource.type_url.clone();
         self.events.push(Event::Refused {
             fleet: Arc::clone(&self.fleet),
             type_url,
@@ -190,7 +192,7 @@ impl Facts {
 
     /// Some clients refuse the current version of a name, in these words; none if no longer.
     pub(crate) fn dispute(&mut self, key: &Need, text: Option<Arc<str>>) {
-        let Need { type_url, name } = key.clone();
+        let (type_url, name) = (known_kind(&key.type_url).clone(), Arc::clone(&key.name));
         self.events.push(Event::Disputed { fleet: Arc::clone(&self.fleet), type_url, name, text });
     }
 

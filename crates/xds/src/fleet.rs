@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
+use crate::inline::INLINE;
 use crate::redact;
 use crate::resource::{Change, Need, TypeUrl};
 use crate::snapshot::{Item, Snapshot};
+use crate::wire::Variant;
 
 mod dispute;
 
@@ -48,6 +50,8 @@ pub(crate) struct Fleet {
     taken_back: BTreeMap<Need, Vec<Need>>,
     /// Listeners that were refused.
     retries: BTreeMap<Need, Retry>,
+    /// Who knows no VHDS.
+    whole: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
     disputes: BTreeMap<Need, Dispute>,
 }
@@ -84,7 +88,8 @@ impl Fleet {
             facts.published(key, snapshot.target(&key.type_url, &key.name), snapshot.seq());
         };
         match snapshot.changes_since(before) {
-            Some(changes) => changes.for_each(|key| each(key, facts)),
+            // what is made of several is waited for part by part
+            Some(changes) => changes.filter(|key| key.type_url != *INLINE).for_each(|key| each(key, facts)),
             // more changes than the log holds: as for a client, those that are pending are only fewer
             None => tracing::debug!("more changes at once than the log holds"),
         }
@@ -116,8 +121,12 @@ impl Fleet {
     }
 
     /// A client came.
-    pub(crate) fn join(&mut self, node: Arc<Node>) -> ClientId {
+    pub(crate) fn join(&mut self, node: Arc<Node>, variant: Variant) -> ClientId {
         let client = self.facts.join(Arc::clone(&node));
+        if variant == Variant::Sotw {
+            self.whole.insert(client);
+            self.snapshot.set_inlines(true);
+        }
         self.ask_again(client, &node.id);
         client
     }
@@ -127,6 +136,9 @@ impl Fleet {
         let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key));
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
+        if self.whole.remove(&client) {
+            self.snapshot.set_inlines(!self.whole.is_empty());
+        }
         if self.connected() > 0 {
             // it may have given up a port
             for (key, retry) in &mut self.retries {
@@ -182,26 +194,29 @@ impl Fleet {
 
     /// A client has acknowledged the item: it can be gone back to.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) {
-        if !self.retries.is_empty() && !self.is_disputed(&key_of(item)) {
-            self.retries.remove(&key_of(item));
+        if !self.retries.is_empty() && !self.is_disputed(&item.key()) {
+            self.retries.remove(&item.key());
         }
         self.snapshot.accept(item);
     }
 
     /// A client has the item in use. `before` is the number of the item that it was last reported to use.
-    pub(crate) fn confirm(&mut self, client: ClientId, item: &Item, before: u64) {
+    pub(crate) fn confirm(&mut self, client: ClientId, item: &Arc<Item>, before: u64) {
         let refused = self.agree(client, item).unwrap_or(0);
-        self.facts.confirm(client, item, before.max(refused), &mut self.snapshot);
+        let whole = std::slice::from_ref(item);
+        for part in if item.parts.is_empty() { whole } else { &item.parts } {
+            self.facts.confirm(client, part, before.max(refused), &mut self.snapshot);
+        }
     }
 
-    /// A client refuses the item in these words.
-    pub(crate) fn refuse(&mut self, client: ClientId, item: &Arc<Item>, text: &str, now: Duration) {
+    /// A client refuses the item in these words. With the number of the item that it was last reported to use.
+    pub(crate) fn refuse(&mut self, client: (ClientId, u64), item: &Arc<Item>, text: &str, now: Duration) {
         let text = redact::refusal(&item.resource.type_url, text);
         let news = self.object(client, item, &text, now);
         if !news || item.resource.type_url != TypeUrl::Listener {
             return;
         }
-        let retry = self.retries.entry(key_of(item)).or_insert(Retry { at: None, pause: FIRST_PAUSE / 2 });
+        let retry = self.retries.entry(item.key()).or_insert(Retry { at: None, pause: FIRST_PAUSE / 2 });
         if retry.at.is_none() {
             retry.pause = (retry.pause * 2).min(LONGEST_PAUSE);
             retry.at = Some(now + retry.pause);
@@ -212,8 +227,8 @@ impl Fleet {
     pub(crate) fn take_back(&mut self, client: ClientId, item: &Arc<Item>, waits_for: Vec<Need>, now: Duration) {
         let Some(first) = waits_for.first() else { return };
         let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
-        if self.object(client, item, &text.into(), now) {
-            self.taken_back.insert(key_of(item), waits_for);
+        if self.object((client, 0), item, &text.into(), now) {
+            self.taken_back.insert(item.key(), waits_for);
         }
     }
 
@@ -239,11 +254,12 @@ impl Fleet {
     }
 
     fn is_current(&self, item: &Item) -> bool {
-        self.snapshot.current(&item.resource.type_url, item.name()).is_some_and(|c| c.version() == item.version())
+        let Need { type_url, name } = item.key();
+        self.snapshot.current(&type_url, &name).is_some_and(|current| current.version() == item.version())
     }
 
     fn is_refused(&self, item: &Item) -> bool {
-        self.snapshot.is_refused(&key_of(item))
+        self.snapshot.is_refused(&item.key())
     }
 
     /// What a listener that was taken back waits for has changed: the listener is tried again.
@@ -263,8 +279,4 @@ impl Fleet {
             self.snapshot.forgive(&listener);
         }
     }
-}
-
-fn key_of(item: &Item) -> Need {
-    Need::new(item.resource.type_url.clone(), Arc::clone(item.name()))
 }

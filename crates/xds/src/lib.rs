@@ -7,7 +7,7 @@
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
 //! its `gate` decides who may call, and as what.
 //!
-//! Reading order: `resource`, `order`, `snapshot`, `fleet`, `session` and its parts, `streams`, `load`, `server`. The other end of a stream is
+//! Reading order: `resource`, `order`, `snapshot` (with `inline`), `fleet`, `session` and its parts, `streams`, `load`, `server`. The other end of a stream is
 //! [`client`].
 
 pub mod client;
@@ -15,6 +15,7 @@ mod empty;
 mod event;
 mod facts;
 mod fleet;
+mod inline;
 pub mod load;
 mod needs;
 mod order;

@@ -11,8 +11,8 @@ use crate::event::Node;
 use crate::facts::ClientId;
 use crate::fleet::Fleet;
 use crate::order::{Kind, STEPS, Step};
-use crate::resource::{Need, TypeUrl};
-use crate::snapshot::Item;
+use crate::resource::{Need, TypeUrl, route_configuration_of};
+use crate::snapshot::{Item, View};
 use crate::wire::{Request, Response, StreamId, Variant};
 
 mod answer;
@@ -126,7 +126,7 @@ impl Session {
     /// A client's stream begins.
     pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>, variant: Variant, aggregated: bool) -> Self {
         Self {
-            client: fleet.join(Arc::clone(&node)),
+            client: fleet.join(Arc::clone(&node), variant),
             envoy: node.is_envoy(),
             node,
             variant,
@@ -256,8 +256,18 @@ impl Session {
         self.client
     }
 
+    /// What there is for this client.
+    fn see<'f>(&self, fleet: &'f Fleet) -> View<'f> {
+        fleet.snapshot().view(self.variant)
+    }
+
     /// The number of the item that the client was last reported to use, or to refuse, under a name; 0 if none.
     fn confirmed(&self, key: &Need) -> u64 {
+        // to whom hosts do not come by themselves they come with their route configuration
+        let inside = || route_configuration_of(&key.name).map(|route| Need::new(TypeUrl::Route, route));
+        let whole = self.variant == Variant::Sotw && key.type_url == TypeUrl::VirtualHost;
+        let whole = whole.then(inside).flatten();
+        let key = whole.as_ref().unwrap_or(key);
         let known = self.channels.get(&key.type_url).and_then(|channel| channel.known.get(&key.name));
         let refused = self.refused.get(key).copied().unwrap_or(0);
         known.map_or(0, |known| known.confirmed).max(refused)
@@ -265,11 +275,11 @@ impl Session {
 
     /// What this client should have under a name: what its fleet should, or the version before if it has refused that.
     fn wanted<'f>(&self, fleet: &'f Fleet, type_url: &TypeUrl, name: &Arc<str>) -> Option<&'f Arc<Item>> {
-        let target = fleet.snapshot().target(type_url, name)?;
+        let target = self.see(fleet).target(type_url, name)?;
         if !self.has_refused(target) {
             return Some(target);
         }
-        fleet.snapshot().accepted(type_url, name).filter(|accepted| accepted.version() != target.version())
+        self.see(fleet).accepted(type_url, name).filter(|accepted| accepted.version() != target.version())
     }
 
     /// Whether the client has refused this. Once there is another, or it is to be tried again, that is forgotten.

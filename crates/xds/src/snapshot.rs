@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::inline::{INLINE, inlined};
 use crate::needs::Needs;
-use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version};
+use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version, route_configuration_of};
+use crate::wire::Variant;
 
 #[cfg(test)]
 mod tests;
@@ -32,11 +34,19 @@ pub(crate) struct Item {
     pub(crate) resource: Arc<Resource>,
     /// When it was put: a later item of a name has a higher number.
     pub(crate) seq: u64,
+    /// A route configuration with the hosts of VHDS inside: what it was made from, the route configuration first.
+    pub(crate) parts: Box<[Arc<Self>]>,
 }
 
 impl Item {
     pub(crate) fn new(resource: Arc<Resource>, seq: u64) -> Arc<Self> {
-        Arc::new(Self { resource, seq })
+        Arc::new(Self { resource, seq, parts: Box::default() })
+    }
+
+    /// Under which a snapshot keeps it.
+    pub(crate) fn key(&self) -> Need {
+        let kind = if self.parts.is_empty() { &self.resource.type_url } else { &*INLINE };
+        Need::new(kind.clone(), Arc::clone(&self.resource.name))
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -96,9 +106,59 @@ pub(crate) struct Snapshot {
     missing: BTreeSet<Need>,
     /// Clusters that went lately, oldest first.
     departed: VecDeque<Departed>,
+    /// Some client needs route configurations with the hosts of VHDS inside ([`crate::inline`]).
+    inlines: bool,
+    /// Those to be put together anew.
+    stale: BTreeSet<Arc<str>>,
+}
+
+/// What clients of one variant see of a snapshot.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    snapshot: &'a Snapshot,
+    variant: Variant,
+}
+
+impl<'a> View<'a> {
+    /// What clients should have under this name.
+    pub(crate) fn target(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.target(self.kind(type_url, name), name)
+    }
+
+    /// The version that was put last, refused or not.
+    pub(crate) fn current(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.current(self.kind(type_url, name), name)
+    }
+
+    /// The newest version of a name that a client has acknowledged.
+    pub(crate) fn accepted(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.entry(self.kind(type_url, name), name)?.accepted.as_ref()
+    }
+
+    /// What was current before, if nobody had acknowledged it.
+    pub(crate) fn previous(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.entry(self.kind(type_url, name), name)?.previous.as_ref()
+    }
+
+    /// The virtual hosts of a route configuration that travel by themselves.
+    pub(crate) fn hosts_of(self, route_configuration: &'a str) -> impl Iterator<Item = &'a Arc<Item>> {
+        let delta = self.variant == Variant::Delta;
+        delta.then(|| self.snapshot.hosts_of(route_configuration)).into_iter().flatten()
+    }
+
+    /// Under which kind the snapshot keeps it.
+    fn kind<'k>(self, type_url: &'k TypeUrl, name: &str) -> &'k TypeUrl {
+        let inline = self.variant == Variant::Sotw && *type_url == TypeUrl::Route;
+        if inline && self.snapshot.entry(&INLINE, name).is_some() { &INLINE } else { type_url }
+    }
 }
 
 impl Snapshot {
+    /// What clients of this variant see.
+    pub(crate) fn view(&self, variant: Variant) -> View<'_> {
+        View { snapshot: self, variant }
+    }
+
     /// The number of the latest change.
     pub(crate) fn seq(&self) -> u64 {
         self.seq
@@ -139,11 +199,6 @@ impl Snapshot {
         self.entry(type_url, name)?.accepted.as_ref()
     }
 
-    /// What was current before, if nobody had acknowledged it.
-    pub(crate) fn previous(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
-        self.entry(type_url, name)?.previous.as_ref()
-    }
-
     /// What is needed by something, but not there.
     pub(crate) fn missing(&self) -> &BTreeSet<Need> {
         &self.missing
@@ -178,11 +233,12 @@ impl Snapshot {
             latest(changes).into_values().partition(|c| matches!(c, Change::Put(_)));
         for change in puts.into_iter().chain(removals) {
             match change {
-                Change::Put(resource) => self.put(resource),
+                Change::Put(resource) => self.put(resource, Box::default()),
                 Change::Remove { type_url, name } => self.remove(&Need { type_url, name }),
             }
         }
         self.sweep();
+        self.inline_stale();
         if self.count > 2 * before {
             // What was filled in order has nodes that are half empty, and here they are most of the memory.
             self.kinds.values_mut().for_each(|kind| *kind = std::mem::take(kind).into_iter().collect());
@@ -200,7 +256,10 @@ impl Snapshot {
 
     /// A client has acknowledged (for a listener: uses) this item. True if it was not known before.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) -> bool {
-        let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        item.parts.iter().for_each(|part| {
+            self.accept(part);
+        });
+        let Some(entry) = self.entry_of(item) else { return false };
         // what was tried again since it was sent is the same
         let current = (entry.current.version() == item.version()).then(|| Arc::clone(&entry.current));
         let item = current.as_ref().unwrap_or(item);
@@ -225,7 +284,7 @@ impl Snapshot {
 
     /// If this was current before, nobody has it.
     pub(crate) fn disown(&mut self, item: &Item) {
-        if let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) {
+        if let Some(entry) = self.entry_of(item) {
             entry.previous.take_if(|previous| previous.version() == item.version());
         }
     }
@@ -233,14 +292,15 @@ impl Snapshot {
     /// All clients refuse this item, or cannot use it. True if the fleet stays on its accepted version because of that; false if
     /// there is a newer version already, or if this very version is the accepted one.
     pub(crate) fn refuse(&mut self, item: &Item) -> bool {
-        let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        let Some(entry) = self.entry_of(item) else { return false };
         let current = entry.current.version() == item.version();
         if !current || entry.refused || entry.accepted.as_ref().is_some_and(|a| a.version() == item.version()) {
             return false;
         }
         entry.refused = true;
         entry.reported = None;
-        self.changed(Need::new(item.resource.type_url.clone(), Arc::clone(item.name())));
+        self.changed(item.key());
+        self.inline_stale();
         true
     }
 
@@ -249,12 +309,14 @@ impl Snapshot {
         let seq = self.seq + 1;
         let Some(entry) = self.entry_mut(&key.type_url, &key.name) else { return };
         entry.refused = false;
-        let again = Item::new(Arc::clone(&entry.current.resource), seq);
+        let Item { resource, parts, .. } = &*entry.current;
+        let again = Arc::new(Item { resource: Arc::clone(resource), seq, parts: parts.clone() });
         if entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current)) {
             entry.accepted = Some(Arc::clone(&again));
         }
         entry.current = again;
         self.changed(key.clone());
+        self.inline_stale();
     }
 
     /// What was reported of a name is to be reported again once it is true again.
@@ -271,7 +333,7 @@ impl Snapshot {
 
     /// Notes that this version of a name is reported. False if it was already, or stands in for a newer one that was refused.
     pub(crate) fn report(&mut self, item: &Item) -> bool {
-        let Some(entry) = self.entry_mut(&item.resource.type_url, item.name()) else { return false };
+        let Some(entry) = self.entry_of(item) else { return false };
         if entry.current.version() != item.version() {
             return false;
         }
@@ -284,22 +346,56 @@ impl Snapshot {
         self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = None);
     }
 
+    /// Whether some client needs route configurations with the hosts of VHDS inside.
+    pub(crate) fn set_inlines(&mut self, needed: bool) {
+        if std::mem::replace(&mut self.inlines, needed) == needed {
+            return;
+        }
+        if needed {
+            self.stale.extend(self.targets(&TypeUrl::Route).map(|route| Arc::clone(route.name())).collect::<Vec<_>>());
+            return self.inline_stale();
+        }
+        let gone: Vec<Arc<str>> = self.kinds.get(&INLINE).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+        gone.into_iter().for_each(|name| self.take_away(&Need::new(INLINE.clone(), name)));
+        self.stale.clear();
+        self.sweep();
+    }
+
+    /// Puts route configurations together of which a part has changed.
+    fn inline_stale(&mut self) {
+        while let Some(name) = self.stale.pop_first() {
+            let route = self.target(&TypeUrl::Route, &name).cloned();
+            let hosts: Vec<Arc<Item>> = self.hosts_of(&name).cloned().collect();
+            if let Some((route, whole)) = route.and_then(|route| Some((inlined(&route.resource, &hosts)?, route))) {
+                let parts = std::iter::once(whole).chain(hosts).collect();
+                self.put(Arc::new(route), parts);
+            } else {
+                self.take_away(&Need::new(INLINE.clone(), name));
+            }
+            self.sweep();
+        }
+    }
+
     fn entry(&self, type_url: &TypeUrl, name: &str) -> Option<&Entry> {
         self.kinds.get(type_url)?.get(name)
+    }
+
+    fn entry_of(&mut self, item: &Item) -> Option<&mut Entry> {
+        let Need { type_url, name } = item.key();
+        self.entry_mut(&type_url, &name)
     }
 
     fn entry_mut(&mut self, type_url: &TypeUrl, name: &str) -> Option<&mut Entry> {
         self.kinds.get_mut(type_url)?.get_mut(name)
     }
 
-    fn put(&mut self, resource: Arc<Resource>) {
-        let key = Need::new(resource.type_url.clone(), Arc::clone(&resource.name));
-        let seq = self.seq + 1;
+    fn put(&mut self, resource: Arc<Resource>, parts: Box<[Arc<Item>]>) {
+        let item = Arc::new(Item { resource: Arc::clone(&resource), seq: self.seq + 1, parts });
+        let key = item.key();
         let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
             self.needs.add(&resource);
-            let current = Item::new(resource, seq);
             let entry =
-                Entry { current, accepted: None, previous: None, refused: false, leaving: false, reported: None };
+                Entry { current: item, accepted: None, previous: None, refused: false, leaving: false, reported: None };
             self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
             self.count += 1;
             return self.changed(key);
@@ -311,7 +407,7 @@ impl Snapshot {
             return;
         }
         let kept = entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current));
-        let old = std::mem::replace(&mut entry.current, Item::new(Arc::clone(&resource), seq));
+        let old = std::mem::replace(&mut entry.current, item);
         entry.refused = false;
         if same {
             entry.reported = None;
@@ -375,6 +471,13 @@ impl Snapshot {
     /// Numbers and logs a change.
     fn changed(&mut self, key: Need) {
         self.seq += 1;
+        if self.inlines {
+            self.stale.extend(match key.type_url {
+                TypeUrl::Route => Some(Arc::clone(&key.name)),
+                TypeUrl::VirtualHost => route_configuration_of(&key.name).map(Arc::from),
+                _ => None,
+            });
+        }
         self.note_missing(&key);
         for need in self.needs.take_added() {
             self.note_missing(&need);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Fleet, key_of};
+use super::Fleet;
 use crate::facts::ClientId;
 use crate::resource::{Need, Version};
 use crate::snapshot::Item;
@@ -33,11 +33,17 @@ pub(super) struct Dispute {
 
 impl Fleet {
     /// A client refuses the item, in words that may be shown. False if that is nothing new.
-    pub(super) fn object(&mut self, client: ClientId, item: &Arc<Item>, text: &Arc<str>, now: Duration) -> bool {
+    pub(super) fn object(
+        &mut self,
+        (client, confirmed): (ClientId, u64),
+        item: &Arc<Item>,
+        text: &Arc<str>,
+        now: Duration,
+    ) -> bool {
         if !self.is_current(item) || self.is_refused(item) {
             return false;
         }
-        let (key, version) = (key_of(item), item.version());
+        let (key, version) = (item.key(), item.version());
         let node = self.facts.node(client);
         let accepted = self.is_accepted(&key, version);
         let dispute = self.disputes.entry(key.clone()).or_insert_with(|| Dispute {
@@ -65,9 +71,16 @@ impl Fleet {
         if news {
             self.facts.dispute(&key, Some(Arc::clone(text)));
         }
-        let waiting = if before == Some(item.seq) { 1 } else { self.facts.object(client, item, before) };
-        if waiting == 0 && accepted {
-            self.facts.settle(item, &mut self.snapshot);
+        if before == Some(item.seq) {
+            return true;
+        }
+        // who had a part already is not waited for with that
+        let before = before.max(Some(confirmed).filter(|_| !item.parts.is_empty()));
+        for part in if item.parts.is_empty() { std::slice::from_ref(item) } else { &item.parts } {
+            let waiting = self.facts.object(client, part, before);
+            if waiting == 0 && self.is_accepted(&part.key(), part.version()) {
+                self.facts.settle(part, &mut self.snapshot);
+            }
         }
         true
     }
@@ -82,7 +95,7 @@ impl Fleet {
         if self.disputes.is_empty() || !self.is_current(item) {
             return None;
         }
-        let key = key_of(item);
+        let key = item.key();
         let dispute = self.disputes.get_mut(&key)?;
         let refused = dispute.clients.remove(&client);
         if dispute.clients.is_empty() {
@@ -172,7 +185,7 @@ impl Fleet {
             self.facts.dispute(key, None);
         }
         self.facts.refuse(&item, Arc::clone(&dispute.text));
-        self.snapshot.forget_report(key);
+        self.snapshot.forget_report(&item.parts.first().map_or_else(|| key.clone(), |route| route.key()));
         self.snapshot.refuse(&item);
     }
 

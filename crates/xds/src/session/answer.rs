@@ -81,7 +81,7 @@ impl Session {
 
     /// The client has in use what it was sent last under this name, if that is what it should have. Told once per publication.
     pub(super) fn confirm(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &str) {
-        let Some(item) = fleet.snapshot().target(type_url, name).cloned() else { return };
+        let Some(item) = self.see(fleet).target(type_url, name).cloned() else { return };
         let Some(known) = self.channel(type_url).known.get_mut(name) else { return };
         if known.sent == Some(item.version().mark()) && known.confirmed < item.seq {
             let before = std::mem::replace(&mut known.confirmed, item.seq);
@@ -139,10 +139,10 @@ impl Session {
         let named = named_in(text, &unproven);
         // of a late answer the culprit may be out again
         let blamed = if names_culprits(text) { named } else { unproven };
+        let resumed = self.resumed;
         for item in &blamed {
             fleet.disown(item);
             let left = self.holdings.get_mut(type_url).is_some_and(|holdings| holdings.revert(item));
-            let resumed = self.resumed;
             let channel = self.channel(type_url);
             channel.release(item.name());
             if left {
@@ -163,7 +163,9 @@ impl Session {
         }
         let alone = |item: &Arc<Item>| matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item));
         let is_trial = |item: &Arc<Item>| alone(item) && channel.suspects.contains_key(item.name());
-        let leaves_out = !flight.removed.is_empty() || flight.puts.is_empty() && !blamed.is_empty();
+        // what a client that comes again has besides is not known
+        let unknown = resumed && !channel.heard;
+        let leaves_out = unknown || !flight.removed.is_empty() || flight.puts.is_empty() && !blamed.is_empty();
         match blamed.as_slice() {
             [item] if is_trial(item) => self.refuse(fleet, item, text, now),
             items => self.suspect(type_url, items),
@@ -205,8 +207,9 @@ impl Session {
         let channel = self.channel(&key.type_url);
         channel.suspects.remove(&key.name);
         channel.dirty.insert(Arc::clone(&key.name));
+        let confirmed = self.confirmed(&key);
         self.refused.insert(key, item.seq);
-        fleet.refuse(self.client, item, text, now);
+        fleet.refuse((self.client, confirmed), item, text, now);
     }
 
     /// R11a: whatever a refused CDS response held may be stuck among the warming clusters, and then no later one is ever answered.
@@ -215,10 +218,10 @@ impl Session {
         let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
         for item in refused {
             let had = had.contains(item.name());
-            let accepted = fleet.snapshot().accepted(&TypeUrl::Cluster, item.name());
+            let accepted = self.see(fleet).accepted(&TypeUrl::Cluster, item.name());
             // a SotW client that came again did not say what it has
             let unsaid = self.resumed && self.repeats(&TypeUrl::Cluster);
-            let previous = || fleet.snapshot().previous(&TypeUrl::Cluster, item.name()).filter(|_| unsaid);
+            let previous = || self.see(fleet).previous(&TypeUrl::Cluster, item.name()).filter(|_| unsaid);
             let (accepted, had) = (accepted.or_else(previous), had || unsaid);
             let mended = accepted.filter(|accepted| accepted.version() != item.version());
             match mended {
@@ -241,7 +244,7 @@ impl Session {
     /// If the refused route configuration was the first that asks for hosts, Envoy drops the hosts that were sent behind it,
     /// although it acknowledges them: they all go again behind the next.
     fn hosts_are_lost(&mut self, fleet: &Fleet, route_configuration: &Arc<str>) {
-        if fleet.snapshot().hosts_of(route_configuration).next().is_some() {
+        if self.see(fleet).hosts_of(route_configuration).next().is_some() {
             self.lost_hosts.insert(Arc::clone(route_configuration));
         }
     }
@@ -284,7 +287,7 @@ impl Session {
         match need.type_url {
             TypeUrl::Secret | TypeUrl::ExtensionConfig => holds(),
             TypeUrl::Route => {
-                let mut hosts = fleet.snapshot().hosts_of(&need.name).peekable();
+                let mut hosts = self.see(fleet).hosts_of(&need.name).peekable();
                 let held = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |channel| channel.holds(host.name()));
                 holds() && (self.lost_hosts.contains(&need.name) || hosts.peek().is_none() || hosts.any(held))
             }

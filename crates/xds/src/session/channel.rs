@@ -132,6 +132,8 @@ pub(super) struct Channel {
     pub(super) wildcard: bool,
     /// SotW: a response was refused that left something out, which the client may have still.
     pub(super) unheard: bool,
+    /// Some response of this stream was taken.
+    pub(super) heard: bool,
     /// Where the kind has streams of its own: who asked for what.
     pub(super) carriers: Carriers,
     pub(super) names: HashSet<Arc<str>>,
@@ -279,6 +281,7 @@ impl Channel {
 
     /// Each name of an answered flight is free again; `acked` says whether the client has what was sent.
     pub(super) fn land(&mut self, flight: &Flight, acked: bool) {
+        self.heard |= acked;
         for item in &flight.puts {
             let Some(known) = self.known.get_mut(&**item.name()) else { continue };
             if acked {

@@ -79,7 +79,7 @@ impl Session {
     /// the client forgets those that were inside.
     fn route_blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
         self.own_blocker(fleet, item).or_else(|| {
-            let mut hosts = fleet.snapshot().hosts_of(item.name());
+            let mut hosts = self.see(fleet).hosts_of(item.name());
             if self.has_hosts_of(fleet, item.name()) && !self.lost_hosts.contains(item.name()) {
                 return None;
             }
@@ -91,13 +91,13 @@ impl Session {
     fn blocker_of_routes(&self, fleet: &Fleet, listener: &Item) -> Option<Need> {
         let routes = listener.resource.needs().filter(|need| need.type_url == TypeUrl::Route);
         let mut new = routes.filter(|need| !self.is(&TypeUrl::Route, |routes| routes.has(&need.name)));
-        new.find_map(|need| self.route_blocker(fleet, fleet.snapshot().target(&TypeUrl::Route, &need.name)?))
+        new.find_map(|need| self.route_blocker(fleet, self.see(fleet).target(&TypeUrl::Route, &need.name)?))
     }
 
     /// A route configuration of the listener that the client has from another one and that is not yet what it should be. Envoy keeps
     /// those while connections drain, and would serve them with this listener from its first moment.
     fn stale_routes(&self, fleet: &Fleet, listener: &Item) -> Option<Need> {
-        let before = fleet.snapshot().accepted(&TypeUrl::Listener, listener.name());
+        let before = self.see(fleet).accepted(&TypeUrl::Listener, listener.name());
         let uses = |need: &Need| before.is_some_and(|before| before.resource.needs().any(|other| other == need));
         let mut routes = listener.resource.needs().filter(|need| need.type_url == TypeUrl::Route);
         routes.find(|need| self.has_stale(fleet, &need.name) && !uses(need)).cloned()
@@ -114,7 +114,7 @@ impl Session {
     /// Whether the client has some virtual host of this route configuration.
     pub(super) fn has_hosts_of(&self, fleet: &Fleet, route_configuration: &str) -> bool {
         let has = |host: &Arc<Item>| self.is(&TypeUrl::VirtualHost, |hosts| hosts.has(host.name()));
-        fleet.snapshot().hosts_of(route_configuration).any(has)
+        self.see(fleet).hosts_of(route_configuration).any(has)
     }
 
     fn is_blocking(&self, fleet: &Fleet, need: &Need) -> bool {

@@ -42,7 +42,7 @@ impl Session {
                 None if !self.is(&TypeUrl::Cluster, |clusters| clusters.holds(item.name())) => {
                     cure.removed.push(Arc::clone(item.name()));
                 }
-                None => cure.puts.extend(fleet.snapshot().accepted(&TypeUrl::Cluster, item.name()).cloned()),
+                None => cure.puts.extend(self.see(fleet).accepted(&TypeUrl::Cluster, item.name()).cloned()),
             }
             again.push(item);
         }

@@ -30,12 +30,13 @@ impl Session {
         };
         let kinds: Vec<TypeUrl> = self.channels.iter().filter_map(due).collect();
         for type_url in kinds {
+            let see = self.see(turn.fleet);
             let channel = self.channel(&type_url);
             let names: Vec<Arc<str>> = channel.beats.due(turn.now).cloned().collect();
             let mut alive = Vec::new();
             for name in names {
                 channel.beats.release(&name);
-                let item = turn.fleet.snapshot().target(&type_url, &name);
+                let item = see.target(&type_url, &name);
                 let has = |item: &&Arc<Item>| {
                     channel.known.get(&name).is_some_and(|known| known.sent == Some(item.version().mark()))
                 };

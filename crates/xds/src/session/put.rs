@@ -281,7 +281,7 @@ impl Session {
             // the version is an old acquaintance, published anew
             self.confirm(fleet, type_url, &name);
         }
-        if fleet.snapshot().current(type_url, &name).is_none() {
+        if self.see(fleet).current(type_url, &name).is_none() {
             self.forget_refusal(type_url, &name);
         }
         self.waits.remove(&Need::new(type_url.clone(), name));
@@ -297,7 +297,7 @@ impl Session {
         if !wanted {
             return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
         }
-        let target = fleet.snapshot().target(type_url, name).filter(|_| forced);
+        let target = self.see(fleet).target(type_url, name).filter(|_| forced);
         let Some(item) = self.wanted(fleet, type_url, name).or(target) else {
             return self.judge_absent(fleet, type_url, name, forced);
         };
@@ -322,7 +322,7 @@ impl Session {
         let sent = channel.known.get(name).and_then(|known| known.sent);
         let named = channel.names.contains(name);
         let acked = channel.known.get(name).and_then(|known| known.acked);
-        let refused = fleet.snapshot().current(type_url, name).map(|item| item.version().mark());
+        let refused = self.see(fleet).current(type_url, name).map(|item| item.version().mark());
         let mended = self.repeats(type_url) && sent.is_some() && sent != Some(UNSURE.mark()) && sent != refused;
         if refused.is_some() && (mended || acked.is_some() && acked != refused) {
             // it has a good version of an earlier time that the fleet has not: better than none
@@ -342,7 +342,7 @@ impl Session {
             // a changed version of a cluster that is about to go: it need not get warm, the one before serves until then
             TypeUrl::Endpoints
                 if !self.aggregated
-                    && fleet.snapshot().target(&TypeUrl::Cluster, name).is_none()
+                    && self.see(fleet).target(&TypeUrl::Cluster, name).is_none()
                     && self.is(&TypeUrl::Cluster, |clusters| clusters.has(name)) =>
             {
                 Verdict::Drop
@@ -419,7 +419,7 @@ impl Session {
     /// What the resources of a response take the place of, as far as the client has it and it is gone.
     fn replaced(&self, fleet: &Fleet, type_url: &TypeUrl, batch: &[Arc<Item>]) -> Vec<Arc<str>> {
         let names = batch.iter().filter_map(|item| item.resource.replaces.as_deref());
-        let gone = |name: &&Arc<str>| fleet.snapshot().target(type_url, name).is_none();
+        let gone = |name: &&Arc<str>| self.see(fleet).target(type_url, name).is_none();
         names.filter(gone).filter(|name| self.is(type_url, |channel| channel.has(name))).cloned().collect()
     }
 
@@ -427,7 +427,7 @@ impl Session {
         let Some(hosts) = self.channels.get(&TypeUrl::VirtualHost) else { return Vec::new() };
         let free =
             |name: &Arc<str>| hosts.known.get(name).is_some_and(|known| known.sent.is_some() && known.flying == 0);
-        let gone = |name: &&Arc<str>| fleet.snapshot().target(&TypeUrl::VirtualHost, name).is_none() && free(name);
+        let gone = |name: &&Arc<str>| self.see(fleet).target(&TypeUrl::VirtualHost, name).is_none() && free(name);
         hosts.dirty.iter().filter(|name| route_configuration_of(name) == Some(parent)).filter(gone).cloned().collect()
     }
 
@@ -443,7 +443,7 @@ impl Session {
             self.cluster_sent(item, nonce, &sets, turn.now);
             for set in sets.into_iter().filter(|_| self.aggregated) {
                 let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.subscribed(&set));
-                let target = turn.fleet.snapshot().target(&TypeUrl::Endpoints, &set).cloned();
+                let target = self.see(turn.fleet).target(&TypeUrl::Endpoints, &set).cloned();
                 let target = target.or_else(|| asked.then(|| stand_in(TypeUrl::Endpoints, &set)));
                 if let Some(target) = target.filter(|_| asked || !self.will_ask(&TypeUrl::Endpoints, &set)) {
                     behind.insert(set, target);
@@ -474,7 +474,7 @@ impl Session {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let secret = turn.fleet.snapshot().target(&TypeUrl::Secret, name).cloned();
+            let secret = self.see(turn.fleet).target(&TypeUrl::Secret, name).cloned();
             if let Some(secret) = secret.filter(|_| !self.will_ask(&TypeUrl::Secret, name)) {
                 self.send(turn, &TypeUrl::Secret, vec![secret], Vec::new());
             }
@@ -490,7 +490,7 @@ impl Session {
                 continue;
             }
             let hosts: Vec<Arc<str>> =
-                turn.fleet.snapshot().hosts_of(item.name()).map(|h| Arc::clone(h.name())).collect();
+                self.see(turn.fleet).hosts_of(item.name()).map(|h| Arc::clone(h.name())).collect();
             if !hosts.is_empty() {
                 let channel = self.channel(&TypeUrl::VirtualHost);
                 channel.force.extend(hosts.iter().cloned());

@@ -43,7 +43,7 @@ impl Session {
                     TypeUrl::VirtualHost => route_configuration_of(name).unwrap_or(""),
                     _ => "",
                 };
-                let whole = || turn.fleet.snapshot().current(&TypeUrl::Route, group).is_none();
+                let whole = || self.see(turn.fleet).current(&TypeUrl::Route, group).is_none();
                 let drained = DRAINED.contains(type_url) && (*type_url != TypeUrl::VirtualHost || whole());
                 let named = self.is(type_url, |channel| channel.names.contains(name));
                 let kept = match type_url {
@@ -88,7 +88,7 @@ impl Session {
     pub(super) fn is_introduced(&self, fleet: &Fleet) -> bool {
         let opened = |type_url| self.is(type_url, |channel| channel.opened);
         let listens = self.is(&TypeUrl::Listener, |listeners| !listeners.known.is_empty());
-        let hosts = |routes: &Channel| routes.names.iter().any(|name| fleet.snapshot().hosts_of(name).next().is_some());
+        let hosts = |routes: &Channel| routes.names.iter().any(|name| self.see(fleet).hosts_of(name).next().is_some());
         let routes = !listens
             || (opened(&TypeUrl::Route) && (opened(&TypeUrl::VirtualHost) || !self.is(&TypeUrl::Route, hosts)));
         !self.resumed || (opened(&TypeUrl::Listener) && routes)

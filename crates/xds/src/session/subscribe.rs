@@ -8,9 +8,10 @@ use super::carriers::{EVERYTHING, Left};
 use super::channel::{Channel, Known, UNSURE};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
+use crate::inline::known_kind;
 use crate::order::Kind;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
-use crate::wire::{Request, StreamId};
+use crate::wire::{Request, StreamId, Variant};
 
 /// Names that one client may subscribe to, on all its streams: four kinds for each of 50,000 clusters, rounded up. A name costs about
 /// 100 bytes here.
@@ -164,9 +165,10 @@ impl Session {
     /// Takes over what an earlier stream left in doubt: it is sent, or denied, whatever the client lists. Only what the client
     /// lists and should not have goes in its turn, because its routes may name it.
     pub(super) fn inherit(&mut self, fleet: &Fleet, type_url: &TypeUrl, doubts: BTreeSet<Arc<str>>) {
+        let see = self.see(fleet);
         let channel = self.channel(type_url);
         for name in &doubts {
-            if !channel.has(name) || fleet.snapshot().target(type_url, name).is_some() {
+            if !channel.has(name) || see.target(type_url, name).is_some() {
                 channel.force.insert(Arc::clone(name));
             }
             if let Some(known) = channel.known.get_mut(name) {
@@ -269,6 +271,7 @@ impl Session {
     /// One name changed.
     fn mark(&mut self, fleet: &Fleet, change: &Need, now: Duration) {
         let Need { type_url, name } = change;
+        let type_url = known_kind(type_url);
         let concerned = match type_url {
             TypeUrl::VirtualHost => self.wants_host(name),
             _ => self.is(type_url, |channel| channel.subscribed(name)),
@@ -305,7 +308,7 @@ impl Session {
     }
 
     fn compare_name(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: Arc<str>, now: Duration) {
-        let target = fleet.snapshot().target(type_url, &name).cloned();
+        let target = self.see(fleet).target(type_url, &name).cloned();
         let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
         match target {
             Some(item) if known.sent == Some(item.version().mark()) => {
@@ -318,7 +321,7 @@ impl Session {
                 }
             }
             _ => {
-                let snapshot = fleet.snapshot();
+                let snapshot = self.see(fleet);
                 let known_bytes = [snapshot.current(type_url, &name), snapshot.previous(type_url, &name)];
                 let listed = known_bytes.into_iter().flatten().find(|item| known.acked == Some(item.version().mark()));
                 // a listener that is listed may not be active (R4)
@@ -337,7 +340,7 @@ impl Session {
     pub(super) fn wants_host(&self, host: &str) -> bool {
         let by_name = self.is(&TypeUrl::VirtualHost, |hosts| hosts.names.contains(host) || hosts.has(host));
         let routes = |routes: &Channel| route_configuration_of(host).is_some_and(|name| routes.has(name));
-        by_name || self.is(&TypeUrl::Route, routes)
+        by_name || self.variant == Variant::Delta && self.is(&TypeUrl::Route, routes)
     }
 }
 

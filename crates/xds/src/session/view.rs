@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Session;
 use super::channel::Channel;
 use crate::fleet::Fleet;
-use crate::resource::{Need, TypeUrl, Version};
+use crate::resource::{TypeUrl, Version};
 
 /// How a client stands to what its fleet has under a name now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Session {
     }
 
     fn holding(&self, fleet: &Fleet, type_url: &TypeUrl, channel: &Channel, name: &Arc<str>) -> Holding {
-        let (snapshot, known) = (fleet.snapshot(), channel.known.get(name).copied().unwrap_or_default());
+        let (snapshot, known) = (self.see(fleet), channel.known.get(name).copied().unwrap_or_default());
         let current = snapshot.current(type_url, name);
         let remembered = [current, snapshot.accepted(type_url, name), snapshot.previous(type_url, name)];
         let version = |mark| remembered.iter().flatten().map(|item| item.version()).find(|v| Some(v.mark()) == mark);
@@ -55,10 +55,10 @@ impl Session {
             None if known.flying != 0 => Standing::Stale,
             None => Standing::NotSent,
             Some(current) => {
-                let (key, mark) = (Need::new(type_url.clone(), Arc::clone(name)), Some(current.version().mark()));
+                let (key, mark) = (current.key(), Some(current.version().mark()));
                 if known.acked == mark {
                     Standing::Synced
-                } else if self.has_refused(current) || snapshot.is_refused(&key) {
+                } else if self.has_refused(current) || fleet.snapshot().is_refused(&key) {
                     Standing::Refused(fleet.objection(&key).unwrap_or_else(|| "refused".into()))
                 } else if known.sent == mark {
                     Standing::Stale

@@ -449,7 +449,10 @@ impl World {
                     (None, Some(_)) => panic!("{kind:?} {name} is lost\n{trace}"),
                     (None, None) if interest.contains(name) && !refused => {
                         let presence = entry.map(|entry| &entry.presence);
-                        assert!(matches!(presence, Some(Presence::Absent(_))), "{kind:?} {name} {presence:?}\n{trace}");
+                        // nor that what it refused is gone
+                        let unspoken = !own && entry.is_some_and(|entry| entry.refusal.is_some());
+                        let absent = matches!(presence, Some(Presence::Absent(_))) || unspoken;
+                        assert!(absent, "{kind:?} {name} {presence:?}\n{trace}");
                     }
                     (None, None) => {}
                 }

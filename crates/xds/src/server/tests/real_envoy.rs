@@ -130,6 +130,8 @@ over!(sotw_ads: Variant::Sotw, true, [
     a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
     a_first_start_with_nothing_and_with_missing_parts_is_ready,
     a_refused_first_route_configuration_is_told_and_the_next_one_serves,
+    many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside,
+    hosts_go_inside_and_out_again_and_a_refused_one_stops_nothing_else,
 ]);
 
 over!(delta_for_each_kind: Variant::Delta, false, [
@@ -142,6 +144,7 @@ over!(sotw_for_each_kind: Variant::Sotw, false, [
     a_changed_cluster_is_active_at_once_and_loses_no_request,
     rapid_changes_that_nobody_waits_for_lose_no_request,
     a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
+    many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside,
 ]);
 
 fn a_changed_cluster_is_active_at_once_and_loses_no_request() {
@@ -239,6 +242,34 @@ fn many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside() {
     stage.publish(vec![gone(TypeUrl::VirtualHost, "r/h42.test")]);
     wait_for("the host to be gone", SOON, || get(stage.at, "h42.test").starts_with("404"));
     let mut inside = vec![routes(2, "b"), gone(TypeUrl::VirtualHost, "r/more.test")];
+    inside.extend((0..100).map(|n| gone(TypeUrl::VirtualHost, &format!("r/h{n}.test"))));
+    stage.publish(inside);
+    stage.wait_for_answer("other.test", "200 b");
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    stage.end();
+}
+
+/// State of the world: the hosts of VHDS always stand inside.
+fn hosts_go_inside_and_out_again_and_a_refused_one_stops_nothing_else() {
+    let stage = Stage::new(vec![routes(1, "a")]);
+    let requests = Loop::start(stage.at, "h7.test");
+    let mut apart = vec![routes_of_hosts(2)];
+    apart.extend((0..100).map(|n| host(&format!("h{n}.test"), 1, "a")));
+    stage.publish(apart);
+    wait_for("the host of all to be gone", SOON, || get(stage.at, "other.test").starts_with("404"));
+    stage.publish(vec![bad_host("bad.test", 1)]);
+    stage.wait("the configuration to be refused", refused(TypeUrl::Route));
+    stage.publish(vec![cluster("b", 1), endpoints("b", 1, stage.b.address), cluster("a", 2)]);
+    stage.envoy.wait_for_cluster(2, SOON);
+    assert_eq!(get(stage.at, "h99.test"), "200 a");
+    stage.publish(vec![host("bad.test", 2, "b")]);
+    stage.wait_for_answer("bad.test", "200 b");
+    stage.wait(
+        "the host to be accepted",
+        |event| matches!(event, Event::Accepted { type_url: TypeUrl::VirtualHost, name, .. } if &**name == "r/bad.test"),
+    );
+    let mut inside = vec![routes(3, "b"), gone(TypeUrl::VirtualHost, "r/bad.test")];
     inside.extend((0..100).map(|n| gone(TypeUrl::VirtualHost, &format!("r/h{n}.test"))));
     stage.publish(inside);
     stage.wait_for_answer("other.test", "200 b");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::rig::{answer, kind, request};
 use crate::resource::{Resource, TypeUrl, Version, route_configuration_of};
-use crate::wire::{Request, Response};
+use crate::wire::{Request, Response, Variant};
 
 type Name = Arc<str>;
 
@@ -41,6 +41,8 @@ pub(super) struct Envoy {
     /// Route configurations that were refused.
     answered: BTreeSet<Name>,
     withheld: VecDeque<Request>,
+    /// State of the world: hosts stand inside their route configurations, and are not asked for.
+    knows_no_vhds: bool,
     /// On its way to the server.
     pub(super) out: VecDeque<Request>,
 }
@@ -58,6 +60,10 @@ fn needs(resource: &Resource, kind: &TypeUrl) -> BTreeSet<Name> {
 }
 
 impl Envoy {
+    pub(super) fn of(variant: Variant) -> Self {
+        Self { knows_no_vhds: variant == Variant::Sotw, ..Self::default() }
+    }
+
     /// A new process opens its first stream.
     pub(super) fn first_start(&mut self) {
         self.out.push_back(request("cds", &[], &[]));
@@ -257,14 +263,12 @@ impl Envoy {
                 if bad { self.routes.get(name).map_or(Version(0), |held| held.listed) } else { item.version() };
             self.routes.insert(Arc::clone(name), Held { resource: Arc::clone(&item.resource), listed });
         }
-        if self.routes.keys().any(|name| name.starts_with('v')) {
-            self.ask_for_hosts();
-        }
+        self.ask_for_hosts();
         bad.then(|| "missing ]: [".to_owned())
     }
 
     fn ask_for_hosts(&mut self) {
-        if !self.hosts_asked && self.routes.keys().any(|name| name.starts_with('v')) {
+        if !self.knows_no_vhds && !self.hosts_asked && self.routes.keys().any(|name| name.starts_with('v')) {
             self.hosts_asked = true;
             let message = Self::with_versions("vhds", &[], self.hosts.iter());
             self.out.push_back(message);
@@ -342,7 +346,8 @@ impl Envoy {
     fn has_route(&self, name: &Name) -> bool {
         // a refusal ends the waiting too: the listener then answers 404
         self.answered.contains(name)
-            || self.routes.contains_key(name) && (!name.starts_with('v') || self.hosted.contains(name))
+            || self.routes.contains_key(name)
+                && (self.knows_no_vhds || !name.starts_with('v') || self.hosted.contains(name))
     }
 
     fn ask(&mut self, short: &str, kind: &TypeUrl, name: &Name) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::envoy::Envoy;
 use crate::fleet::Fleet;
+use crate::resource::Resource;
 use crate::session::{Session, Wants};
+use crate::snapshot::Item;
 use crate::wire::{Request, Response, Variant, WholeRequest};
 
 /// What a SotW client remembers of one kind.
@@ -98,7 +100,8 @@ impl Link {
     }
 
     /// A message of the server reaches the client.
-    pub(super) fn response(&mut self, envoy: &mut Envoy, response: Response) {
+    pub(super) fn response(&mut self, envoy: &mut Envoy, mut response: Response) {
+        response.puts.iter_mut().for_each(spoil);
         let Some(whole) = response.whole.clone() else {
             envoy.receive(&response);
             return self.collect(envoy);
@@ -125,5 +128,13 @@ impl Link {
         response.puts = all;
         response.puts.retain(|item| held.get(item.name()) != Some(&Some(item.version())));
         response
+    }
+}
+
+/// What is made of several has a version that says nothing; the model takes it for bad if a part is.
+fn spoil(item: &mut Arc<Item>) {
+    let bad = item.parts.iter().find(|part| (80..100).contains(&part.version().0));
+    if let Some(version) = bad.map(|part| part.version()) {
+        *item = Item::new(Arc::new(Resource { version, ..(*item.resource).clone() }), item.seq);
     }
 }

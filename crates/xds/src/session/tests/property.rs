@@ -13,8 +13,8 @@ use super::link::Link;
 use super::rig::{changes, kind, show};
 use crate::event::Node;
 use crate::fleet::Fleet;
-use crate::resource::Need;
 use crate::session::Session;
+use crate::snapshot::Item;
 use crate::wire::{Response, Variant};
 
 /// What may happen.
@@ -55,7 +55,6 @@ const SECRETS: [&str; 2] = ["k", "t"];
 /// What the publisher wants: complete and consistent at each publication.
 #[derive(Clone, Default)]
 struct Wanted {
-    variant: Option<Variant>,
     clusters: BTreeMap<&'static str, (u8, u8)>,
     routes: BTreeMap<&'static str, (u8, u8)>,
     listeners: BTreeMap<&'static str, (u8, u8)>,
@@ -63,8 +62,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn start(variant: Variant) -> Self {
-        let mut wanted = Self { variant: Some(variant), ..Self::default() };
+    fn start() -> Self {
+        let mut wanted = Self { ..Self::default() };
         wanted.clusters.insert("a", (1, 1));
         for route in ROUTES {
             wanted.routes.insert(route, (1, 1));
@@ -124,14 +123,10 @@ impl Wanted {
             let version = 1000 * (mask + 1) + 100 + u32::from(*version);
             let version = if version % 100 >= 80 { version % 100 } else { version };
             let short = if name.contains('/') { "vhds" } else { "rds" };
-            if self.variant == Some(Variant::Sotw) && name.starts_with('v') {
-                continue;
-            }
             put(format!("{short} {name}"), format!("{version} -> {}", named.into_iter().collect::<Vec<_>>().join(",")));
         }
         for (name, (version, parts)) in &self.listeners {
-            let hosts = self.variant == Some(Variant::Sotw);
-            let route = ["r", "s", if hosts { "r" } else { "v" }][usize::from(parts % 3)];
+            let route = ["r", "s", "v"][usize::from(parts % 3)];
             let secret = if parts & 4 != 0 { ", sds:k" } else { "" };
             let version =
                 if *version >= 80 { u32::from(*version) } else { 100 * u32::from(parts % 8) + u32::from(*version) };
@@ -165,11 +160,11 @@ struct World {
 impl World {
     fn new(variant: Variant, strict: bool) -> Self {
         let mut fleet = Fleet::new("f".into());
-        let wanted = Wanted::start(variant);
+        let wanted = Wanted::start();
         let all: Vec<String> = wanted.resources().into_values().collect();
         fleet.publish(changes(&all.join(";")));
         let session = Session::new(&mut fleet, envoy_node(), variant, true);
-        let mut envoy = Envoy::default();
+        let mut envoy = Envoy::of(variant);
         envoy.first_start();
         let (now, to_client, trace) = (Duration::from_secs(1), VecDeque::new(), Vec::new());
         let mut link = Link::new(variant);
@@ -191,7 +186,7 @@ impl World {
                     && self.envoy.unfinished().is_empty()
                     && self.envoy.has("lds").is_empty()
                 {
-                    self.envoy = Envoy::default();
+                    self.envoy = Envoy::of(self.link.variant);
                     self.link = Link::new(self.link.variant);
                     self.envoy.first_start();
                 } else {
@@ -305,7 +300,8 @@ impl World {
         self.compare("rds", |name| routes.contains_key(name));
         let good = |parent: &str| self.fleet.snapshot().target(&kind("rds"), parent).is_some();
         self.compare("vhds", |name| {
-            name.split('/').next().is_some_and(|parent| routes.contains_key(parent) && good(parent))
+            let whole = self.link.variant == Variant::Sotw;
+            !whole && name.split('/').next().is_some_and(|parent| routes.contains_key(parent) && good(parent))
         });
         let clusters = self.envoy.has("cds");
         self.compare("eds", |name| clusters.contains_key(name));
@@ -315,11 +311,14 @@ impl World {
 
     fn compare(&self, short: &str, concerns: impl Fn(&str) -> bool) {
         let kind = kind(short);
+        let see = self.fleet.snapshot().view(self.link.variant);
         let targets = self.fleet.snapshot().targets(&kind).filter(|item| concerns(item.name()));
+        let targets = targets.filter_map(|item| see.target(&kind, item.name()));
         let expect: BTreeMap<String, u128> = targets.map(|item| (item.name().to_string(), item.version().0)).collect();
         let mut has = self.envoy.has(short);
         // of a refused resource it may keep a good version of an earlier stream, which the fleet never saw accepted
-        let kept = |name: &String| self.fleet.snapshot().is_refused(&Need::new(kind.clone(), name.as_str()));
+        let refused = |item: &Arc<Item>| self.fleet.snapshot().is_refused(&item.key());
+        let kept = |name: &String| see.current(&kind, name).is_some_and(refused);
         has.retain(|name, _| expect.contains_key(name) || (concerns(name) && !kept(name)));
         assert_eq!(has, expect, "{short}\n{}", self.tail());
     }

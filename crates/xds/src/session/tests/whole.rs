@@ -74,7 +74,9 @@ impl Whole {
         let type_url = kind(short).as_str().to_owned();
         let names = self.names.get(&type_url).cloned().unwrap_or_default();
         let wants = self.wants.entry(type_url.clone()).or_default();
-        let request = WholeRequest { type_url, names, version: version.into(), nonce, error: error.map(str::to_owned) };
+        let stream = 0;
+        let error = error.map(str::to_owned);
+        let request = WholeRequest { stream, type_url, names, version: version.into(), nonce, error };
         self.session.receive_whole(&mut self.fleet, wants, request, self.now).expect("within the bounds");
         self.advance()
     }
@@ -152,4 +154,149 @@ fn endpoints_that_outlived_their_cluster_are_sent_as_they_are_now() {
     rig.fleet.publish(changes("-cds a"));
     rig.fleet.publish(changes("eds a@2"));
     assert_eq!(rig.ask_with("cds", &[], "7"), "CDS a@1 b@1 | EDS a@2 b@1");
+}
+
+/// Clusters `a` and `b`, and a route configuration whose two hosts travel by themselves.
+const HOSTS: &str = "cds a@1; eds a@1; cds b@1; eds b@1; lds l@1 -> v; rds v@1; vhds v/x@1 -> a; vhds v/y@1 -> b; lds m@1 -> r; rds r@1 -> a";
+
+/// The version of what is made of several is not shown: it is no short number.
+fn hosts_in(rig: &Whole, at: usize) -> String {
+    let item = &rig.open[at].puts[0];
+    let parts = item.parts.iter().map(|part| format!("{}@{}", part.name(), part.version().0));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+fn with_hosts() -> Whole {
+    let mut rig = Whole::new(HOSTS);
+    rig.ask("cds", &[]);
+    rig.ask("eds", &["a", "b"]);
+    rig.ack_all();
+    rig.ask("lds", &[]);
+    rig.ack_all();
+    rig.ask("rds", &["r", "v"]);
+    rig
+}
+
+#[test]
+fn hosts_that_travel_one_by_one_come_inside_their_route_configuration() {
+    let mut rig = with_hosts();
+    assert_eq!(rig.open.len(), 1);
+    assert_eq!(rig.open[0].type_url, kind("rds"));
+    let made = rig.open[0].puts.iter().find(|item| &**item.name() == "v").expect("it comes");
+    let parts: Vec<&str> = made.parts.iter().map(|part| &**part.name()).collect();
+    assert_eq!(parts, ["v", "v/x", "v/y"]);
+    rig.ack_all();
+    let events = rig.events();
+    for accepted in ["accepted rds v@1", "accepted vhds v/x@1", "accepted vhds v/y@1", "accepted rds r@1"] {
+        assert!(events.contains(accepted), "{accepted} in {events}");
+    }
+}
+
+#[test]
+fn a_change_of_one_host_sends_the_configuration_with_all_of_them_and_no_other() {
+    let mut rig = with_hosts();
+    rig.ack_all();
+    rig.events();
+    let said = rig.publish("vhds v/x@2 -> a");
+    assert!(said.starts_with("RDS v@") && !said.contains('|') && !said.contains(" r@"), "{said}");
+    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@2 v/y@1");
+    rig.ack_all();
+    assert_eq!(rig.events(), "accepted vhds v/x@2");
+    rig.publish("-vhds v/y");
+    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@2");
+    assert_eq!(rig.ack_all(), "");
+}
+
+#[test]
+fn the_configuration_waits_for_the_clusters_of_its_hosts() {
+    let mut rig = with_hosts();
+    rig.ack_all();
+    assert_eq!(rig.publish("cds c@1; eds c@1; vhds v/x@2 -> c"), "CDS a@1 b@1 c@1 | EDS c@1");
+    rig.ask("eds", &["a", "b", "c"]);
+    let said = rig.ack("eds");
+    assert!(said.contains("RDS v@"), "{said}");
+}
+
+#[test]
+fn a_refused_host_leaves_the_configuration_as_it_was_and_is_reported() {
+    let mut rig = with_hosts();
+    rig.ack_all();
+    rig.events();
+    rig.publish("vhds v/x@2 -> a");
+    assert_eq!(rig.nack("rds", "missing ]: ["), "", "the version before is in force");
+    let events = rig.events();
+    assert!(events.starts_with("refused rds v@") && events.ends_with(": missing ]: ["), "{events}");
+    // others go on
+    assert_eq!(rig.publish("rds r@2 -> b"), "RDS r@2");
+    rig.ack_all();
+    assert_eq!(rig.events(), "accepted rds r@2");
+    // mended
+    rig.publish("vhds v/x@3 -> a");
+    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@3 v/y@1");
+    rig.ack_all();
+    let events = rig.events();
+    assert!(events.contains("accepted vhds v/x@3") && events.contains("accepted rds v@1"), "{events}");
+}
+
+#[test]
+fn hosts_that_move_into_their_configuration_and_out_of_it_again_are_never_missing() {
+    let mut rig = with_hosts();
+    rig.ack_all();
+    // `r` begins to ask for its hosts under another name, as all configurations with many hosts
+    let said = rig.publish("rds vr@1; vhds vr/x@1 -> a; lds m@2 -> vr; -rds r");
+    assert_eq!(said, "LDS l@1 m@2", "what it names is asked for");
+    rig.ask("rds", &["r", "v", "vr"]);
+    let index = rig.open.iter().position(|response| response.type_url == kind("rds")).expect("it comes");
+    assert_eq!(hosts_in(&rig, index), "vr@1 vr/x@1");
+    rig.ack_all();
+    // and back
+    let said = rig.publish("rds r@3 -> a; lds m@3 -> r; -rds vr; -vhds vr/x");
+    assert!(said.contains("RDS r@3") || said.contains("LDS l@1 m@3"), "{said}");
+    rig.ack_all();
+    rig.pass(1);
+    rig.ack_all();
+    // under one name
+    assert_eq!(rig.publish("rds r@4 -> a, b"), "RDS r@4");
+    rig.ack_all();
+}
+
+#[test]
+fn delta_and_whole_clients_of_a_fleet_both_have_to_take_a_host() {
+    let mut rig = with_hosts();
+    rig.ack_all();
+    let mut other =
+        super::rig::Rig { fleet: std::mem::take(&mut rig.fleet), clients: Vec::new(), now: Duration::from_secs(1) };
+    other.connect("delta");
+    other.start(0);
+    other.events();
+    assert_eq!(other.publish("vhds v/x@2 -> a"), "VHDS v/x@2");
+    other.ack_all(0);
+    assert_eq!(other.events(), "", "one of two");
+    rig.fleet = other.fleet;
+    rig.pass(1);
+    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@2 v/y@1");
+    rig.ack_all();
+    assert_eq!(rig.events(), "accepted vhds v/x@2");
+}
+
+#[test]
+fn nothing_is_put_together_for_delta_clients_alone() {
+    let mut rig = with_hosts();
+    assert!(rig.fleet.snapshot().targets(&crate::inline::INLINE).next().is_some());
+    let (node, variant) = (Arc::new(Node::default()), Variant::Delta);
+    std::mem::replace(&mut rig.session, Session::new(&mut rig.fleet, node, variant, true)).leave(&mut rig.fleet);
+    assert!(rig.fleet.snapshot().targets(&crate::inline::INLINE).next().is_none());
+}
+
+#[test]
+fn what_is_gone_is_left_out_for_a_client_that_comes_again_even_if_what_is_new_is_refused_and_then_blocked() {
+    let mut rig = Whole::new("cds a@1; lds l@1");
+    rig.ask("cds", &[]);
+    rig.ask("lds", &[]);
+    rig.ack_all();
+    rig.fleet.publish(changes("-lds l; lds m@80"));
+    rig.reconnect();
+    assert_eq!(rig.ask_with("lds", &[], "7"), "LDS m@80");
+    rig.fleet.publish(changes("lds m@2 -> r"));
+    assert_eq!(rig.nack("lds", "Proto constraint validation failed"), "LDS", "an empty one: nothing else can go yet");
 }
