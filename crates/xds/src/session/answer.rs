@@ -222,7 +222,11 @@ impl Session {
             // a SotW client that came again did not say what it has
             let unsaid = self.resumed && self.repeats(&TypeUrl::Cluster);
             let previous = || self.see(fleet).previous(&TypeUrl::Cluster, item.name()).filter(|_| unsaid);
-            let (accepted, had) = (accepted.or_else(previous), had || unsaid);
+            // published again since, and what it had before
+            let acked = self.channels.get(&TypeUrl::Cluster).and_then(|c| c.known.get(item.name())?.acked);
+            let again = || self.wanted(fleet, &TypeUrl::Cluster, item.name());
+            let again = || again().filter(|again| acked == Some(again.version().mark()));
+            let (accepted, had) = (accepted.or_else(previous).or_else(again), had || unsaid);
             let mended = accepted.filter(|accepted| accepted.version() != item.version());
             match mended {
                 Some(accepted) if had => cure.puts.push(Arc::clone(accepted)),

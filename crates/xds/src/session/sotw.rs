@@ -225,7 +225,8 @@ impl Session {
                 holdings.prove(item);
             }
         }
-        items.iter().map(|item| (item.name().to_string(), Some(item.version()))).collect()
+        // of what is gone it may have any version
+        items.iter().map(|item| (item.name().to_string(), exact.then_some(item.version()))).collect()
     }
 
     /// Notes what a response of this kind brings; none for a delta client.

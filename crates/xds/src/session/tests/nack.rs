@@ -240,3 +240,14 @@ fn what_stands_in_for_a_refused_version_is_not_reported_as_accepted_to_whoever_c
     rig.ack_all(0);
     assert_eq!(rig.events(), "accepted lds l@1, live");
 }
+
+#[test]
+fn a_ghost_goes_when_what_was_before_it_is_published_again_while_it_is_on_its_way() {
+    let mut rig = Rig::started("cds a@1; eds a@1; cds plain@3");
+    assert_eq!(rig.publish("lds l@1"), "LDS l@1");
+    assert_eq!(rig.publish("-cds plain"), "", "a listener is on its way");
+    assert_eq!(rig.publish("cds plain@95"), "CDS plain@95");
+    assert_eq!(rig.publish("cds plain@3"), "");
+    // the fleet has forgotten that it was ever taken
+    assert_eq!(rig.nack("cds", "Error adding/updating cluster(s) plain: no"), "CDS plain@3");
+}

@@ -300,3 +300,19 @@ fn what_is_gone_is_left_out_for_a_client_that_comes_again_even_if_what_is_new_is
     rig.fleet.publish(changes("lds m@2 -> r"));
     assert_eq!(rig.nack("lds", "Proto constraint validation failed"), "LDS", "an empty one: nothing else can go yet");
 }
+
+#[test]
+fn of_a_cluster_that_went_twice_a_client_that_comes_again_may_have_either_version() {
+    let mut rig = Whole::new("cds a@1; eds a@1");
+    rig.ask("cds", &[]);
+    rig.ask("eds", &["a"]);
+    rig.ack_all();
+    for text in ["-cds a; -eds a", "cds a@2; eds a@1", "-cds a; -eds a"] {
+        rig.publish(text);
+        rig.ack_all();
+    }
+    rig.reconnect();
+    rig.ask_with("cds", &[], "7");
+    let said = rig.publish("cds a@1; eds a@1");
+    assert!(said.contains("CDS a@1"), "{said}");
+}
