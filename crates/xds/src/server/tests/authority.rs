@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use x509_parser::time::ASN1Time;
 
+use super::client::DEADLINE;
+use super::proxy::exchange;
 use crate::Pem;
 use crate::server::accept::Io;
 
@@ -27,6 +29,13 @@ pub(super) struct Authority {
 pub(super) struct Pair {
     pub(super) certificate: String,
     pub(super) key: String,
+}
+
+impl Pair {
+    /// Whether this certificate is its own.
+    pub(super) fn is(&self, shown: &CertificateDer<'_>) -> bool {
+        CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap() == *shown
+    }
 }
 
 impl Authority {
@@ -67,14 +76,30 @@ impl Authority {
         Pem { certificate: certificate.into(), key: key.into(), client_ca }
     }
 
-    /// Connects to a server of this authority.
-    pub(super) async fn connect(&self, to: SocketAddr, with: Option<&Pair>) -> std::io::Result<Box<dyn Io>> {
+    /// One HTTP request over TLS to a server of this authority, over a connection of its own: the answer, and the certificate that was shown.
+    pub(super) fn get(&self, at: SocketAddr, host: &str) -> std::io::Result<(String, CertificateDer<'static>)> {
+        let config = self.client().with_no_client_auth();
+        let connection = ClientConnection::new(Arc::new(config), "server".try_into().unwrap()).unwrap();
+        let stream = std::net::TcpStream::connect(at)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        let mut stream = StreamOwned::new(connection, stream);
+        let answer = exchange(&mut stream, host)?;
+        let shown = stream.conn.peer_certificates().and_then(<[_]>::first).unwrap();
+        Ok((answer, shown.clone()))
+    }
+
+    fn client(&self) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots);
+            .with_root_certificates(roots)
+    }
+
+    /// Connects to a server of this authority.
+    pub(super) async fn connect(&self, to: SocketAddr, with: Option<&Pair>) -> std::io::Result<Box<dyn Io>> {
+        let config = self.client();
         let mut config = match with {
             None => config.with_no_client_auth(),
             Some(Pair { certificate, key }) => {
@@ -89,6 +114,16 @@ impl Authority {
         refused_at_once(&mut stream).await?;
         Ok(Box::new(stream))
     }
+}
+
+/// A TLS server that shows this certificate to everybody.
+pub(super) fn server_config(Pair { certificate, key }: &Pair) -> Arc<ServerConfig> {
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
+    Arc::new(config.with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap())
 }
 
 /// Waits for the server's first bytes of HTTP/2 without taking them; fails with what comes in their place.

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustls::{ServerConnection, StreamOwned};
+
+use super::authority::{Pair, server_config};
 use super::client::DEADLINE;
 use crate::wire::Variant;
 
@@ -67,7 +70,16 @@ impl Envoy {
         std::fs::write(&config, bootstrap(address, transport_socket, &admin)).unwrap();
         let log = std::fs::File::create(folder.join("envoy.log")).unwrap();
         let child = Command::new(ENVOY)
-            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "-c"])
+            .args([
+                "--concurrency",
+                "1",
+                "--disable-hot-restart",
+                "--log-level",
+                "warning",
+                "--drain-time-s",
+                "1",
+                "-c",
+            ])
             .arg(&config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -160,6 +172,19 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn start(name: &'static str) -> Self {
+        Self::start_with(move |stream| answer_all(stream, name))
+    }
+
+    /// One that speaks TLS, with this certificate.
+    pub(super) fn start_tls(name: &'static str, pair: &Pair) -> Self {
+        let config = server_config(pair);
+        Self::start_with(move |stream| {
+            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            answer_all(StreamOwned::new(connection, stream), name);
+        })
+    }
+
+    fn start_with(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -169,8 +194,8 @@ impl Backend {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                let stream = stream.unwrap();
-                std::thread::spawn(move || answer_all(stream, name));
+                let (stream, answer) = (stream.unwrap(), answer.clone());
+                std::thread::spawn(move || answer(stream));
             }
         });
         Self { address, stop, thread: Some(thread) }
@@ -188,13 +213,13 @@ impl Drop for Backend {
 }
 
 /// Answers requests until the connection ends.
-fn answer_all(mut stream: TcpStream, name: &str) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+fn answer_all(stream: impl Read + Write, name: &str) {
+    let mut reader = BufReader::new(stream);
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
         if line == "\r\n" {
             let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());
-            if stream.write_all(answer.as_bytes()).is_err() {
+            if reader.get_mut().write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
@@ -207,14 +232,23 @@ pub(super) fn get(at: SocketAddr, host: &str) -> String {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(at)?;
         stream.set_read_timeout(Some(DEADLINE))?;
-        write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let status = answer.split(' ').nth(1).unwrap_or("nothing").to_owned();
-        let body = answer.split("\r\n\r\n").nth(1).unwrap_or("").to_owned();
-        Ok(format!("{status} {body}"))
+        Ok(shown(&exchange(&mut stream, host)?))
     };
     ask().unwrap_or_else(|error| error.kind().to_string())
+}
+
+pub(super) fn exchange(stream: &mut (impl Read + Write), host: &str) -> std::io::Result<String> {
+    write!(stream, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Status and body of an answer.
+pub(super) fn shown(answer: &str) -> String {
+    let status = answer.split(' ').nth(1).unwrap_or("nothing");
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or("");
+    format!("{status} {body}")
 }
 
 /// Requests one after the other until it is asked what came.
@@ -225,12 +259,17 @@ pub(super) struct Loop {
 
 impl Loop {
     pub(super) fn start(at: SocketAddr, host: &'static str) -> Self {
+        Self::of(move || get(at, host))
+    }
+
+    /// Asks this again and again.
+    pub(super) fn of(ask: impl Fn() -> String + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut answers = Vec::new();
             while !stopped.load(Ordering::SeqCst) {
-                answers.push(get(at, host));
+                answers.push(ask());
                 std::thread::sleep(Duration::from_millis(1));
             }
             answers

@@ -1,5 +1,6 @@
 //! The rules against a real Envoy 1.40 over a Unix socket, under requests.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,26 +10,40 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::client::DEADLINE;
-use super::proxy::{Backend, Envoy, Loop, Transport, free_address, get, wait_for};
+use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
 use super::resources::{
     bad_host, bad_routes, cluster, endpoints, ghost, gone, host, listener, routes, routes_of_hosts,
 };
-use crate::wire::Variant;
 use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
 
 /// Well below the 15 s after which Envoy makes do without what it waits for.
-const SOON: Duration = Duration::from_secs(12);
+pub(super) const SOON: Duration = Duration::from_secs(12);
 
 /// A server with its own runtime, an Envoy, and two backends.
-struct Stage {
+pub(super) struct Stage {
     runtime: Runtime,
     server: Server,
-    events: Arc<Mutex<Vec<Event>>>,
-    envoy: Envoy,
+    pub(super) events: Arc<Mutex<Vec<Event>>>,
+    pub(super) envoy: Envoy,
     folder: TempDir,
-    at: SocketAddr,
-    a: Backend,
-    b: Backend,
+    pub(super) at: SocketAddr,
+    pub(super) a: Backend,
+    pub(super) b: Backend,
+    _told: Told,
+}
+
+/// Shows what was reported last if the test fails.
+struct Told(Arc<Mutex<Vec<Event>>>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(events) = self.0.lock()
+        {
+            let last = events.get(events.len().saturating_sub(40)..).unwrap_or_default();
+            let _told = writeln!(std::io::stderr(), "the last that was reported: {last:#?}");
+        }
+    }
 }
 
 pub(super) fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mutex<Vec<Event>>>) -> Server {
@@ -46,7 +61,7 @@ pub(super) fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mut
 
 impl Stage {
     /// Cluster `a` with its endpoints, a listener, and these routes, until requests are answered.
-    fn new(more: Vec<Change>) -> Self {
+    pub(super) fn new(more: Vec<Change>) -> Self {
         let stage = Self::begin(more);
         stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
         let clients = stage.events.lock().unwrap().iter().filter(|e| matches!(e, Event::Connected { .. })).count();
@@ -55,41 +70,49 @@ impl Stage {
     }
 
     /// The same, without waiting for anything.
-    fn begin(more: Vec<Change>) -> Self {
+    pub(super) fn begin(more: Vec<Change>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let events = Arc::default();
         let server = start_server(&runtime, &folder, &events);
         let (a, b, at) = (Backend::start("a"), Backend::start("b"), free_address());
         let envoy = Envoy::start(folder.path());
-        let stage = Self { runtime, server, events, envoy, folder, at, a, b };
+        let _told = Told(Arc::clone(&events));
+        let stage = Self { runtime, server, events, envoy, folder, at, a, b, _told };
         let mut changes = vec![cluster("a", 1), endpoints("a", 1, stage.a.address), listener(at)];
         changes.extend(more);
         stage.publish(changes);
         stage
     }
 
-    fn publish(&self, changes: Vec<Change>) {
+    pub(super) fn publish(&self, changes: Vec<Change>) {
         self.server.publish(vec![FleetUpdate { fleet: "ns/gw".into(), changes }]);
     }
 
     /// Waits until something was reported.
-    fn wait(&self, what: &str, is_it: impl Fn(&Event) -> bool) {
+    pub(super) fn wait(&self, what: &str, is_it: impl Fn(&Event) -> bool) {
         wait_for(what, SOON, || self.events.lock().unwrap().iter().any(&is_it));
     }
 
-    fn wait_for_routes(&self, number: u128) {
+    pub(super) fn wait_for_routes(&self, number: u128) {
         self.wait(
             "the routes to be accepted",
             |event| matches!(event, Event::Accepted { type_url: TypeUrl::Route, version, .. } if version.0 == number),
         );
     }
 
-    fn wait_for_answer(&self, host: &str, answer: &str) {
+    pub(super) fn wait_for_answer(&self, host: &str, answer: &str) {
         wait_for(answer, SOON, || get(self.at, host) == answer);
     }
 
-    fn end(self) {
+    /// Another server in the place of this one, which nothing is published to yet.
+    pub(super) fn restart(&mut self) {
+        self.runtime.block_on(self.server.stop(DEADLINE));
+        self.events.lock().unwrap().clear();
+        self.server = start_server(&self.runtime, &self.folder, &self.events);
+    }
+
+    pub(super) fn end(self) {
         drop(self.envoy);
         self.runtime.block_on(self.server.stop(DEADLINE));
     }
@@ -99,16 +122,18 @@ impl Stage {
 macro_rules! over {
     ($transport:ident: $variant:expr, $aggregated:expr, [$($story:ident,)*]) => {
         mod $transport {
-            use super::*;
+            use crate::wire::Variant;
             $(
                 #[test]
                 fn $story() {
-                    Transport { variant: $variant, aggregated: $aggregated }.run(super::$story);
+                    crate::server::tests::proxy::Transport { variant: $variant, aggregated: $aggregated }.run(super::$story);
                 }
             )*
         }
     };
 }
+
+pub(super) use over;
 
 over!(delta_ads: Variant::Delta, true, [
     a_changed_cluster_is_active_at_once_and_loses_no_request,
@@ -314,9 +339,7 @@ fn refused_routes_and_ghost_clusters_stop_nothing_else() {
 fn a_restarted_server_resumes_without_a_lost_request_and_changes_go_on() {
     let mut stage = Stage::new(vec![routes(1, "a")]);
     let requests = Loop::start(stage.at, "any");
-    stage.runtime.block_on(stage.server.stop(DEADLINE));
-    stage.events.lock().unwrap().clear();
-    stage.server = start_server(&stage.runtime, &stage.folder, &stage.events);
+    stage.restart();
     stage.publish(vec![
         cluster("a", 2),
         endpoints("a", 1, stage.a.address),

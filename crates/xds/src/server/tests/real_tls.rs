@@ -1,14 +1,18 @@
-//! A real Envoy 1.40 over mutual TLS, while certificates and authorities change.
+//! A real Envoy 1.40 over every transport: both variants, one stream or one for each kind, a Unix socket or TCP with mutual TLS, whose
+//! certificates and authorities change.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::authority::{Authority, Pair};
 use super::client::DEADLINE;
-use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
+use super::proxy::{Backend, Envoy, Loop, Transport, free_address, get, wait_for};
 use super::resources::{cluster, endpoints, listener, routes};
+use crate::wire::Variant;
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, Pem, Server, Tls};
 
 const SOON: Duration = Duration::from_secs(8);
@@ -37,49 +41,115 @@ fn gate(limits: Limits) -> Gate {
     Gate::new(std::sync::Arc::new(move |identity| only(&identity.name)), limits)
 }
 
-#[test]
-fn an_envoy_with_a_certificate_is_served_through_rotations_and_a_restart() {
+/// The story for each row of the table.
+macro_rules! matrix {
+    ($($row:ident: $variant:ident, $aggregated:expr, $way:ident;)*) => {$(
+        #[test]
+        fn $row() {
+            Transport { variant: Variant::$variant, aggregated: $aggregated }.run(|| {
+                an_envoy_is_served_through_changes_rotations_and_a_restart(Way::$way);
+            });
+        }
+    )*};
+}
+
+matrix! {
+    delta_ads_over_a_unix_socket: Delta, true, Unix;
+    delta_ads_over_mutual_tls: Delta, true, MutualTls;
+    delta_for_each_kind_over_a_unix_socket: Delta, false, Unix;
+    delta_for_each_kind_over_mutual_tls: Delta, false, MutualTls;
+    sotw_ads_over_a_unix_socket: Sotw, true, Unix;
+    sotw_ads_over_mutual_tls: Sotw, true, MutualTls;
+    sotw_for_each_kind_over_a_unix_socket: Sotw, false, Unix;
+    sotw_for_each_kind_over_mutual_tls: Sotw, false, MutualTls;
+}
+
+/// How an Envoy reaches the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Unix,
+    MutualTls,
+}
+
+/// A server, and where it listens.
+struct Stand {
+    server: Server,
+    events: mpsc::Receiver<Vec<Event>>,
+    tls: Tls,
+    at: SocketAddr,
+}
+
+impl Stand {
+    fn start(runtime: &Runtime, way: Way, folder: &Path, at: SocketAddr, pem: &Pem) -> Self {
+        let (sender, events) = mpsc::channel::<Vec<Event>>(64);
+        let server = Server::start(runtime.handle(), sender);
+        let tls = Tls::new(pem).unwrap();
+        let at = match way {
+            Way::MutualTls => server.listen_tls(at, tls.clone(), gate(Limits::default())).unwrap(),
+            Way::Unix => {
+                server.listen_unix(&folder.join("xds.sock"), "ns/gw".into()).unwrap();
+                at
+            }
+        };
+        Self { server, events, tls, at }
+    }
+
+    fn publish(&self, changes: Vec<Change>) {
+        self.server.publish(vec![FleetUpdate { fleet: "ns/gw".into(), changes }]);
+    }
+
+    /// Whether a stream has ended.
+    fn lost_a_stream(&mut self) -> bool {
+        let batches = std::iter::from_fn(|| self.events.try_recv().ok());
+        batches.flatten().any(|event| matches!(event, Event::Gone { .. }))
+    }
+}
+
+fn an_envoy_is_served_through_changes_rotations_and_a_restart(way: Way) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (old, next) = (Authority::new("old"), Authority::new("next"));
-    let (sender, mut receiver) = mpsc::channel::<Vec<Event>>(64);
-    let server = Server::start(runtime.handle(), sender);
-    let tls = Tls::new(&old.server(&[&old])).unwrap();
-    let at = server.listen_tls("127.0.0.1:0".parse().unwrap(), tls.clone(), gate(Limits::default())).unwrap();
-    let backend = Backend::start("a");
-    let port = free_address();
-    let publish = |server: &Server, changes: Vec<Change>| {
-        server.publish(vec![FleetUpdate { fleet: "ns/gw".into(), changes }]);
-    };
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let mut stand = Stand::start(&runtime, way, folder.path(), anywhere, &old.server(&[&old]));
+    let (backend, port) = (Backend::start("a"), free_address());
     let all = |version| vec![cluster("a", version), endpoints("a", 1, backend.address), listener(port), routes(1, "a")];
-    publish(&server, all(1));
-    let address = format!(r#"{{"socket_address": {{"address": "127.0.0.1", "port_value": {}}}}}"#, at.port());
+    stand.publish(all(1));
     let both = format!("{}{}", old.pem, next.pem);
-    let socket = transport_socket(folder.path(), &old.issue("spiffe://td/ns/gw"), &both);
-    let envoy = Envoy::start_at(folder.path(), &address, &socket);
+    let envoy = match way {
+        Way::Unix => Envoy::start(folder.path()),
+        Way::MutualTls => {
+            let port = stand.at.port();
+            let address = format!(r#"{{"socket_address": {{"address": "127.0.0.1", "port_value": {port}}}}}"#);
+            let socket = transport_socket(folder.path(), &old.issue("spiffe://td/ns/gw"), &both);
+            Envoy::start_at(folder.path(), &address, &socket)
+        }
+    };
     wait_for("an answer", SOON, || get(port, "any") == "200 a");
+    let requests = Loop::start(port, "any");
 
     // the server's certificate, its authority and that of clients change: the stream stays
     let rotated = Pem { client_ca: both.clone().into(), ..next.server(&[]) };
-    tls.replace(&rotated).unwrap();
-    publish(&server, vec![cluster("a", 2)]);
-    envoy.wait_for_cluster(2, SOON);
-    let mut gone = false;
-    while let Ok(events) = receiver.try_recv() {
-        gone |= events.iter().any(|event| matches!(event, Event::Gone { .. }));
+    stand.tls.replace(&rotated).unwrap();
+    for version in 2..5 {
+        stand.publish(vec![cluster("a", version)]);
+        envoy.wait_for_cluster(version, SOON);
     }
-    assert!(!gone, "the stream was not interrupted");
+    assert!(!stand.lost_a_stream());
 
     // after a restart Envoy comes back and takes the new certificate
-    runtime.block_on(server.stop(DEADLINE));
-    let (sender, _receiver) = mpsc::channel::<Vec<Event>>(64);
-    let server = Server::start(runtime.handle(), sender);
-    server.listen_tls(at, Tls::new(&rotated).unwrap(), gate(Limits::default())).unwrap();
-    publish(&server, all(3));
-    envoy.wait_for_cluster(3, SOON);
-    assert_eq!(get(port, "any"), "200 a");
+    runtime.block_on(stand.server.stop(DEADLINE));
+    let at = stand.at;
+    drop(stand);
+    let mut stand = Stand::start(&runtime, way, folder.path(), at, &rotated);
+    stand.publish(all(5));
+    envoy.wait_for_cluster(5, SOON);
+    stand.publish(vec![cluster("a", 6)]);
+    envoy.wait_for_cluster(6, SOON);
+    assert!(!stand.lost_a_stream());
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
     drop(envoy);
-    runtime.block_on(server.stop(DEADLINE));
+    runtime.block_on(stand.server.stop(DEADLINE));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Envoy's resources made by hand: an HTTP listener, routes, and clusters whose endpoints come by EDS.
 
+pub(super) mod tls;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -34,7 +36,7 @@ pub(super) fn put(type_url: TypeUrl, name: &str, version: u128, message: &impl M
 }
 
 /// Where Envoy is to ask for what a resource names.
-fn source() -> Option<ConfigSource> {
+pub(super) fn source() -> Option<ConfigSource> {
     let transport = Transport::of_this_test();
     let api_type = match transport.variant {
         Variant::Delta => api_config_source::ApiType::DeltaGrpc,
@@ -90,7 +92,7 @@ pub(super) fn ghost(name: &str, version: u128) -> Change {
     put(TypeUrl::Cluster, name, version, &message, Vec::new())
 }
 
-fn cluster_message(name: &str, version: u128) -> Cluster {
+pub(super) fn cluster_message(name: &str, version: u128) -> Cluster {
     Cluster {
         name: name.into(),
         connect_timeout: Some(prost_types::Duration { seconds: 2, nanos: i32::try_from(version).unwrap() }),
@@ -114,8 +116,28 @@ pub(super) fn endpoints(cluster: &str, version: u128, at: SocketAddr) -> Change 
     put(TypeUrl::Endpoints, cluster, version, &message, Vec::new())
 }
 
+/// The same with something else in its resource or message.
+pub(super) fn altered<M: Message + Default>(change: Change, alter: impl FnOnce(&mut Resource, &mut M)) -> Change {
+    let Change::Put(resource) = change else { return change };
+    let mut resource = Resource::clone(&resource);
+    let mut message = M::decode(&*resource.body.concat()).unwrap();
+    alter(&mut resource, &mut message);
+    resource.body = [Bytes::from(message.encode_to_vec())].into();
+    Change::Put(Arc::new(resource))
+}
+
 /// The listener `l` at an address, with the route configuration `r`.
 pub(super) fn listener(at: SocketAddr) -> Change {
+    listener_of("l", 1, "r", at)
+}
+
+/// A listener at an address, with this route configuration. Its version is the `server` header of its answers.
+pub(super) fn listener_of(name: &str, version: u128, routes: &str, at: SocketAddr) -> Change {
+    let message = listener_message(name, version, routes, at);
+    put(TypeUrl::Listener, name, version, &message, vec![Need::new(TypeUrl::Route, routes)])
+}
+
+pub(super) fn listener_message(name: &str, version: u128, routes: &str, at: SocketAddr) -> Listener {
     let router = HttpFilter {
         name: "router".into(),
         config_type: Some(http_filter::ConfigType::TypedConfig(Any::pack(&Router::default()))),
@@ -123,22 +145,22 @@ pub(super) fn listener(at: SocketAddr) -> Change {
     };
     let manager = HttpConnectionManager {
         stat_prefix: "l".into(),
+        server_name: version.to_string(),
         route_specifier: Some(http_connection_manager::RouteSpecifier::Rds(Rds {
             config_source: source(),
-            route_config_name: "r".into(),
+            route_config_name: routes.into(),
         })),
         http_filters: vec![router],
         ..HttpConnectionManager::default()
     };
     let filter =
         Filter { name: "http".into(), config_type: Some(filter::ConfigType::TypedConfig(Any::pack(&manager))) };
-    let message = Listener {
-        name: "l".into(),
+    Listener {
+        name: name.into(),
         address: address(at),
         filter_chains: vec![FilterChain { filters: vec![filter], ..FilterChain::default() }],
         ..Listener::default()
-    };
-    put(TypeUrl::Listener, "l", 1, &message, vec![Need::new(TypeUrl::Route, "r")])
+    }
 }
 
 /// The listener `t` at an address: connections to one cluster.
@@ -172,28 +194,48 @@ pub(super) fn virtual_host(name: &str, domain: &str, cluster: &str) -> VirtualHo
 
 /// The route configuration `r`: everything to one cluster.
 pub(super) fn routes(version: u128, cluster: &str) -> Change {
+    routes_of("r", version, cluster)
+}
+
+/// A route configuration: everything to one cluster.
+pub(super) fn routes_of(name: &str, version: u128, cluster: &str) -> Change {
     let virtual_hosts = vec![virtual_host("all", "*", cluster)];
-    let message = RouteConfiguration { name: "r".into(), virtual_hosts, ..RouteConfiguration::default() };
-    put(TypeUrl::Route, "r", version, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
+    let message = RouteConfiguration { name: name.into(), virtual_hosts, ..RouteConfiguration::default() };
+    put(TypeUrl::Route, name, version, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
 }
 
 /// A version of the route configuration `r` that Envoy refuses.
 pub(super) fn bad_routes(version: u128) -> Change {
+    bad_routes_of("r", version)
+}
+
+/// A version of a route configuration that Envoy refuses.
+pub(super) fn bad_routes_of(name: &str, version: u128) -> Change {
     let virtual_hosts = vec![virtual_host("one", "same.test", "a"), virtual_host("two", "same.test", "a")];
-    let message = RouteConfiguration { name: "r".into(), virtual_hosts, ..RouteConfiguration::default() };
-    put(TypeUrl::Route, "r", version, &message, Vec::new())
+    let message = RouteConfiguration { name: name.into(), virtual_hosts, ..RouteConfiguration::default() };
+    put(TypeUrl::Route, name, version, &message, Vec::new())
 }
 
 /// The route configuration `r` whose hosts come by VHDS.
 pub(super) fn routes_of_hosts(version: u128) -> Change {
+    routes_of_hosts_of("r", version)
+}
+
+/// A route configuration whose hosts come by VHDS.
+pub(super) fn routes_of_hosts_of(name: &str, version: u128) -> Change {
     let vhds = Some(Vhds { config_source: source() });
-    let message = RouteConfiguration { name: "r".into(), vhds, ..RouteConfiguration::default() };
-    put(TypeUrl::Route, "r", version, &message, Vec::new())
+    let message = RouteConfiguration { name: name.into(), vhds, ..RouteConfiguration::default() };
+    put(TypeUrl::Route, name, version, &message, Vec::new())
 }
 
 /// A virtual host of VHDS in the route configuration `r`.
 pub(super) fn host(domain: &str, version: u128, cluster: &str) -> Change {
-    let name = format!("r/{domain}");
+    host_of("r", domain, version, cluster)
+}
+
+/// A virtual host of VHDS in a route configuration.
+pub(super) fn host_of(routes: &str, domain: &str, version: u128, cluster: &str) -> Change {
+    let name = format!("{routes}/{domain}");
     let message = virtual_host(&name, domain, cluster);
     put(TypeUrl::VirtualHost, &name, version, &message, vec![Need::new(TypeUrl::Cluster, cluster)])
 }
