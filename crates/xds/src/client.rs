@@ -19,12 +19,14 @@
 //!
 //! Reading order: `config`, `cache`, `stream`, `upstream`, this file; then `saved`, and beside them `load` for load reports.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::names::canonical;
 use crate::resource::{Need, TypeUrl};
 
 mod cache;
@@ -204,9 +206,13 @@ impl Client {
     }
 
     /// Asks for more: names of this kind, `*` for all there are. A name like `xdstp://authority/type/path/*` asks for all members of
-    /// a collection; apart from that names are opaque.
+    /// a collection. Names of this form are the same whatever the order of their context parameters; apart from that they are opaque.
     pub fn subscribe<N: Into<Arc<str>>>(&mut self, type_url: &TypeUrl, names: impl IntoIterator<Item = N>) {
-        if !self.cache.ask(type_url, names.into_iter().map(Into::into)) {
+        let names = names.into_iter().map(Into::into).map(|name: Arc<str>| match canonical(&name) {
+            Cow::Owned(canonical) => canonical.into(),
+            Cow::Borrowed(_) => name,
+        });
+        if !self.cache.ask(type_url, names) {
             return;
         }
         if let Some(mut saved) = self.saved.remove(type_url) {
@@ -225,7 +231,7 @@ impl Client {
     /// Asks for less. What nothing asks for any more is forgotten, without an event.
     pub fn unsubscribe<'n>(&mut self, type_url: &TypeUrl, names: impl IntoIterator<Item = &'n str>) {
         let Some(kind) = self.cache.kinds.get_mut(type_url) else { return };
-        for name in names.into_iter().filter_map(|name| kind.names.take(name)) {
+        for name in names.into_iter().filter_map(|name| kind.names.take(&*canonical(name))) {
             self.upstreams
                 .iter_mut()
                 .filter_map(Upstream::open)

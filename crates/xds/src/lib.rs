@@ -7,7 +7,7 @@
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
 //! its `gate` decides who may call, and as what.
 //!
-//! Reading order: `resource`, `order`, `snapshot` (with `inline`), `fleet`, `session` and its parts, `streams`, `load`, `server`. The other end of a stream is
+//! Reading order: `resource`, `order`, `names`, `snapshot` (with `inline`), `fleet`, `session` and its parts, `streams`, `load`, `server`. The other end of a stream is
 //! [`client`].
 
 pub mod client;
@@ -17,6 +17,7 @@ mod facts;
 mod fleet;
 mod inline;
 pub mod load;
+mod names;
 mod needs;
 mod order;
 mod redact;

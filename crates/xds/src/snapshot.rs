@@ -1,10 +1,12 @@
 //! The resources of one fleet: what is current, what was last accepted, what changed since when, and who needs whom.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::inline::{INLINE, inlined};
+use crate::names::{canonical, collection_of, stem};
 use crate::needs::Needs;
 use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version, route_configuration_of};
 use crate::wire::Variant;
@@ -182,6 +184,19 @@ impl Snapshot {
     /// All targets of a kind in order of their names.
     pub(crate) fn targets(&self, type_url: &TypeUrl) -> impl Iterator<Item = &Arc<Item>> {
         self.kinds.get(type_url).into_iter().flat_map(BTreeMap::values).filter_map(Entry::target)
+    }
+
+    /// The members of a collection.
+    pub(crate) fn members_of<'a>(
+        &'a self,
+        type_url: &TypeUrl,
+        collection: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Item>> {
+        let stem: Arc<str> = stem(collection).into();
+        let from = self.kinds.get(type_url).map(|kind| kind.range(Arc::clone(&stem)..));
+        let near = from.into_iter().flatten().take_while(move |(name, _)| name.starts_with(&*stem));
+        let inside = near.filter(move |(name, _)| collection_of(name).as_deref() == Some(collection));
+        inside.filter_map(|(_, entry)| entry.target())
     }
 
     /// The virtual hosts of a route configuration.
@@ -503,5 +518,18 @@ fn latest(changes: Vec<Change>) -> BTreeMap<Need, Change> {
         Change::Put(resource) => Need::new(resource.type_url.clone(), Arc::clone(&resource.name)),
         Change::Remove { type_url, name } => Need::new(type_url.clone(), Arc::clone(name)),
     };
-    changes.into_iter().map(|change| (key(&change), change)).collect()
+    let changes = changes.into_iter().map(named_in_order);
+    changes.map(|change| (key(&change), change)).collect()
+}
+
+/// One order for the parameters of structured names.
+fn named_in_order(change: Change) -> Change {
+    match change {
+        Change::Put(resource) if matches!(canonical(&resource.name), Cow::Owned(_)) => {
+            let name = canonical(&resource.name).into();
+            Change::Put(Arc::new(Resource { name, ..(*resource).clone() }))
+        }
+        Change::Remove { type_url, name } => Change::Remove { type_url, name: canonical(&name).into() },
+        put => put,
+    }
 }

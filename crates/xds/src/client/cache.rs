@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::deadlines::Deadlines;
 use super::message::{Arrival, Content, ResourceFailure, Response};
 use super::{Event, Judge, Offer, Variant};
+use crate::names::{collection_of, is_collection};
 use crate::resource::{Need, TypeUrl};
 
 /// The name that asks for everything of a kind.
@@ -121,10 +122,7 @@ pub(super) struct Kind {
 impl Kind {
     /// Whether this name is asked for, by itself, by the wildcard or as a member of an `xdstp` collection.
     pub(super) fn covers(&self, name: &str) -> bool {
-        let collection = || match name.strip_prefix("xdstp://").and_then(|_| name.rsplit_once('/')) {
-            Some((parent, _)) => self.names.contains(&*format!("{parent}/*")),
-            None => false,
-        };
+        let collection = || collection_of(name).is_some_and(|collection| self.names.contains(&*collection));
         self.names.contains(name) || self.names.contains(WILDCARD) || collection()
     }
 
@@ -151,7 +149,7 @@ impl Kind {
 
 /// Whether a name stands for many.
 pub(super) fn is_pattern(name: &str) -> bool {
-    name == WILDCARD || (name.starts_with("xdstp://") && name.ends_with("/*"))
+    name == WILDCARD || is_collection(name)
 }
 
 /// How a response is to be read.

@@ -12,6 +12,7 @@ use prost::Message;
 
 use super::Variant;
 use super::config::ClientNode;
+use crate::names::canonical;
 use crate::resource::TypeUrl;
 use crate::wire::message::{DeltaDiscoveryRequest, DiscoveryRequest, Locality, Node, Status};
 use crate::wire::read::LONGEST_NAME;
@@ -137,7 +138,7 @@ fn delta(wire: DeltaDiscoveryResponse) -> Response {
     let mut response = Response {
         type_url: wire.type_url,
         nonce: wire.nonce,
-        removed: wire.removed.into_iter().map(Arc::from).collect(),
+        removed: wire.removed.iter().map(|name| canonical(name).into()).collect(),
         errors: wire.errors.into_iter().filter_map(failure).collect(),
         ..Response::default()
     };
@@ -196,7 +197,7 @@ fn arrival(type_url: &str, resource: Resource, version: &str) -> Result<Arrival,
         return Err(format!("a name is longer than {LONGEST_NAME} bytes"));
     }
     let version = if own.is_empty() { version.to_owned() } else { own };
-    Ok(Arrival { name: name.into(), version, content, ttl })
+    Ok(Arrival { name: canonical(&name).into(), version, content, ttl })
 }
 
 /// The name in the resource itself: field 1 of every kind that can be asked for.
@@ -208,7 +209,7 @@ fn name_inside(body: &Bytes) -> Result<String, String> {
 fn failure(wire: ResourceError) -> Option<ResourceFailure> {
     let (name, status) = (wire.resource?.name, wire.error.unwrap_or_default());
     let text = format!("{} (code {})", status.message, status.code);
-    Some(ResourceFailure { name: name.into(), not_found: status.code == NOT_FOUND, text })
+    Some(ResourceFailure { name: canonical(&name).into(), not_found: status.code == NOT_FOUND, text })
 }
 
 /// `envoy.service.discovery.v3.DeltaDiscoveryResponse`.

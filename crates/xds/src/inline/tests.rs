@@ -1,3 +1,5 @@
+//! What becomes of the bytes.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

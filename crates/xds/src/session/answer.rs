@@ -204,9 +204,14 @@ impl Session {
         if key.type_url == TypeUrl::Listener {
             self.activations.remove(&key.name);
         }
+        let gone = self.see(fleet).current(&key.type_url, &key.name).is_none();
         let channel = self.channel(&key.type_url);
         channel.suspects.remove(&key.name);
         channel.dirty.insert(Arc::clone(&key.name));
+        if gone && channel.names.contains(&key.name) {
+            // it asked, and knows only that there was something that it could not take
+            channel.force.insert(Arc::clone(&key.name));
+        }
         let confirmed = self.confirmed(&key);
         self.refused.insert(key, item.seq);
         fleet.refuse((self.client, confirmed), item, text, now);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::names::collection_of;
 use crate::wire::StreamId;
 
 /// What a stream asks for that asks for everything, or for nothing in particular.
@@ -82,6 +83,8 @@ impl Carriers {
 
     /// The streams that are to be told about this name; the last one's answers count.
     pub(super) fn of(&self, name: &str) -> &[StreamId] {
-        self.askers.get(name).or_else(|| self.askers.get(EVERYTHING)).map_or(&[], Vec::as_slice)
+        let collection = || self.askers.get(&*collection_of(name)?);
+        let askers = self.askers.get(name).or_else(collection).or_else(|| self.askers.get(EVERYTHING));
+        askers.map_or(&[], Vec::as_slice)
     }
 }

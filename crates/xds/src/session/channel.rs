@@ -9,6 +9,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 
 use super::carriers::Carriers;
+use crate::names::collection_of;
 use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
 use crate::wire::StreamId;
@@ -137,6 +138,8 @@ pub(super) struct Channel {
     /// Where the kind has streams of its own: who asked for what.
     pub(super) carriers: Carriers,
     pub(super) names: HashSet<Arc<str>>,
+    /// Those of them that are collections.
+    pub(super) collections: BTreeSet<Arc<str>>,
     pub(super) known: HashMap<Arc<str>, Known>,
     /// Names whose resource may differ from what the client has.
     pub(super) dirty: BTreeSet<Arc<str>>,
@@ -182,7 +185,20 @@ impl Channel {
 
     /// Whether the client has asked for this name.
     pub(super) fn subscribed(&self, name: &str) -> bool {
-        self.wildcard || self.names.contains(name)
+        self.names.contains(name) || self.is_swept_in(name)
+    }
+
+    /// Whether the client has asked for this name with others: for everything, or for a collection.
+    pub(super) fn is_swept_in(&self, name: &str) -> bool {
+        let collected = || collection_of(name).is_some_and(|collection| self.collections.contains(&*collection));
+        self.wildcard || !self.collections.is_empty() && collected()
+    }
+
+    /// The client wants less: what nothing asks for any more it does not have.
+    pub(super) fn forget_unsubscribed(&mut self) {
+        let mut known = std::mem::take(&mut self.known);
+        known.retain(|name, _| self.subscribed(name));
+        self.known = known;
     }
 
     /// Nothing is to be done about this name.

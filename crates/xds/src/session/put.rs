@@ -10,6 +10,7 @@ use super::gate::Gate;
 use super::{Activation, Cure, Session, Turn};
 use crate::empty::stand_in;
 use crate::fleet::Fleet;
+use crate::names::is_collection;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::snapshot::Item;
 use crate::wire::write::AROUND;
@@ -338,6 +339,8 @@ impl Session {
                     Verdict::Drop
                 }
             }
+            // there are no resources of this name to wait for
+            _ if forced && is_collection(name) => Verdict::Deny,
             TypeUrl::Secret => Verdict::Drop,
             // a changed version of a cluster that is about to go: it need not get warm, the one before serves until then
             TypeUrl::Endpoints

@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Session, Violation};
 use crate::fleet::Fleet;
+use crate::names::is_collection;
 use crate::order::Kind;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::Item;
@@ -207,7 +208,8 @@ impl Session {
     ) -> Vec<(String, Option<Version>)> {
         let wildcard = names.is_empty() || names.iter().any(|name| name == "*");
         if !wildcard || !is_complete(type_url) {
-            return names.iter().map(|name| (name.clone(), None)).collect();
+            let single = names.iter().filter(|name| !is_collection(name));
+            return single.map(|name| (name.clone(), None)).collect();
         }
         let snapshot = fleet.snapshot();
         let state = snapshot.targets(type_url).fold(0, |state, item| state ^ digest(item.name(), item.version()));

@@ -9,6 +9,7 @@ use super::channel::{Channel, Known, UNSURE};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::inline::known_kind;
+use crate::names::is_collection;
 use crate::order::Kind;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::wire::{Request, StreamId, Variant};
@@ -193,9 +194,19 @@ impl Session {
             channel.compare = true;
             return;
         }
-        channel.dirty.insert(Arc::clone(&name));
-        if !listed {
-            channel.force.insert(Arc::clone(&name));
+        let mut members = Vec::new();
+        if is_collection(&name) {
+            channel.collections.insert(Arc::clone(&name));
+            members.extend(fleet.snapshot().members_of(type_url, &name).map(|item| Arc::clone(item.name())));
+        }
+        if members.is_empty() {
+            members.push(Arc::clone(&name));
+        }
+        for name in members {
+            channel.dirty.insert(Arc::clone(&name));
+            if !listed {
+                channel.force.insert(name);
+            }
         }
         let length = name.len();
         if channel.names.insert(name) {
@@ -211,14 +222,19 @@ impl Session {
         let channel = channels.entry(type_url.clone()).or_default();
         if name == EVERYTHING {
             channel.wildcard = false;
-            let Channel { known, names, .. } = channel;
-            known.retain(|name, _| names.contains(name));
+        } else if channel.collections.remove(name) {
+            channel.names.remove(name);
+            channel.settle(name);
+            self.name_bytes = self.name_bytes.saturating_sub(name.len());
+        }
+        if name == EVERYTHING || is_collection(name) {
+            channel.forget_unsubscribed();
             if let Some(holdings) = holdings.get_mut(type_url) {
-                holdings.retain(|name| names.contains(name));
+                holdings.retain(|name| channel.subscribed(name));
             }
             return;
         }
-        if channel.wildcard {
+        if channel.is_swept_in(name) {
             // still in the wildcard, or not there at all: the client is to be told which
             if let Some(name) = channel.names.take(name) {
                 let length = name.len();
@@ -295,6 +311,9 @@ impl Session {
         let mut names: Vec<Arc<str>> = channel.known.keys().chain(&channel.names).cloned().collect();
         if channel.wildcard {
             names.extend(fleet.snapshot().targets(type_url).map(|item| Arc::clone(item.name())));
+        }
+        for collection in &channel.collections {
+            names.extend(fleet.snapshot().members_of(type_url, collection).map(|item| Arc::clone(item.name())));
         }
         if *type_url == TypeUrl::VirtualHost {
             let hosts = fleet.snapshot().targets(type_url).map(|item| item.name());

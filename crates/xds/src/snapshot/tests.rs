@@ -124,3 +124,13 @@ fn hosts_belong_to_the_configuration_before_their_last_slash() {
     let names: Vec<&str> = snapshot.hosts_of("r").map(|item| &**item.name()).collect();
     assert_eq!(names, ["r/a", "r/b"]);
 }
+
+#[test]
+fn structured_names_are_the_same_whatever_the_order_of_their_context_parameters() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![put(TypeUrl::Runtime, "xdstp://a/t/x?b=2&a=1", 1, &[])]);
+    snapshot.apply(vec![put(TypeUrl::Runtime, "xdstp://a/t/x?a=1&b=2", 2, &[])]);
+    assert_eq!(target(&snapshot, &TypeUrl::Runtime, "xdstp://a/t/x?a=1&b=2"), Some(2));
+    snapshot.apply(vec![remove(TypeUrl::Runtime, "xdstp://a/t/x?b=2&a=1")]);
+    assert!(snapshot.is_empty());
+}

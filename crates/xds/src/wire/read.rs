@@ -1,11 +1,14 @@
 //! Requests.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
 use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, Locator};
 use super::{Request, Variant, WholeRequest};
 use crate::event::{Features, Node};
+use crate::names::canonical;
 use crate::resource::Version;
 
 /// Longest name that is read, in bytes: of clusters, kinds and nodes alike. Ours have at most some hundred; what a client asks for
@@ -24,8 +27,8 @@ impl Discovery {
     /// Reads a request.
     pub(crate) fn decode(variant: Variant, bytes: Bytes) -> Result<Self, DecodeError> {
         Ok(match variant {
-            Variant::Delta => Self::Delta(DeltaDiscoveryRequest::decode(bytes)?.with_located_names()),
-            Variant::Sotw => Self::Sotw(DiscoveryRequest::decode(bytes)?.with_located_names()),
+            Variant::Delta => Self::Delta(DeltaDiscoveryRequest::decode(bytes)?.with_all_names()),
+            Variant::Sotw => Self::Sotw(DiscoveryRequest::decode(bytes)?.with_all_names()),
         })
     }
 
@@ -93,21 +96,33 @@ fn is_long(node: &Node) -> bool {
     [&node.id, &node.cluster, &node.user_agent].into_iter().any(|text| text.len() > LONGEST_NAME)
 }
 
+/// One order for the parameters of structured names.
+fn put_in_order(names: &mut [String]) {
+    for name in names {
+        if let Cow::Owned(canonical) = canonical(name) {
+            *name = canonical;
+        }
+    }
+}
+
 fn take_names(locators: &mut Vec<Locator>) -> impl Iterator<Item = String> {
     std::mem::take(locators).into_iter().map(|locator| locator.name)
 }
 
 impl DeltaDiscoveryRequest {
-    fn with_located_names(mut self) -> Self {
+    fn with_all_names(mut self) -> Self {
         self.subscribe.extend(take_names(&mut self.subscribe_by_locator));
         self.unsubscribe.extend(take_names(&mut self.unsubscribe_by_locator));
+        put_in_order(&mut self.subscribe);
+        put_in_order(&mut self.unsubscribe);
         self
     }
 }
 
 impl DiscoveryRequest {
-    fn with_located_names(mut self) -> Self {
+    fn with_all_names(mut self) -> Self {
         self.names.extend(take_names(&mut self.locators));
+        put_in_order(&mut self.names);
         self
     }
 }
@@ -120,7 +135,9 @@ impl From<DeltaDiscoveryRequest> for Request {
             type_url: wire.type_url,
             subscribe: wire.subscribe,
             unsubscribe: wire.unsubscribe,
-            initial_versions: initial.map(|(name, version)| (name, Version::parse(&version))).collect(),
+            initial_versions: initial
+                .map(|(name, version)| (canonical(&name).into_owned(), Version::parse(&version)))
+                .collect(),
             nonce: wire.nonce,
             error: wire.error.map(|status| status.message),
         }

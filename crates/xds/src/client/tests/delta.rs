@@ -147,3 +147,14 @@ fn a_response_without_a_nonce_is_taken_but_cannot_be_answered() {
     assert_eq!(rig.tell(1, "CDS  a@1"), "");
     assert_eq!(rig.has("CDS a"), "1 a@1");
 }
+
+#[test]
+fn a_structured_name_is_the_same_whatever_the_order_of_its_context_parameters() {
+    let mut rig = Rig::of(Variant::Delta);
+    rig.subscribe("EDS xdstp://a/b?y=2&x=1 xdstp://a/c/*?y=2&x=1");
+    assert_eq!(rig.open(1), "node EDS +xdstp://a/b?x=1&y=2 +xdstp://a/c/*?x=1&y=2");
+    rig.tell(1, "EDS 1 xdstp://a/b?y=2&x=1@1 xdstp://a/c/d?y=2&x=1@1 xdstp://a/c/e@1");
+    assert_eq!(rig.events(), "in use 0, EDS xdstp://a/b?x=1&y=2, EDS xdstp://a/c/d?x=1&y=2");
+    rig.unsubscribe("EDS xdstp://a/b?y=2&x=1");
+    assert!(rig.does().contains("-xdstp://a/b?x=1&y=2"));
+}

@@ -64,7 +64,10 @@ impl Sent {
         self.has.extend(held.filter(|(key, _)| !doubts.contains(key)));
         for name in request.subscribe.iter().chain(&request.unsubscribe) {
             let listed = request.initial_versions.iter().any(|(held, _)| held == name);
-            if name == "*" && !request.unsubscribe.is_empty() {
+            if name.ends_with("/*") {
+                let stem = name.trim_end_matches('*');
+                self.has.retain(|key, _| key.type_url != type_url || !key.name.starts_with(stem));
+            } else if name == "*" && !request.unsubscribe.is_empty() {
                 self.has.retain(|key, _| key.type_url != type_url);
             } else if !listed {
                 self.has.remove(&Need::new(type_url.clone(), name.as_str()));

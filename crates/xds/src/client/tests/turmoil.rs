@@ -20,8 +20,17 @@ const KINDS: [(TypeUrl, &[&str]); 5] = [
     (TypeUrl::Endpoints, &["a", "b", "c"]),
     (TypeUrl::Listener, &["l", "m"]),
     (TypeUrl::Route, &["r", "s"]),
-    (TypeUrl::Runtime, &["x", "y", "xdstp://authority/z"]),
+    (TypeUrl::Runtime, &["x", "y", "xdstp://authority/z", "xdstp://authority/w"]),
 ];
+
+/// A collection that some of them are in.
+const COLLECTION: &str = "xdstp://authority/*";
+
+/// Whether a name is asked for.
+fn covers(interest: &BTreeSet<&str>, name: &str) -> bool {
+    let collected = name.starts_with("xdstp:") && interest.contains(COLLECTION);
+    interest.contains("*") || interest.contains(name) || collected
+}
 
 /// What is due later than this after the turmoil does not count: refused listeners are tried again for ever.
 const LONG_AFTER: Duration = Duration::from_secs(2_000);
@@ -223,12 +232,13 @@ impl World {
     fn turn_interest(&mut self) {
         let (kind, names) = &KINDS[self.rng.usize(0..KINDS.len())];
         let wild = matches!(kind, TypeUrl::Cluster | TypeUrl::Listener | TypeUrl::Runtime);
-        let name = if wild && self.rng.bool() { "*" } else { names[self.rng.usize(0..names.len())] };
+        let many = if *kind == TypeUrl::Runtime && self.rng.bool() { COLLECTION } else { "*" };
+        let name = if wild && self.rng.bool() { many } else { names[self.rng.usize(0..names.len())] };
         let interest = self.interest.entry(kind.clone()).or_default();
         let asks = !interest.remove(name);
         if !asks {
             self.client.unsubscribe(kind, [name]);
-            self.told.retain(|(of, name), _| of != kind || interest.contains("*") || interest.contains(&**name));
+            self.told.retain(|(of, name), _| of != kind || covers(interest, name));
         }
         if asks || self.rng.u32(0..3) == 0 {
             interest.insert(name);
@@ -418,7 +428,7 @@ impl World {
         let fleet = &self.servers[0].fleet;
         let own = self.client.config().variant == Variant::Delta;
         for (kind, interest) in &self.interest {
-            let covered = |name: &str| interest.contains("*") || interest.contains(name);
+            let covered = |name: &str| covers(interest, name);
             for name in KINDS.iter().find(|(of, _)| of == kind).map_or(&[][..], |(_, names)| names) {
                 let entry = self.client.cache().get(kind, name);
                 let held = entry.and_then(|entry| entry.held());

@@ -107,12 +107,80 @@ fn unsubscribing_from_what_was_never_asked_for_means_nothing() {
 }
 
 #[test]
-fn a_name_of_the_form_xdstp_is_a_name_like_any_other() {
+fn a_structured_name_is_the_same_whatever_the_order_of_its_context_parameters() {
     let name = "xdstp://authority/envoy.config.endpoint.v3.ClusterLoadAssignment/a/b?x=1&y=2";
+    let asked = "xdstp://authority/envoy.config.endpoint.v3.ClusterLoadAssignment/a/b?y=2&x=1";
     four(grpc, &format!("rtds {name}"), |talk| {
-        talk.ask("rtds", &[name]).is(&format!("RTDS {name}@1"));
+        talk.ask("rtds", &[asked]).is(&format!("RTDS {name}@1"));
         talk.ack("rtds").is("");
         talk.publish(&format!("rtds {name}@2")).is(&format!("RTDS {name}@2"));
+        talk.ack("rtds").is("");
+        talk.drop("rtds", &[asked]).is("");
+        talk.publish(&format!("rtds {name}@3")).is("");
+    });
+}
+
+#[test]
+fn who_asks_for_a_collection_gets_its_members_and_no_others_and_what_becomes_of_them() {
+    for node in [envoy, grpc] {
+        let resources =
+            "rtds xdstp://a/t/p/x; rtds xdstp://a/t/p/y; rtds xdstp://a/t/q/z; rtds xdstp://a/t/p/x?k=v; rtds x";
+        four(node, resources, |talk| {
+            talk.ask("rtds", &["xdstp://a/t/p/*"]).is("RTDS xdstp://a/t/p/x@1 xdstp://a/t/p/y@1");
+            talk.ack("rtds").is("");
+            talk.publish("rtds xdstp://a/t/p/w; rtds xdstp://a/t/p/below/w").is("RTDS xdstp://a/t/p/w@1");
+            talk.ack("rtds").is("");
+            talk.publish("rtds xdstp://a/t/p/x@2; rtds xdstp://a/t/q/z@2").is("RTDS xdstp://a/t/p/x@2");
+            talk.ack("rtds").is("");
+            talk.publish("-rtds xdstp://a/t/p/y").are("RTDS -xdstp://a/t/p/y", "");
+            talk.ack_all().is("");
+            talk.ask("rtds", &["xdstp://a/t/p/*?k=v"]).is("RTDS xdstp://a/t/p/x?k=v@1");
+            talk.ack("rtds").is("");
+            talk.drop("rtds", &["xdstp://a/t/p/*"]).is("");
+            talk.publish("rtds xdstp://a/t/p/x@3; rtds xdstp://a/t/p/x?k=v@2").is("RTDS xdstp://a/t/p/x?k=v@2");
+        });
+    }
+}
+
+#[test]
+fn a_collection_without_members_does_not_exist_until_it_has_some() {
+    let name = "xdstp://a/t/p/*";
+    for (node, delta, sotw) in [(envoy as fn() -> _, "", ""), (grpc, " !xdstp://a/t/p/*", "RTDS !xdstp://a/t/p/*")] {
+        four(node, "rtds xdstp://a/t/q/z", |talk| {
+            talk.ask("rtds", &[name]).are(&format!("RTDS -{name}{delta}"), sotw);
+            talk.ack_all().is("");
+            talk.publish("rtds xdstp://a/t/p/x").is("RTDS xdstp://a/t/p/x@1");
+            talk.ack("rtds").is("");
+            talk.publish("-rtds xdstp://a/t/p/x").are("RTDS -xdstp://a/t/p/x", "");
+            talk.ack_all().is("");
+            talk.publish("rtds xdstp://a/t/p/x@2").is("RTDS xdstp://a/t/p/x@2");
+        });
+    }
+}
+
+#[test]
+fn a_collection_of_listeners_is_listed_whole_in_state_of_the_world() {
+    four(grpc, "lds xdstp://a/t/p/x; lds other", |talk| {
+        talk.ask("lds", &["xdstp://a/t/p/*"]).is("LDS xdstp://a/t/p/x@1");
+        talk.ack("lds").is("");
+        talk.publish("lds xdstp://a/t/p/y; lds other@2")
+            .are("LDS xdstp://a/t/p/y@1", "LDS xdstp://a/t/p/x@1 xdstp://a/t/p/y@1");
+        talk.ack("lds").is("");
+        talk.publish("-lds xdstp://a/t/p/x").are("LDS -xdstp://a/t/p/x", "LDS xdstp://a/t/p/y@1");
+        talk.ack("lds").is("");
+    });
+}
+
+#[test]
+fn a_member_that_is_let_go_inside_its_collection_is_answered_with_what_the_collection_has() {
+    four(grpc, "rtds xdstp://a/t/p/x", |talk| {
+        talk.ask("rtds", &["xdstp://a/t/p/*"]).is("RTDS xdstp://a/t/p/x@1");
+        talk.ack("rtds").is("");
+        talk.ask("rtds", &["xdstp://a/t/p/x"]).is("RTDS xdstp://a/t/p/x@1");
+        talk.ack("rtds").is("");
+        talk.drop("rtds", &["xdstp://a/t/p/x"]).is("RTDS xdstp://a/t/p/x@1");
+        talk.ack("rtds").is("");
+        talk.publish("rtds xdstp://a/t/p/x@2").is("RTDS xdstp://a/t/p/x@2");
     });
 }
 
@@ -144,5 +212,14 @@ fn a_resource_can_be_named_by_a_locator() {
         };
         told.is("");
         talk.publish("rtds a@2").is("");
+    });
+}
+
+#[test]
+fn what_was_refused_and_is_gone_by_then_does_not_exist() {
+    four(grpc, "rtds a@1", |talk| {
+        talk.ask("rtds", &["a"]).is("RTDS a@1");
+        talk.publish("-rtds a").is("");
+        talk.nack("rtds", "it is bad").are("RTDS -a !a", "RTDS !a");
     });
 }
