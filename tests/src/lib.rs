@@ -7,6 +7,7 @@
 //! | [`backend`] | small HTTP servers that answer with their name |
 //! | [`client`] | requests, in cleartext and over TLS |
 //! | [`objects`] | Gateway API objects as YAML text |
+//! | [`prober`] | requests without pause, each with the answers that are right for it |
 //! | [`running`] | a Chancery with its Envoys, started on a folder and ended with the test |
 //! | [`told`] | what `chancery validate` says of a text |
 //! | [`wait`] | waiting for a fact with a deadline |
@@ -17,6 +18,7 @@ pub mod certificate;
 pub mod client;
 pub mod namespace;
 pub mod objects;
+pub mod prober;
 pub mod running;
 pub mod told;
 pub mod wait;

@@ -2,16 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
 use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, Kept, get, get_tls};
 use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
+use tests::prober::{Prober, over_kept_tls};
 use tests::running::{Running, free_ports};
 use tests::{binary, wait};
 
@@ -232,51 +230,6 @@ fn a_kept_connection_has_its_routes_until_it_is_closed_also_when_another_listene
     assert_eq!(get_tls(port, "x.example", "/", &known).unwrap().0, answer("one"));
 }
 
-/// Requests without pause to paths with the answers that are right for each at any moment.
-struct Prober {
-    wrong: Mutex<BTreeMap<String, u64>>,
-    asked: AtomicU64,
-    over: AtomicBool,
-}
-
-impl Prober {
-    fn new() -> Self {
-        Self { wrong: Mutex::default(), asked: AtomicU64::new(0), over: AtomicBool::new(false) }
-    }
-
-    /// Asks every path in turn until it is over; an answer that its path does not allow is noted.
-    fn run(&self, mut ask: impl FnMut(&str) -> anyhow::Result<Answer>, allowed: &[(&str, &[&str])]) {
-        while !self.over.load(Ordering::Acquire) {
-            for (path, bodies) in allowed {
-                self.asked.fetch_add(1, Ordering::Relaxed);
-                let right = match ask(path) {
-                    Ok(Answer { status: 200, body }) if bodies.contains(&&*body) => None,
-                    Ok(Answer { status: 404, .. }) if bodies.contains(&"404") => None,
-                    Ok(other) => Some(format!("{path}: {} {}", other.status, other.body)),
-                    Err(error) => Some(format!("{path}: {error:#}")),
-                };
-                if let Some(wrong) = right {
-                    *self.wrong.lock().unwrap().entry(wrong).or_default() += 1;
-                }
-            }
-        }
-    }
-}
-
-/// Asks over TLS, on one connection for as long as the server keeps it.
-fn over_kept_tls(port: u16, certificates: &[&str]) -> impl FnMut(&str) -> anyhow::Result<Answer> {
-    let mut kept = None;
-    move |path| {
-        let mut connection = match kept.take() {
-            Some(connection) => connection,
-            None => Kept::connect(port, "x.example", certificates)?,
-        };
-        let (answer, last) = connection.get("x.example", path)?;
-        kept = (!last).then_some(connection);
-        Ok(answer)
-    }
-}
-
 /// How many edits the test makes; by hand `EDITS=1000`.
 fn edits() -> usize {
     std::env::var_os("EDITS").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(120)
@@ -312,7 +265,7 @@ fn no_answer_is_wrong_while_routes_rules_backends_and_certificates_are_added_cha
     let https = Https { port: free_ports::<1>().unwrap()[0], pairs: [pair(), pair()] };
     running.write("gateway.yaml", &(gateway(port) + &https.listener())).unwrap();
     let more: Vec<Backend> = (0..4).map(|index| Backend::start(&format!("more{index}")).unwrap()).collect();
-    let prober = Prober::new();
+    let prober = Prober::default();
     let allowed: &[(&str, &[&str])] = &[
         ("/steady", &["one"]),
         ("/flip", &["one", "two"]),
@@ -327,6 +280,7 @@ fn no_answer_is_wrong_while_routes_rules_backends_and_certificates_are_added_cha
     let certificates = https.certificates();
     let fresh = |path: &str| Ok(get_tls(https.port, "x.example", path, &certificates)?.0);
     std::thread::scope(|scope| {
+        let _asking = prober.until_dropped();
         scope.spawn(|| prober.run(|path| get(port, "x.example", path), allowed));
         scope.spawn(|| prober.run(fresh, allowed));
         scope.spawn(|| prober.run(over_kept_tls(https.port, &certificates), allowed));
@@ -336,11 +290,10 @@ fn no_answer_is_wrong_while_routes_rules_backends_and_certificates_are_added_cha
                 kind => one_edit(&running, port, (edit, kind), &more),
             }
         }
-        prober.over.store(true, Ordering::Release);
     });
-    let wrong = prober.wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{} requests, wrong: {wrong:#?}", prober.asked.into_inner());
-    assert!(prober.asked.into_inner() > 100);
+    let (asked, wrong) = prober.told();
+    assert!(wrong.is_empty(), "{asked} requests, wrong: {wrong:#?}");
+    assert!(asked > 100);
     drop((one, two));
 }
 
@@ -357,17 +310,17 @@ fn a_service_that_is_renamed_together_with_its_route_costs_no_request() {
     running.write("shop.yaml", &renamed(0)).unwrap();
     running.start().unwrap();
     until_answers(port, "/", &answer("one"));
-    let prober = Prober::new();
+    let prober = Prober::default();
     std::thread::scope(|scope| {
+        let _asking = prober.until_dropped();
         scope.spawn(|| prober.run(|path| get(port, "x.example", path), &[("/", &["one", "two"])]));
         for turn in 1..20 {
             running.write("shop.yaml", &renamed(turn)).unwrap();
             until_answers(port, "/", &answer(&both[turn % 2].name));
         }
-        prober.over.store(true, Ordering::Release);
     });
-    let wrong = prober.wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{} requests, wrong: {wrong:#?}", prober.asked.into_inner());
+    let (asked, wrong) = prober.told();
+    assert!(wrong.is_empty(), "{asked} requests, wrong: {wrong:#?}");
 }
 
 /// Edit number `edit`, of a kind; returns when it is in effect.

@@ -1,0 +1,315 @@
+//! No answer is wrong while everything changes 50 times a second and Chancery is killed in between.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use tests::backend::Backend;
+use tests::certificate::{Pair, self_signed};
+use tests::client::{Answer, get, get_tls};
+use tests::objects::{documents, listeners, route, service, tls_secret};
+use tests::prober::{Allowed, Prober, over_kept_tls};
+use tests::running::{Running, free_ports};
+use tests::wait;
+
+/// One change every 20 ms.
+const PACE: Duration = Duration::from_millis(20);
+
+/// So many changes pass between a thing and what names it, coming and going: a Chancery that starts reads the folder file by file, and
+/// would see a route without its service where both change while it reads.
+const APART: usize = 150;
+
+const SLOTS: usize = 8;
+
+/// How many changes; by hand `CHANGES=20000`.
+fn changes() -> usize {
+    std::env::var_os("CHANGES").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(2000)
+}
+
+/// Something that is there or not, and the change that it is so since.
+#[derive(Clone, Copy, Default)]
+struct Switch {
+    on: bool,
+    since: usize,
+}
+
+impl Switch {
+    fn turn(&mut self, at: usize) {
+        *self = Self { on: !self.on, since: at };
+    }
+
+    fn is_settled(self, at: usize) -> bool {
+        at >= self.since + APART
+    }
+}
+
+/// A service with the route that names it.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    service: Switch,
+    route: Switch,
+    backend: usize,
+}
+
+/// Ports of listeners: two that stay, two that come and go, and one of a Gateway that does.
+struct Ports {
+    http: u16,
+    https: u16,
+    more: u16,
+    more_tls: u16,
+    other: u16,
+}
+
+/// The folder, and what is in it.
+struct Churn {
+    running: Running,
+    ports: Ports,
+    backends: Vec<Backend>,
+    pairs: [Pair; 2],
+    random: fastrand::Rng,
+    slots: [Slot; SLOTS],
+    more: Switch,
+    more_tls: Switch,
+    more_certificate: Switch,
+    other: Switch,
+    flip: usize,
+    shown: usize,
+}
+
+impl Churn {
+    fn new(seed: u64) -> Self {
+        let [http, https, more, more_tls, other] = free_ports().unwrap();
+        let backend = |name: &&str| Backend::start(name).unwrap();
+        let pair = || self_signed(&["x.example"], false).unwrap();
+        let churn = Self {
+            running: Running::prepare().unwrap(),
+            ports: Ports { http, https, more, more_tls, other },
+            backends: ["one", "two", "three"].iter().map(backend).collect(),
+            pairs: [pair(), pair()],
+            random: fastrand::Rng::with_seed(seed),
+            slots: [Slot::default(); SLOTS],
+            more: Switch::default(),
+            more_tls: Switch::default(),
+            more_certificate: Switch::default(),
+            other: Switch::default(),
+            flip: 0,
+            shown: 0,
+        };
+        for (index, name) in ["one", "two"].iter().enumerate() {
+            churn.write(&format!("{name}.yaml"), &service(name, churn.backends[index].port));
+        }
+        churn.write_gateway();
+        churn.write_steady();
+        churn.write_certificate("cert", churn.shown);
+        churn
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        self.running.write(file, text).unwrap();
+    }
+
+    fn write_gateway(&self) {
+        let Ports { http, https, more, more_tls, .. } = self.ports;
+        let cleartext = |name, port| format!("  - name: {name}\n    protocol: HTTP\n    port: {port}\n");
+        let tls = |name, port, secret| {
+            let reference = format!("tls:\n      certificateRefs:\n      - name: {secret}\n");
+            format!("  - name: {name}\n    protocol: HTTPS\n    port: {port}\n    {reference}")
+        };
+        let mut all = cleartext("http", http) + &tls("https", https, "cert");
+        if self.more.on {
+            all += &cleartext("more", more);
+        }
+        if self.more_tls.on {
+            all += &tls("more-tls", more_tls, "more");
+        }
+        self.write("gateway.yaml", &listeners(&all));
+    }
+
+    fn write_steady(&self) {
+        let flip = ("/flip", ["one", "two"][self.flip]);
+        let steady = ("/steady", "one");
+        let rules = if self.flip == 0 { [flip, steady] } else { [steady, flip] };
+        self.write("steady.yaml", &route("steady", &rules));
+    }
+
+    fn write_certificate(&self, name: &str, which: usize) {
+        let Pair { certificate, key } = &self.pairs[which];
+        self.write(&format!("{name}-secret.yaml"), &tls_secret(name, certificate, key));
+    }
+
+    fn write_slot_route(&mut self, index: usize) {
+        let (path, name) = (format!("/s{index}"), format!("s{index}"));
+        let more = format!("/x{}", self.random.u8(..));
+        self.write(&format!("s{index}-route.yaml"), &route(&name, &[(&*path, &*name), (&*more, "one")]));
+    }
+
+    /// Change number `at`: of one file.
+    fn change(&mut self, at: usize) {
+        match at % 50 {
+            0 | 25 => self.change_listeners(at),
+            7 | 17 | 27 | 37 | 47 => {
+                self.shown = 1 - self.shown;
+                self.write_certificate("cert", self.shown);
+            }
+            3 | 23 | 43 => {
+                self.flip = 1 - self.flip;
+                self.write_steady();
+            }
+            // a Gateway, and with it a client of xDS, comes or goes every 250 changes
+            33 if at % 250 == 33 => self.change_gateways(at),
+            _ => self.change_slot(at),
+        }
+    }
+
+    fn change_listeners(&mut self, at: usize) {
+        match self.random.u8(..4) {
+            0 if self.more_tls.on && self.more_tls.is_settled(at) => self.more_tls.turn(at),
+            0 | 1 if !self.more_certificate.on && self.more_tls.is_settled(at) => {
+                self.more_certificate.turn(at);
+                return self.write_certificate("more", 0);
+            }
+            1 if self.more_certificate.on && !self.more_tls.on && self.more_tls.is_settled(at) => {
+                self.more_certificate.turn(at);
+                return self.running.remove("more-secret.yaml").unwrap();
+            }
+            2 if !self.more_tls.on && self.more_certificate.on && self.more_certificate.is_settled(at) => {
+                self.more_tls.turn(at);
+            }
+            _ => self.more.turn(at),
+        }
+        self.write_gateway();
+    }
+
+    fn change_gateways(&mut self, at: usize) {
+        self.other.turn(at);
+        if !self.other.on {
+            return self.running.remove("other.yaml").unwrap();
+        }
+        let other = listeners(&format!("  - name: http\n    protocol: HTTP\n    port: {}\n", self.ports.other));
+        let text = documents([&*other, &*route("other", &[("/steady", "one")])]);
+        self.write("other.yaml", &text.replace("name: edge", "name: other"));
+    }
+
+    fn change_slot(&mut self, at: usize) {
+        let index = self.random.usize(..SLOTS);
+        let Slot { service: has_service, route: has_route, .. } = self.slots[index];
+        if !has_service.on || !has_route.on {
+            if !has_service.on && has_route.is_settled(at) {
+                self.slots[index].service.turn(at);
+                self.write_slot_service(index);
+            } else if has_service.on && has_service.is_settled(at) && self.random.u8(..4) > 0 {
+                self.slots[index].route.turn(at);
+                self.write_slot_route(index);
+            } else if has_service.on && has_route.is_settled(at) && has_service.is_settled(at) {
+                self.slots[index].service.turn(at);
+                self.running.remove(&format!("s{index}.yaml")).unwrap();
+            } else {
+                self.write_slot_service_or_steady(index);
+            }
+            return;
+        }
+        match self.random.u8(..8) {
+            0 if has_route.is_settled(at) => {
+                self.slots[index].route.turn(at);
+                self.running.remove(&format!("s{index}-route.yaml")).unwrap();
+            }
+            0..=3 => self.write_slot_route(index),
+            _ => self.write_slot_service(index),
+        }
+    }
+
+    fn write_slot_service_or_steady(&mut self, index: usize) {
+        if self.slots[index].service.on {
+            self.write_slot_service(index);
+        } else {
+            self.write_steady();
+        }
+    }
+
+    /// The service gets another endpoint.
+    fn write_slot_service(&mut self, index: usize) {
+        let backend = self.random.usize(..self.backends.len());
+        self.slots[index].backend = backend;
+        self.write(&format!("s{index}.yaml"), &service(&format!("s{index}"), self.backends[backend].port));
+    }
+
+    /// What was written last is what is served.
+    fn wait_until_served(&self) {
+        let until = |port: u16, path: &str, wanted: Option<&str>| {
+            let is_it = |answer: &Answer| match wanted {
+                Some(body) => answer.status == 200 && answer.body == body,
+                None => answer.status == 404,
+            };
+            wait::until(&format!("{wanted:?} at {path}"), || get(port, "x.example", path).ok().filter(is_it)).unwrap();
+        };
+        for (index, slot) in self.slots.iter().enumerate() {
+            let wanted = slot.route.on.then(|| &*self.backends[slot.backend].name);
+            until(self.ports.http, &format!("/s{index}"), wanted);
+        }
+        until(self.ports.http, "/flip", Some(["one", "two"][self.flip]));
+        for (switch, port) in [(self.more, self.ports.more), (self.other, self.ports.other)] {
+            if switch.on {
+                until(port, "/steady", Some("one"));
+            } else {
+                wait::until("the port to be closed", || get(port, "x.example", "/").is_err().then_some(())).unwrap();
+            }
+        }
+        let certificates = [&*self.pairs[0].certificate, &*self.pairs[1].certificate];
+        let shown = || get_tls(self.ports.https, "x.example", "/steady", &certificates).ok();
+        wait::until("the certificate", || shown().filter(|(_, which)| *which == self.shown)).unwrap();
+    }
+}
+
+#[test]
+fn no_answer_is_wrong_while_everything_changes_fifty_times_a_second_and_chancery_is_killed() {
+    let seed = fastrand::u64(..);
+    let mut churn = Churn::new(seed);
+    churn.running.start().unwrap();
+    churn.wait_until_served();
+    let prober = Prober::default();
+    let pairs = churn.pairs.clone();
+    let certificates = [&*pairs[0].certificate, &*pairs[1].certificate];
+    let Ports { http, https, more, more_tls, other } = churn.ports;
+    let paths: Vec<String> = (0..SLOTS).map(|index| format!("/s{index}")).collect();
+    let come_and_go = |path| -> Allowed<'_> { (path, &["404", "one", "two", "three"]) };
+    let stay: [Allowed<'_>; 2] = [("/steady", &["one"]), ("/flip", &["one", "two"])];
+    let mut allowed: Vec<Allowed<'_>> = stay.to_vec();
+    allowed.extend(paths.iter().map(|path| come_and_go(&**path)));
+    let perhaps: [Allowed<'_>; 1] = [("/steady", &["one", "down"])];
+    let total = changes();
+    let (mut late, began) = (0, Instant::now());
+    std::thread::scope(|scope| {
+        let _asking = prober.until_dropped();
+        scope.spawn(|| prober.run(|path| get(http, "x.example", path), &allowed));
+        scope.spawn(|| prober.run(|path| Ok(get_tls(https, "x.example", path, &certificates)?.0), &stay));
+        scope.spawn(|| prober.run(over_kept_tls(https, &certificates), &allowed));
+        scope.spawn(|| prober.run(|path| get(more, "x.example", path), &perhaps));
+        scope.spawn(|| prober.run(|path| Ok(get_tls(more_tls, "x.example", path, &certificates)?.0), &perhaps));
+        scope.spawn(|| prober.run(|path| get(other, "x.example", path), &perhaps));
+        for at in 1..=total {
+            if at % (total / 4).max(1) == 0 && at < total {
+                // the next one starts while changes go on
+                churn.running.kill_chancery().unwrap();
+                churn.running.begin().unwrap();
+            }
+            churn.change(at);
+            match (PACE * u32::try_from(at).unwrap()).checked_sub(began.elapsed()) {
+                Some(pause) => std::thread::sleep(pause),
+                None => late += 1,
+            }
+        }
+        let took = began.elapsed();
+        churn.running.until_ready().unwrap();
+        churn.wait_until_served();
+        eprint_rate(total, took, late);
+    });
+    let (asked, wrong) = prober.told();
+    assert!(wrong.is_empty(), "{asked} requests, seed {seed}, wrong: {wrong:#?}");
+    assert!(asked > 1000, "{asked} requests");
+}
+
+/// The pace that was held, for who runs it by hand.
+fn eprint_rate(total: usize, took: Duration, late: usize) {
+    use std::io::Write as _;
+    let _told = writeln!(std::io::stderr(), "{total} changes in {:.1} s, {late} of them late", took.as_secs_f64());
+}
