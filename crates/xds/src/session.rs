@@ -87,6 +87,8 @@ pub(crate) struct Session {
     channels: BTreeMap<TypeUrl, Channel>,
     /// Some clusters were sent on this stream.
     spoke_of_clusters: bool,
+    /// The client is told of clusters, but has not asked for them on this stream.
+    unasked: bool,
     /// What a SotW client was sent.
     holdings: BTreeMap<TypeUrl, Holdings>,
     /// What the client's names are long: those that it asks for and those that it came with.
@@ -137,6 +139,7 @@ impl Session {
             groups: 0,
             channels: BTreeMap::new(),
             spoke_of_clusters: false,
+            unasked: false,
             holdings: BTreeMap::new(),
             name_bytes: 0,
             cold: BTreeMap::new(),

@@ -205,10 +205,13 @@ impl Session {
             self.activations.remove(&key.name);
         }
         let gone = self.see(fleet).current(&key.type_url, &key.name).is_none();
+        // Envoy keeps the secret that it refused, and then refuses each listener that is made with it (measured): the last good one goes again
+        let good = self.see(fleet).accepted(&key.type_url, &key.name).filter(|good| good.version() != item.version());
+        let keeps = self.envoy && key.type_url == TypeUrl::Secret && good.is_some();
         let channel = self.channel(&key.type_url);
         channel.suspects.remove(&key.name);
         channel.dirty.insert(Arc::clone(&key.name));
-        if gone && channel.names.contains(&key.name) {
+        if keeps || gone && channel.names.contains(&key.name) {
             // it asked, and knows only that there was something that it could not take
             channel.force.insert(Arc::clone(&key.name));
         }

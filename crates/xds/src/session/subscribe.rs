@@ -44,7 +44,8 @@ impl Session {
     ) -> Result<(), Violation> {
         self.check_bounds(type_url, request)?;
         let mut listed = BTreeSet::new();
-        if request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
+        let unasked = *type_url == TypeUrl::Cluster && std::mem::take(&mut self.unasked);
+        if unasked || request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
             listed = self.open(fleet, type_url, request, now);
         }
         for name in &request.unsubscribe {

@@ -31,6 +31,7 @@ impl Session {
     /// What is due by now.
     pub(super) fn pass_time(&mut self, fleet: &mut Fleet, now: Duration) {
         self.retry = fleet.retry(now);
+        self.tell_clusters_unasked(fleet, now);
         for channel in self.channels.values_mut() {
             channel.wake_held(now);
             if let Some(limit) = now.checked_sub(UNANSWERED) {
@@ -58,6 +59,28 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// While a cluster warms Envoy withholds what it has to say about clusters, on a stream that begins meanwhile the request for them too
+    /// (R13). If that one never gets ready, because its name does not resolve or it is a ghost of an earlier stream, that is for ever:
+    /// it is told all that there is unasked, which it takes (measured).
+    fn tell_clusters_unasked(&mut self, fleet: &mut Fleet, now: Duration) {
+        if self.clusters_withheld().is_none_or(|at| now < at) {
+            return;
+        }
+        let doubts = fleet.take_doubts(&self.node.id, &TypeUrl::Cluster);
+        self.unasked = true;
+        let clusters = self.channel(&TypeUrl::Cluster);
+        (clusters.opened, clusters.wildcard, clusters.compare) = (true, true, true);
+        self.inherit(fleet, &TypeUrl::Cluster, doubts);
+    }
+
+    /// When a request for clusters that has not come counts as withheld.
+    fn clusters_withheld(&self) -> Option<Duration> {
+        let opened = |type_url| self.is(type_url, |channel| channel.opened);
+        let resumes = self.envoy && self.aggregated && self.resumed;
+        let withheld = resumes && opened(&TypeUrl::Endpoints) && !opened(&TypeUrl::Cluster);
+        self.introduction_ends().filter(|_| withheld)
     }
 
     /// A listener that had connections is another one, or gone.
@@ -108,6 +131,7 @@ impl Session {
         let rests = self.channels.values().filter_map(|channel| channel.paused_until).filter(|until| *until > now);
         cold.chain(introduction)
             .chain(rests)
+            .chain(self.clusters_withheld().filter(|at| *at > now))
             .chain(drained)
             .chain(beats)
             .chain(withheld)

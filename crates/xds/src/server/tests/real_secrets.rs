@@ -186,10 +186,10 @@ fn a_refused_secret_is_told_without_its_words_and_costs_no_handshake() {
     });
     stage.envoy.wait_for_cluster(2, SOON);
     secrets.wait_for_certificate(&secrets.pair);
-    stage.publish(vec![certificate("cert", 3, &one)]);
-    secrets.wait_for_certificate(&one);
     stage.publish(vec![tls_listener("t", 2, "cert", secrets.tls)]);
     secrets.wait_for_answer("200 a, 2");
+    stage.publish(vec![certificate("cert", 3, &one)]);
+    secrets.wait_for_certificate(&one);
     let (count, wrong) = requests.finish();
     assert_eq!(wrong, Vec::<String>::new(), "of {count}");
     secrets.stage.end();

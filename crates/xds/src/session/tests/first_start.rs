@@ -174,3 +174,17 @@ fn names_that_are_too_long_together_end_the_stream_and_unsubscribing_makes_room(
     let refused = session.receive(&mut rig.fleet, request("sds", &names, &[]), rig.now);
     assert_eq!(refused, Err(crate::session::Violation::NamesTooLong(super::super::subscribe::MOST_NAME_BYTES)));
 }
+
+#[test]
+fn a_client_that_comes_again_and_does_not_ask_for_clusters_is_told_of_them_unasked() {
+    let mut rig = Rig::new("cds a@2; eds a");
+    assert_eq!(rig.resume("eds", &["a"], &["a@1"]), "EDS a@1");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.deadline(), Some(5_000));
+    assert_eq!(rig.pass(5_000), "CDS a@2 | EDS a@1");
+    assert_eq!(rig.ack("eds"), "");
+    // what warmed for so long is warm: now it says what it has
+    assert_eq!(rig.resume("cds", &[], &["a@2", "old@1"]), "");
+    assert_eq!(rig.ack("cds"), "");
+    assert_eq!(rig.pass(60_000), "CDS -old");
+}

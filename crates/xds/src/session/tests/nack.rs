@@ -135,8 +135,9 @@ fn a_refused_listener_is_tried_again_because_its_port_may_be_free_now() {
 fn one_refused_secret_leaves_the_others_alone_and_its_words_are_not_handed_on() {
     let mut rig = Rig::started("lds l -> r, sds:s; rds r; sds s");
     assert_eq!(rig.publish("sds s@2"), "SDS s@2");
-    assert_eq!(rig.nack("sds", "-----BEGIN PRIVATE KEY----- KEY_VALUES_MISMATCH"), "");
+    assert_eq!(rig.nack("sds", "-----BEGIN PRIVATE KEY----- KEY_VALUES_MISMATCH"), "SDS s@1", "Envoy kept it");
     assert_eq!(rig.events(), "refused sds s@2: the private key does not belong to the certificate");
+    assert_eq!(rig.nack("sds", "not that either"), "", "once");
 }
 
 #[test]
