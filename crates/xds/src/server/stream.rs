@@ -218,8 +218,13 @@ impl Stream {
                 Step::Done => self.writing = None,
             }
         }
-        (if chunk.is_empty() { None } else { Some(chunk.freeze()) }, again)
+        (if chunk.is_empty() { None } else { Some(fitted(chunk)) }, again)
     }
+}
+
+/// The chunk without the room that a buffer that grew has left: it may wait for a client that does not read.
+fn fitted(chunk: BytesMut) -> Bytes {
+    if chunk.capacity() > chunk.len() + chunk.len() / 4 + 512 { Bytes::copy_from_slice(&chunk) } else { chunk.freeze() }
 }
 
 impl Drop for Stream {

@@ -70,6 +70,18 @@ async fn health_is_told_once_as_a_list_and_until_the_server_stops() {
     }
 }
 
+/// What is served besides discovery: load reports, the status of clients, health, and reflection itself.
+const OTHERS: [(&str, &str); 5] = [
+    ("envoy.service.load_stats.v3.LoadReportingService", "StreamLoadStats"),
+    ("envoy.service.status.v3.ClientStatusDiscoveryService", "StreamClientStatus"),
+    ("grpc.health.v1.Health", "Check"),
+    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo"),
+    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo"),
+];
+
+/// Those of them whose files are at hand.
+const DESCRIBED: [&str; 1] = ["envoy.service.load_stats.v3.LoadReportingService"];
+
 /// The answers to questions on one stream.
 async fn reflect(channel: &Channel, questions: Vec<MessageRequest>) -> Vec<MessageResponse> {
     let question = |request| ServerReflectionRequest { host: "xds".into(), message_request: Some(request) };
@@ -98,6 +110,22 @@ async fn reflection_lists_the_services_and_gives_their_files() {
     let Some(MessageResponse::ListServicesResponse(list)) = answers.next() else { panic!("no list") };
     let names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
     assert!(names.contains(&ADS.to_owned()) && names.is_sorted(), "{names:?}");
+    // besides the eleven of discovery
+    assert_eq!(names.len(), 11 + OTHERS.len(), "{names:?}");
+    for (service, method) in OTHERS {
+        assert!(names.iter().any(|name| name == service), "{service}");
+        if !DESCRIBED.contains(&service) {
+            continue;
+        }
+        let symbols = [service.to_owned(), format!("{service}.{method}")];
+        let questions = symbols.map(MessageRequest::FileContainingSymbol).to_vec();
+        for answer in reflect(&channel, questions).await {
+            let MessageResponse::FileDescriptorResponse(files) = answer else { panic!("no file of {service}") };
+            let file = prost_types::FileDescriptorProto::decode(&*files.file_descriptor_proto[0]).unwrap();
+            let described = file.service.iter().find(|one| format!("{}.{}", file.package(), one.name()) == service);
+            assert!(described.unwrap().method.iter().any(|one| one.name() == method), "{service} {method}");
+        }
+    }
     for package in
         ["envoy.service.discovery.v3", "envoy.service.discovery.v3", "envoy.config.cluster.v3", "envoy.config.core.v3"]
     {

@@ -160,12 +160,14 @@ over!(sotw_ads: Variant::Sotw, true, [
 ]);
 
 over!(delta_for_each_kind: Variant::Delta, false, [
+    hundreds_of_clusters_each_with_a_stream_of_its_own_change_at_once,
     a_changed_cluster_is_active_at_once_and_loses_no_request,
     rapid_changes_that_nobody_waits_for_lose_no_request,
     a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
 ]);
 
 over!(sotw_for_each_kind: Variant::Sotw, false, [
+    hundreds_of_clusters_each_with_a_stream_of_its_own_change_at_once,
     a_changed_cluster_is_active_at_once_and_loses_no_request,
     rapid_changes_that_nobody_waits_for_lose_no_request,
     a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
@@ -244,6 +246,35 @@ fn rapid_changes_that_nobody_waits_for_lose_no_request() {
         .filter(|e| matches!(e, Event::Refused { .. } | Event::Stalled { .. }))
         .count();
     assert_eq!(lost, 0);
+    stage.end();
+}
+
+fn hundreds_of_clusters_each_with_a_stream_of_its_own_change_at_once() {
+    let names: Vec<String> = (0..200).map(|n| format!("many-{n}")).collect();
+    let stage = Stage::new(vec![routes(1, "a")]);
+    let all = |version| names.iter().map(move |name| cluster(name, version));
+    stage.publish(names.iter().map(|name| endpoints(name, 1, stage.b.address)).chain(all(1)).collect());
+    let requests = Loop::start(stage.at, "any");
+    for (round, name) in (2..).zip([&names[0], &names[100], &names[199]]) {
+        stage.publish(vec![routes(round, name)]);
+        stage.wait_for_routes(round);
+        assert_eq!(get(stage.at, "any"), "200 b");
+    }
+    // Envoy opens a stream for each new version before it ends that of the one before
+    stage.publish(all(7).collect());
+    wait_for("all clusters to be active in their new version", SOON, || {
+        stage.envoy.admin("/config_dump?resource=dynamic_active_clusters").matches("\"2.000000007s\"").count() == 200
+    });
+    let moved = names.iter().map(|name| endpoints(name, 2, stage.a.address));
+    stage.publish(moved.collect());
+    stage.wait_for_answer("any", "200 a");
+    wait_for("the endpoints of all of them to have moved", SOON, || {
+        let at = format!("::{}::cx_active", stage.a.address);
+        stage.envoy.admin("/clusters").lines().filter(|line| line.starts_with("many-") && line.contains(&at)).count()
+            == 200
+    });
+    let (count, wrong) = requests.finish();
+    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
     stage.end();
 }
 
