@@ -15,6 +15,8 @@ mod empty;
 mod event;
 mod facts;
 mod fleet;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod inline;
 pub mod load;
 mod names;

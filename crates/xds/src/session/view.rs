@@ -32,6 +32,31 @@ pub(crate) struct Holding {
 }
 
 impl Session {
+    /// How many things are kept for the client.
+    #[cfg(fuzzing)]
+    pub(crate) fn entries(&self) -> usize {
+        let of_channel = |channel: &Channel| {
+            let flights: usize =
+                channel.flights.iter().map(|flight| 1 + flight.puts.len() + flight.removed.len()).sum();
+            let marks = [channel.dirty.len(), channel.force.len(), channel.suspects.len(), channel.unsure.len()];
+            channel.names.len() + channel.carriers.names + channel.known.len() + flights + marks.iter().sum::<usize>()
+        };
+        let own = [
+            self.cold.len(),
+            self.sharers.len(),
+            self.without_witness.len(),
+            self.waits.len(),
+            self.lost_hosts.len(),
+            self.asked.len(),
+            self.activations.len(),
+            self.cures.len(),
+            self.haunted.len(),
+            self.refused.len(),
+            self.uncured.len(),
+        ];
+        self.channels.values().map(of_channel).sum::<usize>() + own.iter().sum::<usize>()
+    }
+
     /// Everything that the client knows or asks for, sorted by kind and name.
     pub(crate) fn holdings(&self, fleet: &Fleet) -> Vec<Holding> {
         let mut all = Vec::new();
