@@ -37,6 +37,7 @@ mod status;
 mod stream;
 mod streams;
 mod tls;
+mod together;
 
 #[cfg(test)]
 mod tests;

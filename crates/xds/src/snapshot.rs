@@ -11,8 +11,12 @@ use crate::needs::Needs;
 use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version, route_configuration_of};
 use crate::wire::Variant;
 
+mod names;
+
 #[cfg(test)]
 mod tests;
+
+use names::Names;
 
 /// Entries that the log of changes keeps at least. A client that is further behind compares everything, so this only has to
 /// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is never longer than this or the number of resources,
@@ -98,7 +102,7 @@ pub(crate) struct Departed {
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Snapshot {
-    kinds: BTreeMap<TypeUrl, BTreeMap<Arc<str>, Entry>>,
+    kinds: BTreeMap<TypeUrl, Names<Entry>>,
     /// (number, what changed), oldest first, without gaps.
     log: VecDeque<(u64, Need)>,
     seq: u64,
@@ -183,7 +187,7 @@ impl Snapshot {
 
     /// All targets of a kind in order of their names.
     pub(crate) fn targets(&self, type_url: &TypeUrl) -> impl Iterator<Item = &Arc<Item>> {
-        self.kinds.get(type_url).into_iter().flat_map(BTreeMap::values).filter_map(Entry::target)
+        self.kinds.get(type_url).into_iter().flat_map(Names::values).filter_map(Entry::target)
     }
 
     /// The members of a collection.
@@ -255,8 +259,7 @@ impl Snapshot {
         self.sweep();
         self.inline_stale();
         if self.count > 2 * before {
-            // What was filled in order has nodes that are half empty, and here they are most of the memory.
-            self.kinds.values_mut().for_each(|kind| *kind = std::mem::take(kind).into_iter().collect());
+            self.kinds.values_mut().for_each(Names::compact);
         }
     }
 
@@ -358,7 +361,7 @@ impl Snapshot {
 
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
-        self.kinds.values_mut().flat_map(BTreeMap::values_mut).for_each(|entry| entry.reported = None);
+        self.kinds.values_mut().flat_map(Names::values_mut).for_each(|entry| entry.reported = None);
     }
 
     /// Whether some client needs route configurations with the hosts of VHDS inside.
@@ -370,7 +373,8 @@ impl Snapshot {
             self.stale.extend(self.targets(&TypeUrl::Route).map(|route| Arc::clone(route.name())).collect::<Vec<_>>());
             return self.inline_stale();
         }
-        let gone: Vec<Arc<str>> = self.kinds.get(&INLINE).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+        let inlined = self.kinds.get(&INLINE).into_iter().flat_map(Names::values);
+        let gone: Vec<Arc<str>> = inlined.map(|entry| Arc::clone(entry.current.name())).collect();
         gone.into_iter().for_each(|name| self.take_away(&Need::new(INLINE.clone(), name)));
         self.stale.clear();
         self.sweep();

@@ -22,6 +22,11 @@ use super::{ListenError, Shared, locked, told};
 /// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
 const MOST_CONNECTIONS: usize = 16_384;
 
+/// Connections that the system keeps for us until they are accepted: all clients of a listener come at once when it is there again after
+/// a restart, and one that the system turns away tries again after 1 s, 3 s, 7 s and so on. The system may have a lower limit of its own
+/// (`net.core.somaxconn`, usually 4,096).
+const BACKLOG: i32 = 16_384;
+
 /// Pause after a failed accept (out of file descriptors): long enough not to spin, short beside a client's back-off of 0.1 s to 1 s.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -140,6 +145,7 @@ pub(super) fn unix(shared: &Arc<Shared>, path: &Path, gate: Gate) -> Result<(), 
     clear_dead_socket(path)?;
     let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
     let inside = shared.runtime.enter();
     let listener = UnixListener::from_std(listener).map_err(failed)?;
@@ -163,6 +169,7 @@ pub(super) fn tcp(
     }
     let failed = |reason| ListenError::Bind { place: address.to_string(), reason };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     let inside = shared.runtime.enter();

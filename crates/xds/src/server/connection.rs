@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use hyper::body::Incoming;
@@ -29,6 +29,7 @@ use super::grpc::{Broken, Code, Frames};
 use super::limits::Admission;
 use super::services::Service;
 use super::streams::Siblings;
+use super::together::Together;
 use super::{Shared, locked, told};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
@@ -97,7 +98,12 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
     let mut connection = pin!(builder(&streams, most_streams).serve_connection(TokioIo::new(Calm::new(io)), service));
-    let mut running = FuturesUnordered::new();
+    let mut running = Running {
+        connection: connection.as_mut(),
+        new: streams,
+        streams: FuturesUnordered::new(),
+        parts: Together::new(),
+    };
     let old = async {
         let begin = Instant::now();
         sleep(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
@@ -108,26 +114,20 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         }
     };
     let (mut told, mut old) = (pin!(told(&mut stop)), pin!(old));
-    let first = select(
-        poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx)),
-        select(told.as_mut(), old.as_mut()),
-    );
-    match first.await {
-        Either::Left(_) => return,
-        Either::Right((Either::Left(_), _)) => {}
-        Either::Right((Either::Right(_), _)) => {
+    match running.until(select(told.as_mut(), old.as_mut())).await {
+        None => return,
+        Some(Either::Left(_)) => {}
+        Some(Either::Right(_)) => {
             // GOAWAY: what is open goes on for a moment, what is new goes elsewhere
-            connection.as_mut().graceful_shutdown();
-            let all = poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx));
-            if let Either::Left(_) = select(all, select(told, pin!(sleep(AGE_GRACE)))).await {
+            running.connection.as_mut().graceful_shutdown();
+            if running.until(select(told, pin!(sleep(AGE_GRACE)))).await.is_none() {
                 return;
             }
         }
     }
     ending.send_replace(true);
-    connection.as_mut().graceful_shutdown();
-    let last = poll_fn(|cx| poll_all(connection.as_mut(), &streams, &mut running, cx));
-    if tokio::time::timeout(LAST_BYTES, last).await.is_err() {
+    running.connection.as_mut().graceful_shutdown();
+    if running.until(pin!(sleep(LAST_BYTES))).await.is_some() {
         tracing::debug!("a client did not take its last bytes");
     }
 }
@@ -145,31 +145,52 @@ fn builder(streams: &Streams, most_streams: u32) -> http2::Builder<Streams> {
     builder
 }
 
-/// Polls a connection and its streams; ready when the connection has ended.
-fn poll_all<C, E>(
-    mut connection: Pin<&mut C>,
-    new: &Streams,
-    running: &mut FuturesUnordered<Task>,
-    cx: &mut Context<'_>,
-) -> Poll<()>
+/// A connection with its streams.
+struct Running<'a, C> {
+    connection: Pin<&'a mut C>,
+    /// Streams that have just begun.
+    new: Streams,
+    streams: FuturesUnordered<Task>,
+    parts: Together<3>,
+}
+
+/// The parts of [`Running`], in the order in which they are polled: what streams say goes out at once.
+const STREAMS: usize = 0;
+const CONNECTION: usize = 1;
+const END: usize = 2;
+
+impl<C, E> Running<'_, C>
 where
     C: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    loop {
-        if let Poll::Ready(result) = connection.as_mut().poll(cx) {
-            if let Err(error) = result {
-                tracing::debug!(%error, "an xDS connection has ended");
+    /// Goes on until `end` is there, and gives it; none when the connection has ended.
+    async fn until<T>(&mut self, mut end: impl Future<Output = T> + Unpin) -> Option<T> {
+        let Self { connection, new, streams, parts } = self;
+        parts.touch(CONNECTION);
+        parts.touch(END);
+        let mut poll = |part: usize, cx: &mut Context<'_>| match part {
+            STREAMS => {
+                while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
+                Poll::Pending
             }
-            return Poll::Ready(());
-        }
-        let tasks = std::mem::take(&mut *locked(&new.0));
-        let none = tasks.is_empty();
-        running.extend(tasks);
-        while let Poll::Ready(Some(())) = running.poll_next_unpin(cx) {}
-        if none {
-            return Poll::Pending;
-        }
+            CONNECTION => {
+                if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+                    if let Err(error) = result {
+                        tracing::debug!(%error, "an xDS connection has ended");
+                    }
+                    return Poll::Ready(None);
+                }
+                let tasks = std::mem::take(&mut *locked(&new.0));
+                if !tasks.is_empty() {
+                    streams.extend(tasks);
+                    parts.touch(STREAMS);
+                }
+                Poll::Pending
+            }
+            _ => end.poll_unpin(cx).map(Some),
+        };
+        poll_fn(|cx| parts.poll(cx, &mut poll)).await
     }
 }
 

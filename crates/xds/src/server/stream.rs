@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream as _;
@@ -16,6 +16,7 @@ use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
 use super::streams::{Client, Purpose, Siblings};
+use super::together::Together;
 use crate::event::Node;
 use crate::wire::StreamId;
 use crate::wire::read::Discovery;
@@ -40,7 +41,14 @@ struct Open {
     changes: Option<WatchStream<u64>>,
 }
 
+/// What a stream waits for, in the order in which it is looked at.
+const REQUESTS: usize = 0;
+const CHANGES: usize = 1;
+const TIMER: usize = 2;
+const STOP: usize = 3;
+
 pub(super) struct Stream {
+    waits: Arc<Together<4>>,
     shared: Arc<Shared>,
     purpose: Purpose,
     siblings: Arc<Siblings>,
@@ -58,6 +66,7 @@ impl Stream {
     pub(super) fn new(call: Call, purpose: Purpose) -> Self {
         let Call { shared, siblings, caller, requests, stop } = call;
         Self {
+            waits: Arc::new(Together::new()),
             shared,
             purpose,
             siblings,
@@ -86,11 +95,7 @@ impl Stream {
                 self.done = true;
                 return Poll::Ready(Some(Frame::trailers(code.headers(message))));
             }
-            let said = self.poll_requests(cx);
-            let changed = self.poll_changes(cx);
-            let due = self.poll_timer(cx);
-            self.poll_stop(cx);
-            if said || changed || due || again {
+            if self.poll_news(cx) || again {
                 self.advance();
             } else if self.end.is_none() {
                 return Poll::Pending;
@@ -98,28 +103,44 @@ impl Stream {
         }
     }
 
-    /// Takes in what the client has said; true if there was anything.
-    fn poll_requests(&mut self, cx: &mut Context<'_>) -> bool {
-        for taken in 0..BURST {
-            match self.requests.poll_next(cx) {
-                Poll::Pending => return taken > 0,
-                Poll::Ready(Some(Ok(message))) => {
-                    if let Err(broken) = self.receive(message) {
-                        self.end = Some(broken);
-                        return false;
-                    }
-                }
-                Poll::Ready(Some(Err(broken))) => {
-                    self.end = Some(broken);
-                    return false;
-                }
-                Poll::Ready(None) => {
-                    self.end = Some(Broken(Code::Ok, ""));
-                    return false;
-                }
-            }
+    /// Looks at whatever has happened; true if there is perhaps something to say.
+    fn poll_news(&mut self, cx: &Context<'_>) -> bool {
+        let waits = Arc::clone(&self.waits);
+        if self.open.as_ref().is_some_and(|open| open.changes.is_none()) {
+            waits.touch(CHANGES);
         }
-        true
+        let mut news = false;
+        let all = waits.poll(cx, |wait, cx| {
+            match wait {
+                REQUESTS => return self.poll_requests(cx, &mut news),
+                CHANGES => news |= self.poll_changes(cx),
+                TIMER => news |= self.poll_timer(cx),
+                STOP => self.poll_stop(cx),
+                _ => {}
+            }
+            Poll::Pending
+        });
+        if all.is_ready() {
+            waits.touch(REQUESTS);
+        }
+        news && self.end.is_none()
+    }
+
+    /// Takes in what the client has said; ready if there may be more.
+    fn poll_requests(&mut self, cx: &mut Context<'_>, news: &mut bool) -> Poll<()> {
+        for _ in 0..BURST {
+            let broken = match ready!(self.requests.poll_next(cx)) {
+                Some(Ok(message)) => self.receive(message).err(),
+                Some(Err(broken)) => Some(broken),
+                None => Some(Broken(Code::Ok, "")),
+            };
+            if broken.is_some() {
+                self.end = broken;
+                return Poll::Pending;
+            }
+            *news = true;
+        }
+        Poll::Ready(())
     }
 
     fn receive(&mut self, message: Bytes) -> Result<(), Broken> {
@@ -196,6 +217,7 @@ impl Stream {
             && self.timer.as_ref().is_none_or(|timer| timer.deadline() > at)
         {
             self.timer = Some(Box::pin(sleep_until(at)));
+            self.waits.touch(TIMER);
         }
     }
 
