@@ -19,11 +19,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Endpoint;
 
-const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
-const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
-const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
-const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
-const HOSTS: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
+pub(crate) const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+pub(crate) const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+pub(crate) const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+pub(crate) const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+pub(crate) const HOSTS: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
 
 /// One open stream.
 pub(crate) struct Client {
@@ -147,7 +147,11 @@ impl Client {
 
 /// The route configurations that a listener names.
 fn route_configurations(listener: &Resource) -> Vec<String> {
-    let bytes = listener.resource.as_ref().map_or(&[][..], |any| &any.value);
+    route_configurations_in(listener.resource.as_ref().map_or(&[][..], |any| &any.value))
+}
+
+/// The same of an encoded listener.
+pub(crate) fn route_configurations_in(bytes: &[u8]) -> Vec<String> {
     let chains = Listener::decode(bytes).map(|listener| listener.filter_chains).unwrap_or_default();
     let filters = chains.into_iter().flat_map(|chain| chain.filters);
     let managers = filters.filter_map(|filter| match filter.config_type {

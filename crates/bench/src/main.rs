@@ -6,23 +6,38 @@
 //! | B2 | one route changed in a file: event to bytes on the socket, and CPU |
 //! | B2e | the same until a request through Envoy sees it |
 //! | B3 | a circuit breaker changed in a file until Envoy obeys it |
+//! | B4 | endpoints change for 1,000 and 5,000 clients of the xDS server |
+//! | B5 | 1,000 and 10,000 clients come again after the server was killed |
 //! | B6 | resident memory |
+//! | B6c | resident memory of the xDS server for each client |
+//! | B7 | CPU while nothing changes |
+//! | B8 | one change at 10,000 clusters in both variants, with a real Envoy |
 //! | B9 | translation from scratch, Envoy bytes included |
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
 //! | graph | one change of each kind in the real gateway graph |
 //! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
 
 mod ads;
+mod baseline;
+mod certificates;
+mod child;
 mod cold_start;
+mod crowd;
 mod dataset;
+mod endpoints;
+mod fan_out;
 mod figure;
 mod graph;
+mod idle;
 mod load_reports;
 mod memory;
 mod one_change;
 mod process;
 mod reading;
+mod reconnect;
+mod subject;
 mod through_envoy;
+mod variants;
 mod world;
 
 use std::process::ExitCode;
@@ -36,7 +51,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 9] = [
+const BENCHMARKS: [Benchmark; 14] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("reading", reading::run),
@@ -44,12 +59,34 @@ const BENCHMARKS: [Benchmark; 9] = [
     ("B2", one_change::run),
     ("B2e", through_envoy::route),
     ("B3", through_envoy::circuit_breaker),
+    ("B4", fan_out::run),
+    ("B5", reconnect::run),
     ("B6", memory::run),
+    ("B6c", idle::memory),
+    ("B7", idle::cpu),
+    ("B8", variants::run),
     ("B10", load_reports::run),
 ];
 
+/// A part of a benchmark that is a process of its own.
+type Part = fn(&[String]) -> anyhow::Result<()>;
+
+/// All parts, by the first word of their command lines.
+const PARTS: [(&str, Part); 2] = [(crowd::VERB, crowd::run), (subject::VERB, subject::run)];
+
+fn part(run: Part, arguments: &[String]) -> ExitCode {
+    let result = child::raise_file_limit().and_then(|()| run(arguments));
+    let failed = result.inspect_err(|error| figure::say(&format!("{arguments:?}: {error:#}"))).is_err();
+    ExitCode::from(u8::from(failed))
+}
+
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, arguments @ ..] = wanted.as_slice()
+        && let Some((_, run)) = PARTS.iter().find(|(known, _)| known == verb)
+    {
+        return part(*run, arguments);
+    }
     let known = |name: &String| BENCHMARKS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
         let names: Vec<&str> = BENCHMARKS.iter().map(|(name, _)| *name).collect();

@@ -43,22 +43,25 @@ fn settled(routes: usize) -> anyhow::Result<f64> {
         }
         anyhow::Ok(client)
     })?;
-    steady(&chancery)
+    steady(|| chancery.resident(), || chancery.cpu())
 }
 
-/// Resident bytes once neither they nor the CPU time have changed for half a second.
-fn steady(chancery: &Chancery) -> anyhow::Result<f64> {
+/// Resident bytes of a process once neither they nor its CPU time have changed for half a second.
+pub(crate) fn steady(
+    resident: impl Fn() -> anyhow::Result<u64>,
+    cpu: impl Fn() -> anyhow::Result<Duration>,
+) -> anyhow::Result<f64> {
     let began = Instant::now();
-    let (mut resident, mut cpu, mut since) = (chancery.resident()?, chancery.cpu()?, Instant::now());
+    let (mut memory, mut time, mut since) = (resident()?, cpu()?, Instant::now());
     while since.elapsed() < Duration::from_millis(500) {
         anyhow::ensure!(began.elapsed() < DEADLINE, "it does not come to rest");
         std::thread::sleep(Duration::from_millis(50));
-        let (resident_now, cpu_now) = (chancery.resident()?, chancery.cpu()?);
-        if resident_now.abs_diff(resident) > 1 << 20 || cpu_now.saturating_sub(cpu) > Duration::from_millis(5) {
-            (resident, cpu, since) = (resident_now, cpu_now, Instant::now());
+        let (memory_now, time_now) = (resident()?, cpu()?);
+        if memory_now.abs_diff(memory) > 1 << 20 || time_now.saturating_sub(time) > Duration::from_millis(5) {
+            (memory, time, since) = (memory_now, time_now, Instant::now());
         }
     }
-    Ok(f64::from(u32::try_from(chancery.resident()? / 1024)?) * 1024.0)
+    Ok(f64::from(u32::try_from(resident()? / 1024)?) * 1024.0)
 }
 
 /// Ten times 10,000 routes up and down.
@@ -72,9 +75,10 @@ fn cycles(report: &mut Report) -> anyhow::Result<()> {
     for cycle in 0..10 {
         say(&format!("B6 cycle {cycle}"));
         up_and_down(&chancery.conf(), ROUTES, true)?;
-        let up = steady(&chancery)?;
+        let rests = || steady(|| chancery.resident(), || chancery.cpu());
+        let up = rests()?;
         up_and_down(&chancery.conf(), ROUTES, false)?;
-        let down = steady(&chancery)?;
+        let down = rests()?;
         if cycle == 1 {
             first = up;
         }

@@ -108,10 +108,7 @@ impl Chancery {
 
     /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-        let kilobytes: u64 = line.split_whitespace().nth(1).context("no VmRSS")?.parse()?;
-        Ok(kilobytes * 1024)
+        memory_of(self.child.id(), "VmRSS:")
     }
 }
 
@@ -142,8 +139,17 @@ impl Drop for Chancery {
     }
 }
 
+/// A line of a process's status that is an amount of memory, in bytes.
+pub(crate) fn memory_of(process: u32, line: &str) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line =
+        status.lines().find(|found| found.starts_with(line)).context("no such line in the status of a process")?;
+    let kilobytes: u64 = line.split_whitespace().nth(1).context("no amount of memory")?.parse()?;
+    Ok(kilobytes * 1024)
+}
+
 /// CPU time of the threads of a process by their names, in the scheduler's nanoseconds.
-fn cpu_of(process: u32) -> anyhow::Result<BTreeMap<String, Duration>> {
+pub(crate) fn cpu_of(process: u32) -> anyhow::Result<BTreeMap<String, Duration>> {
     let mut times = BTreeMap::new();
     for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
         let task = task?.path();
