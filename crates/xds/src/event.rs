@@ -35,6 +35,18 @@ impl Node {
     }
 }
 
+/// Of so many clients it is told what they make of one resource: enough for people to see whether it is one of them or each.
+pub const MOST_OBJECTIONS: usize = 8;
+
+/// What one client says against a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// What the client calls itself (`node.id`), as far as it can be shown.
+    pub node: Arc<str>,
+    /// Its words, without anything that could be a secret (R12).
+    pub text: Arc<str>,
+}
+
 /// One fact about a fleet. Later facts about the same thing replace earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -78,6 +90,8 @@ pub enum Event {
         name: Arc<str>,
         /// The version in use.
         version: Version,
+        /// Before that the resource was told to be refused.
+        was_refused: bool,
     },
     /// No client has taken this version: all refuse it, or one does and the others have not taken it in time. The fleet stays on the version
     /// before, or without the resource if it was new.
@@ -101,15 +115,18 @@ pub enum Event {
         type_url: TypeUrl,
         /// Its name.
         name: Arc<str>,
-        /// The client's words, without anything that could be a secret (R12); none once nobody is left who disagrees, or all do.
-        text: Option<Arc<str>>,
+        /// Who refuses it now, at most [`MOST_OBJECTIONS`]; nobody once nobody is left who disagrees, or all do.
+        by: Vec<Objection>,
     },
-    /// A new cluster did not become ready in time on a client that answers. It may still.
+    /// A new cluster did not become ready in time on some clients that answer. It may still.
     Stalled {
         /// The fleet.
         fleet: Arc<str>,
         /// The cluster.
         name: Arc<str>,
+        /// On which it is not ready now, as they call themselves, at most [`MOST_OBJECTIONS`]; none once it is ready on each or they are
+        /// gone.
+        nodes: Vec<Arc<str>>,
     },
     /// What the clients send to a cluster, as they report it.
     Load {

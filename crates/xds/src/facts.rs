@@ -1,10 +1,11 @@
 //! From what single clients acknowledge to what is true for their fleet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::event::{Event, Node};
+use crate::event::{Event, MOST_OBJECTIONS, Node, Objection};
 use crate::inline::known_kind;
+use crate::redact;
 use crate::resource::{Need, TypeUrl};
 use crate::snapshot::{Item, Snapshot};
 
@@ -36,6 +37,10 @@ pub(crate) struct Facts {
     counted: usize,
     live: bool,
     pending: BTreeMap<Need, Pending>,
+    /// Told to be refused, and not accepted since.
+    refused: BTreeSet<Need>,
+    /// Clusters that do not get ready, and on which clients.
+    stalled: BTreeMap<Arc<str>, BTreeSet<ClientId>>,
     events: Vec<Event>,
 }
 
@@ -55,6 +60,8 @@ impl Facts {
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, id: ClientId, snapshot: &mut Snapshot, confirmed: impl Fn(&Need) -> u64) {
         self.uncount(id, snapshot, confirmed);
+        let names: Vec<Arc<str>> = self.stalled.keys().cloned().collect();
+        names.iter().for_each(|name| self.unstall(id, name));
         let Some(client) = self.clients.remove(&id) else { return };
         let connected = self.clients.len();
         self.events.push(Event::Gone { fleet: Arc::clone(&self.fleet), node: client.node, connected });
@@ -68,6 +75,11 @@ impl Facts {
     /// The id that a client gives itself.
     pub(crate) fn node(&self, id: ClientId) -> Arc<str> {
         self.clients.get(&id).map(|client| Arc::clone(&client.node.id)).unwrap_or_default()
+    }
+
+    /// The same for people.
+    pub(crate) fn shown(&self, id: ClientId) -> Arc<str> {
+        redact::node(&self.node(id))
     }
 
     /// Whether a client is waited for with this name.
@@ -181,6 +193,7 @@ impl Facts {
         self.pending.remove(&key);
         let Need { name, .. } = key;
         let type_url = item.resource.type_url.clone();
+        self.refused.insert(Need::new(type_url.clone(), Arc::clone(&name)));
         self.events.push(Event::Refused {
             fleet: Arc::clone(&self.fleet),
             type_url,
@@ -190,15 +203,41 @@ impl Facts {
         });
     }
 
-    /// Some clients refuse the current version of a name, in these words; none if no longer.
-    pub(crate) fn dispute(&mut self, key: &Need, text: Option<Arc<str>>) {
+    /// Some clients refuse the current version of a name; nobody if no longer.
+    pub(crate) fn dispute(&mut self, key: &Need, by: Vec<Objection>) {
         let (type_url, name) = (known_kind(&key.type_url).clone(), Arc::clone(&key.name));
-        self.events.push(Event::Disputed { fleet: Arc::clone(&self.fleet), type_url, name, text });
+        self.events.push(Event::Disputed { fleet: Arc::clone(&self.fleet), type_url, name, by });
     }
 
-    /// A new cluster does not get ready.
-    pub(crate) fn stall(&mut self, name: &Arc<str>) {
-        self.events.push(Event::Stalled { fleet: Arc::clone(&self.fleet), name: Arc::clone(name) });
+    /// A new cluster does not get ready on a client.
+    pub(crate) fn stall(&mut self, id: ClientId, name: &Arc<str>) {
+        if self.stalled.entry(Arc::clone(name)).or_default().insert(id) {
+            self.tell_stalled(name);
+        }
+    }
+
+    /// It is ready there after all, or not wanted any more.
+    pub(crate) fn unstall(&mut self, id: ClientId, name: &Arc<str>) {
+        let Some(clients) = self.stalled.get_mut(name) else { return };
+        if clients.remove(&id) {
+            self.tell_stalled(name);
+        }
+    }
+
+    fn tell_stalled(&mut self, name: &Arc<str>) {
+        let clients = self.stalled.get(name).into_iter().flatten();
+        let nodes: Vec<Arc<str>> = clients.take(MOST_OBJECTIONS).map(|client| self.shown(*client)).collect();
+        if nodes.is_empty() {
+            self.stalled.remove(name);
+        }
+        self.events.push(Event::Stalled { fleet: Arc::clone(&self.fleet), name: Arc::clone(name), nodes });
+    }
+
+    /// What is gone from the fleet is not refused any more.
+    pub(crate) fn forget_gone(&mut self, changed: &Need, snapshot: &Snapshot) {
+        if !self.refused.is_empty() && snapshot.current(&changed.type_url, &changed.name).is_none() {
+            self.refused.remove(changed);
+        }
     }
 
     /// What happened since this was last called, in order.
@@ -213,7 +252,11 @@ impl Facts {
         let (fleet, name) = (Arc::clone(&self.fleet), Arc::clone(item.name()));
         self.events.push(match &item.resource.type_url {
             TypeUrl::Cluster => Event::ClusterWarm { fleet, name },
-            type_url => Event::Accepted { fleet, type_url: type_url.clone(), name, version: item.version() },
+            type_url => {
+                let key = Need::new(type_url.clone(), Arc::clone(&name));
+                let was_refused = self.refused.remove(&key);
+                Event::Accepted { fleet, type_url: key.type_url, name, version: item.version(), was_refused }
+            }
         });
     }
 }

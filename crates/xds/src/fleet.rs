@@ -75,6 +75,8 @@ impl Fleet {
             self.drop_outdated_disputes();
         }
         self.give_another_chance(before);
+        let (snapshot, facts) = (&self.snapshot, &mut self.facts);
+        snapshot.changes_since(before).into_iter().flatten().for_each(|key| facts.forget_gone(key, snapshot));
         if !self.facts.is_idle() {
             self.note_published(before);
         }
@@ -244,8 +246,13 @@ impl Fleet {
     }
 
     /// A new cluster does not get ready on a client that answers.
-    pub(crate) fn stall(&mut self, cluster: &Arc<str>) {
-        self.facts.stall(cluster);
+    pub(crate) fn stall(&mut self, client: ClientId, cluster: &Arc<str>) {
+        self.facts.stall(client, cluster);
+    }
+
+    /// It does after all, or need not any more.
+    pub(crate) fn unstall(&mut self, client: ClientId, cluster: &Arc<str>) {
+        self.facts.unstall(client, cluster);
     }
 
     /// What happened since this was last called.

@@ -30,7 +30,7 @@ mod snapshot;
 mod streams;
 mod wire;
 
-pub use event::{Event, Features, Node};
+pub use event::{Event, Features, MOST_OBJECTIONS, Node, Objection};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
 pub use server::{
     Fleets, FleetsOf, Gate, Identity, Limits, ListenError, Pem, Rate, Server, Tls, TlsError, TokenError, VerifyToken,

@@ -11,6 +11,9 @@ mod tests;
 /// Longest text handed on, in characters: Envoy cuts its own at 4,110, of which all but the last sentence repeats the resource.
 const LONGEST: usize = 1000;
 
+/// Longest name of a client that is shown, in characters: those of Kubernetes have at most 253.
+const LONGEST_NODE: usize = 253;
+
 /// Said in place of words that may hold a secret.
 const WITHHELD: &str = "refused; the proxy's words are withheld because they can contain secrets";
 
@@ -42,6 +45,11 @@ pub(crate) fn refusal(type_url: &TypeUrl, text: &str) -> Arc<str> {
     }
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
     if clean.trim().is_empty() { "refused without a reason".into() } else { clean.trim().into() }
+}
+
+/// What may be shown of what a client calls itself.
+pub(crate) fn node(id: &str) -> Arc<str> {
+    id.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_NODE).collect::<String>().into()
 }
 
 /// The text without the message that it repeats: what stands before it, and the broken rule that stands behind it.

@@ -122,6 +122,8 @@ pub(crate) struct Session {
     complete: bool,
     /// The client is waited for by its fleet.
     counted: bool,
+    /// Clusters of which the fleet knows that they do not get ready on this client.
+    stalled: BTreeSet<Arc<str>>,
 }
 
 impl Session {
@@ -158,6 +160,7 @@ impl Session {
             resumed: false,
             complete: false,
             counted: false,
+            stalled: BTreeSet::new(),
         }
     }
 
@@ -203,6 +206,7 @@ impl Session {
             }
         }
         self.beat(&mut turn);
+        self.tell_stalled(fleet);
         self.judge_client(fleet, now);
         out
     }

@@ -8,7 +8,7 @@ use ir::{FleetName, SecretName};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
 use tracing::{debug, info, warn};
 use translator::InFleet;
-use xds::{Change, Event, FleetUpdate, TypeUrl, Version};
+use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Objection, TypeUrl, Version};
 
 use super::Core;
 
@@ -31,11 +31,16 @@ impl Core {
                 true
             }
             Event::ClusterWarm { fleet, name } => self.set_cluster(FactKey { fleet, name }, ClusterState::Warm),
-            Event::Stalled { fleet, name } => {
-                warn!(gateway = %fleet, cluster = %name, "a cluster does not become ready; only routes to it wait");
+            Event::Stalled { fleet, name, nodes } if nodes.is_empty() => {
+                info!(gateway = %fleet, cluster = %name, "no proxy waits for the cluster any more");
+                false
+            }
+            Event::Stalled { fleet, name, nodes } => {
+                let nodes = nodes.join(", ");
+                warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready; only routes to it wait");
                 self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled)
             }
-            Event::Accepted { fleet, type_url, name, version } => {
+            Event::Accepted { fleet, type_url, name, version, .. } => {
                 self.accepted(&type_url, FactKey { fleet, name }, version)
             }
             Event::Refused { fleet, type_url, name, text, version } => {
@@ -57,12 +62,15 @@ impl Core {
                 self.metrics.misreports += 1;
                 false
             }
-            Event::Disputed { fleet, type_url, name, text } => {
+            Event::Disputed { fleet, type_url, name, by } => {
                 let (store, graph) = self.translator.store();
                 // a listener and its routes can be of one name
                 let kind = type_url.as_str().rsplit('.').next().unwrap_or_default();
                 let (disputes, key) = (store.tables().disputes, FactKey::new(fleet, format!("{kind} {name}")));
-                let Some(text) = text else { return graph.remove(disputes, &key) };
+                if by.is_empty() {
+                    return graph.remove(disputes, &key);
+                }
+                let text = objections(&by);
                 warn!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
                 self.metrics.refused += 1;
                 set_fact(graph, disputes, key, text)
@@ -201,6 +209,13 @@ impl Core {
         }
         true
     }
+}
+
+/// Who says what against a resource.
+fn objections(by: &[Objection]) -> Arc<str> {
+    let more = if by.len() == MOST_OBJECTIONS { "; perhaps others too" } else { "" };
+    let said: Vec<String> = by.iter().map(|Objection { node, text }| format!("{text} (proxy {node})")).collect();
+    format!("{}{more}", said.join("; ")).into()
 }
 
 /// Writes a fact; whether it is news.

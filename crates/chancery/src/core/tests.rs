@@ -80,7 +80,14 @@ impl Rig {
 
     async fn accepted(&self, version: Version) {
         let (fleet, name) = (FLEET.into(), LISTENER.into());
-        self.say(Input::Xds(vec![Event::Accepted { fleet, type_url: TypeUrl::Listener, name, version }])).await;
+        self.say(Input::Xds(vec![Event::Accepted {
+            fleet,
+            type_url: TypeUrl::Listener,
+            name,
+            version,
+            was_refused: false,
+        }]))
+        .await;
     }
 
     /// Status and reason of the condition `Programmed` of the listener.
@@ -141,11 +148,11 @@ async fn what_one_proxy_refuses_and_another_takes_is_a_problem_as_long_as_they_d
         fleet: FLEET.into(),
         type_url: TypeUrl::Listener,
         name: LISTENER.into(),
-        text: text.map(Into::into),
+        by: text.map(|text| xds::Objection { node: "edge-2".into(), text: text.into() }).into_iter().collect(),
     };
     let problems = || async { rig.asking.problem_lines().await.expect("problems") };
     rig.say(Input::Xds(vec![disputed(Some("cannot bind"))])).await;
-    let line = format!("a proxy refused Listener {LISTENER}: cannot bind");
+    let line = format!("a proxy refused Listener {LISTENER}: cannot bind (proxy edge-2)");
     assert!(problems().await.iter().any(|(_, text)| text.contains(&line)), "{:?}", problems().await);
     assert_eq!(rig.programmed().await, "True/Programmed");
     rig.say(Input::Xds(vec![disputed(None)])).await;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use infra::host::HostFact;
@@ -18,9 +17,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long until a file that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// So many refusals are remembered, some of things that are gone since. Beyond, every acknowledgement is handed on.
-const MAX_REFUSED: usize = 4_096;
-
 /// Hands what the supervisor of proxies sees to the core; ends with either side.
 pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
     while let Some(fact) = facts.recv().await {
@@ -34,26 +30,9 @@ pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Send
 /// Hands what the xDS server sees to the core, but for what nearly every acknowledgement says: that something is in use which
 /// nobody refused. Only of listeners that is news; an edit of a route does not wake the core a second time.
 pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
-    // What was refused and not accepted since, of the types whose acceptance ends a refusal.
-    let mut refused = BTreeSet::new();
-    let key =
-        |fleet: &Arc<str>, type_url: &TypeUrl, name: &Arc<str>| (Arc::clone(fleet), type_url.clone(), Arc::clone(name));
     while let Some(mut seen) = events.recv().await {
         seen.retain(|event| match event {
-            Event::Refused {
-                fleet,
-                type_url: kind @ (TypeUrl::Route | TypeUrl::VirtualHost | TypeUrl::Secret),
-                name,
-                ..
-            } => {
-                if refused.len() < MAX_REFUSED {
-                    refused.insert(key(fleet, kind, name));
-                }
-                true
-            }
-            Event::Accepted { fleet, type_url, name, .. } if *type_url != TypeUrl::Listener => {
-                refused.len() >= MAX_REFUSED || (!refused.is_empty() && refused.remove(&key(fleet, type_url, name)))
-            }
+            Event::Accepted { type_url, was_refused, .. } => *was_refused || *type_url == TypeUrl::Listener,
             _ => true,
         });
         if !seen.is_empty() && inputs.send(Input::Xds(seen)).await.is_err() {

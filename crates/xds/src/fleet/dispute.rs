@@ -6,13 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fleet;
+use crate::event::{MOST_OBJECTIONS, Objection};
 use crate::facts::ClientId;
+use crate::redact;
 use crate::resource::{Need, Version};
 use crate::snapshot::Item;
 
 /// So long the others have to take what one client refuses. A client answers within milliseconds of being sent something, which
 /// can be twice [`crate::session`]'s patience with clusters after the first; one that never asked for it does not answer at all.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One who refuses.
+struct Refuser {
+    /// The number of the item that was refused.
+    seq: u64,
+    said: Objection,
+}
 
 /// The refusals of the current version of one name.
 pub(super) struct Dispute {
@@ -21,12 +30,12 @@ pub(super) struct Dispute {
     text: Arc<str>,
     /// Whose they are.
     node: Arc<str>,
-    /// Who refuses, and the number of the item that was.
-    clients: BTreeMap<ClientId, u64>,
+    /// Who refuses.
+    clients: BTreeMap<ClientId, Refuser>,
     /// When it is the fleet's refusal if nobody has taken the version by then; none if that is decided.
     until: Option<Duration>,
-    /// The outside knows that there are different opinions.
-    told: bool,
+    /// Of whom the outside knows that they have another opinion than others.
+    told: Vec<Objection>,
     /// It is the fleet's refusal.
     shared: bool,
 }
@@ -52,25 +61,22 @@ impl Fleet {
             node: Arc::clone(&node),
             clients: BTreeMap::new(),
             until: Some(now + PATIENCE),
-            told: false,
+            told: Vec::new(),
             shared: false,
         });
         if dispute.until.is_none() && !accepted {
             // it was decided, and is open again since another client came
             dispute.until = Some(now + PATIENCE);
         }
-        let news = !dispute.told || dispute.text != *text;
         (dispute.text, dispute.node) = (Arc::clone(text), node);
-        let before = dispute.clients.insert(client, item.seq);
+        let said = Objection { node: self.facts.shown(client), text: Arc::clone(text) };
+        let before = dispute.clients.insert(client, Refuser { seq: item.seq, said }).map(|before| before.seq);
         if dispute.clients.len() >= self.facts.connected() {
             self.share(&key);
             return true;
         }
-        dispute.told = true;
         dispute.shared = false;
-        if news {
-            self.facts.dispute(&key, Some(Arc::clone(text)));
-        }
+        self.tell(&key);
         if before == Some(item.seq) {
             return true;
         }
@@ -101,20 +107,36 @@ impl Fleet {
         if dispute.clients.is_empty() {
             self.close(&key);
             self.retries.remove(&key);
+        } else {
+            self.tell(&key);
         }
-        refused
+        refused.map(|refused| refused.seq)
+    }
+
+    /// Tells the outside who refuses what others may take.
+    fn tell(&mut self, key: &Need) {
+        let Some(dispute) = self.disputes.get_mut(key).filter(|dispute| !dispute.shared) else { return };
+        let by = dispute.clients.values().take(MOST_OBJECTIONS).map(|refuser| refuser.said.clone());
+        let by: Vec<Objection> = by.collect();
+        if dispute.told != by {
+            dispute.told.clone_from(&by);
+            self.facts.dispute(key, by);
+        }
     }
 
     /// A client is gone, and its refusals with it: they stay only if there is nobody else, for when it comes again.
     pub(super) fn withdraw_objections(&mut self, client: ClientId) {
         let alone = self.facts.connected() == 0;
-        let mut over = Vec::new();
+        let (mut over, mut fewer) = (Vec::new(), Vec::new());
         for (key, dispute) in &mut self.disputes {
             let left = dispute.clients.remove(&client).is_some();
             if left && dispute.clients.is_empty() && !(alone && dispute.shared) {
                 over.push((key.clone(), dispute.version));
+            } else if left && !dispute.clients.is_empty() {
+                fewer.push(key.clone());
             }
         }
+        fewer.iter().for_each(|key| self.tell(key));
         for (key, version) in over {
             self.close(&key);
             self.retries.remove(&key);
@@ -132,7 +154,8 @@ impl Fleet {
         let mut again = Vec::new();
         for (key, dispute) in self.disputes.iter_mut().filter(|(_, dispute)| dispute.shared) {
             if *dispute.node == *node {
-                dispute.clients.insert(client, 0);
+                let said = Objection { node: redact::node(node), text: Arc::clone(&dispute.text) };
+                dispute.clients.insert(client, Refuser { seq: 0, said });
             } else {
                 dispute.shared = false;
                 again.push((key.clone(), dispute.clients.is_empty()));
@@ -181,8 +204,8 @@ impl Fleet {
         let Some(item) = self.snapshot.current(&key.type_url, &key.name).cloned() else { return };
         let Some(dispute) = self.disputes.get_mut(key) else { return };
         (dispute.shared, dispute.until) = (true, None);
-        if std::mem::take(&mut dispute.told) {
-            self.facts.dispute(key, None);
+        if !std::mem::take(&mut dispute.told).is_empty() {
+            self.facts.dispute(key, Vec::new());
         }
         self.facts.refuse(&item, Arc::clone(&dispute.text));
         self.snapshot.forget_report(&item.parts.first().map_or_else(|| key.clone(), |route| route.key()));
@@ -190,8 +213,8 @@ impl Fleet {
     }
 
     fn close(&mut self, key: &Need) {
-        if self.disputes.remove(key).is_some_and(|dispute| dispute.told) {
-            self.facts.dispute(key, None);
+        if self.disputes.remove(key).is_some_and(|dispute| !dispute.told.is_empty()) {
+            self.facts.dispute(key, Vec::new());
         }
     }
 
@@ -202,5 +225,5 @@ impl Fleet {
 
 /// The number of the item that a client refused last under a name, as far as that is disputed; 0 if none.
 pub(super) fn objection(disputes: &BTreeMap<Need, Dispute>, client: ClientId, key: &Need) -> u64 {
-    disputes.get(key).and_then(|dispute| dispute.clients.get(&client).copied()).unwrap_or(0)
+    disputes.get(key).and_then(|dispute| dispute.clients.get(&client)).map_or(0, |refuser| refuser.seq)
 }

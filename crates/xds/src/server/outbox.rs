@@ -14,6 +14,8 @@ use crate::resource::TypeUrl;
 enum About {
     /// A resource of a fleet.
     Resource(Arc<str>, TypeUrl, Arc<str>),
+    /// On which clients of a fleet a cluster does not get ready.
+    Stall(Arc<str>, Arc<str>),
     /// What clients disagree on about a resource of a fleet.
     Dispute(Arc<str>, TypeUrl, Arc<str>),
     /// A client of a fleet, by its id.
@@ -39,11 +41,15 @@ impl Outbox {
             return;
         }
         let mut waiting = locked(&self.waiting);
-        for event in events {
+        for mut event in events {
             let about = about(&event);
-            if matches!(about, About::Client(..) | About::Fleet(..)) {
-                // coming, going and being live are told in order
+            let is_cluster = matches!(&about, About::Resource(_, TypeUrl::Cluster, _));
+            if is_cluster || matches!(about, About::Client(..) | About::Fleet(..) | About::Stall(..)) {
+                // coming, going and being live are told in order, and of a cluster whether it is ready
                 waiting.shift_remove(&about);
+            }
+            if let Event::Accepted { was_refused, .. } = &mut event {
+                *was_refused |= waiting.get(&about).is_some_and(ends_with_refusal);
             }
             waiting.insert(about, event);
         }
@@ -64,6 +70,11 @@ impl Outbox {
     }
 }
 
+/// Whether acceptance after this, which is not told any more, is one after a refusal.
+fn ends_with_refusal(event: &Event) -> bool {
+    matches!(event, Event::Refused { .. } | Event::Accepted { was_refused: true, .. })
+}
+
 fn about(event: &Event) -> About {
     match event {
         Event::Connected { fleet, node } | Event::Gone { fleet, node, .. } => {
@@ -72,9 +83,8 @@ fn about(event: &Event) -> About {
         Event::Load { fleet, cluster, .. } => About::Load(Arc::clone(fleet), Arc::clone(cluster)),
         Event::Misreported { fleet, node, .. } => About::Report(Arc::clone(fleet), Arc::clone(&node.id)),
         Event::Live { fleet } => About::Fleet(Arc::clone(fleet)),
-        Event::ClusterWarm { fleet, name } | Event::Stalled { fleet, name } => {
-            About::Resource(Arc::clone(fleet), TypeUrl::Cluster, Arc::clone(name))
-        }
+        Event::ClusterWarm { fleet, name } => About::Resource(Arc::clone(fleet), TypeUrl::Cluster, Arc::clone(name)),
+        Event::Stalled { fleet, name, .. } => About::Stall(Arc::clone(fleet), Arc::clone(name)),
         Event::Disputed { fleet, type_url, name, .. } => {
             About::Dispute(Arc::clone(fleet), type_url.clone(), Arc::clone(name))
         }

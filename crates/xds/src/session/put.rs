@@ -264,7 +264,7 @@ impl Session {
                 Verdict::Wait => waiting += 1,
                 Verdict::Blocked => {
                     blocked += 1;
-                    self.stall(turn.fleet, type_url, &name);
+                    self.stall(type_url, &name);
                 }
                 Verdict::Gone => {}
             }

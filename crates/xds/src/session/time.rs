@@ -1,5 +1,6 @@
 //! What the passing of time means. All times are since the same arbitrary moment, and arguments.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,16 +48,13 @@ impl Session {
         if !lagging {
             self.lay_ghosts(fleet, now);
         }
-        let (patience, speaks) = (self.patience_with_clusters(), self.takes_all(&TypeUrl::Cluster));
-        for (name, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
+        let patience = self.patience_with_clusters();
+        for (_, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
             if lagging {
                 // the client is slow, which says nothing about the cluster
                 cold.since = now;
             } else {
                 cold.stalled = true;
-                if speaks {
-                    fleet.stall(name);
-                }
             }
         }
     }
@@ -83,6 +81,19 @@ impl Session {
         self.introduction_ends().filter(|_| withheld)
     }
 
+    /// Tells the fleet which clusters do not get ready here.
+    pub(super) fn tell_stalled(&mut self, fleet: &mut Fleet) {
+        let speaks = self.takes_all(&TypeUrl::Cluster);
+        let stalled = self.cold.iter().filter(|(_, cold)| speaks && cold.stalled);
+        let stalled: BTreeSet<Arc<str>> = stalled.map(|(name, _)| Arc::clone(name)).collect();
+        if stalled == self.stalled {
+            return;
+        }
+        let before = std::mem::replace(&mut self.stalled, stalled);
+        self.stalled.difference(&before).for_each(|name| fleet.stall(self.client, name));
+        before.difference(&self.stalled).for_each(|name| fleet.unstall(self.client, name));
+    }
+
     /// A listener that had connections is another one, or gone.
     pub(super) fn begin_drain(&mut self, now: Duration) {
         if self.complete || self.resumed {
@@ -101,14 +112,9 @@ impl Session {
     }
 
     /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
-    pub(super) fn stall(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &Arc<str>) {
-        let speaks = self.takes_all(&TypeUrl::Cluster);
-        let cold = self.cold.get_mut(name).filter(|cold| *type_url == TypeUrl::Cluster && !cold.stalled);
-        if let Some(cold) = cold {
+    pub(super) fn stall(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
+        if let Some(cold) = self.cold.get_mut(name).filter(|_| *type_url == TypeUrl::Cluster) {
             cold.stalled = true;
-            if speaks {
-                fleet.stall(name);
-            }
         }
     }
 

@@ -115,11 +115,17 @@ pub(super) fn show_event(event: &Event) -> String {
         Event::Refused { type_url, name, version, text, .. } => {
             format!("refused {} {name}@{}: {text}", short(type_url), version.0)
         }
-        Event::Disputed { type_url, name, text, .. } => match text {
-            Some(text) => format!("disputed {} {name}: {text}", short(type_url)),
-            None => format!("settled {} {name}", short(type_url)),
+        Event::Disputed { type_url, name, by, .. } => match &by[..] {
+            [] => format!("settled {} {name}", short(type_url)),
+            [one] => format!("disputed {} {name}: {}", short(type_url), one.text),
+            more => {
+                let said: Vec<String> = more.iter().map(|one| format!("{} {}", one.node, one.text)).collect();
+                format!("disputed {} {name}: {}", short(type_url), said.join("; "))
+            }
         },
-        Event::Stalled { name, .. } => format!("stalled {name}"),
+        Event::Stalled { name, nodes, .. } if nodes.is_empty() => format!("stalled no more {name}"),
+        Event::Stalled { name, nodes, .. } if nodes.len() == 1 => format!("stalled {name}"),
+        Event::Stalled { name, nodes, .. } => format!("stalled {name} on {}", nodes.join(" ")),
         Event::Load { .. } | Event::Misreported { .. } => unreachable!("no session reports loads"),
     }
 }
