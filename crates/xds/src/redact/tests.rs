@@ -35,3 +35,9 @@ fn control_characters_and_length_are_bounded() {
     check(TypeUrl::Route, " ", "refused without a reason");
     assert_eq!(refusal(&TypeUrl::Route, &"é".repeat(5000)).chars().count(), LONGEST);
 }
+
+#[test]
+fn what_a_client_calls_itself_is_shown_on_one_line_of_bounded_length() {
+    assert_eq!(&*super::node("edge\n\u{1b}[31mred"), "edge  [31mred");
+    assert_eq!(super::node(&"x".repeat(5_000)).len(), 253);
+}

@@ -28,6 +28,9 @@ enum About {
     Fleet(Arc<str>),
 }
 
+#[cfg(test)]
+mod tests;
+
 #[derive(Default)]
 pub(super) struct Outbox {
     waiting: Mutex<IndexMap<About, Event>>,

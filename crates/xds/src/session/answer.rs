@@ -21,9 +21,12 @@ impl Session {
         error: Option<&str>,
         now: Duration,
     ) {
-        let Some(flight) = self.channels.get_mut(type_url).and_then(|c| c.answered(nonce, error.is_some())) else {
-            return;
-        };
+        let repeats = self.repeats(type_url);
+        let Some(channel) = self.channels.get_mut(type_url) else { return };
+        let Some(mut flight) = channel.answered(nonce, error.is_some()) else { return };
+        if error.is_some() && repeats {
+            channel.answered_along(&mut flight);
+        }
         if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
             self.begin_drain(now);
         }

@@ -295,6 +295,21 @@ impl Channel {
         if flight.last == nonce || refused { self.flights.remove(index) } else { None }
     }
 
+    /// SotW: of several answers that Envoy withholds, the last is all that comes, with the words of the first that refuses (R2). What
+    /// was sent before it is not answered any more.
+    pub(super) fn answered_along(&mut self, refused: &mut Flight) {
+        let earlier =
+            |flight: &Flight| flight.last < refused.first && !flight.overdue && flight.stream == refused.stream;
+        let (along, left) = std::mem::take(&mut self.flights).into_iter().partition(earlier);
+        self.flights = left;
+        let along: VecDeque<Flight> = along;
+        for Flight { puts, removed, .. } in along.into_iter().rev() {
+            let named: HashSet<Arc<str>> = refused.names().cloned().collect();
+            refused.puts.extend(puts.into_iter().filter(|item| !named.contains(item.name())));
+            refused.removed.extend(removed.into_iter().filter(|name| !named.contains(name)));
+        }
+    }
+
     /// Each name of an answered flight is free again; `acked` says whether the client has what was sent.
     pub(super) fn land(&mut self, flight: &Flight, acked: bool) {
         self.heard |= acked;

@@ -13,7 +13,9 @@ use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::Item;
 
-/// How long an answer is awaited before it is taken for withheld: well above the 2 to 16 ms that ordinary clusters need.
+/// How long an answer is awaited before it is taken for withheld: well above the 2 to 16 ms that ordinary clusters need. Sooner would take
+/// back what merely is slow. Only what gets no answer at all waits for this: in SotW the last answer tells of those before it
+/// (`Channel::answered_along`).
 const WITHHELD: Duration = Duration::from_secs(5);
 
 /// The same while Envoy has not asked for any endpoints: on a first start it needs seconds for many clusters.

@@ -1,6 +1,7 @@
 //! Two clients of one fleet that do not agree: who takes a version has it, who refuses it is heard as long as it is there.
 
 use super::rig::{Rig, request};
+use crate::event::{Event, Objection};
 
 const SMALL: &str = "cds a; eds a; lds l -> r; rds r -> a";
 
@@ -235,4 +236,79 @@ fn one_client_that_refuses_and_goes_does_not_count_for_others() {
     rig.answer(second, "lds", None);
     rig.advance(second);
     assert!(rig.events().contains("accepted lds m@1"));
+}
+
+#[test]
+fn each_client_that_refuses_what_others_take_is_told_with_its_words_as_long_as_it_does_and_is_there() {
+    let (mut rig, second) = two(SMALL);
+    let third = rig.connect("third");
+    rig.start(third);
+    rig.events();
+    rig.publish("rds r@2 -> a");
+    rig.advance(second);
+    rig.advance(third);
+    rig.answer(second, "rds", Some("no"));
+    let told = |rig: &mut Rig| -> Vec<Vec<Objection>> {
+        let disputed = |event| if let Event::Disputed { by, .. } = event { Some(by) } else { None };
+        rig.fleet.take_events().into_iter().filter_map(disputed).collect()
+    };
+    let said = |node: &str, text: &str| Objection { node: node.into(), text: text.into() };
+    assert_eq!(told(&mut rig), [vec![said("second", "no")]]);
+    rig.answer(third, "rds", Some("goo.gle/debugstr  name: \"r\" Proto constraint validation failed (X)"));
+    let never = said("third", "Proto constraint validation failed (X)");
+    assert_eq!(told(&mut rig), [vec![said("second", "no"), never]]);
+    rig.ack("rds");
+    leave(&mut rig);
+    assert_eq!(told(&mut rig), [vec![said("second", "no")]]);
+    // it takes the next one
+    rig.publish("rds r@3 -> a");
+    assert_eq!(told(&mut rig), [Vec::new()]);
+}
+
+#[test]
+fn a_cluster_that_does_not_get_ready_on_one_client_is_told_of_that_client_until_it_does() {
+    let (mut rig, second) = two(SMALL);
+    rig.publish("cds c; eds c");
+    rig.advance(second);
+    rig.subscribe("eds", &["c"]);
+    rig.ack_all(0);
+    rig.answer(second, "eds", None);
+    rig.events();
+    rig.pass(2_000);
+    rig.advance(second);
+    let events = rig.fleet.take_events();
+    let is_second = |event: &Event| matches!(event, Event::Stalled { nodes, .. } if **nodes == ["second".into()]);
+    assert!(events.iter().any(is_second), "{events:?}");
+    rig.say(second, request("eds", &["c"], &[]));
+    rig.ack_all(second);
+    let events = rig.events();
+    assert!(events.contains("stalled no more c") && events.contains("warm c"), "{events}");
+}
+
+#[test]
+fn that_a_resource_is_accepted_says_whether_it_was_refused_before() {
+    let mut rig = Rig::started(SMALL);
+    let accepted = |rig: &mut Rig| -> Vec<bool> {
+        let was_refused =
+            |event| if let Event::Accepted { was_refused, .. } = event { Some(was_refused) } else { None };
+        rig.fleet.take_events().into_iter().filter_map(was_refused).collect()
+    };
+    rig.publish("rds r@2 -> a");
+    rig.nack("rds", "no");
+    rig.publish("rds r@3 -> a");
+    rig.ack("rds");
+    assert_eq!(accepted(&mut rig), [true]);
+    rig.publish("rds r@4 -> a");
+    rig.ack("rds");
+    assert_eq!(accepted(&mut rig), [false]);
+    // what is gone is not refused any more
+    rig.subscribe("rtds", &["x"]);
+    rig.ack_all(0);
+    rig.publish("rtds x@1");
+    rig.nack("rtds", "no");
+    rig.publish("-rtds x");
+    rig.ack_all(0);
+    rig.publish("rtds x@2");
+    rig.ack_all(0);
+    assert_eq!(accepted(&mut rig), [false]);
 }

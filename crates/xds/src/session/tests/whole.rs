@@ -331,3 +331,20 @@ fn that_a_client_that_comes_again_asks_for_endpoints_does_not_prove_that_it_took
     let said = rig.nack("cds", "Error adding/updating cluster(s) a: no");
     assert!(said.starts_with("CDS a@1"), "what it had before: {said}");
 }
+
+#[test]
+fn of_answers_that_were_withheld_the_last_tells_of_all_and_the_culprit_is_tried_without_waiting() {
+    let mut rig = Whole::new("cds a@1; eds a@1");
+    rig.ask("cds", &[]);
+    rig.ask("eds", &["a"]);
+    rig.ack_all();
+    assert_eq!(rig.publish("cds b@90; eds b@1"), "CDS a@1 b@90");
+    assert_eq!(rig.publish("cds a@2"), "CDS a@2 b@90 | EDS a@1");
+    rig.open
+        .retain(|response| response.puts.iter().all(|item| &**item.name() != "b") || response.type_url != kind("cds"));
+    rig.ack("eds");
+    let said = rig.nack("cds", "Error adding/updating cluster(s) b: no");
+    assert!(said.starts_with("CDS a@2"), "{said}");
+    let said = rig.ack_all();
+    assert!(said.contains("CDS a@2 b@90"), "the culprit by itself, at the same moment: {said}");
+}

@@ -1,0 +1,41 @@
+//! What a slow reader is told.
+
+use super::{Outbox, locked};
+use crate::event::Event;
+use crate::resource::{TypeUrl, Version};
+
+fn accepted(version: u128, was_refused: bool) -> Event {
+    let (fleet, type_url, name) = ("f".into(), TypeUrl::Route, "r".into());
+    Event::Accepted { fleet, type_url, name, version: Version(version), was_refused }
+}
+
+fn refused() -> Event {
+    let (fleet, type_url, name) = ("f".into(), TypeUrl::Route, "r".into());
+    Event::Refused { fleet, type_url, name, version: Version(1), text: "no".into() }
+}
+
+fn waiting(events: Vec<Event>) -> Vec<Event> {
+    let outbox = Outbox::default();
+    events.into_iter().for_each(|event| outbox.put(vec![event]));
+    let waiting = locked(&outbox.waiting).values().cloned().collect();
+    waiting
+}
+
+#[test]
+fn that_something_was_refused_before_it_was_accepted_is_not_lost() {
+    assert_eq!(waiting(vec![accepted(2, true), accepted(3, false)]), [accepted(3, true)]);
+    assert_eq!(waiting(vec![refused(), accepted(3, false)]), [accepted(3, true)]);
+    assert_eq!(waiting(vec![accepted(2, false), accepted(3, false)]), [accepted(3, false)]);
+}
+
+#[test]
+fn whether_a_cluster_is_ready_is_told_in_order() {
+    let warm = || Event::ClusterWarm { fleet: "f".into(), name: "c".into() };
+    let stalled = |nodes: &[&str]| {
+        let nodes = nodes.iter().map(|&node| node.into()).collect();
+        Event::Stalled { fleet: "f".into(), name: "c".into(), nodes }
+    };
+    assert_eq!(waiting(vec![warm(), stalled(&["a"])]), [warm(), stalled(&["a"])]);
+    assert_eq!(waiting(vec![stalled(&["a"]), stalled(&[]), warm()]), [stalled(&[]), warm()]);
+    assert_eq!(waiting(vec![stalled(&["a"]), warm(), stalled(&["a"])]), [warm(), stalled(&["a"])]);
+}
