@@ -17,8 +17,7 @@ fn refused() -> Event {
 fn waiting(events: Vec<Event>) -> Vec<Event> {
     let outbox = Outbox::default();
     events.into_iter().for_each(|event| outbox.put(vec![event]));
-    let waiting = locked(&outbox.waiting).values().cloned().collect();
-    waiting
+    std::mem::take(&mut *locked(&outbox.waiting)).into_values().collect()
 }
 
 #[test]
