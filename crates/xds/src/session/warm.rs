@@ -125,16 +125,12 @@ impl Session {
             return;
         }
         self.cold.remove(name);
-        // a SotW client that came again may have had another version, and asks for the endpoints of that: one of the two serves
-        let either = self.resumed && self.repeats(&TypeUrl::Cluster) && !self.is(&TypeUrl::Cluster, |c| c.heard);
         let clusters = self.channel(&TypeUrl::Cluster);
         clusters.witness(name, u64::MAX);
-        if !either {
-            if let Some(known) = clusters.known.get_mut(name) {
-                known.acked = Some(item.version().mark());
-            }
-            fleet.accept(&item);
+        if let Some(known) = clusters.known.get_mut(name) {
+            known.acked = Some(item.version().mark());
         }
+        fleet.accept(&item);
         self.confirm(fleet, &TypeUrl::Cluster, name);
     }
 }
