@@ -456,8 +456,8 @@ impl Client {
 impl Talk {
     /// The next request of a SotW client.
     fn request(&mut self, type_url: String, error_detail: Option<Status>) -> DiscoveryRequest {
-        if self.answered == self.latest {
-            // it is not stale as far as the client knows; naming nothing is asking for everything
+        if self.answered.is_empty() || self.answered == self.latest {
+            // it is not stale as far as the client knows: what answers nothing never is; naming nothing is asking for everything
             self.allowed.extend(self.names.iter().cloned());
             if self.names.is_empty() {
                 self.allowed.insert(String::new());
