@@ -14,6 +14,7 @@
 //! | B8 | one change at 10,000 clusters in both variants, with a real Envoy |
 //! | B9 | translation from scratch, Envoy bytes included |
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
+//! | last-good | the last good configuration on disk: one changed route, and a start from the file |
 //! | graph | one change of each kind in the real gateway graph |
 //! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
 
@@ -29,6 +30,7 @@ mod fan_out;
 mod figure;
 mod graph;
 mod idle;
+mod last_good;
 mod load_reports;
 mod memory;
 mod one_change;
@@ -51,7 +53,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 14] = [
+const BENCHMARKS: [Benchmark; 15] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("reading", reading::run),
@@ -66,6 +68,7 @@ const BENCHMARKS: [Benchmark; 14] = [
     ("B7", idle::cpu),
     ("B8", variants::run),
     ("B10", load_reports::run),
+    ("last-good", last_good::run),
 ];
 
 /// A part of a benchmark that is a process of its own.

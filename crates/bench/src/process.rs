@@ -32,6 +32,21 @@ impl Chancery {
 
     /// Starts it on the folder `conf` of a place; without an Envoy it serves xDS only.
     pub(crate) fn start(place: TempDir, envoy: Option<&Path>) -> anyhow::Result<Self> {
+        let started = Instant::now();
+        let child = Self::spawn(&place, envoy)?;
+        Ok(Self { place, child, started })
+    }
+
+    /// Ends it, and starts it again with its folder of objects away.
+    pub(crate) fn restart_without_objects(&mut self) -> anyhow::Result<()> {
+        self.stop();
+        std::fs::rename(self.conf(), self.place.path().join("away"))?;
+        self.started = Instant::now();
+        self.child = Self::spawn(&self.place, None)?;
+        Ok(())
+    }
+
+    fn spawn(place: &TempDir, envoy: Option<&Path>) -> anyhow::Result<Child> {
         let binary = binary()?;
         let log = std::fs::File::create(place.path().join("log"))?;
         let mut command = Command::new(binary);
@@ -46,9 +61,7 @@ impl Chancery {
             Some(envoy) => command.arg("--envoy").arg(envoy),
             None => command.arg("--no-envoy"),
         };
-        let started = Instant::now();
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        Ok(Self { place, child, started })
+        Ok(command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?)
     }
 
     /// The folder of the objects.

@@ -7,7 +7,7 @@ mod metrics;
 mod tests;
 mod thread;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use store::FactKey;
 use tokio::sync::{mpsc, oneshot, watch};
 use translator::{Outputs, Translator};
 
+use crate::last_good;
 use crate::publish::Publisher;
 use crate::report::{self, Findings, Transitions};
 
@@ -191,6 +192,11 @@ impl Core {
     /// One tick and what follows from it: publish, note, then free. True if facts are out of date by it.
     fn round(&mut self, began: Instant) -> bool {
         let now = (self.clock)();
+        let first = !self.ready.load(Ordering::Acquire);
+        if first {
+            let (store, graph) = self.translator.store();
+            last_good::note_in_use(store, graph, &BTreeSet::new());
+        }
         self.translator.set_time(now);
         let stats = self.translator.tick();
         self.tell_infra();
@@ -200,6 +206,9 @@ impl Core {
             self.server.publish(updates);
         }
         self.publish_fleets();
+        if first {
+            self.server.forget_unpublished();
+        }
         self.metrics.tick(&stats, began.elapsed());
         report::note_changes(self.translator.graph(), self.outputs, &mut self.transitions, now);
         self.ready.store(true, Ordering::Release);

@@ -5,7 +5,8 @@ mod outlets;
 mod sockets;
 mod tasks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use ir::{FleetName, Infra};
 use store::Source;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use translator::Translator;
@@ -28,6 +29,7 @@ use xds::load::LoadReports;
 use crate::admin::{self, Admin, Removed};
 use crate::cli::RunArgs;
 use crate::core::{self, Input, Parts, QUEUE};
+use crate::last_good::{self, LastGood};
 use crate::telemetry::Log;
 
 use tasks::Tasks;
@@ -51,9 +53,11 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     // Core: one thread, everything that changes anything goes through its inputs.
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
+    let mut translator = translator(&layout, &state);
+    let (written, last_good) = last_good(&mut tasks, &mut translator, &server, (&state, args.save_secrets), &stop);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, mut core) = core::start(Parts {
-        translator: translator(&layout, &state),
+        translator,
         options: envoy_options(&args)?,
         server: server.clone(),
         infra: wanted,
@@ -66,7 +70,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     tasks.spawn("files", tasks::follow(&roots, inputs.clone(), stop.clone())?);
 
     // Protocol: where proxies connect, and what they answer.
-    listen(&mut tasks, &args, &server, (layout.clone(), infra.clone()), &stop)?;
+    listen(&mut tasks, &args, &server, (layout.clone(), infra.clone(), last_good), &stop)?;
     tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, inputs.clone()));
 
     // Proxies.
@@ -98,6 +102,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let outcome = until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
     stop.cancel();
     server.stop(STREAMS_GRACE).await;
+    let _or_not = tokio::time::timeout(STREAMS_GRACE, written).await;
     tasks.shutdown().await;
     drop(server);
     if let Some(inputs) = last.upgrade() {
@@ -116,7 +121,7 @@ fn listen(
     tasks: &mut Tasks,
     args: &RunArgs,
     server: &xds::Server,
-    (layout, infra): (Layout, Wanted),
+    (layout, infra, last_good): (Layout, Wanted, BTreeSet<Arc<str>>),
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     server.describe(protojson::DESCRIPTORS);
@@ -125,7 +130,7 @@ fn listen(
     {
         tasks.spawn("certificates of xDS", files.follow(stop.clone()));
     }
-    tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout, infra, stop.clone()));
+    tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout, (infra, last_good), stop.clone()));
     Ok(())
 }
 
@@ -195,6 +200,25 @@ fn xds_server(args: &RunArgs, streams: &Handle, outbox: mpsc::Sender<Vec<xds::Ev
     let server = xds::Server::start(streams, outbox);
     server.ask_for_loads(args.load_reports.map(LoadReports::every));
     server
+}
+
+/// What was saved of each Gateway is served until the sources have been read; what is acknowledged is saved until `stop`. Gives the end
+/// of that, and the Gateways.
+fn last_good(
+    tasks: &mut Tasks,
+    translator: &mut Translator,
+    server: &xds::Server,
+    (state, secrets): (&Path, bool),
+    stop: &CancellationToken,
+) -> (oneshot::Receiver<Infallible>, BTreeSet<Arc<str>>) {
+    let (files, mut found) = LastGood::open(state, secrets);
+    let (store, graph) = translator.store();
+    last_good::note_set_aside(store, graph, std::mem::take(&mut found.problems));
+    let fleets = last_good::restore(server, found, secrets);
+    last_good::note_in_use(store, graph, &fleets);
+    let (end, written) = oneshot::channel();
+    tasks.spawn("last good", last_good::keep(server.clone(), files, stop.clone(), end));
+    (written, fleets)
 }
 
 fn translator(layout: &Layout, state: &Path) -> Translator {

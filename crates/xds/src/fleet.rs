@@ -14,8 +14,10 @@ use crate::snapshot::{Item, Snapshot};
 use crate::wire::Variant;
 
 mod dispute;
+mod saving;
 
 use dispute::Dispute;
+use saving::Memory;
 
 /// Clients whose streams broke amid cluster changes and that did not come again: names of processes that are no more. The names in
 /// doubt are few each, so that this many cost less than a megabyte.
@@ -36,13 +38,24 @@ struct Retry {
     pause: Duration,
 }
 
+/// What clients are answered from.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing was published: nobody is answered, because "nothing" would be taken for an answer (invariant 11).
+    #[default]
+    Unknown,
+    /// Nothing was published, and what was saved is given to those who have nothing.
+    LastGood,
+    /// What was published.
+    Published,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Fleet {
     snapshot: Snapshot,
     facts: Facts,
-    /// Something was published: before that nobody is answered, because "nothing" would be taken for an answer (invariant 11).
-    published: bool,
+    stage: Stage,
     /// By client: what it may have without saying so when it comes again: it does not note the versions of a response that it
     /// refuses, also where it takes them (R11), and does not list ghosts (R11a).
     doubts: BTreeMap<Arc<str>, BTreeSet<Need>>,
@@ -54,6 +67,7 @@ pub(crate) struct Fleet {
     whole: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
     disputes: BTreeMap<Need, Dispute>,
+    memory: Memory,
 }
 
 impl Fleet {
@@ -65,7 +79,9 @@ impl Fleet {
     /// Takes changes over.
     pub(crate) fn publish(&mut self, changes: Vec<Change>) {
         let before = self.snapshot.seq();
-        self.published = true;
+        if std::mem::replace(&mut self.stage, Stage::Published) == Stage::LastGood {
+            self.snapshot.supersede();
+        }
         self.snapshot.apply(changes);
         if !self.retries.is_empty() {
             let changed: BTreeSet<&Need> = self.snapshot.changes_since(before).into_iter().flatten().collect();
@@ -97,19 +113,22 @@ impl Fleet {
         }
     }
 
-    /// Whether there is anything to answer from.
-    pub(crate) fn is_published(&self) -> bool {
-        self.published
+    /// What clients are answered from.
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
     }
 
-    /// Nobody is answered until something is published again.
+    /// Nobody is answered until something is published again. What was only saved is not good any more.
     pub(crate) fn withdraw(&mut self) {
-        self.published = false;
+        if self.is_last_good() {
+            self.publish(Vec::new());
+        }
+        self.stage = Stage::Unknown;
     }
 
     /// Nobody uses it and nothing is in it.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.published && self.connected() == 0 && self.snapshot.is_empty()
+        self.stage == Stage::Unknown && self.connected() == 0 && self.snapshot.is_empty()
     }
 
     /// The resources.
@@ -136,6 +155,7 @@ impl Fleet {
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
         let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key));
+        self.memory.leave(&self.facts.node(client));
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
         if self.whole.remove(&client) {
@@ -155,9 +175,12 @@ impl Fleet {
         if doubts.is_empty() {
             return;
         }
-        if self.doubts.len() >= DOUBTFUL_CLIENTS {
-            self.doubts.pop_first();
+        if self.doubts.len() >= DOUBTFUL_CLIENTS
+            && let Some((forgotten, _)) = self.doubts.pop_first()
+        {
+            self.memory.note(&forgotten);
         }
+        self.memory.note(node);
         self.doubts.entry(Arc::clone(node)).or_default().extend(doubts);
     }
 
@@ -169,6 +192,7 @@ impl Fleet {
         if doubts.is_empty() {
             self.doubts.remove(node);
         }
+        self.memory.note(&node.into());
         let taken: BTreeSet<Need> = taken;
         taken.into_iter().map(|need| need.name).collect()
     }
@@ -204,6 +228,9 @@ impl Fleet {
 
     /// A client has the item in use. `before` is the number of the item that it was last reported to use.
     pub(crate) fn confirm(&mut self, client: ClientId, item: &Arc<Item>, before: u64) {
+        if self.is_last_good() {
+            return;
+        }
         let refused = self.agree(client, item).unwrap_or(0);
         let whole = std::slice::from_ref(item);
         for part in if item.parts.is_empty() { whole } else { &item.parts } {
@@ -213,6 +240,9 @@ impl Fleet {
 
     /// A client refuses the item in these words. With the number of the item that it was last reported to use.
     pub(crate) fn refuse(&mut self, client: (ClientId, u64), item: &Arc<Item>, text: &str, now: Duration) {
+        if self.is_last_good() {
+            return;
+        }
         let text = redact::refusal(&item.resource.type_url, text);
         let news = self.object(client, item, &text, now);
         if !news || item.resource.type_url != TypeUrl::Listener {

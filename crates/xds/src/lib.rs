@@ -24,6 +24,7 @@ mod needs;
 mod order;
 mod redact;
 mod resource;
+pub mod saved;
 mod server;
 mod session;
 mod snapshot;

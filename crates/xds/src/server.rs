@@ -32,6 +32,7 @@ mod load;
 mod outbox;
 mod reflection;
 mod roster;
+mod saving;
 mod services;
 mod status;
 mod stream;
@@ -86,6 +87,7 @@ struct Shared {
     fleets: Mutex<BTreeMap<Arc<str>, Arc<Cell>>>,
     outbox: Outbox,
     desk: load::Desk,
+    saving: saving::Saving,
     runtime: Handle,
     tasks: Mutex<JoinSet<()>>,
     sockets: Mutex<BTreeMap<PathBuf, watch::Sender<bool>>>,
@@ -107,6 +109,7 @@ impl Server {
             fleets: Mutex::default(),
             outbox: Outbox::default(),
             desk: load::Desk::default(),
+            saving: saving::Saving::default(),
             runtime: runtime.clone(),
             tasks: Mutex::new(JoinSet::new()),
             sockets: Mutex::default(),
@@ -213,7 +216,7 @@ impl Shared {
     fn with_fleet<T>(&self, fleet: &Arc<str>, work: impl FnOnce(&mut Fleet) -> T) -> (Arc<Cell>, T) {
         let mut fleets = locked(&self.fleets);
         let new = || {
-            let fleet = Mutex::new(Fleet::new(Arc::clone(fleet)));
+            let fleet = Mutex::new(self.saving.begin(Fleet::new(Arc::clone(fleet))));
             Arc::new(Cell { fleet, seq: watch::Sender::new(0), clients: Roster::default() })
         };
         let cell = Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new));
@@ -231,12 +234,16 @@ impl Shared {
     /// Does something with a fleet, wakes its streams if it changed and hands on what happened.
     fn with<T>(&self, cell: &Cell, work: impl FnOnce(&mut Fleet) -> T) -> T {
         let mut fleet = locked(&cell.fleet);
-        let before = (fleet.seq(), fleet.is_published());
+        let (before, had_unsaved) = ((fleet.seq(), fleet.stage()), fleet.has_unsaved());
         let result = work(&mut fleet);
         let seq = fleet.seq();
-        let changed = (seq, fleet.is_published()) != before;
+        let changed = (seq, fleet.stage()) != before;
+        let to_save = !had_unsaved && fleet.has_unsaved();
         self.outbox.put(fleet.take_events());
         drop(fleet);
+        if to_save {
+            self.saving.wake();
+        }
         if changed {
             cell.seq.send_replace(seq);
         }
@@ -246,8 +253,12 @@ impl Shared {
     /// Drops a fleet that has neither resources nor clients.
     fn drop_if_idle(&self, name: &str, cell: &Cell) {
         let mut fleets = locked(&self.fleets);
-        if locked(&cell.fleet).is_idle() {
+        let fleet = locked(&cell.fleet);
+        if fleet.is_idle() {
             fleets.remove(name);
+            if fleet.is_kept() {
+                self.saving.forget(&name.into());
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::event::Node;
 use crate::facts::ClientId;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Stage};
 use crate::order::{Kind, STEPS, Step};
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, View};
@@ -183,15 +183,17 @@ impl Session {
         if let Ok(nonce) = request.nonce.parse() {
             self.answer(fleet, &type_url, nonce, request.error.as_deref(), now);
         }
+        self.tell_ghosts(fleet);
         Ok(())
     }
 
     /// Everything that the client can be told now, in order.
     pub(crate) fn advance(&mut self, fleet: &mut Fleet, now: Duration) -> Vec<Response> {
         let mut out = Vec::new();
-        if !fleet.is_published() {
+        if fleet.stage() == Stage::Unknown {
             return out;
         }
+        self.unmute(fleet);
         self.absorb(fleet, now);
         self.pass_time(fleet, now);
         self.activate_listeners(fleet, now);

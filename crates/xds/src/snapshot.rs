@@ -12,11 +12,13 @@ use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version, route_conf
 use crate::wire::Variant;
 
 mod names;
+mod saving;
 
 #[cfg(test)]
 mod tests;
 
 use names::Names;
+use saving::Ledger;
 
 /// Entries that the log of changes keeps at least. A client that is further behind compares everything, so this only has to
 /// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is never longer than this or the number of resources,
@@ -77,6 +79,8 @@ struct Entry {
     leaving: bool,
     /// The version that was last reported as accepted (or warm) to the outside.
     reported: Option<Mark>,
+    /// What is saved.
+    saved: Option<Arc<Item>>,
 }
 
 impl Entry {
@@ -116,6 +120,8 @@ pub(crate) struct Snapshot {
     inlines: bool,
     /// Those to be put together anew.
     stale: BTreeSet<Arc<str>>,
+    /// What is to be saved.
+    ledger: Ledger,
 }
 
 /// What clients of one variant see of a snapshot.
@@ -296,6 +302,7 @@ impl Snapshot {
         if let Some(dropped) = dropped {
             self.needs.drop(&dropped.resource);
         }
+        self.ledger.note(item.key(), self.count);
         self.sweep();
         true
     }
@@ -413,8 +420,15 @@ impl Snapshot {
         let key = item.key();
         let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
             self.needs.add(&resource);
-            let entry =
-                Entry { current: item, accepted: None, previous: None, refused: false, leaving: false, reported: None };
+            let entry = Entry {
+                current: item,
+                accepted: None,
+                previous: None,
+                refused: false,
+                leaving: false,
+                reported: None,
+                saved: None,
+            };
             self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
             self.count += 1;
             return self.changed(key);
@@ -430,6 +444,7 @@ impl Snapshot {
         entry.refused = false;
         if same {
             entry.reported = None;
+            entry.adopt();
             if kept {
                 entry.accepted = Some(Arc::clone(&entry.current));
             }
@@ -471,6 +486,7 @@ impl Snapshot {
     fn take_away(&mut self, key: &Need) {
         let Some(entry) = self.kinds.get_mut(&key.type_url).and_then(|kind| kind.remove(&key.name)) else { return };
         self.count -= 1;
+        self.ledger.note(key.clone(), self.count);
         if let Some(older) = entry.older() {
             self.needs.drop(&older.resource);
         }

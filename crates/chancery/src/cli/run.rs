@@ -47,6 +47,10 @@ pub(crate) struct RunArgs {
     pub(crate) xds_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) xds_tls: XdsTls,
+    /// Save private keys in the state folder too, as part of the last good configuration: without, a proxy that starts while Chancery
+    /// waits for its sources gets no listener that needs one. Switched off again, those that were saved are removed at the start
+    #[arg(long)]
+    pub(crate) save_secrets: bool,
     /// Envoys' access log: `off`, `stdout` (of Chancery), or a file; one JSON object a request
     #[arg(long, value_name = "WHERE", default_value = "off")]
     pub(crate) access_log: String,

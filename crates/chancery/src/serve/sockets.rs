@@ -21,17 +21,20 @@ use crate::cli::XdsTls;
 /// earlier proxy, and one that somebody has removed, perhaps with the state folder, is made again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Opens and closes sockets as Gateways come and go, until `stop`.
+/// Opens and closes sockets as Gateways come and go, until `stop`. Until it is known which there shall be, those of `last_good` are there.
 pub(super) async fn serve(
     server: xds::Server,
     layout: Layout,
-    mut infra: Wanted,
+    (mut infra, last_good): (Wanted, BTreeSet<Arc<str>>),
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut open = BTreeSet::new();
     let mut failed = BTreeMap::new();
+    let mut wanted: BTreeSet<FleetName> = last_good.into_iter().map(FleetName).collect();
     while !stop.is_cancelled() {
-        let wanted: BTreeSet<FleetName> = infra.borrow_and_update().keys().cloned().collect();
+        if infra.has_changed().unwrap_or(true) {
+            wanted = infra.borrow_and_update().keys().cloned().collect();
+        }
         for fleet in open.difference(&wanted) {
             server.close_unix(&layout.paths(fleet).xds_socket);
         }
@@ -54,7 +57,10 @@ pub(super) async fn serve(
             }
         }
         tokio::select! {
-            changed = infra.changed() => if changed.is_err() { return Ok(()) },
+            changed = infra.changed() => match changed {
+                Ok(()) => infra.mark_changed(),
+                Err(_) => return Ok(()),
+            },
             () = tokio::time::sleep(LOOK_AGAIN), if !wanted.is_empty() => {}
             () = stop.cancelled() => {}
         }

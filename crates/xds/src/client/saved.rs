@@ -10,27 +10,10 @@ use prost::Message;
 
 use super::cache::{Cache, Held};
 use crate::resource::{Need, TypeUrl};
+pub use crate::saved::SavedError;
+use crate::saved::{Format, SUM, sum};
 
-const MAGIC: [u8; 4] = *b"XDSC";
-
-/// Raised whenever older programs could not read what is written.
-const FORMAT: u32 = 1;
-
-const HEAD: usize = MAGIC.len() + size_of::<u32>() + size_of::<u128>();
-
-/// Why bytes are not what a client saved.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum SavedError {
-    /// They do not begin as they should.
-    #[error("not the saved state of an xDS client")]
-    Foreign,
-    /// Another version of the program wrote them.
-    #[error("format {0} of an xDS client's saved state; this program reads format {FORMAT}")]
-    Format(u32),
-    /// They have changed since they were written, or are not all there.
-    #[error("the saved state of an xDS client is damaged")]
-    Damaged,
-}
+const FORMAT: Format = Format { magic: *b"XDSC", number: 1 };
 
 /// What a client held. From [`Self::decode`] to [`super::Client::restore`].
 #[derive(Clone, PartialEq, Message)]
@@ -73,17 +56,12 @@ impl Saved {
     /// # Errors
     /// The bytes are something else, of another format, or damaged.
     pub fn decode(bytes: &Bytes) -> Result<Self, SavedError> {
-        let rest = bytes.strip_prefix(&MAGIC).ok_or(SavedError::Foreign)?;
-        let (format, rest) = rest.split_first_chunk().ok_or(SavedError::Damaged)?;
-        let format = u32::from_be_bytes(*format);
-        if format != FORMAT {
-            return Err(SavedError::Format(format));
-        }
-        let (sum, content) = rest.split_first_chunk().ok_or(SavedError::Damaged)?;
-        if u128::from_be_bytes(*sum) != xxhash_rust::xxh3::xxh3_128(content) {
+        let rest = FORMAT.rest(bytes)?;
+        let (own, content) = rest.split_first_chunk::<SUM>().ok_or(SavedError::Damaged)?;
+        if *own != sum(content) {
             return Err(SavedError::Damaged);
         }
-        <Self as Message>::decode(bytes.slice(HEAD..)).map_err(|_| SavedError::Damaged)
+        <Self as Message>::decode(rest.slice_ref(content)).map_err(|_| SavedError::Damaged)
     }
 
     /// What is held, but for resources with a time to live, which may be over by the time that this is read.
@@ -106,12 +84,7 @@ impl Saved {
     /// The bytes; the same for the same content.
     pub(super) fn encode_all(&self) -> Bytes {
         let content = self.encode_to_vec();
-        let mut bytes = Vec::with_capacity(HEAD + content.len());
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&FORMAT.to_be_bytes());
-        bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_128(&content).to_be_bytes());
-        bytes.extend_from_slice(&content);
-        bytes.into()
+        [&FORMAT.head()[..], &sum(&content), &content].concat().into()
     }
 }
 

@@ -92,6 +92,15 @@ impl Session {
         }
     }
 
+    /// The same of what was published anew. A listener that is not known to be active yet is not in use for that (R4).
+    pub(super) fn confirm_again(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &str) {
+        let activation = self.activations.get_mut(name).filter(|_| *type_url == TypeUrl::Listener);
+        match (activation, fleet.snapshot().target(type_url, name)) {
+            (Some(activation), Some(item)) => activation.item = Arc::clone(item),
+            _ => self.confirm(fleet, type_url, name),
+        }
+    }
+
     fn nacked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, text: &str, now: Duration) {
         // what the client had before each, while that is still to be seen
         let names = flight.puts.iter().map(|item| item.name());
@@ -267,13 +276,15 @@ impl Session {
     /// R4: a listener is active when it is acknowledged and has its route configurations and secrets. One that will not get them
     /// is taken back before Envoy puts it in the place of one that works (R5).
     pub(super) fn activate_listeners(&mut self, fleet: &mut Fleet, now: Duration) {
+        // what is not saved the client may have
+        let may_lose = !fleet.is_last_good();
         let (mut active, mut lost) = (Vec::new(), Vec::new());
         for (name, activation) in &self.activations {
             let waits: Vec<Need> =
                 activation.item.resource.needs().filter(|need| !self.has_part(fleet, need)).cloned().collect();
             if waits.is_empty() && activation.acked {
                 active.push(Arc::clone(name));
-            } else if activation.acked && waits.iter().any(|need| self.is_hopeless(fleet, need)) {
+            } else if activation.acked && may_lose && waits.iter().any(|need| self.is_hopeless(fleet, need)) {
                 lost.push((Arc::clone(name), waits));
             }
         }

@@ -45,6 +45,17 @@ pub(super) struct Known {
     pub(super) confirmed: u64,
 }
 
+/// A client has something under a name whose version is none of ours.
+const FOREIGN: Version = Version(u128::MAX);
+
+impl Known {
+    /// The client says that it has this version, or that it has something.
+    pub(super) fn listed(version: Option<Version>) -> Self {
+        let version = Some(version.unwrap_or(FOREIGN).mark());
+        Self { acked: version, sent: version, ..Self::default() }
+    }
+}
+
 /// Stands for what a client may have or not: no resource has this version.
 pub(super) const UNSURE: Version = Version(u128::MAX - 1);
 
@@ -131,6 +142,9 @@ pub(super) struct Channel {
     /// The first request is to be answered even if there is nothing (R6).
     pub(super) owes_first: bool,
     pub(super) wildcard: bool,
+    /// SotW: the version that the client came with while nothing was published of which that could be the version. It has something, and
+    /// any answer would take away what is not in it.
+    pub(super) muted: Option<String>,
     /// SotW: a response was refused that left something out, which the client may have still.
     pub(super) unheard: bool,
     /// Some response of this stream was taken.

@@ -58,6 +58,14 @@ impl Session {
         }
     }
 
+    /// What the client may hold as ghosts is to be known to the next life of the process too: what it refused, and what it has not answered
+    /// for long.
+    pub(super) fn tell_ghosts(&self, fleet: &mut Fleet) {
+        let flights = self.channels.get(&TypeUrl::Cluster).into_iter().flat_map(|clusters| &clusters.flights);
+        let silent = flights.filter(|flight| flight.overdue).flat_map(Flight::names);
+        fleet.haunt(&self.node.id, self.uncured.iter().chain(silent).cloned().collect());
+    }
+
     /// Whether the version was sent last and nothing proves that the client took it.
     pub(super) fn is_unproven(&self, item: &Item) -> bool {
         let version = Some(item.version().mark());

@@ -264,7 +264,9 @@ impl Session {
                 Verdict::Wait => waiting += 1,
                 Verdict::Blocked => {
                     blocked += 1;
-                    self.stall(type_url, &name);
+                    if !turn.fleet.is_last_good() {
+                        self.stall(type_url, &name);
+                    }
                 }
                 Verdict::Gone => {}
             }
@@ -280,7 +282,7 @@ impl Session {
         channel.settle(&name);
         if channel.known.get(&name).is_some_and(|known| known.acked.is_some() && known.acked == known.sent) {
             // the version is an old acquaintance, published anew
-            self.confirm(fleet, type_url, &name);
+            self.confirm_again(fleet, type_url, &name);
         }
         if self.see(fleet).current(type_url, &name).is_none() {
             self.forget_refusal(type_url, &name);
@@ -299,11 +301,17 @@ impl Session {
             return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
         }
         let target = self.see(fleet).target(type_url, name).filter(|_| forced);
+        let last_good = fleet.is_last_good();
         let Some(item) = self.wanted(fleet, type_url, name).or(target) else {
-            return self.judge_absent(fleet, type_url, name, forced);
+            return if last_good { Verdict::Blocked } else { self.judge_absent(fleet, type_url, name, forced) };
         };
         if !forced && known.sent == Some(item.version().mark()) {
             return Verdict::Drop;
+        }
+        // what the client has may be newer
+        let has = !forced && known.sent.is_some() || self.is(type_url, |channel| channel.muted.is_some());
+        if last_good && has {
+            return Verdict::Blocked;
         }
         if known.flying != 0 || self.is_before_its_parent(fleet, item) {
             return Verdict::Wait;
@@ -427,7 +435,8 @@ impl Session {
     }
 
     fn gone_hosts_of(&self, fleet: &Fleet, parent: &str) -> Vec<Arc<str>> {
-        let Some(hosts) = self.channels.get(&TypeUrl::VirtualHost) else { return Vec::new() };
+        let hosts = self.channels.get(&TypeUrl::VirtualHost).filter(|_| !fleet.is_last_good());
+        let Some(hosts) = hosts else { return Vec::new() };
         let free =
             |name: &Arc<str>| hosts.known.get(name).is_some_and(|known| known.sent.is_some() && known.flying == 0);
         let gone = |name: &&Arc<str>| self.see(fleet).target(&TypeUrl::VirtualHost, name).is_none() && free(name);
@@ -447,7 +456,8 @@ impl Session {
             for set in sets.into_iter().filter(|_| self.aggregated) {
                 let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.subscribed(&set));
                 let target = self.see(turn.fleet).target(&TypeUrl::Endpoints, &set).cloned();
-                let target = target.or_else(|| asked.then(|| stand_in(TypeUrl::Endpoints, &set)));
+                let empty = asked && !turn.fleet.is_last_good();
+                let target = target.or_else(|| empty.then(|| stand_in(TypeUrl::Endpoints, &set)));
                 if let Some(target) = target.filter(|_| asked || !self.will_ask(&TypeUrl::Endpoints, &set)) {
                     behind.insert(set, target);
                 }
@@ -511,7 +521,7 @@ impl Session {
 
     /// A first request gets an answer, if need be an empty one: Envoy waits for it before it serves.
     fn answer_first(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
-        let first = |channel: &Channel| channel.owes_first && channel.waiting == 0;
+        let first = |channel: &Channel| channel.owes_first && channel.waiting == 0 && channel.muted.is_none();
         // what was left out of a refused response is left out of the next, which is this one if there is no other
         let again = |channel: &Channel| channel.unheard && !channel.is_flying();
         if self.is(type_url, |channel| first(channel) || again(channel)) {

@@ -31,7 +31,8 @@ const DRAINED: [TypeUrl; 5] =
 impl Session {
     /// Removals of one kind.
     pub(super) fn remove(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
-        if self.is(type_url, |channel| channel.dirty.is_empty()) || !self.is_quiet(turn, type_url) {
+        let nothing = turn.fleet.is_last_good() || self.is(type_url, |channel| channel.dirty.is_empty());
+        if nothing || !self.is_quiet(turn, type_url) {
             return;
         }
         let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();

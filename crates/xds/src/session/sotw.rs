@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::channel::Known;
 use super::{Session, Violation};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Stage};
 use crate::names::is_collection;
 use crate::order::Kind;
 use crate::resource::{TypeUrl, Version};
@@ -214,6 +215,10 @@ impl Session {
         let snapshot = fleet.snapshot();
         let state = snapshot.targets(type_url).fold(0, |state, item| state ^ digest(item.name(), item.version()));
         let exact = version == state.to_string();
+        if !exact && fleet.stage() != Stage::Published {
+            self.channel(type_url).muted = Some(version.to_owned());
+            return Vec::new();
+        }
         let items: Vec<Arc<Item>> = if exact {
             snapshot.targets(type_url).cloned().collect()
         } else {
@@ -229,6 +234,24 @@ impl Session {
         }
         // of what is gone it may have any version
         items.iter().map(|item| (item.name().to_string(), exact.then_some(item.version()))).collect()
+    }
+
+    /// Of what a client may have that came too early it can be said now.
+    pub(super) fn unmute(&mut self, fleet: &Fleet) {
+        if self.variant == Variant::Delta || fleet.stage() != Stage::Published {
+            return;
+        }
+        let kinds: Vec<TypeUrl> = self.channels.keys().filter(|type_url| is_complete(type_url)).cloned().collect();
+        for type_url in kinds {
+            let Some(version) = self.channel(&type_url).muted.take() else { continue };
+            let has = self.inherited(fleet, &type_url, &[], &version);
+            let channel = self.channel(&type_url);
+            channel.owes_first &= has.is_empty();
+            channel.compare = true;
+            for (name, version) in has {
+                channel.known.entry(name.into()).or_insert(Known::listed(version));
+            }
+        }
     }
 
     /// Notes what a response of this kind brings; none for a delta client.

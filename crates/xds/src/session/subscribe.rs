@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 use crate::inline::known_kind;
 use crate::names::is_collection;
 use crate::order::Kind;
-use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
+use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::wire::{Request, StreamId, Variant};
 
 /// Names that one client may subscribe to, on all its streams: four kinds for each of 50,000 clusters, rounded up. A name costs about
@@ -23,9 +23,6 @@ pub(super) const MOST_NAME_BYTES: usize = 64 << 20;
 
 /// Kinds that one stream may use: the nine known ones and some foreign ones.
 pub(super) const MOST_KINDS: usize = 32;
-
-/// A client has something under a name whose version is none of ours.
-const FOREIGN: Version = Version(u128::MAX);
 
 /// Kinds where a first request without names means everything. Envoy's first VHDS request has no names either, and its first
 /// EDS message may be the answer to a set that came with a cluster.
@@ -116,11 +113,10 @@ impl Session {
         channel.compare |= wildcard || !another;
         let mut listed = BTreeSet::new();
         for (name, version) in request.initial_versions.iter().filter(|_| !warms) {
-            let version = Some(version.unwrap_or(FOREIGN).mark());
-            let new = Known { acked: version, sent: version, ..Known::default() };
+            let new = Known::listed(*version);
             let shared = shared(fleet, type_url, name);
             let known = self.channel(type_url).known.entry(Arc::clone(&shared)).or_insert(new);
-            if known.sent == version {
+            if known.sent == new.sent {
                 listed.insert(name.as_str());
             }
             if another {

@@ -3,6 +3,7 @@
 mod dispute;
 mod envoy;
 mod first_start;
+mod last_good;
 mod link;
 mod nack;
 mod order;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Session;
 use super::channel::Channel;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Stage};
 use crate::resource::TypeUrl;
 
 /// An ordinary cluster is ready after 2 to 16 ms, one with active health checks after their time-out, usually 1 s: what is not
@@ -39,6 +39,7 @@ impl Session {
                 channel.give_up_before(limit);
             }
         }
+        self.tell_ghosts(fleet);
         let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
         if lagging && self.counted {
             self.counted = false;
@@ -50,8 +51,8 @@ impl Session {
         }
         let patience = self.patience_with_clusters();
         for (_, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
-            if lagging {
-                // the client is slow, which says nothing about the cluster
+            if lagging || fleet.is_last_good() {
+                // the client is slow, or what the cluster needs is not saved, which says nothing about the cluster
                 cold.since = now;
             } else {
                 cold.stalled = true;
@@ -120,7 +121,7 @@ impl Session {
 
     /// When [`Session::advance`] is to be called again even if nothing happens; none if that is not needed.
     pub(crate) fn next_deadline(&self, fleet: &Fleet, now: Duration) -> Option<Duration> {
-        if !fleet.is_published() {
+        if fleet.stage() == Stage::Unknown {
             return None;
         }
         let patience = self.patience_with_clusters();
@@ -150,7 +151,7 @@ impl Session {
 
     /// Whether the client has everything, and whether it keeps up.
     pub(super) fn judge_client(&mut self, fleet: &mut Fleet, now: Duration) {
-        if self.counted {
+        if self.counted || fleet.is_last_good() {
             return;
         }
         self.complete |= self.has_everything();

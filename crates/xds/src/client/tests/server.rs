@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use crate::client::{Frames, LinkId};
 use crate::fleet::Fleet;
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
+use crate::saved::SavedFleet;
 use crate::session::{Session, Wants};
 use crate::wire::read::Discovery;
 use crate::wire::write::{Step, Writing};
@@ -93,6 +94,9 @@ pub(super) struct Server {
     pub(super) up: bool,
     /// What was sent to a stream that had it, and had not asked again.
     pub(super) repeated: Vec<String>,
+    /// What is kept of the fleet, lagging behind.
+    file: Vec<u8>,
+    spoken: u32,
 }
 
 impl Server {
@@ -104,12 +108,44 @@ impl Server {
             doubts: BTreeSet::new(),
             up: true,
             repeated: Vec::new(),
+            file: Vec::new(),
+            spoken: 0,
         }
+        .keeping()
     }
 
-    /// The process ends, and with it all that it knew.
+    fn keeping(mut self) -> Self {
+        self.fleet.keep(true);
+        self
+    }
+
+    /// The process ends, and with it all that it knew but for what it had written.
     pub(super) fn die(&mut self) {
-        *self = Self { up: false, repeated: std::mem::take(&mut self.repeated), ..Self::new(self.variant) };
+        let sent = std::mem::take(&mut self.ends).into_values().map(|end| end.sent);
+        let doubts = sent.flat_map(|sent| sent.responses.into_values().flat_map(|(_, keys)| keys).chain(sent.refused));
+        self.doubts.extend(doubts);
+        let (file, doubts) = (std::mem::take(&mut self.file), std::mem::take(&mut self.doubts));
+        let repeated = std::mem::take(&mut self.repeated);
+        *self = Self { up: false, repeated, doubts, ..Self::new(self.variant) };
+        if !file.is_empty() {
+            let saved = SavedFleet::read(&file.clone().into()).expect("what was written");
+            // what was in doubt when it was written is sent to be sure
+            self.doubts.extend(saved.doubts.values().flatten().cloned());
+            self.fleet.restore(saved);
+        }
+        self.file = file;
+    }
+
+    /// Writes what is to be saved, now and then.
+    fn save(&mut self) {
+        self.spoken += 1;
+        let unsaved = self.spoken.is_multiple_of(5).then(|| self.fleet.take_unsaved(&"fleet".into())).flatten();
+        if let Some(unsaved) = unsaved {
+            if unsaved.is_whole() {
+                self.file.clear();
+            }
+            unsaved.parts().for_each(|part| self.file.extend(part));
+        }
     }
 
     pub(super) fn open(&mut self, link: LinkId) {
@@ -161,6 +197,7 @@ impl Server {
 
     /// All that the server has to say now, by stream.
     pub(super) fn speak(&mut self, now: Duration) -> Vec<(LinkId, Bytes)> {
+        self.save();
         let Self { fleet, ends, repeated, variant, .. } = self;
         let mut said = Vec::new();
         for (link, End { session, sent, wants, .. }) in ends {

@@ -211,7 +211,8 @@ impl World {
         let mut changes = Vec::new();
         for (kind, name) in KINDS.iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, *name))) {
             let wanted = self.wanted.get(&(kind.clone(), name)).copied();
-            let has = fleet.snapshot().current(kind, name).map(|item| item.version());
+            let known = fleet.snapshot().current(kind, name).filter(|_| !fleet.is_last_good());
+            let has = known.map(|item| item.version());
             if has != wanted.map(|version| Version(version.into())) {
                 changes.push(change(kind, name, wanted));
             }
@@ -384,7 +385,7 @@ impl World {
     /// Everything works again, and everything that is on its way arrives.
     fn heal(&mut self) {
         self.note("heal".into());
-        if self.servers[0].up && self.servers[0].fleet.is_published() && self.rng.bool() {
+        if self.servers[0].up && self.servers[0].fleet.stage() == crate::fleet::Stage::Published && self.rng.bool() {
             // the best server has had the last word already, and says nothing more
             self.wanted = self.content(0);
         }

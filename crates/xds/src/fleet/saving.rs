@@ -1,0 +1,122 @@
+//! From one life of the process to the next: a fleet is served from what its clients had acknowledged (the last good) until something is
+//! published for it, and what they acknowledge is told to be saved.
+//!
+//! The last good only adds: who has nothing under a name is given it, and nobody is denied anything or has anything taken away or
+//! replaced, because the sources may have moved on. Nothing is told to the outside either. With the first publication each resource
+//! counts as published anew: clients that have it are sent nothing, and what they use is told then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Fleet, Stage};
+use crate::resource::{Need, TypeUrl};
+use crate::saved::{SavedFleet, Unsaved};
+
+/// Clients whose doubts may wait to be saved; beyond, all is saved anew.
+const MOST_NODES: usize = 4096;
+
+/// What is to be remembered of clients.
+#[derive(Default)]
+pub(super) struct Memory {
+    keeps: bool,
+    /// By connected client: the clusters that it may hold as ghosts.
+    ghosts: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Of whom something else is to be saved than is.
+    nodes: BTreeSet<Arc<str>>,
+    /// Something was saved, or is about to be.
+    kept: bool,
+}
+
+impl Memory {
+    /// Something is different about this client.
+    pub(super) fn note(&mut self, node: &Arc<str>) {
+        if self.keeps {
+            self.nodes.insert(Arc::clone(node));
+        }
+    }
+
+    /// The client's stream has ended: what it may hold is the fleet's business again.
+    pub(super) fn leave(&mut self, node: &Arc<str>) {
+        if self.ghosts.remove(node).is_some() {
+            self.note(node);
+        }
+    }
+}
+
+impl Fleet {
+    /// From now on it is noted what is to be saved.
+    pub(crate) fn keep(&mut self, secrets: bool) {
+        self.memory.keeps = true;
+        self.snapshot.keep(secrets);
+    }
+
+    /// Begins with what was saved, if nothing is known better.
+    pub(crate) fn restore(&mut self, saved: SavedFleet) {
+        if self.stage != Stage::Unknown || !self.snapshot.is_empty() {
+            return;
+        }
+        self.memory.kept = true;
+        self.doubts.extend(saved.doubts);
+        self.snapshot.restore(saved.resources.into_values());
+        if !self.snapshot.is_empty() {
+            self.stage = Stage::LastGood;
+        }
+    }
+
+    /// Nothing is known but what was saved.
+    pub(crate) fn is_last_good(&self) -> bool {
+        self.stage == Stage::LastGood
+    }
+
+    /// Clusters that a connected client may hold as ghosts (R11a), all of them.
+    pub(crate) fn haunt(&mut self, node: &Arc<str>, clusters: BTreeSet<Arc<str>>) {
+        if !self.memory.keeps || self.memory.ghosts.get(node).map_or(clusters.is_empty(), |known| *known == clusters) {
+            return;
+        }
+        if clusters.is_empty() {
+            self.memory.ghosts.remove(node);
+        } else {
+            self.memory.ghosts.insert(Arc::clone(node), clusters);
+        }
+        self.memory.note(node);
+    }
+
+    /// There is something to save.
+    pub(crate) fn has_unsaved(&self) -> bool {
+        self.snapshot.has_unsaved() || !self.memory.nodes.is_empty()
+    }
+
+    /// Something of it is saved.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.memory.kept
+    }
+
+    /// What is saved is lost: everything is to be saved again.
+    pub(crate) fn save_again(&mut self) {
+        self.snapshot.save_again();
+    }
+
+    /// What is to be saved; it counts as saved.
+    pub(crate) fn take_unsaved(&mut self, fleet: &Arc<str>) -> Option<Unsaved> {
+        if !self.has_unsaved() {
+            return None;
+        }
+        if self.memory.nodes.len() > MOST_NODES {
+            self.snapshot.save_again();
+        }
+        self.memory.kept = true;
+        let (whole, edits) = self.snapshot.take_unsaved();
+        let mut nodes = std::mem::take(&mut self.memory.nodes);
+        if whole {
+            nodes = self.doubts.keys().chain(self.memory.ghosts.keys()).cloned().collect();
+        }
+        let doubts: Vec<_> = nodes.into_iter().map(|node| (Arc::clone(&node), self.doubts_about(&node))).collect();
+        Some(Unsaved { fleet: Arc::clone(fleet), whole, edits, doubts, gone: false })
+    }
+
+    fn doubts_about(&self, node: &str) -> BTreeSet<Need> {
+        let left = self.doubts.get(node).into_iter().flatten().cloned();
+        let ghosts = self.memory.ghosts.get(node).into_iter().flatten();
+        left.chain(ghosts.map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name)))).collect()
+    }
+}
