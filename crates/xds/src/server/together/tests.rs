@@ -1,3 +1,5 @@
+//! Only those parts are polled that were woken, whoever wakes them.
+
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
