@@ -1,5 +1,5 @@
 //! What outlives the process, as bytes: how it begins, and how damage is found. The client's state ([`crate::client::Saved`]) is one
-//! piece; a fleet of the server has a [`journal`]. Whoever keeps the bytes lets nobody else read or write them.
+//! piece; a fleet of the server has a `journal`. Whoever keeps the bytes lets nobody else read or write them.
 
 use bytes::Bytes;
 
