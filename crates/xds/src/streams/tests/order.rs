@@ -1,18 +1,6 @@
 //! Rules 10 and 11: make before break.
 
-use super::talk::{Talk, envoy, four, grpc, sotw};
-
-const WORLD: &str = "cds a; eds a; lds l -> r; rds r -> a";
-
-/// Lets an Envoy start.
-fn start(talk: &mut Talk) {
-    talk.ask_all("cds").is("CDS a@1");
-    talk.ask("eds", &["a"]).is("EDS a@1");
-    talk.ack_all().is("");
-    talk.ask_all("lds").is("LDS l@1");
-    talk.ask("rds", &["r"]).is("RDS r@1");
-    talk.ack_all().is("");
-}
+use super::talk::{WORLD, envoy, four, grpc, sotw, start};
 
 #[test]
 fn routes_go_out_when_the_clusters_that_they_name_are_ready_and_what_is_gone_goes_last() {

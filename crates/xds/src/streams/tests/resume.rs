@@ -1,18 +1,7 @@
 //! Rule 9: a client that comes again says what it has, and is told what is different.
 
-use super::talk::{Talk, delta, envoy, four, sotw};
+use super::talk::{WORLD, delta, envoy, four, sotw, start};
 
-/// Lets an Envoy start.
-fn start(talk: &mut Talk) {
-    talk.ask_all("cds").is("CDS a@1");
-    talk.ask("eds", &["a"]).is("EDS a@1");
-    talk.ack_all().is("");
-    talk.ask_all("lds").is("LDS l@1");
-    talk.ask("rds", &["r"]).is("RDS r@1");
-    talk.ack_all().is("");
-}
-
-const WORLD: &str = "cds a; eds a; lds l -> r; rds r -> a";
 const KINDS: [&str; 4] = ["cds", "eds", "lds", "rds"];
 
 #[test]

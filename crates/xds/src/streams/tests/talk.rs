@@ -525,3 +525,16 @@ fn show(kind: &TypeUrl, resource: &Resource) -> String {
     }
     format!("{text}{ttl}")
 }
+
+/// What an Envoy that has started has.
+pub(super) const WORLD: &str = "cds a; eds a; lds l -> r; rds r -> a";
+
+/// Lets an Envoy start, with [`WORLD`].
+pub(super) fn start(talk: &mut Talk) {
+    talk.ask_all("cds").is("CDS a@1");
+    talk.ask("eds", &["a"]).is("EDS a@1");
+    talk.ack_all().is("");
+    talk.ask_all("lds").is("LDS l@1");
+    talk.ask("rds", &["r"]).is("RDS r@1");
+    talk.ack_all().is("");
+}
