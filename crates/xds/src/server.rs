@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,8 @@ pub enum ListenError {
 /// A fleet with what its streams wait on.
 struct Cell {
     fleet: Mutex<Fleet>,
+    /// There is no such fleet any more. Set and read only while the fleet is locked.
+    dropped: AtomicBool,
     /// The number of the latest change.
     seq: watch::Sender<u64>,
     clients: Roster,
@@ -212,16 +215,26 @@ impl Shared {
         self.epoch.elapsed()
     }
 
-    /// Does something with the fleet of this name, if need be one that nothing was published for yet. It cannot be dropped between.
-    fn with_fleet<T>(&self, fleet: &Arc<str>, work: impl FnOnce(&mut Fleet) -> T) -> (Arc<Cell>, T) {
-        let mut fleets = locked(&self.fleets);
+    /// Does something with the fleet of this name, if need be one that nothing was published for yet. It is not dropped meanwhile, and no
+    /// other fleet waits for it.
+    fn with_fleet<T>(&self, name: &Arc<str>, work: impl FnOnce(&mut Fleet) -> T) -> (Arc<Cell>, T) {
+        loop {
+            let cell = self.cell(name);
+            let fleet = locked(&cell.fleet);
+            if !cell.dropped.load(Ordering::Relaxed) {
+                let result = self.work(&cell, fleet, work);
+                return (cell, result);
+            }
+        }
+    }
+
+    fn cell(&self, name: &Arc<str>) -> Arc<Cell> {
         let new = || {
-            let fleet = Mutex::new(self.saving.begin(Fleet::new(Arc::clone(fleet))));
-            Arc::new(Cell { fleet, seq: watch::Sender::new(0), clients: Roster::default() })
+            let fleet = Mutex::new(self.saving.begin(Fleet::new(Arc::clone(name))));
+            let (dropped, seq) = (AtomicBool::new(false), watch::Sender::new(0));
+            Arc::new(Cell { fleet, dropped, seq, clients: Roster::default() })
         };
-        let cell = Arc::clone(fleets.entry(Arc::clone(fleet)).or_insert_with(new));
-        let result = self.with(&cell, work);
-        (cell, result)
+        Arc::clone(locked(&self.fleets).entry(Arc::clone(name)).or_insert_with(new))
     }
 
     /// Looks at the fleet of this name; none if there is none.
@@ -233,7 +246,10 @@ impl Shared {
 
     /// Does something with a fleet, wakes its streams if it changed and hands on what happened.
     fn with<T>(&self, cell: &Cell, work: impl FnOnce(&mut Fleet) -> T) -> T {
-        let mut fleet = locked(&cell.fleet);
+        self.work(cell, locked(&cell.fleet), work)
+    }
+
+    fn work<T>(&self, cell: &Cell, mut fleet: MutexGuard<'_, Fleet>, work: impl FnOnce(&mut Fleet) -> T) -> T {
         let (before, had_unsaved) = ((fleet.seq(), fleet.stage()), fleet.has_unsaved());
         let result = work(&mut fleet);
         let seq = fleet.seq();
@@ -252,9 +268,13 @@ impl Shared {
 
     /// Drops a fleet that has neither resources nor clients.
     fn drop_if_idle(&self, name: &str, cell: &Cell) {
+        // nobody waits for all fleets while this one is at work
+        if !locked(&cell.fleet).is_idle() {
+            return;
+        }
         let mut fleets = locked(&self.fleets);
         let fleet = locked(&cell.fleet);
-        if fleet.is_idle() {
+        if fleet.is_idle() && !cell.dropped.swap(true, Ordering::Relaxed) {
             fleets.remove(name);
             if fleet.is_kept() {
                 self.saving.forget(&name.into());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
-use super::{Server, locked};
+use super::{Cell, Server, locked};
 use crate::fleet::Fleet;
 use crate::saved::{SavedFleet, Unsaved};
 
@@ -56,11 +56,9 @@ impl Server {
 
     /// Fleets of which only the last good is known are no more: everything that there is has been published.
     pub fn forget_unpublished(&self) {
-        let fleets = locked(&self.0.fleets);
+        let fleets = self.fleets();
         let old = fleets.iter().filter(|(_, cell)| locked(&cell.fleet).is_last_good());
-        let old: Vec<Arc<str>> = old.map(|(name, _)| Arc::clone(name)).collect();
-        drop(fleets);
-        old.iter().for_each(|name| self.forget(name));
+        old.for_each(|(name, _)| self.forget(name));
     }
 
     /// Waits until there is something to save.
@@ -71,12 +69,16 @@ impl Server {
     /// What is to be saved, of each fleet all that changed since this was last called. It counts as saved.
     #[must_use]
     pub fn take_unsaved(&self) -> Vec<Unsaved> {
-        let fleets: Vec<_> =
-            locked(&self.0.fleets).iter().map(|(name, cell)| (Arc::clone(name), Arc::clone(cell))).collect();
+        let fleets = self.fleets();
         let gone = std::mem::take(&mut *locked(&self.0.saving.gone));
         let gone = gone.into_iter().map(Unsaved::gone);
         let unsaved = fleets.iter().filter_map(|(name, cell)| locked(&cell.fleet).take_unsaved(name));
         gone.chain(unsaved).collect()
+    }
+
+    /// All fleets that there are now.
+    fn fleets(&self) -> Vec<(Arc<str>, Arc<Cell>)> {
+        locked(&self.0.fleets).iter().map(|(name, cell)| (Arc::clone(name), Arc::clone(cell))).collect()
     }
 
     /// What is saved of a fleet is lost, or takes too much room: everything is to be saved again.

@@ -283,3 +283,33 @@ async fn a_socket_that_is_closed_and_opened_again_stays() {
     server.stop(Duration::from_secs(5)).await;
     assert!(!path.exists());
 }
+
+#[tokio::test]
+async fn nobody_waits_for_another_fleet_that_is_being_worked_on() {
+    let (server, _events) = server();
+    server.publish(update("busy", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    let (told, other) = std::sync::mpsc::channel();
+    let thread = server.0.with_fleet(&"busy".into(), |_| {
+        let server = server.clone();
+        let thread = std::thread::spawn(move || {
+            server.publish(update("other", vec![put(TypeUrl::Cluster, "b", 1, Vec::new())]));
+            told.send(()).unwrap();
+        });
+        other.recv_timeout(Duration::from_secs(20)).expect("published meanwhile");
+        thread
+    });
+    thread.1.join().unwrap();
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_fleet_that_was_dropped_while_somebody_was_about_to_use_it_is_not_used() {
+    let (server, _events) = server();
+    let (old, ()) = server.0.with_fleet(&"one".into(), |_| {});
+    server.0.drop_if_idle("one", &old);
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.0.drop_if_idle("one", &old);
+    let there = server.0.look("one", |fleet| fleet.snapshot().targets(&TypeUrl::Cluster).count());
+    assert_eq!(there, Some(1));
+    server.stop(Duration::from_secs(5)).await;
+}
