@@ -7,8 +7,8 @@
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
 //! its `gate` decides who may call, and as what.
 //!
-//! Reading order: `resource`, `order`, `names`, `snapshot` (with `inline`), `fleet`, `session` and its parts, `streams`, `load`, `server`. The other end of a stream is
-//! [`client`].
+//! Reading order: `resource`, `order`, `names`; `needs`, `inline` and `snapshot`; `event`, `redact`, `facts` and `fleet`; `wire` and
+//! `empty`, then `session` and its parts and `streams`; [`saved`], [`load`] and `server`. The other end of a stream is [`client`].
 
 pub mod client;
 mod empty;

@@ -31,6 +31,9 @@ impl Session {
         let due = |flight: &&Flight| flight.is_trusted() && now >= flight.at + patience;
         let flights = self.channel(&TypeUrl::Cluster).flights.iter().filter(due);
         let items: Vec<Arc<Item>> = flights.flat_map(|flight| flight.puts.iter().cloned()).collect();
+        if items.is_empty() {
+            return;
+        }
         let others = self.cold.values().any(|cold| cold.nonce != 0 && cold.may_warm());
         let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
         let mut again = Vec::new();

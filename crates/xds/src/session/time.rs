@@ -85,11 +85,11 @@ impl Session {
     /// Tells the fleet which clusters do not get ready here.
     pub(super) fn tell_stalled(&mut self, fleet: &mut Fleet) {
         let speaks = self.takes_all(&TypeUrl::Cluster);
-        let stalled = self.cold.iter().filter(|(_, cold)| speaks && cold.stalled);
-        let stalled: BTreeSet<Arc<str>> = stalled.map(|(name, _)| Arc::clone(name)).collect();
-        if stalled == self.stalled {
+        let stalled = self.cold.iter().filter(|(_, cold)| speaks && cold.stalled).map(|(name, _)| name);
+        if stalled.clone().eq(&self.stalled) {
             return;
         }
+        let stalled: BTreeSet<Arc<str>> = stalled.cloned().collect();
         let before = std::mem::replace(&mut self.stalled, stalled);
         self.stalled.difference(&before).for_each(|name| fleet.stall(self.client, name));
         before.difference(&self.stalled).for_each(|name| fleet.unstall(self.client, name));
@@ -164,16 +164,19 @@ impl Session {
 
     /// Whether the client has acknowledged all that it should have. Clusters that are known not to get ready do not count.
     fn has_everything(&self) -> bool {
-        let done = self.channels.iter().all(|(type_url, channel)| {
-            let stalled = |name: &Arc<str>| self.cold.get(name).is_some_and(|cold| cold.stalled);
-            let withheld = |item: &Arc<crate::snapshot::Item>| *type_url == TypeUrl::Cluster && stalled(item.name());
-            let open = channel.flights.iter().filter(|flight| channel.is_awaited(flight));
-            channel.dirty.len() == channel.blocked
-                && open.into_iter().all(|f| !f.puts.is_empty() && f.puts.iter().all(withheld))
-        });
+        let done = || {
+            self.channels.iter().all(|(type_url, channel)| {
+                let stalled = |name: &Arc<str>| self.cold.get(name).is_some_and(|cold| cold.stalled);
+                let withheld =
+                    |item: &Arc<crate::snapshot::Item>| *type_url == TypeUrl::Cluster && stalled(item.name());
+                let open = channel.flights.iter().filter(|flight| channel.is_awaited(flight));
+                channel.dirty.len() == channel.blocked
+                    && open.into_iter().all(|f| !f.puts.is_empty() && f.puts.iter().all(withheld))
+            })
+        };
         self.takes_all(&TypeUrl::Cluster)
             && self.takes_all(&TypeUrl::Listener)
-            && done
+            && done()
             && self.cures.is_empty()
             && self.activations.is_empty()
             && self.cold.values().all(|cold| cold.stalled)
