@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
-use crate::inline::INLINE;
 use crate::redact;
 use crate::resource::{Change, Need, TypeUrl};
 use crate::snapshot::{Item, Snapshot};
 use crate::wire::Variant;
 
+mod alarms;
 mod dispute;
 mod saving;
 
+use alarms::Alarms;
 use dispute::Dispute;
 use saving::Memory;
 
@@ -63,10 +64,16 @@ pub(crate) struct Fleet {
     taken_back: BTreeMap<Need, Vec<Need>>,
     /// Listeners that were refused.
     retries: BTreeMap<Need, Retry>,
+    /// When they are tried again.
+    trials: Alarms,
     /// Who knows no VHDS.
     whole: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
     disputes: BTreeMap<Need, Dispute>,
+    /// When they are decided.
+    decisions: Alarms,
+    /// The change up to which it is known that they are about what is current.
+    disputed_at: u64,
     memory: Memory,
 }
 
@@ -87,9 +94,7 @@ impl Fleet {
             let changed: BTreeSet<&Need> = self.snapshot.changes_since(before).into_iter().flatten().collect();
             self.retries.retain(|key, _| !changed.contains(key));
         }
-        if !self.disputes.is_empty() {
-            self.drop_outdated_disputes();
-        }
+        self.drop_outdated_disputes();
         self.give_another_chance(before);
         let (snapshot, facts) = (&self.snapshot, &mut self.facts);
         snapshot.changes_since(before).into_iter().flatten().for_each(|key| facts.forget_gone(key, snapshot));
@@ -107,7 +112,7 @@ impl Fleet {
         };
         match snapshot.changes_since(before) {
             // what is made of several is waited for part by part
-            Some(changes) => changes.filter(|key| key.type_url != *INLINE).for_each(|key| each(key, facts)),
+            Some(changes) => changes.filter(|key| key.type_url != TypeUrl::Inlined).for_each(|key| each(key, facts)),
             // more changes than the log holds: as for a client, those that are pending are only fewer
             None => tracing::debug!("more changes at once than the log holds"),
         }
@@ -232,8 +237,8 @@ impl Fleet {
             return;
         }
         let refused = self.agree(client, item).unwrap_or(0);
-        let whole = std::slice::from_ref(item);
-        for part in if item.parts.is_empty() { whole } else { &item.parts } {
+        let since = self.snapshot.made_since(item, before);
+        for part in item.parts_since(since) {
             self.facts.confirm(client, part, before.max(refused), &mut self.snapshot);
         }
     }
@@ -251,7 +256,9 @@ impl Fleet {
         let retry = self.retries.entry(item.key()).or_insert(Retry { at: None, pause: FIRST_PAUSE / 2 });
         if retry.at.is_none() {
             retry.pause = (retry.pause * 2).min(LONGEST_PAUSE);
-            retry.at = Some(now + retry.pause);
+            let at = now + retry.pause;
+            retry.at = Some(at);
+            self.trials.set(at, &item.key());
         }
     }
 
@@ -266,13 +273,16 @@ impl Fleet {
 
     /// Tries again and decides what is due. Gives the time of the next.
     pub(crate) fn retry(&mut self, now: Duration) -> Option<Duration> {
-        for (key, retry) in self.retries.iter_mut().filter(|(_, retry)| retry.at.is_some_and(|at| at <= now)) {
-            retry.at = None;
-            self.snapshot.forgive(key);
+        while let Some(key) = self.trials.due(now, |key| self.retries.get(key)?.at) {
+            if let Some(retry) = self.retries.get_mut(&key) {
+                retry.at = None;
+            }
+            self.snapshot.forgive(&key);
         }
         self.snapshot.forget_departed(now);
         let decision = self.decide(now);
-        self.retries.values().filter_map(|retry| retry.at).chain(decision).min()
+        let trial = self.trials.next(|key| self.retries.get(key)?.at);
+        trial.into_iter().chain(decision).min()
     }
 
     /// A new cluster does not get ready on a client that answers.
@@ -304,7 +314,7 @@ impl Fleet {
         if self.taken_back.is_empty() {
             return;
         }
-        let changed: Vec<Need> = self.snapshot.changes_since(since).into_iter().flatten().cloned().collect();
+        let changed: BTreeSet<&Need> = self.snapshot.changes_since(since).into_iter().flatten().collect();
         let again: Vec<Need> = self
             .taken_back
             .iter()

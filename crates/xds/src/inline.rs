@@ -3,7 +3,7 @@
 //! field that says where the hosts come from.
 
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, decode_key, decode_varint, encode_varint};
@@ -15,10 +15,6 @@ use crate::snapshot::Item;
 #[cfg(test)]
 mod tests;
 
-/// The kind under which a snapshot keeps these route configurations: beside those that they are made from. It never travels.
-pub(crate) static INLINE: LazyLock<TypeUrl> =
-    LazyLock::new(|| TypeUrl::Other("RouteConfiguration with the hosts of VHDS inside".into()));
-
 /// `RouteConfiguration.virtual_hosts`, as it stands on the wire.
 const HOST: u8 = 2 << 3 | WireType::LengthDelimited as u8;
 
@@ -27,7 +23,7 @@ const VHDS: u32 = 9;
 
 /// The kind that people and clients know.
 pub(crate) fn known_kind(kind: &TypeUrl) -> &TypeUrl {
-    if *kind == *INLINE { &TypeUrl::Route } else { kind }
+    if *kind == TypeUrl::Inlined { &TypeUrl::Route } else { kind }
 }
 
 /// The route configuration with these hosts inside; none if it does not ask for any.

@@ -44,11 +44,6 @@ pub(crate) fn collection_of(name: &str) -> Option<String> {
     (last != "*").then(|| format!("{parent}/*{mark}{parameters}"))
 }
 
-/// What the names of all members of a collection begin with.
-pub(crate) fn stem(collection: &str) -> &str {
-    split(collection).and_then(|(path, _)| path.strip_suffix('*')).unwrap_or(collection)
-}
-
 /// Path and context parameters of a structured name without directives.
 fn split(name: &str) -> Option<(&str, &str)> {
     let structured = name.starts_with(SCHEME) && !name.contains('#');

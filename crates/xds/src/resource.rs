@@ -33,6 +33,9 @@ pub enum TypeUrl {
     Runtime,
     /// `envoy.config.core.v3.TypedExtensionConfig`, ECDS.
     ExtensionConfig,
+    /// Route configurations of which the hosts of VHDS stand inside: the server makes them for clients of the state of the world. No type
+    /// URL is this kind, so that nobody can ask for it.
+    Inlined,
     /// Any other type URL, in full.
     Other(Arc<str>),
 }
@@ -55,10 +58,12 @@ impl TypeUrl {
     /// The type URL in full.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        if let Self::Other(url) = self {
-            return url;
-        }
-        TYPE_URLS.iter().find(|(kind, _)| kind == self).map_or("", |(_, url)| url)
+        let known = match self {
+            Self::Other(url) => return url,
+            Self::Inlined => &Self::Route,
+            known => known,
+        };
+        TYPE_URLS.iter().find(|(kind, _)| kind == known).map_or("", |(_, url)| url)
     }
 }
 
@@ -142,7 +147,8 @@ impl Need {
     }
 }
 
-/// One resource of one fleet. Its message is never looked into.
+/// One resource of one fleet. Its message is never looked into, but for one field of a route configuration where a client knows no VHDS: the
+/// one that asks for hosts.
 #[derive(Clone)]
 pub struct Resource {
     /// Its kind.

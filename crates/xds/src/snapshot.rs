@@ -5,18 +5,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::inline::{INLINE, inlined};
-use crate::names::{canonical, collection_of, stem};
+use crate::names::canonical;
 use crate::needs::Needs;
-use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version, route_configuration_of};
-use crate::wire::Variant;
+use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version};
 
+mod departed;
+mod inlines;
 mod names;
 mod saving;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use departed::Departed;
+use departed::Departures;
+use inlines::Inlines;
+pub(crate) use inlines::View;
 use names::Names;
 use saving::Ledger;
 
@@ -24,13 +28,6 @@ use saving::Ledger;
 /// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is never longer than this or the number of resources,
 /// whichever is more: beyond that comparing everything is the cheaper way.
 const LOG_AT_LEAST: usize = 4096;
-
-/// A SotW client that comes again does not say what it has, only that it is something else than what it should have. What went in this
-/// time stays with it until its routes do without: it comes again within the 1 s of our bootstrap's back-off, with time for a restart.
-const DEPARTED_FOR: Duration = Duration::from_secs(60);
-
-/// So many of them are kept: 4,096 clusters of some 300 bytes are 1 MB.
-const MOST_DEPARTED: usize = 4096;
 
 /// Of so many resources one has a place in the log for longer than the update that it came with, if that is more than
 /// [`LOG_AT_LEAST`]: who is further behind compares at most so many times as much as has changed.
@@ -42,7 +39,8 @@ pub(crate) struct Item {
     pub(crate) resource: Arc<Resource>,
     /// When it was put: a later item of a name has a higher number.
     pub(crate) seq: u64,
-    /// A route configuration with the hosts of VHDS inside: what it was made from, the route configuration first.
+    /// A route configuration with the hosts of VHDS inside: what it was made from, the route configuration first, then the hosts,
+    /// latest first.
     pub(crate) parts: Box<[Arc<Self>]>,
 }
 
@@ -53,8 +51,14 @@ impl Item {
 
     /// Under which a snapshot keeps it.
     pub(crate) fn key(&self) -> Need {
-        let kind = if self.parts.is_empty() { &self.resource.type_url } else { &*INLINE };
+        let kind = if self.parts.is_empty() { &self.resource.type_url } else { &TypeUrl::Inlined };
         Need::new(kind.clone(), Arc::clone(&self.resource.name))
+    }
+
+    /// Itself; or of what it was made from what is later than the change number `seq`, the route configuration always.
+    pub(crate) fn parts_since(self: &Arc<Self>, seq: u64) -> impl Iterator<Item = &Arc<Self>> {
+        let (first, hosts) = self.parts.split_first().unwrap_or((self, &[]));
+        std::iter::once(first).chain(hosts.iter().take_while(move |host| host.seq > seq))
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -95,14 +99,6 @@ impl Entry {
     }
 }
 
-/// A cluster that went.
-pub(crate) struct Departed {
-    pub(crate) cluster: Arc<Item>,
-    pub(crate) endpoints: Option<Arc<Item>>,
-    /// When, if anybody has looked since.
-    at: Option<Duration>,
-}
-
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Snapshot {
@@ -114,63 +110,13 @@ pub(crate) struct Snapshot {
     needs: Needs,
     /// Needed, but without a target.
     missing: BTreeSet<Need>,
-    /// Clusters that went lately, oldest first.
-    departed: VecDeque<Departed>,
-    /// Some client needs route configurations with the hosts of VHDS inside ([`crate::inline`]).
-    inlines: bool,
-    /// Those to be put together anew.
-    stale: BTreeSet<Arc<str>>,
+    departed: Departures,
+    inlines: Inlines,
     /// What is to be saved.
     ledger: Ledger,
 }
 
-/// What clients of one variant see of a snapshot.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    snapshot: &'a Snapshot,
-    variant: Variant,
-}
-
-impl<'a> View<'a> {
-    /// What clients should have under this name.
-    pub(crate) fn target(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.target(self.kind(type_url, name), name)
-    }
-
-    /// The version that was put last, refused or not.
-    pub(crate) fn current(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.current(self.kind(type_url, name), name)
-    }
-
-    /// The newest version of a name that a client has acknowledged.
-    pub(crate) fn accepted(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.entry(self.kind(type_url, name), name)?.accepted.as_ref()
-    }
-
-    /// What was current before, if nobody had acknowledged it.
-    pub(crate) fn previous(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.entry(self.kind(type_url, name), name)?.previous.as_ref()
-    }
-
-    /// The virtual hosts of a route configuration that travel by themselves.
-    pub(crate) fn hosts_of(self, route_configuration: &'a str) -> impl Iterator<Item = &'a Arc<Item>> {
-        let delta = self.variant == Variant::Delta;
-        delta.then(|| self.snapshot.hosts_of(route_configuration)).into_iter().flatten()
-    }
-
-    /// Under which kind the snapshot keeps it.
-    fn kind<'k>(self, type_url: &'k TypeUrl, name: &str) -> &'k TypeUrl {
-        let inline = self.variant == Variant::Sotw && *type_url == TypeUrl::Route;
-        if inline && self.snapshot.entry(&INLINE, name).is_some() { &INLINE } else { type_url }
-    }
-}
-
 impl Snapshot {
-    /// What clients of this variant see.
-    pub(crate) fn view(&self, variant: Variant) -> View<'_> {
-        View { snapshot: self, variant }
-    }
-
     /// The number of the latest change.
     pub(crate) fn seq(&self) -> u64 {
         self.seq
@@ -196,17 +142,9 @@ impl Snapshot {
         self.kinds.get(type_url).into_iter().flat_map(Names::values).filter_map(Entry::target)
     }
 
-    /// The members of a collection.
-    pub(crate) fn members_of<'a>(
-        &'a self,
-        type_url: &TypeUrl,
-        collection: &'a str,
-    ) -> impl Iterator<Item = &'a Arc<Item>> {
-        let stem: Arc<str> = stem(collection).into();
-        let from = self.kinds.get(type_url).map(|kind| kind.range(Arc::clone(&stem)..));
-        let near = from.into_iter().flatten().take_while(move |(name, _)| name.starts_with(&*stem));
-        let inside = near.filter(move |(name, _)| collection_of(name).as_deref() == Some(collection));
-        inside.filter_map(|(_, entry)| entry.target())
+    /// The members of a collection in order of their names.
+    pub(crate) fn members_of(&self, type_url: &TypeUrl, collection: &str) -> impl Iterator<Item = &Arc<Item>> {
+        self.kinds.get(type_url).into_iter().flat_map(|kind| kind.members(collection)).filter_map(Entry::target)
     }
 
     /// The virtual hosts of a route configuration.
@@ -231,17 +169,22 @@ impl Snapshot {
 
     /// Clusters that went lately, with their endpoint sets.
     pub(crate) fn departed(&self) -> impl Iterator<Item = &Departed> {
-        self.departed.iter().filter(|departed| self.entry(&TypeUrl::Cluster, departed.cluster.name()).is_none())
+        self.departed.iter().filter(|departed| self.is_gone(departed))
     }
 
     /// An endpoint set that went lately with its cluster.
     pub(crate) fn departed_endpoints(&self, name: &str) -> Option<&Arc<Item>> {
-        self.departed().filter_map(|departed| departed.endpoints.as_ref()).find(|set| **set.name() == *name)
+        self.departed.of_set(name).find(|departed| self.is_gone(departed))?.endpoints.as_ref()
+    }
+
+    /// It has not come again.
+    fn is_gone(&self, departed: &Departed) -> bool {
+        self.entry(&TypeUrl::Cluster, departed.cluster.name()).is_none()
     }
 
     /// Forgets the clusters that went too long ago.
     pub(crate) fn forget_departed(&mut self, now: Duration) {
-        self.departed.retain_mut(|departed| now < *departed.at.get_or_insert(now) + DEPARTED_FOR);
+        self.departed.forget(now);
     }
 
     /// What changed after the change number `cursor`; none if that is too long ago to be known.
@@ -280,9 +223,15 @@ impl Snapshot {
 
     /// A client has acknowledged (for a listener: uses) this item. True if it was not known before.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) -> bool {
-        item.parts.iter().for_each(|part| {
-            self.accept(part);
-        });
+        if !item.parts.is_empty() {
+            let Need { type_url, name } = item.key();
+            let before = self.accepted(&type_url, &name).map_or(0, |before| before.seq);
+            if before < item.seq {
+                item.parts_since(before).for_each(|part| {
+                    self.accept(part);
+                });
+            }
+        }
         let Some(entry) = self.entry_of(item) else { return false };
         // what was tried again since it was sent is the same
         let current = (entry.current.version() == item.version()).then(|| Arc::clone(&entry.current));
@@ -304,6 +253,7 @@ impl Snapshot {
         }
         self.ledger.note(item.key(), self.count);
         self.sweep();
+        self.inline_stale();
         true
     }
 
@@ -369,37 +319,6 @@ impl Snapshot {
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
         self.kinds.values_mut().flat_map(Names::values_mut).for_each(|entry| entry.reported = None);
-    }
-
-    /// Whether some client needs route configurations with the hosts of VHDS inside.
-    pub(crate) fn set_inlines(&mut self, needed: bool) {
-        if std::mem::replace(&mut self.inlines, needed) == needed {
-            return;
-        }
-        if needed {
-            self.stale.extend(self.targets(&TypeUrl::Route).map(|route| Arc::clone(route.name())).collect::<Vec<_>>());
-            return self.inline_stale();
-        }
-        let inlined = self.kinds.get(&INLINE).into_iter().flat_map(Names::values);
-        let gone: Vec<Arc<str>> = inlined.map(|entry| Arc::clone(entry.current.name())).collect();
-        gone.into_iter().for_each(|name| self.take_away(&Need::new(INLINE.clone(), name)));
-        self.stale.clear();
-        self.sweep();
-    }
-
-    /// Puts route configurations together of which a part has changed.
-    fn inline_stale(&mut self) {
-        while let Some(name) = self.stale.pop_first() {
-            let route = self.target(&TypeUrl::Route, &name).cloned();
-            let hosts: Vec<Arc<Item>> = self.hosts_of(&name).cloned().collect();
-            if let Some((route, whole)) = route.and_then(|route| Some((inlined(&route.resource, &hosts)?, route))) {
-                let parts = std::iter::once(whole).chain(hosts).collect();
-                self.put(Arc::new(route), parts);
-            } else {
-                self.take_away(&Need::new(INLINE.clone(), name));
-            }
-            self.sweep();
-        }
     }
 
     fn entry(&self, type_url: &TypeUrl, name: &str) -> Option<&Entry> {
@@ -492,12 +411,12 @@ impl Snapshot {
         }
         self.needs.drop(&entry.current.resource);
         if key.type_url == TypeUrl::Cluster {
-            self.departed.drain(..(self.departed.len() + 1).saturating_sub(MOST_DEPARTED));
             let named = entry.current.resource.needs().find(|need| need.type_url == TypeUrl::Endpoints);
             let set = named.map_or(&key.name, |need| &need.name);
             let endpoints = self.target(&TypeUrl::Endpoints, set).cloned();
-            let good = entry.target().cloned();
-            self.departed.extend(good.map(|cluster| Departed { cluster, endpoints, at: None }));
+            if let Some(good) = entry.target() {
+                self.departed.add(Arc::clone(good), endpoints);
+            }
             self.needs.release(Need::new(TypeUrl::Endpoints, Arc::clone(&key.name)));
         }
         self.changed(key.clone());
@@ -506,13 +425,7 @@ impl Snapshot {
     /// Numbers and logs a change.
     fn changed(&mut self, key: Need) {
         self.seq += 1;
-        if self.inlines {
-            self.stale.extend(match key.type_url {
-                TypeUrl::Route => Some(Arc::clone(&key.name)),
-                TypeUrl::VirtualHost => route_configuration_of(&key.name).map(Arc::from),
-                _ => None,
-            });
-        }
+        self.inlines.note(&key);
         self.note_missing(&key);
         for need in self.needs.take_added() {
             self.note_missing(&need);

@@ -1,7 +1,7 @@
 //! What some clients refuse and others may not. Who refuses a version falls back by itself; the fleet falls back with them only if
 //! nobody is left who takes it, so that a stranger's refusal keeps nothing from those who do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,18 +55,20 @@ impl Fleet {
         let (key, version) = (item.key(), item.version());
         let node = self.facts.node(client);
         let accepted = self.is_accepted(&key, version);
+        let opens = !self.disputes.contains_key(&key);
         let dispute = self.disputes.entry(key.clone()).or_insert_with(|| Dispute {
             version,
             text: Arc::clone(text),
             node: Arc::clone(&node),
             clients: BTreeMap::new(),
-            until: Some(now + PATIENCE),
+            until: None,
             told: Vec::new(),
             shared: false,
         });
-        if dispute.until.is_none() && !accepted {
-            // it was decided, and is open again since another client came
+        // one that was decided is open again since another client came
+        if opens || dispute.until.is_none() && !accepted {
             dispute.until = Some(now + PATIENCE);
+            self.decisions.set(now + PATIENCE, &key);
         }
         (dispute.text, dispute.node) = (Arc::clone(text), node);
         let said = Objection { node: self.facts.shown(client), text: Arc::clone(text) };
@@ -82,7 +84,8 @@ impl Fleet {
         }
         // who had a part already is not waited for with that
         let before = before.max(Some(confirmed).filter(|_| !item.parts.is_empty()));
-        for part in if item.parts.is_empty() { std::slice::from_ref(item) } else { &item.parts } {
+        let since = self.snapshot.made_since(item, confirmed);
+        for part in item.parts_since(since) {
             let waiting = self.facts.object(client, part, before);
             if waiting == 0 && self.is_accepted(&part.key(), part.version()) {
                 self.facts.settle(part, &mut self.snapshot);
@@ -169,29 +172,34 @@ impl Fleet {
         }
     }
 
-    /// Refusals of versions that are not current any more mean nothing.
+    /// Refusals of versions that are not current any more mean nothing. Only what changed is looked at.
     pub(super) fn drop_outdated_disputes(&mut self) {
+        let since = std::mem::replace(&mut self.disputed_at, self.snapshot.seq());
+        if self.disputes.is_empty() || since == self.disputed_at {
+            return;
+        }
         let current = |key: &Need| self.snapshot.current(&key.type_url, &key.name).map(|item| item.version());
-        let old = self.disputes.iter().filter(|(key, dispute)| current(key) != Some(dispute.version));
-        let old: Vec<Need> = old.map(|(key, _)| key.clone()).collect();
+        let outdated =
+            |key: &&Need| self.disputes.get(key).is_some_and(|dispute| current(key) != Some(dispute.version));
+        let old: BTreeSet<Need> = match self.snapshot.changes_since(since) {
+            Some(changes) => changes.filter(outdated).cloned().collect(),
+            None => self.disputes.keys().filter(outdated).cloned().collect(),
+        };
         old.iter().for_each(|key| self.close(key));
     }
 
     /// Decides what is due. Gives the time of the next decision.
     pub(super) fn decide(&mut self, now: Duration) -> Option<Duration> {
-        let gone = self.disputes.keys().filter(|key| self.snapshot.current(&key.type_url, &key.name).is_none());
-        let gone: Vec<Need> = gone.cloned().collect();
-        gone.iter().for_each(|key| self.close(key));
-        let due = self.disputes.iter().filter(|(_, dispute)| dispute.until.is_some_and(|until| until <= now));
-        let due: Vec<(Need, Version)> = due.map(|(key, dispute)| (key.clone(), dispute.version)).collect();
-        for (key, version) in due {
+        self.drop_outdated_disputes();
+        while let Some(key) = self.decisions.due(now, |key| self.disputes.get(key)?.until) {
+            let Some(dispute) = self.disputes.get_mut(&key) else { continue };
+            dispute.until = None;
+            let version = dispute.version;
             if !self.is_accepted(&key, version) {
                 self.share(&key);
-            } else if let Some(dispute) = self.disputes.get_mut(&key) {
-                dispute.until = None;
             }
         }
-        self.disputes.values().filter_map(|dispute| dispute.until).min()
+        self.decisions.next(|key| self.disputes.get(key)?.until)
     }
 
     /// Whether the current version of this name is disputed.

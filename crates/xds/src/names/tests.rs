@@ -1,6 +1,6 @@
 //! Which names are equal, and which are in which collection.
 
-use super::{canonical, collection_of, is_collection, stem};
+use super::{canonical, collection_of, is_collection};
 
 #[test]
 fn names_are_equal_whatever_the_order_of_their_context_parameters() {
@@ -32,5 +32,4 @@ fn a_collection_is_told_from_a_resource() {
     {
         assert_eq!(is_collection(name), expect, "{name}");
     }
-    assert_eq!(stem("xdstp://a/t/p/*?k=v"), "xdstp://a/t/p/");
 }

@@ -8,16 +8,20 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::names::collection_of;
+
 /// See the module.
 pub(super) struct Names<V> {
     by_name: HashMap<Arc<str>, V>,
     /// The names, in order.
     order: BTreeSet<Arc<str>>,
+    /// By collection: the names of its members, in order.
+    members: HashMap<String, BTreeSet<Arc<str>>>,
 }
 
 impl<V> Default for Names<V> {
     fn default() -> Self {
-        Self { by_name: HashMap::new(), order: BTreeSet::new() }
+        Self { by_name: HashMap::new(), order: BTreeSet::new(), members: HashMap::new() }
     }
 }
 
@@ -32,11 +36,22 @@ impl<V> Names<V> {
 
     pub(super) fn insert(&mut self, name: Arc<str>, value: V) {
         self.order.insert(Arc::clone(&name));
+        if let Some(collection) = collection_of(&name) {
+            self.members.entry(collection).or_default().insert(Arc::clone(&name));
+        }
         self.by_name.insert(name, value);
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Option<V> {
         self.order.remove(name);
+        if let Some(collection) = collection_of(name)
+            && let Some(members) = self.members.get_mut(&collection)
+        {
+            members.remove(name);
+            if members.is_empty() {
+                self.members.remove(&collection);
+            }
+        }
         let removed = self.by_name.remove(name);
         if self.by_name.len() < self.by_name.capacity() / 4 {
             self.by_name.shrink_to_fit();
@@ -52,6 +67,12 @@ impl<V> Names<V> {
     /// All values.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.by_name.values_mut()
+    }
+
+    /// The members of a collection, in order.
+    pub(super) fn members(&self, collection: &str) -> impl Iterator<Item = &V> {
+        let names = self.members.get(collection).into_iter().flatten();
+        names.filter_map(|name| self.by_name.get(name))
     }
 
     /// Those of some names, in order.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Entry, Item, Snapshot};
-use crate::inline::INLINE;
 use crate::resource::{Change, Need, Resource, TypeUrl};
 use crate::saved::Edit;
 
@@ -42,7 +41,7 @@ impl Ledger {
 
     /// Whether resources of this kind are saved. What is put together from others is put together again.
     fn saves(&self, type_url: &TypeUrl) -> bool {
-        self.keeps.is_some_and(|secrets| secrets || *type_url != TypeUrl::Secret) && *type_url != *INLINE
+        self.keeps.is_some_and(|secrets| secrets || *type_url != TypeUrl::Secret) && *type_url != TypeUrl::Inlined
     }
 }
 
@@ -86,7 +85,7 @@ impl Snapshot {
             for entry in kind.values_mut() {
                 entry.leaving = true;
                 // what is put together from others comes and goes with them
-                if *type_url != *INLINE {
+                if *type_url != TypeUrl::Inlined {
                     self.needs.release(Need::new(type_url.clone(), Arc::clone(entry.current.name())));
                 }
             }

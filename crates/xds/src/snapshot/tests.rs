@@ -134,3 +134,29 @@ fn structured_names_are_the_same_whatever_the_order_of_their_context_parameters(
     snapshot.apply(vec![remove(TypeUrl::Runtime, "xdstp://a/t/x?b=2&a=1")]);
     assert!(snapshot.is_empty());
 }
+
+#[test]
+fn a_collection_has_the_members_that_are_there_in_order() {
+    let mut snapshot = Snapshot::default();
+    let members = |snapshot: &Snapshot, collection: &str| -> Vec<String> {
+        snapshot.members_of(&TypeUrl::Runtime, collection).map(|item| item.name().to_string()).collect()
+    };
+    let names = ["xdstp://a/t/y?k=1", "xdstp://a/t/x?k=1", "xdstp://a/t/x?k=2", "xdstp://a/t/z", "xdstp://a/t/u/x?k=1"];
+    snapshot.apply(names.map(|name| put(TypeUrl::Runtime, name, 1, &[])).into());
+    assert_eq!(members(&snapshot, "xdstp://a/t/*?k=1"), ["xdstp://a/t/x?k=1", "xdstp://a/t/y?k=1"]);
+    assert_eq!(members(&snapshot, "xdstp://a/t/*"), ["xdstp://a/t/z"]);
+    snapshot.apply(vec![remove(TypeUrl::Runtime, "xdstp://a/t/x?k=1"), remove(TypeUrl::Runtime, "xdstp://a/t/z")]);
+    assert_eq!(members(&snapshot, "xdstp://a/t/*?k=1"), ["xdstp://a/t/y?k=1"]);
+    assert_eq!(members(&snapshot, "xdstp://a/t/*"), [""; 0]);
+}
+
+#[test]
+fn the_endpoints_of_a_cluster_that_went_are_found_until_it_comes_again() {
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(vec![put(TypeUrl::Cluster, "a", 1, &[]), put(TypeUrl::Endpoints, "a", 7, &[])]);
+    snapshot.apply(vec![remove(TypeUrl::Cluster, "a"), remove(TypeUrl::Endpoints, "a")]);
+    let endpoints = |snapshot: &Snapshot| snapshot.departed_endpoints("a").map(|item| item.version().0);
+    assert_eq!(endpoints(&snapshot), Some(7));
+    snapshot.apply(vec![put(TypeUrl::Cluster, "a", 2, &[])]);
+    assert_eq!(endpoints(&snapshot), None);
+}

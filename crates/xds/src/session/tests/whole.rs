@@ -1,12 +1,15 @@
 //! State of the world, message by message. A response is shown with all that stands in it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::rig::{changes, kind, show, show_event};
 use crate::event::Node;
 use crate::fleet::Fleet;
+use crate::resource::{Change, Resource, TypeUrl, Version};
 use crate::session::{Session, Wants};
 use crate::wire::{Response, Variant, WholeRequest};
 
@@ -161,9 +164,9 @@ const HOSTS: &str = "cds a@1; eds a@1; cds b@1; eds b@1; lds l@1 -> v; rds v@1; 
 
 /// The version of what is made of several is not shown: it is no short number.
 fn hosts_in(rig: &Whole, at: usize) -> String {
-    let item = &rig.open[at].puts[0];
-    let parts = item.parts.iter().map(|part| format!("{}@{}", part.name(), part.version().0));
-    parts.collect::<Vec<_>>().join(" ")
+    let parts = rig.open[at].puts[0].parts.iter().map(|part| (Arc::clone(part.name()), part.version().0));
+    let parts: BTreeMap<Arc<str>, u128> = parts.collect();
+    parts.iter().map(|(name, version)| format!("{name}@{version}")).collect::<Vec<_>>().join(" ")
 }
 
 fn with_hosts() -> Whole {
@@ -184,7 +187,7 @@ fn hosts_that_travel_one_by_one_come_inside_their_route_configuration() {
     assert_eq!(rig.open[0].type_url, kind("rds"));
     let made = rig.open[0].puts.iter().find(|item| &**item.name() == "v").expect("it comes");
     let parts: Vec<&str> = made.parts.iter().map(|part| &**part.name()).collect();
-    assert_eq!(parts, ["v", "v/x", "v/y"]);
+    assert_eq!(parts, ["v", "v/y", "v/x"], "the route configuration, then what came last first");
     rig.ack_all();
     let events = rig.events();
     for accepted in ["accepted rds v@1", "accepted vhds v/x@1", "accepted vhds v/y@1", "accepted rds r@1"] {
@@ -205,6 +208,53 @@ fn a_change_of_one_host_sends_the_configuration_with_all_of_them_and_no_other() 
     rig.publish("-vhds v/y");
     assert_eq!(hosts_in(&rig, 0), "v@1 v/x@2");
     assert_eq!(rig.ack_all(), "");
+}
+
+/// What of the first open configuration is looked at when a client acknowledges it that has the one before.
+fn looked_at(rig: &Whole, before: u64) -> Vec<String> {
+    let item = &rig.open[0].puts[0];
+    let since = rig.fleet.snapshot().made_since(item, before);
+    item.parts_since(since).map(|part| part.name().to_string()).collect()
+}
+
+fn whole(rig: &Whole) -> u64 {
+    rig.fleet.snapshot().target(&TypeUrl::Inlined, "v").expect("put together").seq
+}
+
+#[test]
+fn of_a_changed_configuration_only_the_changed_hosts_are_looked_at() {
+    let mut rig = with_hosts();
+    let many: String = (0..100).map(|host| format!("vhds v/{host}@1 -> a;")).collect();
+    rig.publish(&many);
+    rig.ack_all();
+    rig.ack_all();
+    let before = whole(&rig);
+    rig.publish("vhds v/7@2 -> a; vhds v/50@2 -> b");
+    assert_eq!(looked_at(&rig, before), ["v", "v/7", "v/50"]);
+    assert_eq!(looked_at(&rig, 0).len(), 103);
+    rig.events();
+    rig.ack_all();
+    assert_eq!(rig.events(), "accepted vhds v/7@2, accepted vhds v/50@2");
+}
+
+#[test]
+fn hosts_that_were_there_before_their_configuration_asked_for_them_are_taken_with_it() {
+    let mut rig = Whole::new("cds a@1; eds a@1; lds l@1 -> v; vhds v/x@1 -> a");
+    rig.ask("cds", &[]);
+    rig.ask("eds", &["a"]);
+    rig.ack_all();
+    rig.ask("lds", &[]);
+    rig.ack_all();
+    let plain = Resource::new(TypeUrl::Route, "v", Version(8), [Bytes::from_static(b"\x0a\x01v")]);
+    rig.fleet.publish(vec![Change::Put(Arc::new(plain))]);
+    rig.ask("rds", &["v"]);
+    rig.ack_all();
+    rig.events();
+    let before = rig.fleet.snapshot().seq();
+    rig.publish("rds v@9");
+    assert_eq!(looked_at(&rig, before), ["v", "v/x"]);
+    rig.ack_all();
+    assert_eq!(rig.events(), "accepted rds v@9, accepted vhds v/x@1");
 }
 
 #[test]
@@ -282,10 +332,19 @@ fn delta_and_whole_clients_of_a_fleet_both_have_to_take_a_host() {
 #[test]
 fn nothing_is_put_together_for_delta_clients_alone() {
     let mut rig = with_hosts();
-    assert!(rig.fleet.snapshot().targets(&crate::inline::INLINE).next().is_some());
+    let made = |rig: &Whole| rig.fleet.snapshot().targets(&TypeUrl::Inlined).map(Arc::clone).next();
+    let before = made(&rig).expect("put together");
     let (node, variant) = (Arc::new(Node::default()), Variant::Delta);
     std::mem::replace(&mut rig.session, Session::new(&mut rig.fleet, node, variant, true)).leave(&mut rig.fleet);
-    assert!(rig.fleet.snapshot().targets(&crate::inline::INLINE).next().is_none());
+    rig.reconnect();
+    assert!(Arc::ptr_eq(&before, &made(&rig).expect("kept")), "one that comes and goes has nothing put together anew");
+    let delta = Session::new(&mut rig.fleet, Arc::new(Node::default()), Variant::Delta, true);
+    std::mem::replace(&mut rig.session, delta).leave(&mut rig.fleet);
+    rig.publish("vhds v/x@2 -> a");
+    assert!(made(&rig).is_none());
+    rig.reconnect();
+    let parts: BTreeSet<u128> = made(&rig).expect("put together").parts.iter().map(|part| part.version().0).collect();
+    assert_eq!(parts, BTreeSet::from([1, 2]));
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! Route configurations with the hosts of VHDS inside ([`crate::inline`]), kept beside those that they are made from; and with that what
+//! clients of each variant see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::names::Names;
+use super::{Item, Snapshot};
+use crate::inline::inlined;
+use crate::resource::{Need, TypeUrl, route_configuration_of};
+use crate::wire::Variant;
+
+/// What clients of one variant see of a snapshot.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    snapshot: &'a Snapshot,
+    variant: Variant,
+}
+
+impl<'a> View<'a> {
+    /// What clients should have under this name.
+    pub(crate) fn target(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.target(self.kind(type_url, name), name)
+    }
+
+    /// The version that was put last, refused or not.
+    pub(crate) fn current(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.current(self.kind(type_url, name), name)
+    }
+
+    /// The newest version of a name that a client has acknowledged.
+    pub(crate) fn accepted(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.entry(self.kind(type_url, name), name)?.accepted.as_ref()
+    }
+
+    /// What was current before, if nobody had acknowledged it.
+    pub(crate) fn previous(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
+        self.snapshot.entry(self.kind(type_url, name), name)?.previous.as_ref()
+    }
+
+    /// The virtual hosts of a route configuration that travel by themselves.
+    pub(crate) fn hosts_of(self, route_configuration: &'a str) -> impl Iterator<Item = &'a Arc<Item>> {
+        let delta = self.variant == Variant::Delta;
+        delta.then(|| self.snapshot.hosts_of(route_configuration)).into_iter().flatten()
+    }
+
+    /// Under which kind the snapshot keeps it.
+    fn kind<'k>(self, type_url: &'k TypeUrl, name: &str) -> &'k TypeUrl {
+        let inline = self.variant == Variant::Sotw && *type_url == TypeUrl::Route;
+        if inline && self.snapshot.entry(&TypeUrl::Inlined, name).is_some() { &TypeUrl::Inlined } else { type_url }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Inlines {
+    /// Some client needs them.
+    needed: bool,
+    /// They are there. Where nobody needs them any more they stay until one would have to be put together anew, so that a client that comes
+    /// and goes costs nothing.
+    made: bool,
+    /// By name: the number of the first since when it has not been without one.
+    since: BTreeMap<Arc<str>, u64>,
+    /// Those to be put together anew.
+    stale: BTreeSet<Arc<str>>,
+}
+
+impl Inlines {
+    /// Something changed that they may be made from.
+    pub(super) fn note(&mut self, changed: &Need) {
+        if self.made {
+            self.stale.extend(match changed.type_url {
+                TypeUrl::Route => Some(Arc::clone(&changed.name)),
+                TypeUrl::VirtualHost => route_configuration_of(&changed.name).map(Arc::from),
+                _ => None,
+            });
+        }
+    }
+}
+
+impl Snapshot {
+    /// What clients of this variant see.
+    pub(crate) fn view(&self, variant: Variant) -> View<'_> {
+        View { snapshot: self, variant }
+    }
+
+    /// The number after which a part of this item is new to a client that uses the item number `before` of its name: who has one that was
+    /// made of parts has had all that there were then.
+    pub(crate) fn made_since(&self, item: &Item, before: u64) -> u64 {
+        self.inlines.since.get(item.name()).filter(|first| before >= **first).map_or(0, |_| before)
+    }
+
+    /// Whether some client needs route configurations with the hosts of VHDS inside.
+    pub(crate) fn set_inlines(&mut self, needed: bool) {
+        self.inlines.needed = needed;
+        if needed && !std::mem::replace(&mut self.inlines.made, true) {
+            let all: Vec<Arc<str>> = self.targets(&TypeUrl::Route).map(|route| Arc::clone(route.name())).collect();
+            self.inlines.stale.extend(all);
+            self.inline_stale();
+        }
+    }
+
+    /// Puts route configurations together of which a part has changed, or lets all go if nobody needs them.
+    pub(super) fn inline_stale(&mut self) {
+        if !self.inlines.needed && !self.inlines.stale.is_empty() {
+            return self.drop_inlines();
+        }
+        while let Some(name) = self.inlines.stale.pop_first() {
+            let route = self.target(&TypeUrl::Route, &name).cloned();
+            let mut hosts: Vec<Arc<Item>> = self.hosts_of(&name).cloned().collect();
+            if let Some((route, whole)) = route.and_then(|route| Some((inlined(&route.resource, &hosts)?, route))) {
+                hosts.sort_by_key(|host| std::cmp::Reverse(host.seq));
+                let parts = std::iter::once(whole).chain(hosts).collect();
+                self.inlines.since.entry(Arc::clone(&name)).or_insert(self.seq + 1);
+                self.put(Arc::new(route), parts);
+            } else {
+                self.inlines.since.remove(&name);
+                self.take_away(&Need::new(TypeUrl::Inlined, name));
+            }
+            self.sweep();
+        }
+    }
+
+    fn drop_inlines(&mut self) {
+        self.inlines = super::Inlines::default();
+        let inlined = self.kinds.get(&TypeUrl::Inlined).into_iter().flat_map(Names::values);
+        let gone: Vec<Arc<str>> = inlined.map(|entry| Arc::clone(entry.current.name())).collect();
+        gone.into_iter().for_each(|name| self.take_away(&Need::new(TypeUrl::Inlined, name)));
+        self.sweep();
+    }
+}
