@@ -10,6 +10,9 @@ use hashbrown::HashMap;
 
 use crate::names::collection_of;
 
+#[cfg(test)]
+mod tests;
+
 /// See the module.
 pub(super) struct Names<V> {
     by_name: HashMap<Arc<str>, V>,

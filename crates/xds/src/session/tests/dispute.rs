@@ -183,7 +183,8 @@ fn a_disputed_name_that_is_removed_meanwhile_is_no_dispute_any_more() {
         rig.ack_all(client);
         rig.advance(client);
     }
-    rig.events();
+    let events = rig.events();
+    assert!(events.contains("settled cds c"), "{events}");
     rig.pass(600_000);
     rig.advance(second);
     for client in [0, second] {
