@@ -14,15 +14,13 @@ use crate::wire::Variant;
 
 mod alarms;
 mod dispute;
+mod doubts;
 mod saving;
 
 use alarms::Alarms;
 use dispute::Dispute;
+use doubts::Doubts;
 use saving::Memory;
-
-/// Clients whose streams broke amid cluster changes and that did not come again: names of processes that are no more. The names in
-/// doubt are few each, so that this many cost less than a megabyte.
-const DOUBTFUL_CLIENTS: usize = 1024;
 
 /// A listener can be refused because its port is taken, which passes, within milliseconds where another proxy of ours is giving it
 /// up: it is tried again after this time, then after twice as long and so on up to [`LONGEST_PAUSE`]. What is refused for its
@@ -57,9 +55,7 @@ pub(crate) struct Fleet {
     snapshot: Snapshot,
     facts: Facts,
     stage: Stage,
-    /// By client: what it may have without saying so when it comes again: it does not note the versions of a response that it
-    /// refuses, also where it takes them (R11), and does not list ghosts (R11a).
-    doubts: BTreeMap<Arc<str>, BTreeSet<Need>>,
+    doubts: Doubts,
     /// Listeners that were taken back because what they need did not come (R5), and those needs.
     taken_back: BTreeMap<Need, Vec<Need>>,
     /// Listeners that were refused.
@@ -180,26 +176,19 @@ impl Fleet {
         if doubts.is_empty() {
             return;
         }
-        if self.doubts.len() >= DOUBTFUL_CLIENTS
-            && let Some((forgotten, _)) = self.doubts.pop_first()
-        {
+        self.memory.note(node);
+        for forgotten in self.doubts.add(node, doubts) {
             self.memory.note(&forgotten);
         }
-        self.memory.note(node);
-        self.doubts.entry(Arc::clone(node)).or_default().extend(doubts);
     }
 
     /// What is to be cleared up about one kind with a client that has come again: from now on that is its session's business.
     pub(crate) fn take_doubts(&mut self, node: &str, type_url: &TypeUrl) -> BTreeSet<Arc<str>> {
-        let Some(doubts) = self.doubts.get_mut(node) else { return BTreeSet::new() };
-        let (taken, left) = std::mem::take(doubts).into_iter().partition(|need| need.type_url == *type_url);
-        *doubts = left;
-        if doubts.is_empty() {
-            self.doubts.remove(node);
+        let taken = self.doubts.take(node, type_url);
+        if !taken.is_empty() {
+            self.memory.note(&node.into());
         }
-        self.memory.note(&node.into());
-        let taken: BTreeSet<Need> = taken;
-        taken.into_iter().map(|need| need.name).collect()
+        taken
     }
 
     /// How many clients there are.

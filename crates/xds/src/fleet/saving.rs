@@ -56,7 +56,9 @@ impl Fleet {
             return;
         }
         self.memory.kept = true;
-        self.doubts.extend(saved.doubts);
+        for (node, doubts) in saved.doubts {
+            self.doubts.add(&node, doubts);
+        }
         self.snapshot.restore(saved.resources.into_values());
         if !self.snapshot.is_empty() {
             self.stage = Stage::LastGood;
@@ -108,14 +110,14 @@ impl Fleet {
         let (whole, edits) = self.snapshot.take_unsaved();
         let mut nodes = std::mem::take(&mut self.memory.nodes);
         if whole {
-            nodes = self.doubts.keys().chain(self.memory.ghosts.keys()).cloned().collect();
+            nodes = self.doubts.nodes().chain(self.memory.ghosts.keys()).cloned().collect();
         }
         let doubts: Vec<_> = nodes.into_iter().map(|node| (Arc::clone(&node), self.doubts_about(&node))).collect();
         Some(Unsaved { fleet: Arc::clone(fleet), whole, edits, doubts, gone: false })
     }
 
     fn doubts_about(&self, node: &str) -> BTreeSet<Need> {
-        let left = self.doubts.get(node).into_iter().flatten().cloned();
+        let left = self.doubts.of(node).cloned();
         let ghosts = self.memory.ghosts.get(node).into_iter().flatten();
         left.chain(ghosts.map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name)))).collect()
     }

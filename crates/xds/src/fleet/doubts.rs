@@ -1,0 +1,91 @@
+//! What clients that went may have without saying so when they come again: it does not note the versions of a response that it
+//! refuses, also where it takes them (R11), and does not list ghosts (R11a).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::resource::{Need, TypeUrl};
+
+#[cfg(test)]
+mod tests;
+
+/// Clients that left something in doubt and did not come again: names of processes that are no more.
+const MOST_CLIENTS: usize = 1024;
+
+/// Names in doubt, of all clients together. Most are few; but who goes during its first clusters leaves all of them, up to 50,000. An entry
+/// costs about 50 bytes, so that this is 13 MB of a fleet.
+const MOST_NAMES: usize = 262_144;
+
+/// What one client left.
+#[derive(Default)]
+struct Left {
+    /// Who left something later has a higher number.
+    turn: u64,
+    needs: BTreeSet<Need>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Doubts {
+    clients: BTreeMap<Arc<str>, Left>,
+    turns: BTreeMap<u64, Arc<str>>,
+    latest: u64,
+    names: usize,
+}
+
+impl Doubts {
+    /// A client leaves these too. Gives the clients whose doubts are forgotten for them.
+    pub(super) fn add(&mut self, node: &Arc<str>, mut needs: BTreeSet<Need>) -> Vec<Arc<str>> {
+        needs.append(&mut self.remove(node));
+        while needs.len() > MOST_NAMES {
+            needs.pop_last();
+        }
+        let mut forgotten = Vec::new();
+        while self.clients.len() >= MOST_CLIENTS || self.names + needs.len() > MOST_NAMES {
+            let Some((_, oldest)) = self.turns.first_key_value() else { break };
+            let oldest = Arc::clone(oldest);
+            self.remove(&oldest);
+            forgotten.push(oldest);
+        }
+        self.latest += 1;
+        self.insert(node, Left { turn: self.latest, needs });
+        forgotten
+    }
+
+    /// Takes what a client left of one kind.
+    pub(super) fn take(&mut self, node: &str, type_url: &TypeUrl) -> BTreeSet<Arc<str>> {
+        let Some((node, turn)) = self.clients.get_key_value(node).map(|(node, left)| (Arc::clone(node), left.turn))
+        else {
+            return BTreeSet::new();
+        };
+        let (taken, needs): (BTreeSet<Need>, _) =
+            self.remove(&node).into_iter().partition(|need| need.type_url == *type_url);
+        self.insert(&node, Left { turn, needs });
+        taken.into_iter().map(|need| need.name).collect()
+    }
+
+    /// What a client left.
+    pub(super) fn of(&self, node: &str) -> impl Iterator<Item = &Need> {
+        self.clients.get(node).into_iter().flat_map(|left| &left.needs)
+    }
+
+    /// Who left something.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.clients.keys()
+    }
+
+    fn insert(&mut self, node: &Arc<str>, left: Left) {
+        if !left.needs.is_empty() {
+            self.names += left.needs.len();
+            self.turns.insert(left.turn, Arc::clone(node));
+            self.clients.insert(Arc::clone(node), left);
+        }
+    }
+
+    fn remove(&mut self, node: &str) -> BTreeSet<Need> {
+        let Some(Left { turn, needs }) = self.clients.remove(node) else { return BTreeSet::new() };
+        self.turns.remove(&turn);
+        self.names -= needs.len();
+        needs
+    }
+}
