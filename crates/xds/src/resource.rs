@@ -87,8 +87,16 @@ impl fmt::Display for TypeUrl {
 pub struct Version(pub u128);
 
 impl Version {
-    /// Of what a client is given in place of a resource that does not exist (rule R6): nothing has this version.
+    // No resource has one of the following: a hash is none of three values.
+
+    /// Of what a client is given in place of a resource that does not exist (rule R6).
     pub(crate) const STAND_IN: Self = Self(0);
+
+    /// Of what a client may have or not.
+    pub(crate) const UNSURE: Self = Self(u128::MAX - 1);
+
+    /// Of what a client has under a name and is none of ours.
+    pub(crate) const FOREIGN: Self = Self(u128::MAX);
 
     /// Length of the text.
     pub(crate) const DIGITS: usize = 32;

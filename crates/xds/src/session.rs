@@ -1,4 +1,4 @@
-//! One client's stream: what it asked for, what it has, and what it is to be told next. Driven by messages and the time, sans-io.
+//! One client: what it asked for, what it has, and what it is to be told next, on all its streams. Driven by messages and the time, sans-io.
 //!
 //! A session never queues history. Each change of the fleet only marks names; when something can be sent, [`Session::advance`]
 //! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
@@ -44,13 +44,13 @@ use warm::Cold;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Violation {
     /// More names than [`subscribe::MOST_NAMES`].
-    #[error("more than {0} names subscribed on one stream")]
+    #[error("more than {0} names subscribed by one client")]
     TooManyNames(usize),
     /// Longer names together than [`subscribe::MOST_NAME_BYTES`].
-    #[error("the names of one stream have more than {0} bytes")]
+    #[error("the names of one client have more than {0} bytes")]
     NamesTooLong(usize),
     /// More kinds than [`subscribe::MOST_KINDS`].
-    #[error("more than {0} kinds of resources on one stream")]
+    #[error("more than {0} kinds of resources for one client")]
     TooManyKinds(usize),
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Session {
     nonce: u64,
     groups: u64,
     channels: BTreeMap<TypeUrl, Channel>,
-    /// Some clusters were sent on this stream.
+    /// Some clusters were sent since the client asked for them.
     spoke_of_clusters: bool,
     /// The client is told of clusters, but has not asked for them on this stream.
     unasked: bool,
@@ -127,7 +127,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A client's stream begins.
+    /// A client comes.
     pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>, variant: Variant, aggregated: bool) -> Self {
         Self {
             client: fleet.join(Arc::clone(&node), variant),
@@ -167,7 +167,7 @@ impl Session {
     /// Takes a message of the client in. What is to be said about it comes from [`Self::advance`].
     ///
     /// # Errors
-    /// The client asks for more than a stream may hold: the stream is to be ended.
+    /// The client asks for more than one may: the stream is to be ended.
     pub(crate) fn receive(&mut self, fleet: &mut Fleet, request: Request, now: Duration) -> Result<(), Violation> {
         let type_url = TypeUrl::from(request.type_url.as_str());
         self.began.get_or_insert(now);
@@ -240,7 +240,7 @@ impl Session {
             self.activations.clear();
         }
         let names: usize = channel.names.iter().map(|name| name.len()).sum();
-        self.name_bytes = self.name_bytes.saturating_sub(names + channel.carriers.bytes);
+        self.name_bytes = self.name_bytes.saturating_sub(names + channel.carriers.bytes + channel.listed.bytes);
         self.waits.retain(|need, _| need.type_url != *type_url);
         if std::mem::take(&mut self.counted) {
             fleet.uncount(self.client, |key| self.confirmed(key));
@@ -248,7 +248,7 @@ impl Session {
         fleet.doubt(&self.node.id, doubts);
     }
 
-    /// The stream has ended.
+    /// The client has gone.
     pub(crate) fn leave(self, fleet: &mut Fleet) {
         let need = |type_url: &TypeUrl, name: &Arc<str>| Need::new(type_url.clone(), Arc::clone(name));
         let mut doubts: BTreeSet<Need> = self.uncured.iter().map(|name| need(&TypeUrl::Cluster, name)).collect();
@@ -307,6 +307,12 @@ impl Session {
         }
     }
 
+    /// The response with this name that is not answered yet; 0 if none.
+    fn flying(&self, type_url: &TypeUrl, name: &str) -> u64 {
+        let known = self.channels.get(type_url).and_then(|channel| channel.known.get(name));
+        known.map_or(0, |known| known.flying)
+    }
+
     fn channel(&mut self, type_url: &TypeUrl) -> &mut Channel {
         self.channels.entry(type_url.clone()).or_default()
     }
@@ -316,7 +322,7 @@ impl Session {
         self.channels.get(type_url).is_some_and(test)
     }
 
-    /// The kinds of this class that the stream knows.
+    /// The kinds of this class that the client has spoken of.
     fn each_of(&self, kind: Kind) -> Vec<TypeUrl> {
         self.channels.keys().filter(|type_url| Kind::of(type_url) == kind).cloned().collect()
     }

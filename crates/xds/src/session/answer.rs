@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::channel::{Flight, Known, UNSURE};
+use super::channel::{Flight, Known};
 use super::sotw::{named_in, names_culprits};
 use super::{Cure, Session};
 use crate::fleet::Fleet;
-use crate::resource::{Need, TypeUrl};
+use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::Item;
 
 impl Session {
@@ -163,7 +163,7 @@ impl Session {
             channel.known.remove(item.name());
             if resumed {
                 // it may have had another version when it came
-                let known = Known { sent: Some(UNSURE.mark()), ..Known::default() };
+                let known = Known { sent: Some(Version::UNSURE.mark()), ..Known::default() };
                 channel.known.insert(Arc::clone(item.name()), known);
                 channel.dirty.insert(Arc::clone(item.name()));
             }
@@ -228,7 +228,10 @@ impl Session {
             channel.force.insert(Arc::clone(&key.name));
         }
         let confirmed = self.confirmed(&key);
-        self.refused.insert(key, item.seq);
+        // what stands for nothing is sent again whenever it is asked for
+        if item.version() != Version::STAND_IN {
+            self.refused.insert(key, item.seq);
+        }
         fleet.refuse((self.client, confirmed), item, text, now);
     }
 

@@ -2,6 +2,9 @@
 //!
 //! Envoy asks for the endpoints of each version of a cluster on a stream of its own, and ends the stream of the version before later. So
 //! several streams can want one name. Each is told; the answers of the one that asked last are those that count.
+//!
+//! What the client has of a name belongs to the client, whatever stream it came on: that is in the [`super::channel`]. To a stream belongs
+//! what it asked for, and what of that it is owed: an answer, though the client may have it from another stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +22,19 @@ pub(super) const EVERYTHING: &str = "*";
 pub(super) struct Carriers {
     /// Who wants a name, in the order in which they asked.
     askers: HashMap<Arc<str>, Vec<StreamId>>,
-    /// What each stream wants.
-    asked: BTreeMap<StreamId, BTreeSet<Arc<str>>>,
+    streams: BTreeMap<StreamId, Asked>,
     /// How many names that is over all streams, and how long they are together.
     pub(super) names: usize,
     pub(super) bytes: usize,
+}
+
+/// One stream.
+#[derive(Default)]
+struct Asked {
+    /// What it wants.
+    names: BTreeSet<Arc<str>>,
+    /// What it asked for and was not told since.
+    owed: BTreeSet<Arc<str>>,
 }
 
 /// Who still wants a name that a stream does not want any more.
@@ -39,9 +50,30 @@ pub(super) enum Left {
 impl Carriers {
     /// Whether this stream has spoken before. From now on it has.
     pub(super) fn meet(&mut self, stream: StreamId) -> bool {
-        let known = self.asked.contains_key(&stream);
-        self.asked.entry(stream).or_default();
+        let known = self.streams.contains_key(&stream);
+        self.streams.entry(stream).or_default();
         known
+    }
+
+    /// Whether the stream wants this name.
+    pub(super) fn wants(&self, stream: StreamId, name: &str) -> bool {
+        self.streams.get(&stream).is_some_and(|asked| asked.names.contains(name))
+    }
+
+    /// The stream is to be told what there is under this name.
+    pub(super) fn owe(&mut self, stream: StreamId, name: &Arc<str>) {
+        self.streams.entry(stream).or_default().owed.insert(Arc::clone(name));
+    }
+
+    /// The stream is told what there is under this name. Whether it was owed that.
+    pub(super) fn pay(&mut self, stream: StreamId, name: &str) -> bool {
+        self.streams.get_mut(&stream).is_some_and(|asked| asked.owed.remove(name))
+    }
+
+    /// How many names are owed.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn owed(&self) -> usize {
+        self.streams.values().map(|asked| asked.owed.len()).sum()
     }
 
     /// The stream asks for this name.
@@ -49,7 +81,7 @@ impl Carriers {
         let askers = self.askers.entry(Arc::clone(name)).or_default();
         askers.retain(|asker| *asker != stream);
         askers.push(stream);
-        if self.asked.entry(stream).or_default().insert(Arc::clone(name)) {
+        if self.streams.entry(stream).or_default().names.insert(Arc::clone(name)) {
             self.names += 1;
             self.bytes += name.len();
         }
@@ -57,9 +89,12 @@ impl Carriers {
 
     /// The stream does not want this name any more, if it ever did.
     pub(super) fn drop(&mut self, stream: StreamId, name: &str) -> Left {
-        if self.asked.get_mut(&stream).is_some_and(|names| names.remove(name)) {
-            self.names -= 1;
-            self.bytes -= name.len();
+        if let Some(asked) = self.streams.get_mut(&stream) {
+            asked.owed.remove(name);
+            if asked.names.remove(name) {
+                self.names -= 1;
+                self.bytes -= name.len();
+            }
         }
         let Some(askers) = self.askers.get_mut(name) else { return Left::Nobody };
         let counts = askers.last() == Some(&stream);
@@ -73,18 +108,27 @@ impl Carriers {
 
     /// The stream has ended: what it wanted.
     pub(super) fn names_of(&mut self, stream: StreamId) -> Vec<Arc<str>> {
-        self.asked.get(&stream).into_iter().flatten().cloned().collect()
+        self.streams.get(&stream).into_iter().flat_map(|asked| &asked.names).cloned().collect()
     }
 
     /// The stream has ended, and wants nothing any more.
     pub(super) fn forget(&mut self, stream: StreamId) {
-        self.asked.remove(&stream);
+        self.streams.remove(&stream);
     }
 
-    /// The streams that are to be told about this name; the last one's answers count.
-    pub(super) fn of(&self, name: &str) -> &[StreamId] {
-        let collection = || self.askers.get(&*collection_of(name)?);
-        let askers = self.askers.get(name).or_else(collection).or_else(|| self.askers.get(EVERYTHING));
-        askers.map_or(&[], Vec::as_slice)
+    /// The streams that are to be told about this name: who asked for itself, for the collection that it is in, and for everything, if
+    /// they are told of everything; else, if nobody asked for it, those that asked for nothing in particular. The last one's answers
+    /// count.
+    pub(super) fn of(&self, name: &str, everything: bool) -> Vec<StreamId> {
+        let named = self.askers.get(name);
+        let collection = collection_of(name).and_then(|collection| self.askers.get(&*collection));
+        let all = self.askers.get(EVERYTHING).filter(|_| everything || named.is_none() && collection.is_none());
+        let all = all.into_iter().chain(collection).chain(named).flatten().copied();
+        let mut streams: Vec<StreamId> = Vec::new();
+        for stream in all {
+            streams.retain(|other| *other != stream);
+            streams.push(stream);
+        }
+        streams
     }
 }

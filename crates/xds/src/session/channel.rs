@@ -45,19 +45,13 @@ pub(super) struct Known {
     pub(super) confirmed: u64,
 }
 
-/// A client has something under a name whose version is none of ours.
-const FOREIGN: Version = Version(u128::MAX);
-
 impl Known {
     /// The client says that it has this version, or that it has something.
     pub(super) fn listed(version: Option<Version>) -> Self {
-        let version = Some(version.unwrap_or(FOREIGN).mark());
+        let version = Some(version.unwrap_or(Version::FOREIGN).mark());
         Self { acked: version, sent: version, ..Self::default() }
     }
 }
-
-/// Stands for what a client may have or not: no resource has this version.
-pub(super) const UNSURE: Version = Version(u128::MAX - 1);
 
 /// A response, or several, not acknowledged yet.
 pub(super) struct Flight {
@@ -86,6 +80,20 @@ impl Flight {
 
     pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.puts.iter().map(|item| item.name()).chain(&self.removed)
+    }
+
+    /// How many names are in it.
+    fn size(&self) -> usize {
+        self.puts.len() + self.removed.len()
+    }
+
+    /// Keeps only these names; whether any are left.
+    fn keep(&mut self, which: impl Fn(&str) -> bool) -> bool {
+        self.puts.retain(|item| which(item.name()));
+        self.removed.retain(|name| which(name));
+        self.puts.shrink_to_fit();
+        self.removed.shrink_to_fit();
+        self.size() > 0
     }
 }
 
@@ -132,6 +140,13 @@ impl Held {
     }
 }
 
+/// How many names, and how long they are together.
+#[derive(Default)]
+pub(super) struct Listed {
+    pub(super) names: usize,
+    pub(super) bytes: usize,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Channel {
@@ -151,6 +166,8 @@ pub(super) struct Channel {
     pub(super) heard: bool,
     /// Where the kind has streams of its own: who asked for what.
     pub(super) carriers: Carriers,
+    /// Names that the client said it had under which it had not asked for anything.
+    pub(super) listed: Listed,
     pub(super) names: HashSet<Arc<str>>,
     /// Those of them that are collections.
     pub(super) collections: BTreeSet<Arc<str>>,
@@ -253,6 +270,41 @@ impl Channel {
     pub(super) fn forget(&mut self, name: &str) {
         self.known.remove(name);
         self.settle(name);
+        self.suspects.remove(name);
+        self.unsure.remove(name);
+    }
+
+    /// This stream is to be told what there is under this name, whatever the client has.
+    pub(super) fn owe(&mut self, stream: StreamId, name: &Arc<str>) {
+        self.dirty.insert(Arc::clone(name));
+        self.force.insert(Arc::clone(name));
+        if stream != 0 {
+            self.carriers.owe(stream, name);
+            // what another stream has not answered yet is nothing to wait for
+            self.known.entry(Arc::clone(name)).and_modify(|known| known.flying = 0);
+        }
+    }
+
+    /// Keeps few unanswered responses, and in them about as many names as the client has: an answer about what it has let go of says
+    /// nothing. They are looked at only where they hold more than twice that.
+    pub(super) fn bound_flights(&mut self) {
+        let most = FLIGHTS + 2 * self.known.len().max(self.asked());
+        let mut names: usize = self.flights.iter().map(Flight::size).sum();
+        if names > most {
+            let Self { flights, known, .. } = self;
+            flights.retain_mut(|flight| flight.size() == 0 || flight.keep(|name| known.contains_key(name)));
+            names = flights.iter().map(Flight::size).sum();
+        }
+        let aggregated = self.flights.front().is_some_and(|flight| flight.stream == 0);
+        while aggregated && self.flights.len() > 1 && (self.flights.len() >= FLIGHTS || names > most) {
+            names -= self.merge_oldest();
+        }
+        // an answer on one stream says nothing about what went out on another
+        let mut due = !aggregated && self.flights.len() >= FLIGHTS;
+        while !aggregated && (std::mem::take(&mut due) || names > most) {
+            let Some(flight) = self.flights.pop_front_if(|flight| flight.overdue) else { break };
+            names -= flight.size();
+        }
     }
 
     /// The client finds out by itself that these are gone.
@@ -281,13 +333,7 @@ impl Channel {
             let known = self.known.entry(Arc::clone(name)).or_default();
             (known.sent, known.flying) = (None, nonce);
         }
-        if self.flights.len() >= FLIGHTS {
-            match stream {
-                0 => self.merge_oldest(),
-                // an answer on one stream says nothing about what went out on another
-                _ => drop(self.flights.pop_front_if(|flight| flight.overdue)),
-            }
-        }
+        self.bound_flights();
         let (puts, removed) = (puts.to_vec(), removed.to_vec());
         self.flights.push_back(Flight {
             stream,
@@ -338,7 +384,8 @@ impl Channel {
             if known.flying <= flight.last {
                 known.flying = 0;
                 if !acked {
-                    known.sent = if self.unsure.contains(item.name()) { Some(UNSURE.mark()) } else { known.acked };
+                    known.sent =
+                        if self.unsure.contains(item.name()) { Some(Version::UNSURE.mark()) } else { known.acked };
                 }
             }
             if acked && !flight.cure {
@@ -468,12 +515,14 @@ impl Channel {
         }
     }
 
-    /// Makes one flight of the two oldest. Of two versions of one name the later stays.
-    fn merge_oldest(&mut self) {
-        let (Some(old), Some(next)) = (self.flights.pop_front(), self.flights.front_mut()) else { return };
+    /// Makes one flight of the two oldest. Of two versions of one name the later stays. By how many names there are fewer.
+    fn merge_oldest(&mut self) -> usize {
+        let (Some(old), Some(next)) = (self.flights.pop_front(), self.flights.front_mut()) else { return 0 };
+        let before = old.size() + next.size();
         let newer: HashSet<Arc<str>> = next.names().cloned().collect();
         next.first = old.first;
         next.puts.extend(old.puts.into_iter().filter(|item| !newer.contains(item.name())));
         next.removed.extend(old.removed.into_iter().filter(|name| !newer.contains(name)));
+        before - next.size()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::carriers::EVERYTHING;
-use super::channel::{Channel, UNSURE};
+use super::channel::Channel;
 use super::gate::Gate;
 use super::{Activation, Cure, Session, Turn};
 use crate::empty::stand_in;
@@ -96,9 +96,7 @@ impl Session {
             match type_url {
                 TypeUrl::Listener => self.send_listeners(turn, batch, replaced),
                 TypeUrl::Route => self.send_routes(turn, batch),
-                _ => {
-                    self.send(turn, type_url, batch, replaced);
-                }
+                _ => self.send(turn, type_url, batch, replaced),
             }
         }
         if *type_url == TypeUrl::Listener {
@@ -138,8 +136,8 @@ impl Session {
         type_url: &TypeUrl,
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
-    ) -> u64 {
-        self.send_as(Manner::News, turn, type_url, puts, removed)
+    ) {
+        self.send_as(Manner::News, turn, type_url, puts, removed);
     }
 
     /// Tells the client that there is nothing of these names.
@@ -148,7 +146,7 @@ impl Session {
         self.send_as(manner, turn, type_url, Vec::new(), names);
     }
 
-    /// Sends one response, or one on each of the kind's streams that it concerns. Gives the number of the last.
+    /// Sends one response, or one on each of the kind's streams that it concerns.
     pub(super) fn send_as(
         &mut self,
         manner: Manner,
@@ -156,46 +154,51 @@ impl Session {
         type_url: &TypeUrl,
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
-    ) -> u64 {
+    ) {
         if self.aggregated {
-            return self.send_on((0, manner), turn, type_url, puts, removed);
+            self.send_on((0, manner), turn, type_url, puts, removed);
+            return;
         }
-        let Channel { carriers, known, .. } = self.channel(type_url);
-        // what did not change goes to who asks for it alone
-        let news = |item: &Item| {
-            let sent = known.get(item.name()).and_then(|known| known.sent);
-            manner == Manner::Heartbeat || sent != Some(item.version().mark())
-        };
+        let Channel { carriers, known, wildcard, .. } = self.channel(type_url);
+        let alive = manner == Manner::Heartbeat;
         let (mut parts, mut copies) = (BTreeMap::<StreamId, Part>::new(), BTreeMap::<StreamId, Part>::new());
         if puts.is_empty() && removed.is_empty() {
-            parts.extend(carriers.of(EVERYTHING).last().map(|stream| (*stream, Part::default())));
+            parts.extend(carriers.of(EVERYTHING, true).pop().map(|stream| (stream, Part::default())));
         }
         for item in puts {
+            let sent = known.get(item.name()).and_then(|known| known.sent);
+            let news = alive || sent != Some(item.version().mark());
+            let mut streams = carriers.of(item.name(), *wildcard);
             // what nobody asked for yet has no stream to go out on, and will be asked for
-            let Some((stream, others)) = carriers.of(item.name()).split_last() else { continue };
-            for other in others.iter().filter(|_| news(&item)) {
-                copies.entry(*other).or_default().puts.push(Arc::clone(&item));
+            let Some(stream) = streams.pop() else { continue };
+            let mut is_owed = |stream| !alive && carriers.pay(stream, item.name());
+            is_owed(stream);
+            for other in streams {
+                // what did not change goes to who asked for it alone
+                if is_owed(other) || news {
+                    copies.entry(other).or_default().puts.push(Arc::clone(&item));
+                }
             }
-            parts.entry(*stream).or_default().puts.push(item);
+            parts.entry(stream).or_default().puts.push(item);
         }
         let mut unheard = Vec::new();
         for name in removed {
-            let Some((stream, others)) = carriers.of(&name).split_last() else {
+            let mut streams = carriers.of(&name, *wildcard);
+            streams.iter().for_each(|stream| _ = carriers.pay(*stream, &name));
+            let Some(stream) = streams.pop() else {
                 unheard.push(name);
                 continue;
             };
-            others.iter().for_each(|other| copies.entry(*other).or_default().removed.push(Arc::clone(&name)));
-            parts.entry(*stream).or_default().removed.push(name);
+            streams.iter().for_each(|other| copies.entry(*other).or_default().removed.push(Arc::clone(&name)));
+            parts.entry(stream).or_default().removed.push(name);
         }
         self.channel(type_url).unsaid(&unheard);
-        let mut last = 0;
         for (stream, Part { puts, removed }) in parts {
-            last = self.send_on((stream, manner), turn, type_url, puts, removed);
+            self.send_on((stream, manner), turn, type_url, puts, removed);
         }
         for (stream, part) in copies {
             self.send_copy((stream, manner), turn, type_url, part);
         }
-        last
     }
 
     /// Tells a stream what another one is told too. Its answer means nothing.
@@ -222,11 +225,11 @@ impl Session {
         type_url: &TypeUrl,
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
-    ) -> u64 {
+    ) {
         let whole = self.hold(type_url, &puts, &removed);
         if manner == Manner::News && self.is_unspeakable(type_url, &puts) {
             self.channel(type_url).unsaid(&removed);
-            return 0;
+            return;
         }
         self.nonce += 1;
         let nonce = self.nonce;
@@ -243,7 +246,6 @@ impl Session {
         puts.iter().for_each(|item| self.note_ttl(item, turn.now));
         let with_ttl = self.understands_ttl();
         turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
-        nonce
     }
 
     /// Looks at each dirty name of a kind.
@@ -332,7 +334,8 @@ impl Session {
         let named = channel.names.contains(name);
         let acked = channel.known.get(name).and_then(|known| known.acked);
         let refused = self.see(fleet).current(type_url, name).map(|item| item.version().mark());
-        let mended = self.repeats(type_url) && sent.is_some() && sent != Some(UNSURE.mark()) && sent != refused;
+        let mended =
+            self.repeats(type_url) && sent.is_some() && sent != Some(Version::UNSURE.mark()) && sent != refused;
         if refused.is_some() && (mended || acked.is_some() && acked != refused) {
             // it has a good version of an earlier time that the fleet has not: better than none
             return Verdict::Drop;
@@ -444,13 +447,17 @@ impl Session {
     }
 
     fn send_clusters(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>, removed: Vec<Arc<str>>) {
-        let nonce = self.send(turn, &TypeUrl::Cluster, puts.clone(), removed);
+        let before = self.nonce;
+        self.send(turn, &TypeUrl::Cluster, puts.clone(), removed);
         let departed = self.sets_of_departed(turn.fleet);
         self.spoke_of_clusters = true;
         let mut behind: BTreeMap<Arc<str>, Arc<Item>> =
             departed.into_iter().map(|set| (Arc::clone(set.name()), set)).collect();
-        let again = self.carried_again(nonce);
-        for item in puts.iter().chain(&again) {
+        let (again, last) = (self.carried_again(before), self.nonce);
+        // clusters that go out on several streams are in a response of their own each
+        let new = puts.iter().map(|item| (item, self.flying(&TypeUrl::Cluster, item.name())));
+        let new: Vec<(&Arc<Item>, u64)> = new.chain(again.iter().map(|item| (item, last))).collect();
+        for (item, nonce) in new {
             let sets = endpoint_sets(turn.fleet, item);
             self.cluster_sent(item, nonce, &sets, turn.now);
             for set in sets.into_iter().filter(|_| self.aggregated) {

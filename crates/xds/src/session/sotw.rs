@@ -280,14 +280,14 @@ impl Session {
         sets.map(|set| now(set).unwrap_or_else(|| Arc::clone(set))).collect()
     }
 
-    /// Clusters that come with response `nonce` for the first time, though they were sent before: what they were sent with repeated
-    /// something that is refused whole, and nothing of it was taken. Their endpoint sets go behind this one (R1).
-    pub(super) fn carried_again(&self, nonce: u64) -> Vec<Arc<Item>> {
+    /// Clusters that come with what is sent now for the first time, though they were sent up to response `before`: what they were sent with
+    /// repeated something that is refused whole, and nothing of it was taken. Their endpoint sets go behind this one (R1).
+    pub(super) fn carried_again(&self, before: u64) -> Vec<Arc<Item>> {
         let Some(clusters) = self.channels.get(&TypeUrl::Cluster) else { return Vec::new() };
         if !self.repeats(&TypeUrl::Cluster) || clusters.suspects.is_empty() {
             return Vec::new();
         }
-        let before = clusters.flights.iter().filter(|flight| flight.last != nonce);
+        let before = clusters.flights.iter().filter(|flight| flight.last <= before);
         let sent = |item: &&Arc<Item>| self.is_unproven(item);
         before.flat_map(|flight| &flight.puts).filter(sent).cloned().collect()
     }

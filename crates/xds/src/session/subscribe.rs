@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::carriers::{EVERYTHING, Left};
-use super::channel::{Channel, Known, UNSURE};
+use super::channel::{Channel, Known};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::inline::known_kind;
 use crate::names::is_collection;
 use crate::order::Kind;
-use crate::resource::{Need, TypeUrl, route_configuration_of};
+use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::wire::{Request, StreamId, Variant};
 
-/// Names that one client may subscribe to, on all its streams: four kinds for each of 50,000 clusters, rounded up. A name costs about
-/// 100 bytes here.
+/// Names that one client may subscribe to, or say that it has, on all its streams: four kinds for each of 50,000 clusters, rounded up. A
+/// name costs about 100 bytes here.
 pub(super) const MOST_NAMES: usize = 262_144;
 
-/// Bytes of all names of one stream: ours are well below 100 each, which leaves room for names of twice that everywhere.
+/// Bytes of all names of one client: ours are well below 100 each, which leaves room for names of twice that everywhere.
 pub(super) const MOST_NAME_BYTES: usize = 64 << 20;
 
-/// Kinds that one stream may use: the nine known ones and some foreign ones.
+/// Kinds that one client may use: the ten known ones and some foreign ones.
 pub(super) const MOST_KINDS: usize = 32;
 
 /// Kinds where a first request without names means everything. Envoy's first VHDS request has no names either, and its first
@@ -41,6 +41,7 @@ impl Session {
     ) -> Result<(), Violation> {
         self.check_bounds(type_url, request)?;
         let mut listed = BTreeSet::new();
+        let had_everything = self.carries_everything(type_url, request.stream);
         let unasked = *type_url == TypeUrl::Cluster && std::mem::take(&mut self.unasked);
         if unasked || request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
             listed = self.open(fleet, type_url, request, now);
@@ -55,6 +56,12 @@ impl Session {
             let listed = !waits && listed.contains(name.as_str());
             self.subscribe_name(fleet, type_url, (request.stream, name), listed);
         }
+        if !had_everything && self.carries_everything(type_url, request.stream) {
+            self.owe_everything(fleet, type_url, request.stream, &listed);
+        }
+        if !request.unsubscribe.is_empty() {
+            self.channel(type_url).bound_flights();
+        }
         if *type_url == TypeUrl::Endpoints && listed.is_empty() {
             // else it is a client that comes again: it repeats what it asked for long ago
             self.asked.extend(request.subscribe.iter().map(|name| shared(fleet, type_url, name)));
@@ -66,13 +73,12 @@ impl Session {
         if !self.channels.contains_key(type_url) && self.channels.len() >= MOST_KINDS {
             return Err(Violation::TooManyKinds(MOST_KINDS));
         }
-        let names: usize = self.channels.values().map(Channel::asked).sum();
-        let more = request.subscribe.len() + request.initial_versions.len();
-        if names + more > MOST_NAMES {
+        let names: usize = self.channels.values().map(|channel| channel.asked() + channel.listed.names).sum();
+        let has = has_besides(request);
+        if names + request.subscribe.len() + has.len() > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
         }
-        let listed_names = request.initial_versions.iter().map(|(name, _)| name);
-        let bytes: usize = request.subscribe.iter().chain(listed_names).map(String::len).sum();
+        let bytes = request.subscribe.iter().map(String::len).chain(has.iter().map(|name| name.len())).sum::<usize>();
         if self.name_bytes + bytes > MOST_NAME_BYTES {
             return Err(Violation::NamesTooLong(MOST_NAME_BYTES));
         }
@@ -96,7 +102,6 @@ impl Session {
         now: Duration,
     ) -> BTreeSet<&'a str> {
         self.resumed |= !request.initial_versions.is_empty();
-        self.name_bytes += request.initial_versions.iter().map(|(name, _)| name.len()).sum::<usize>();
         // a stream that begins with EDS broke while a cluster warmed, and that waits for its endpoints whatever version it lists
         let warms = *type_url == TypeUrl::Endpoints && !self.is(&TypeUrl::Cluster, |clusters| clusters.opened);
         let legacy = request.subscribe.is_empty() && is_legacy_wildcard(type_url);
@@ -111,10 +116,16 @@ impl Session {
         channel.owes_first = wildcard && wants_answer && request.initial_versions.is_empty();
         // one of many streams, each for one name: only that is compared
         channel.compare |= wildcard || !another;
-        let mut listed = BTreeSet::new();
+        let (mut listed, has) = (BTreeSet::new(), has_besides(request));
         for (name, version) in request.initial_versions.iter().filter(|_| !warms) {
             let new = Known::listed(*version);
             let shared = shared(fleet, type_url, name);
+            let channel = self.channel(type_url);
+            if has.contains(name.as_str()) && !channel.known.contains_key(&shared) {
+                channel.listed.names += 1;
+                channel.listed.bytes += name.len();
+                self.name_bytes += name.len();
+            }
             let known = self.channel(type_url).known.entry(Arc::clone(&shared)).or_insert(new);
             if known.sent == new.sent {
                 listed.insert(name.as_str());
@@ -140,6 +151,22 @@ impl Session {
         carriers.ask(stream, name);
         let more = carriers.bytes - before;
         self.name_bytes += more;
+    }
+
+    /// Whether everything is asked for on this stream, one of several.
+    fn carries_everything(&self, type_url: &TypeUrl, stream: StreamId) -> bool {
+        self.is(type_url, |channel| channel.wildcard && channel.carriers.wants(stream, EVERYTHING))
+    }
+
+    /// Everything is asked for on this stream, which is told also of what came on others, but for what it says it has.
+    fn owe_everything(&mut self, fleet: &Fleet, type_url: &TypeUrl, stream: StreamId, listed: &BTreeSet<&str>) {
+        let channel = self.channel(type_url);
+        for item in fleet.snapshot().targets(type_url) {
+            let name = item.name();
+            if channel.has(name) && !listed.contains(&**name) && !channel.carriers.wants(stream, name) {
+                channel.owe(stream, name);
+            }
+        }
     }
 
     /// A name, or everything, is not asked for any more on this stream. Whether it is on none.
@@ -170,7 +197,7 @@ impl Session {
                 channel.force.insert(Arc::clone(name));
             }
             if let Some(known) = channel.known.get_mut(name) {
-                known.sent = Some(UNSURE.mark());
+                known.sent = Some(Version::UNSURE.mark());
             }
             channel.dirty.insert(Arc::clone(name));
             channel.unsure.insert(Arc::clone(name));
@@ -200,9 +227,10 @@ impl Session {
             members.push(Arc::clone(&name));
         }
         for name in members {
-            channel.dirty.insert(Arc::clone(&name));
-            if !listed {
-                channel.force.insert(name);
+            if listed {
+                channel.dirty.insert(name);
+            } else {
+                channel.owe(stream, &name);
             }
         }
         let length = name.len();
@@ -363,4 +391,13 @@ impl Session {
 /// The fleet's own copy of a name, if it has one: clients share it.
 fn shared(fleet: &Fleet, type_url: &TypeUrl, name: &str) -> Arc<str> {
     fleet.snapshot().target(type_url, name).map_or_else(|| name.into(), |item| Arc::clone(item.name()))
+}
+
+/// What a client says it has and does not ask for.
+fn has_besides(request: &Request) -> BTreeSet<&str> {
+    if request.initial_versions.is_empty() {
+        return BTreeSet::new();
+    }
+    let asked: BTreeSet<&str> = request.subscribe.iter().map(String::as_str).collect();
+    request.initial_versions.iter().map(|(name, _)| name.as_str()).filter(|name| !asked.contains(name)).collect()
 }

@@ -33,12 +33,18 @@ pub(crate) struct Holding {
 
 impl Session {
     /// How many things are kept for the client.
-    #[cfg(fuzzing)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn entries(&self) -> usize {
         let of_channel = |channel: &Channel| {
             let flights: usize =
                 channel.flights.iter().map(|flight| 1 + flight.puts.len() + flight.removed.len()).sum();
-            let marks = [channel.dirty.len(), channel.force.len(), channel.suspects.len(), channel.unsure.len()];
+            let marks = [
+                channel.dirty.len(),
+                channel.force.len(),
+                channel.suspects.len(),
+                channel.unsure.len(),
+                channel.carriers.owed(),
+            ];
             channel.names.len() + channel.carriers.names + channel.known.len() + flights + marks.iter().sum::<usize>()
         };
         let own = [

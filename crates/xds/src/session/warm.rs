@@ -80,7 +80,7 @@ impl Session {
 
     /// Envoy asks for an endpoint set.
     pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
-        let stream = self.channel(&TypeUrl::Endpoints).carriers.of(set).last().copied().unwrap_or_default();
+        let stream = self.channel(&TypeUrl::Endpoints).carriers.of(set, true).pop().unwrap_or_default();
         if let Some(cold) = self.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
             cold.subscribed = Some(stream);
             self.warm_if_witnessed(fleet, set);

@@ -22,10 +22,11 @@
 //! | 16 flow control | `server::tests::sockets` |
 //! | 17 what Envoy does | [`order`], [`resume`]; in depth: `session::tests`, `server::tests::real_envoy` |
 //!
-//! [`apart`] tells what holds where a client has several streams for one kind.
+//! [`apart`] tells what holds where a client has several streams for one kind, [`bounds`] what a client costs at most.
 
 mod answers;
 mod apart;
+mod bounds;
 mod kinds;
 mod lifetime;
 mod names;

@@ -25,6 +25,61 @@ fn each_stream_gets_what_it_asks_for_whatever_others_have() {
 }
 
 #[test]
+fn each_of_the_streams_that_ask_for_a_name_at_once_gets_it_though_the_client_has_it_from_another() {
+    apart("other a", |talk| {
+        talk.ask_all("other").is("OTHER a@1");
+        talk.begin_anew("other");
+        talk.ask_in_passing("other", "a");
+        talk.begin_anew("other");
+        talk.ask_in_passing("other", "a");
+        talk.advance().is("OTHER a@1 | OTHER a@1");
+        talk.advance().is("");
+    });
+}
+
+#[test]
+fn a_stream_that_asks_for_everything_gets_it_though_the_client_has_it_from_another() {
+    apart("rtds a; rtds b", |talk| {
+        talk.ask_all("rtds").is("RTDS a@1 b@1");
+        talk.begin_anew("rtds");
+        talk.ask_all("rtds").is("RTDS a@1 b@1");
+        assert_eq!(talk.heard_on(), talk.stream("rtds"));
+        talk.advance().is("");
+    });
+}
+
+#[test]
+fn who_asks_for_everything_is_told_of_what_another_stream_asks_for_by_its_name() {
+    apart("rtds xdstp://a/t/x", |talk| {
+        talk.ask_all("rtds").is("RTDS xdstp://a/t/x@1");
+        talk.ack_all().is("");
+        for name in ["xdstp://a/t/*", "xdstp://a/t/x"] {
+            talk.begin_anew("rtds");
+            talk.ask("rtds", &[name]).is("RTDS xdstp://a/t/x@1");
+            talk.ack_all().is("");
+        }
+        let told = "RTDS xdstp://a/t/x@2";
+        talk.publish("rtds xdstp://a/t/x@2").is(&[told; 3].join(" | "));
+        talk.ack_all().is("");
+        assert!(talk.holds("rtds", "xdstp://a/t/x", 2));
+        talk.publish("-rtds xdstp://a/t/x").are(&["RTDS -xdstp://a/t/x"; 3].join(" | "), "");
+    });
+}
+
+#[test]
+fn a_cluster_is_warm_with_the_answer_on_its_own_stream() {
+    let mut talk = Talk::new(Way { variant: Variant::Delta, aggregated: false }, envoy(), "cds x; lds l -> r; rds r");
+    for name in ["a", "b", "x"] {
+        talk.begin_anew("cds");
+        talk.ask("cds", &[name]).any();
+    }
+    talk.ask("rds", &["r"]).is("RDS r@1");
+    talk.ack_all().is("");
+    talk.publish("cds a; cds b; rds r@2 -> a").is("CDS a@1 | CDS b@1");
+    talk.ack_all().is("RDS r@2");
+}
+
+#[test]
 fn what_two_streams_ask_for_both_are_told_and_the_answers_of_the_newer_one_count() {
     apart("eds a", |talk| {
         talk.ask("eds", &["a"]).is("EDS a@1");

@@ -227,6 +227,20 @@ impl Talk {
         self.want(short, names, &[])
     }
 
+    /// The client asks for this, and takes no notice of what it is told yet.
+    pub(super) fn ask_in_passing(&mut self, short: &str, name: &str) {
+        let (stream, type_url, names) = (self.stream(short), kind(short).as_str().to_owned(), vec![name.to_owned()]);
+        let taken = if self.is_delta() {
+            let resource_names_subscribe = names;
+            let request =
+                DeltaDiscoveryRequest { type_url, resource_names_subscribe, ..DeltaDiscoveryRequest::default() };
+            self.hand_in(stream, &request)
+        } else {
+            self.hand_in(stream, &DiscoveryRequest { type_url, resource_names: names, ..DiscoveryRequest::default() })
+        };
+        taken.unwrap();
+    }
+
     /// The client asks for everything, by naming nothing.
     pub(super) fn ask_all(&mut self, short: &str) -> Told {
         self.want(short, &[], &[])
@@ -290,6 +304,11 @@ impl Talk {
         let holdings = self.streams.session().holdings(&self.fleet);
         let one = holdings.iter().find(|holding| holding.type_url == kind(short) && &*holding.name == name);
         one.is_some_and(|holding| holding.version == Some(Version(version)))
+    }
+
+    /// How many things the server keeps for the client.
+    pub(super) fn entries(&self) -> usize {
+        self.streams.session().entries()
     }
 
     /// The nonce of the kind's last response that the client has answered.
