@@ -2,6 +2,10 @@
 //!
 //! A session never queues history. Each change of the fleet only marks names; when something can be sent, [`Session::advance`]
 //! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
+//!
+//! Reading order: `channel` and `carriers`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `gate`,
+//! `put`, `remove` and `send`, what it is told; `clusters`, `warm` and `ghost`, what of Envoy's ways with clusters; `time` and `heartbeat`;
+//! `sotw`, what differs for clients of the state of the world; `view`, for people.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,11 +22,14 @@ use crate::wire::{Request, Response, StreamId, Variant};
 mod answer;
 mod carriers;
 mod channel;
+mod clusters;
 mod gate;
 mod ghost;
 mod heartbeat;
+mod judge;
 mod put;
 mod remove;
+mod send;
 mod sotw;
 mod subscribe;
 mod time;
@@ -33,12 +40,11 @@ mod warm;
 pub(crate) mod tests;
 
 use channel::Channel;
+use clusters::Clusters;
 use gate::Wait;
-use ghost::Haunted;
 use sotw::Holdings;
 pub(crate) use sotw::Wants;
 pub(crate) use view::{Holding, Standing};
-use warm::Cold;
 
 /// Why a stream is ended by us.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -62,12 +68,6 @@ struct Activation {
     changes: bool,
 }
 
-/// What undoes a refused CDS response (R11a): the last good clusters and the names of those that were new.
-struct Cure {
-    puts: Vec<Arc<Item>>,
-    removed: Vec<Arc<str>>,
-}
-
 /// See the module.
 pub(crate) struct Session {
     client: ClientId,
@@ -78,36 +78,24 @@ pub(crate) struct Session {
     /// One stream for everything. Without, Envoy acknowledges clusters before they are warm, and asks for the endpoints of each version
     /// of a cluster on a stream of its own (measured).
     aggregated: bool,
-    /// Clusters that the client may hold as ghosts: refused, or sent on an earlier stream and not answered.
-    uncured: BTreeSet<Arc<str>>,
     /// The change of the fleet up to which names are marked.
     cursor: u64,
     nonce: u64,
     groups: u64,
     channels: BTreeMap<TypeUrl, Channel>,
-    /// Some clusters were sent since the client asked for them.
-    spoke_of_clusters: bool,
     /// The client is told of clusters, but has not asked for them on this stream.
     unasked: bool,
     /// What a SotW client was sent.
     holdings: BTreeMap<TypeUrl, Holdings>,
     /// What the client's names are long: those that it asks for and those that it came with.
     name_bytes: usize,
-    /// Clusters that are not ready for requests on this client.
-    cold: BTreeMap<Arc<str>, Cold>,
-    /// Clusters by the endpoint set that they use, where that has another name.
-    sharers: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// Clusters on their way of which only the CDS acknowledgement proves anything (R3).
-    without_witness: BTreeSet<Arc<str>>,
+    clusters: Clusters,
     waits: BTreeMap<Need, Wait>,
     /// Route configurations that were refused together with their first virtual hosts.
     lost_hosts: BTreeSet<Arc<str>>,
     /// Endpoint sets that Envoy has just asked for.
     asked: Vec<Arc<str>>,
     activations: BTreeMap<Arc<str>, Activation>,
-    cures: Vec<Cure>,
-    /// Clusters that were taken back because nothing was heard of them.
-    haunted: BTreeMap<Arc<str>, Haunted>,
     /// The number of the item of each name that this client refused last.
     refused: BTreeMap<Need, u64>,
     /// When the client spoke first.
@@ -135,24 +123,18 @@ impl Session {
             node,
             variant,
             aggregated,
-            uncured: BTreeSet::new(),
             cursor: fleet.seq(),
             nonce: 0,
             groups: 0,
             channels: BTreeMap::new(),
-            spoke_of_clusters: false,
             unasked: false,
             holdings: BTreeMap::new(),
             name_bytes: 0,
-            cold: BTreeMap::new(),
-            sharers: BTreeMap::new(),
-            without_witness: BTreeSet::new(),
+            clusters: Clusters::default(),
             waits: BTreeMap::new(),
             lost_hosts: BTreeSet::new(),
             asked: Vec::new(),
             activations: BTreeMap::new(),
-            cures: Vec::new(),
-            haunted: BTreeMap::new(),
             refused: BTreeMap::new(),
             began: None,
             retry: None,
@@ -230,11 +212,8 @@ impl Session {
         let mut doubts: BTreeSet<Need> =
             channel.doubts(is_cluster).map(|name| Need::new(type_url.clone(), Arc::clone(name))).collect();
         if is_cluster {
-            doubts.extend(self.uncured.iter().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name))));
-            (self.uncured, self.cures) = (BTreeSet::new(), Vec::new());
-            (self.cold, self.sharers, self.without_witness) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-            self.haunted.clear();
-            self.spoke_of_clusters = false;
+            let Clusters { uncured, .. } = std::mem::take(&mut self.clusters);
+            doubts.extend(uncured.into_iter().map(|name| Need::new(TypeUrl::Cluster, name)));
         }
         if *type_url == TypeUrl::Listener {
             self.activations.clear();
@@ -251,7 +230,8 @@ impl Session {
     /// The client has gone.
     pub(crate) fn leave(self, fleet: &mut Fleet) {
         let need = |type_url: &TypeUrl, name: &Arc<str>| Need::new(type_url.clone(), Arc::clone(name));
-        let mut doubts: BTreeSet<Need> = self.uncured.iter().map(|name| need(&TypeUrl::Cluster, name)).collect();
+        let mut doubts: BTreeSet<Need> =
+            self.clusters.uncured.iter().map(|name| need(&TypeUrl::Cluster, name)).collect();
         for (type_url, channel) in &self.channels {
             let each_flight = *type_url == TypeUrl::Cluster;
             doubts.extend(channel.doubts(each_flight).map(|name| need(type_url, name)));

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Session;
 use super::channel::{Flight, Known};
+use super::clusters::Cure;
 use super::sotw::{named_in, names_culprits};
-use super::{Cure, Session};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::Item;
@@ -41,20 +42,20 @@ impl Session {
         self.land(type_url, flight, true);
         if *type_url == TypeUrl::Cluster {
             flight.names().for_each(|name| {
-                self.uncured.remove(name);
+                self.clusters.uncured.remove(name);
             });
         }
         for item in &flight.puts {
             match type_url {
                 TypeUrl::Cluster => {
-                    self.without_witness.remove(item.name());
-                    let cold = self.cold.get(item.name());
+                    self.clusters.without_witness.remove(item.name());
+                    let cold = self.clusters.cold.get(item.name());
                     fleet.accept(item);
                     if cold.is_some_and(|cold| cold.asks && !self.aggregated) {
                         continue;
                     }
                     if cold.is_some_and(|cold| cold.nonce != 0 && cold.nonce <= flight.last) {
-                        self.cold.remove(item.name());
+                        self.clusters.cold.remove(item.name());
                     }
                     self.confirm(fleet, type_url, item.name());
                 }
@@ -113,7 +114,7 @@ impl Session {
         }
         let blamed = self.blame(fleet, type_url, flight, text, now);
         if *type_url == TypeUrl::Cluster {
-            self.uncured.extend(blamed.iter().map(|item| Arc::clone(item.name())));
+            self.clusters.uncured.extend(blamed.iter().map(|item| Arc::clone(item.name())));
             self.cure(fleet, &blamed, &had, now);
         }
     }
@@ -238,7 +239,7 @@ impl Session {
     /// R11a: whatever a refused CDS response held may be stuck among the warming clusters, and then no later one is ever answered.
     /// Those that were active go back to the last good bytes; those that were new go away.
     fn cure(&mut self, fleet: &Fleet, refused: &[Arc<Item>], had: &BTreeSet<Arc<str>>, now: Duration) {
-        let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
+        let mut cure = Cure::default();
         for item in refused {
             let had = had.contains(item.name());
             let accepted = self.see(fleet).accepted(&TypeUrl::Cluster, item.name());
@@ -258,10 +259,10 @@ impl Session {
             }
         }
         for name in &cure.removed {
-            self.cold.remove(name);
+            self.clusters.cold.remove(name);
         }
         if !cure.puts.is_empty() || !cure.removed.is_empty() {
-            self.cures.push(cure);
+            self.clusters.cures.push(cure);
         }
         for item in refused {
             self.note_cold(fleet, item.name(), now);

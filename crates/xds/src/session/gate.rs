@@ -57,7 +57,8 @@ impl Session {
 
     /// The first thing that this resource has to wait for.
     fn blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
-        let nothing = self.cold.is_empty() && fleet.snapshot().missing().is_empty() && !self.is_before_clusters();
+        let nothing =
+            self.clusters.cold.is_empty() && fleet.snapshot().missing().is_empty() && !self.is_before_clusters();
         match item.resource.type_url {
             TypeUrl::Listener if nothing => self.stale_routes(fleet, item),
             _ if nothing => None,
@@ -118,7 +119,7 @@ impl Session {
     }
 
     fn is_blocking(&self, fleet: &Fleet, need: &Need) -> bool {
-        let cold = || self.cold.contains_key(&need.name) || fleet.snapshot().missing().contains(need);
+        let cold = || self.clusters.cold.contains_key(&need.name) || fleet.snapshot().missing().contains(need);
         need.type_url == TypeUrl::Cluster && (self.is_before_clusters() || cold())
     }
 

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Session;
 use super::channel::{Channel, Flight};
-use super::{Cure, Session};
+use super::clusters::Cure;
 use crate::fleet::Fleet;
-use crate::resource::{TypeUrl, Version};
+use crate::resource::TypeUrl;
 use crate::snapshot::Item;
 
 /// How long an answer is awaited before it is taken for withheld: well above the 2 to 16 ms that ordinary clusters need. Sooner would take
@@ -34,11 +35,11 @@ impl Session {
         if items.is_empty() {
             return;
         }
-        let others = self.cold.values().any(|cold| cold.nonce != 0 && cold.may_warm());
-        let mut cure = Cure { puts: Vec::new(), removed: Vec::new() };
+        let others = self.clusters.cold.values().any(|cold| cold.nonce != 0 && cold.may_warm());
+        let mut cure = Cure::default();
         let mut again = Vec::new();
         for item in items.into_iter().filter(|item| self.is_unproven(item)) {
-            match self.cold.get(item.name()) {
+            match self.clusters.cold.get(item.name()) {
                 Some(cold) if cold.nonce != 0 && !cold.may_warm() && (cold.asks || !others) => {
                     cure.removed.push(Arc::clone(item.name()));
                 }
@@ -66,7 +67,7 @@ impl Session {
     pub(super) fn tell_ghosts(&self, fleet: &mut Fleet) {
         let flights = self.channels.get(&TypeUrl::Cluster).into_iter().flat_map(|clusters| &clusters.flights);
         let silent = flights.filter(|flight| flight.overdue).flat_map(Flight::names);
-        fleet.haunt(&self.node.id, self.uncured.iter().chain(silent).cloned().collect());
+        fleet.haunt(&self.node.id, self.clusters.uncured.iter().chain(silent).cloned().collect());
     }
 
     /// Whether the version was sent last and nothing proves that the client took it.
@@ -89,10 +90,10 @@ impl Session {
             clusters.release(name);
         }
         for name in &cure.removed {
-            self.cold.remove(name);
+            self.clusters.cold.remove(name);
         }
         if !cure.puts.is_empty() || !cure.removed.is_empty() {
-            self.cures.push(cure);
+            self.clusters.cures.push(cure);
         }
         let mut groups = self.groups;
         for item in again {
@@ -107,7 +108,7 @@ impl Session {
     }
 
     fn is_out_of_chances(&mut self, item: &Item) -> bool {
-        let entry = self.haunted.entry(Arc::clone(item.name())).or_insert((item.version(), 0));
+        let entry = self.clusters.haunted.entry(Arc::clone(item.name())).or_insert((item.version(), 0));
         if entry.0 != item.version() {
             *entry = (item.version(), 0);
         }
@@ -127,6 +128,3 @@ impl Session {
         if asked || self.complete || self.resumed { WITHHELD } else { WITHHELD_AT_START }
     }
 }
-
-/// Version and how often it was taken back.
-pub(super) type Haunted = (Version, u8);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::channel::Channel;
 use super::gate::PATIENCE;
-use super::put::Verdict;
+use super::judge::Verdict;
 use super::{Session, Turn};
 use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, route_configuration_of};
@@ -103,12 +103,12 @@ impl Session {
     fn forget_activity(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
         match type_url {
             TypeUrl::Cluster => {
-                self.cold.remove(name);
-                self.sharers.values_mut().for_each(|clusters| {
+                self.clusters.cold.remove(name);
+                self.clusters.sharers.values_mut().for_each(|clusters| {
                     clusters.remove(name);
                 });
-                self.sharers.retain(|_, clusters| !clusters.is_empty());
-                self.without_witness.remove(name);
+                self.clusters.sharers.retain(|_, clusters| !clusters.is_empty());
+                self.clusters.without_witness.remove(name);
             }
             TypeUrl::Listener => {
                 self.activations.remove(name);

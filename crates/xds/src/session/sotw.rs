@@ -269,7 +269,7 @@ impl Session {
     /// Endpoint sets that have to go behind the first clusters of a stream besides those of what is new: it repeats clusters that are gone
     /// from the fleet, of which the client may have had another version.
     pub(super) fn sets_of_departed(&self, fleet: &Fleet) -> Vec<Arc<Item>> {
-        if !self.repeats(&TypeUrl::Cluster) || self.spoke_of_clusters {
+        if !self.repeats(&TypeUrl::Cluster) || self.clusters.spoken_of {
             return Vec::new();
         }
         let repeated = self.holdings.get(&TypeUrl::Cluster).map(|holdings| &holdings.items);

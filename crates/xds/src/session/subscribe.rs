@@ -51,8 +51,8 @@ impl Session {
         }
         for name in &request.subscribe {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
-            let waits =
-                *type_url == TypeUrl::Endpoints && self.cold.get(name.as_str()).is_some_and(|cold| cold.nonce != 0);
+            let waits = *type_url == TypeUrl::Endpoints
+                && self.clusters.cold.get(name.as_str()).is_some_and(|cold| cold.nonce != 0);
             let listed = !waits && listed.contains(name.as_str());
             self.subscribe_name(fleet, type_url, (request.stream, name), listed);
         }
@@ -203,7 +203,7 @@ impl Session {
             channel.unsure.insert(Arc::clone(name));
         }
         if *type_url == TypeUrl::Cluster {
-            self.uncured.extend(doubts);
+            self.clusters.uncured.extend(doubts);
         }
     }
 

@@ -50,7 +50,8 @@ impl Session {
             self.lay_ghosts(fleet, now);
         }
         let patience = self.patience_with_clusters();
-        for (_, cold) in self.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience) {
+        for (_, cold) in self.clusters.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience)
+        {
             if lagging || fleet.is_last_good() {
                 // the client is slow, or what the cluster needs is not saved, which says nothing about the cluster
                 cold.since = now;
@@ -85,7 +86,7 @@ impl Session {
     /// Tells the fleet which clusters do not get ready here.
     pub(super) fn tell_stalled(&mut self, fleet: &mut Fleet) {
         let speaks = self.takes_all(&TypeUrl::Cluster);
-        let stalled = self.cold.iter().filter(|(_, cold)| speaks && cold.stalled).map(|(name, _)| name);
+        let stalled = self.clusters.cold.iter().filter(|(_, cold)| speaks && cold.stalled).map(|(name, _)| name);
         if stalled.clone().eq(&self.stalled) {
             return;
         }
@@ -114,7 +115,7 @@ impl Session {
 
     /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
     pub(super) fn stall(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
-        if let Some(cold) = self.cold.get_mut(name).filter(|_| *type_url == TypeUrl::Cluster) {
+        if let Some(cold) = self.clusters.cold.get_mut(name).filter(|_| *type_url == TypeUrl::Cluster) {
             cold.stalled = true;
         }
     }
@@ -125,7 +126,7 @@ impl Session {
             return None;
         }
         let patience = self.patience_with_clusters();
-        let cold = self.cold.values().filter(|cold| !cold.stalled).map(|cold| cold.since + patience);
+        let cold = self.clusters.cold.values().filter(|cold| !cold.stalled).map(|cold| cold.since + patience);
         let waits = self.waits.values().map(|wait| wait.until);
         let awaited = self.channels.values().flat_map(|c| c.flights.iter().filter(|flight| !flight.overdue));
         let unanswered = awaited.map(|flight| flight.at + UNANSWERED);
@@ -166,7 +167,7 @@ impl Session {
     fn has_everything(&self) -> bool {
         let done = || {
             self.channels.iter().all(|(type_url, channel)| {
-                let stalled = |name: &Arc<str>| self.cold.get(name).is_some_and(|cold| cold.stalled);
+                let stalled = |name: &Arc<str>| self.clusters.cold.get(name).is_some_and(|cold| cold.stalled);
                 let withheld =
                     |item: &Arc<crate::snapshot::Item>| *type_url == TypeUrl::Cluster && stalled(item.name());
                 let open = channel.flights.iter().filter(|flight| channel.is_awaited(flight));
@@ -177,9 +178,9 @@ impl Session {
         self.takes_all(&TypeUrl::Cluster)
             && self.takes_all(&TypeUrl::Listener)
             && done()
-            && self.cures.is_empty()
+            && self.clusters.cures.is_empty()
             && self.activations.is_empty()
-            && self.cold.values().all(|cold| cold.stalled)
+            && self.clusters.cold.values().all(|cold| cold.stalled)
     }
 
     /// Whether the client takes all that there is of a kind. What others make of some says nothing about the fleet.

@@ -48,17 +48,17 @@ impl Session {
             channel.names.len() + channel.carriers.names + channel.known.len() + flights + marks.iter().sum::<usize>()
         };
         let own = [
-            self.cold.len(),
-            self.sharers.len(),
-            self.without_witness.len(),
+            self.clusters.cold.len(),
+            self.clusters.sharers.len(),
+            self.clusters.without_witness.len(),
             self.waits.len(),
             self.lost_hosts.len(),
             self.asked.len(),
             self.activations.len(),
-            self.cures.len(),
-            self.haunted.len(),
+            self.clusters.cures.len(),
+            self.clusters.haunted.len(),
             self.refused.len(),
-            self.uncured.len(),
+            self.clusters.uncured.len(),
         ];
         self.channels.values().map(of_channel).sum::<usize>() + own.iter().sum::<usize>()
     }

@@ -42,14 +42,14 @@ impl Session {
     /// A cluster is wanted, or not any more.
     pub(super) fn note_cold(&mut self, fleet: &Fleet, name: &Arc<str>, now: Duration) {
         let Some(item) = self.wanted(fleet, &TypeUrl::Cluster, name) else {
-            self.cold.remove(name);
+            self.clusters.cold.remove(name);
             return;
         };
         let known = self.channels.get(&TypeUrl::Cluster).and_then(|clusters| clusters.known.get(name));
         let sent = known.is_some_and(|known| known.sent.is_some());
         // an acknowledgement on a stream for clusters alone does not say that it was ever ready
         let ready = |known: &Known| known.acked.is_some() && (self.aggregated || known.confirmed != 0);
-        if sent && (known.is_some_and(ready) || self.cold.contains_key(name)) {
+        if sent && (known.is_some_and(ready) || self.clusters.cold.contains_key(name)) {
             return;
         }
         // removed and published again while it was on its way: it was sent all the same
@@ -58,30 +58,30 @@ impl Session {
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
         let item = Arc::clone(item);
         let cold = Cold { item, since: now, nonce: under_way, asks, subscribed: None, acked: false, stalled: false };
-        self.cold.insert(Arc::clone(name), cold);
+        self.clusters.cold.insert(Arc::clone(name), cold);
     }
 
     /// A cluster goes out in response `nonce`, with these endpoint sets.
     pub(super) fn cluster_sent(&mut self, item: &Arc<Item>, nonce: u64, sets: &[Arc<str>], now: Duration) {
-        if let Some(cold) = self.cold.get_mut(item.name()) {
+        if let Some(cold) = self.clusters.cold.get_mut(item.name()) {
             let stalled = cold.stalled;
             let asks = sets.contains(item.name());
             *cold = Cold { item: Arc::clone(item), since: now, nonce, asks, subscribed: None, acked: false, stalled };
         }
         if lacks_witness(item) {
-            self.without_witness.insert(Arc::clone(item.name()));
+            self.clusters.without_witness.insert(Arc::clone(item.name()));
         } else {
-            self.without_witness.remove(item.name());
+            self.clusters.without_witness.remove(item.name());
         }
         for set in sets.iter().filter(|set| *set != item.name()) {
-            self.sharers.entry(Arc::clone(set)).or_default().insert(Arc::clone(item.name()));
+            self.clusters.sharers.entry(Arc::clone(set)).or_default().insert(Arc::clone(item.name()));
         }
     }
 
     /// Envoy asks for an endpoint set.
     pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
         let stream = self.channel(&TypeUrl::Endpoints).carriers.of(set, true).pop().unwrap_or_default();
-        if let Some(cold) = self.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
+        if let Some(cold) = self.clusters.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
             cold.subscribed = Some(stream);
             self.warm_if_witnessed(fleet, set);
         }
@@ -91,12 +91,12 @@ impl Session {
     pub(super) fn endpoints_acked(&mut self, fleet: &mut Fleet, set: &Arc<str>, flight: &Flight) {
         let (nonce, aggregated) = (flight.last, self.aggregated);
         let mut clusters = vec![Arc::clone(set)];
-        clusters.extend(self.sharers.get(set).into_iter().flatten().cloned());
+        clusters.extend(self.clusters.sharers.get(set).into_iter().flatten().cloned());
         for cluster in clusters {
-            if self.without_witness.contains(&cluster) {
+            if self.clusters.without_witness.contains(&cluster) {
                 continue;
             }
-            if let Some(cold) = self.cold.get_mut(&cluster) {
+            if let Some(cold) = self.clusters.cold.get_mut(&cluster) {
                 // on a set of another name nothing tells this cluster from others, and another stream speaks of an earlier version
                 let own = cluster == *set && (aggregated || cold.subscribed == Some(flight.stream));
                 cold.acked |= own && cold.nonce != 0 && cold.nonce < nonce;
@@ -110,7 +110,7 @@ impl Session {
     /// The acknowledgement of a secret can be the last thing that a cluster waited for.
     pub(super) fn secret_acked(&mut self, fleet: &mut Fleet) {
         let waiting: Vec<Arc<str>> =
-            self.cold.iter().filter(|(_, cold)| cold.acked).map(|(n, _)| Arc::clone(n)).collect();
+            self.clusters.cold.iter().filter(|(_, cold)| cold.acked).map(|(n, _)| Arc::clone(n)).collect();
         waiting.iter().for_each(|cluster| self.warm_if_witnessed(fleet, cluster));
     }
 
@@ -118,13 +118,13 @@ impl Session {
     /// cluster, so that it is as good as acknowledged.
     fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
         let witnessed = |cold: &&Cold| cold.acked && cold.subscribed.is_some() && !lacks_witness(&cold.item);
-        let Some(cold) = self.cold.get(name).filter(witnessed) else { return };
+        let Some(cold) = self.clusters.cold.get(name).filter(witnessed) else { return };
         let item = Arc::clone(&cold.item);
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
         if !secrets.all(|Need { type_url, name }| self.is(type_url, |secrets| secrets.holds(name))) {
             return;
         }
-        self.cold.remove(name);
+        self.clusters.cold.remove(name);
         let clusters = self.channel(&TypeUrl::Cluster);
         clusters.witness(name, u64::MAX);
         if let Some(known) = clusters.known.get_mut(name) {

@@ -1,0 +1,173 @@
+//! What is to be done about each name whose resource may differ from what the client has: whether something goes out, and what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::gate::Gate;
+use super::{Session, Turn};
+use crate::empty::stand_in;
+use crate::fleet::Fleet;
+use crate::names::is_collection;
+use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
+use crate::snapshot::Item;
+
+/// What is to be done about a dirty name now.
+pub(super) enum Verdict {
+    /// Nothing: the client has it, or does not want it.
+    Drop,
+    /// Not yet.
+    Wait,
+    /// Not before something is published.
+    Blocked,
+    /// Send this.
+    Send(Arc<Item>),
+    /// Say at once that it does not exist.
+    Deny,
+    /// It is gone: for the removals at the end.
+    Gone,
+}
+
+/// Dirty names of one kind, sorted out.
+#[derive(Default)]
+pub(super) struct Ready {
+    pub(super) puts: Vec<Arc<Item>>,
+    pub(super) denied: Vec<Arc<str>>,
+}
+
+impl Session {
+    /// Looks at each dirty name of a kind.
+    pub(super) fn sort_out(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) -> Ready {
+        let mut ready = Ready::default();
+        let (mut waiting, mut blocked) = (0, 0);
+        let channel = self.channel(type_url);
+        if channel.paused_until.is_some_and(|until| turn.now < until) {
+            (channel.waiting, channel.blocked) = (channel.dirty.len(), 0);
+            return ready;
+        }
+        let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
+        for name in dirty {
+            match self.judge(turn.fleet, type_url, &name, turn.now) {
+                Verdict::Drop => self.settled(turn.fleet, type_url, name),
+                Verdict::Send(item) => ready.puts.push(item),
+                Verdict::Deny => ready.denied.push(name),
+                Verdict::Wait => waiting += 1,
+                Verdict::Blocked => {
+                    blocked += 1;
+                    if !turn.fleet.is_last_good() {
+                        self.stall(type_url, &name);
+                    }
+                }
+                Verdict::Gone => {}
+            }
+        }
+        let channel = self.channel(type_url);
+        (channel.waiting, channel.blocked) = (waiting, blocked);
+        ready
+    }
+
+    /// Nothing is to be done about a name that was dirty.
+    fn settled(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: Arc<str>) {
+        let channel = self.channel(type_url);
+        channel.settle(&name);
+        if channel.known.get(&name).is_some_and(|known| known.acked.is_some() && known.acked == known.sent) {
+            // the version is an old acquaintance, published anew
+            self.confirm_again(fleet, type_url, &name);
+        }
+        if self.see(fleet).current(type_url, &name).is_none() {
+            self.forget_refusal(type_url, &name);
+        }
+        self.waits.remove(&Need::new(type_url.clone(), name));
+    }
+
+    /// What is to be done about one dirty name.
+    pub(super) fn judge(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, now: Duration) -> Verdict {
+        let channel = self.channel(type_url);
+        let known = channel.known.get(name).copied().unwrap_or_default();
+        let forced = channel.force.contains(name);
+        let subscribed = channel.subscribed(name);
+        let wanted = subscribed || forced || (*type_url == TypeUrl::VirtualHost && self.wants_host(name));
+        if !wanted {
+            return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
+        }
+        let target = self.see(fleet).target(type_url, name).filter(|_| forced);
+        let last_good = fleet.is_last_good();
+        let Some(item) = self.wanted(fleet, type_url, name).or(target) else {
+            return if last_good { Verdict::Blocked } else { self.judge_absent(fleet, type_url, name, forced) };
+        };
+        if !forced && known.sent == Some(item.version().mark()) {
+            return Verdict::Drop;
+        }
+        // what the client has may be newer
+        let has = !forced && known.sent.is_some() || self.is(type_url, |channel| channel.muted.is_some());
+        if last_good && has {
+            return Verdict::Blocked;
+        }
+        if known.flying != 0 || self.is_before_its_parent(fleet, item) {
+            return Verdict::Wait;
+        }
+        match self.gate(fleet, item, now) {
+            Gate::Open => Verdict::Send(Arc::clone(item)),
+            Gate::Wait => Verdict::Wait,
+            Gate::Blocked => Verdict::Blocked,
+        }
+    }
+
+    /// What a client gets for a name that does not exist (R6).
+    fn judge_absent(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, forced: bool) -> Verdict {
+        let starts = !self.resumed && !self.complete;
+        let channel = self.channel(type_url);
+        channel.suspects.remove(name);
+        let sent = channel.known.get(name).and_then(|known| known.sent);
+        let named = channel.names.contains(name);
+        let acked = channel.known.get(name).and_then(|known| known.acked);
+        let refused = self.see(fleet).current(type_url, name).map(|item| item.version().mark());
+        let mended =
+            self.repeats(type_url) && sent.is_some() && sent != Some(Version::UNSURE.mark()) && sent != refused;
+        if refused.is_some() && (mended || acked.is_some() && acked != refused) {
+            // it has a good version of an earlier time that the fleet has not: better than none
+            return Verdict::Drop;
+        }
+        match type_url {
+            // the protocol's own rule: unknown names are answered at once
+            _ if !self.envoy && forced => Verdict::Deny,
+            _ if !self.envoy => {
+                if sent.is_some() {
+                    Verdict::Gone
+                } else {
+                    Verdict::Drop
+                }
+            }
+            // there are no resources of this name to wait for
+            _ if forced && is_collection(name) => Verdict::Deny,
+            TypeUrl::Secret => Verdict::Drop,
+            // a changed version of a cluster that is about to go: it need not get warm, the one before serves until then
+            TypeUrl::Endpoints
+                if !self.aggregated
+                    && self.see(fleet).target(&TypeUrl::Cluster, name).is_none()
+                    && self.is(&TypeUrl::Cluster, |clusters| clusters.has(name)) =>
+            {
+                Verdict::Drop
+            }
+            TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN.mark()) && !forced => Verdict::Drop,
+            TypeUrl::Endpoints if named && (sent.is_none() || forced) => {
+                let departed = fleet.snapshot().departed_endpoints(name).cloned();
+                Verdict::Send(departed.unwrap_or_else(|| stand_in(type_url.clone(), name)))
+            }
+            TypeUrl::Route if named && starts && (sent.is_none() || forced) => {
+                Verdict::Send(stand_in(type_url.clone(), name))
+            }
+            _ if forced => Verdict::Deny,
+            _ if sent.is_some() => Verdict::Gone,
+            _ => Verdict::Drop,
+        }
+    }
+
+    /// A virtual host that comes before the route configuration that asks for hosts is dropped by Envoy without a word.
+    fn is_before_its_parent(&self, fleet: &Fleet, item: &Item) -> bool {
+        if item.resource.type_url != TypeUrl::VirtualHost {
+            return false;
+        }
+        let Some(parent) = route_configuration_of(item.name()) else { return false };
+        self.is(&TypeUrl::Route, |routes| routes.dirty.contains(parent)) && !self.has_hosts_of(fleet, parent)
+    }
+}
