@@ -5,11 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
+use prost_types::{DescriptorProto, FileDescriptorProto};
 
 use super::exchange::{Answer, read};
 use super::grpc::Code;
 use super::services;
 
+mod own;
 #[cfg(test)]
 mod tests;
 
@@ -80,35 +82,7 @@ struct Error {
     message: String,
 }
 
-/// `google.protobuf.FileDescriptorProto`, as much of it as names something.
-#[derive(Clone, PartialEq, Message)]
-struct File {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    package: String,
-    #[prost(message, repeated, tag = "4")]
-    messages: Vec<Nested>,
-    #[prost(message, repeated, tag = "5")]
-    enums: Vec<Named>,
-    #[prost(message, repeated, tag = "6")]
-    services: Vec<Named>,
-    #[prost(message, repeated, tag = "7")]
-    extensions: Vec<Named>,
-}
-
-/// `google.protobuf.DescriptorProto`.
-#[derive(Clone, PartialEq, Message)]
-struct Nested {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(message, repeated, tag = "3")]
-    messages: Vec<Nested>,
-    #[prost(message, repeated, tag = "4")]
-    enums: Vec<Named>,
-}
-
-/// Any descriptor that has a name, and `ServiceResponse`.
+/// `ServiceResponse`.
 #[derive(Clone, PartialEq, Message)]
 struct Named {
     #[prost(string, tag = "1")]
@@ -161,26 +135,36 @@ pub(super) fn answer(descriptors: Arc<Descriptors>) -> Answer {
     })
 }
 
+/// Of a set, and of what such a set lacks of the services that there are.
 fn index(set: &'static [u8]) -> BTreeMap<String, Bytes> {
+    let own = own::files().into_iter().map(|file| file.encode_to_vec().into());
+    // the set is part of the program and a test reads it; were it broken, nothing of it would be described
+    let set = Files::decode(Bytes::from_static(set)).unwrap_or_default().files;
     let mut index = BTreeMap::new();
-    // the set is part of the program and a test reads it; were it broken, nothing would be described
-    for bytes in Files::decode(Bytes::from_static(set)).unwrap_or_default().files {
-        let file = File::decode(bytes.clone()).unwrap_or_default();
-        let prefix = if file.package.is_empty() { String::new() } else { format!("{}.", file.package) };
-        let named = file.enums.iter().chain(&file.services).chain(&file.extensions);
-        let mut names: Vec<String> = named.map(|named| format!("{prefix}{}", named.name)).collect();
-        file.messages.iter().for_each(|message| collect(&prefix, message, &mut names));
-        names.push(file.name);
-        index.extend(names.into_iter().map(|name| (name, bytes.clone())));
+    for bytes in own.chain(set) {
+        let file = FileDescriptorProto::decode(bytes.clone()).unwrap_or_default();
+        index.extend(names(&file).into_iter().map(|name| (name, bytes.clone())));
     }
     index
 }
 
+/// The names of a file and of what is declared in it.
+fn names(file: &FileDescriptorProto) -> Vec<String> {
+    let prefix = if file.package().is_empty() { String::new() } else { format!("{}.", file.package()) };
+    let enums = file.enum_type.iter().map(|named| named.name());
+    let services = file.service.iter().map(|named| named.name());
+    let declared = enums.chain(services).chain(file.extension.iter().map(|named| named.name()));
+    let mut names: Vec<String> = declared.map(|name| format!("{prefix}{name}")).collect();
+    file.message_type.iter().for_each(|message| collect(&prefix, message, &mut names));
+    names.push(file.name().to_owned());
+    names
+}
+
 /// The names of a message and of what is declared in it.
-fn collect(prefix: &str, message: &Nested, names: &mut Vec<String>) {
-    let own = format!("{prefix}{}", message.name);
+fn collect(prefix: &str, message: &DescriptorProto, names: &mut Vec<String>) {
+    let own = format!("{prefix}{}", message.name());
     let inside = format!("{own}.");
     names.push(own);
-    names.extend(message.enums.iter().map(|named| format!("{inside}{}", named.name)));
-    message.messages.iter().for_each(|nested| collect(&inside, nested, names));
+    names.extend(message.enum_type.iter().map(|named| format!("{inside}{}", named.name())));
+    message.nested_type.iter().for_each(|nested| collect(&inside, nested, names));
 }

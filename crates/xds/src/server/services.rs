@@ -112,6 +112,15 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
+/// The methods that are served, each with its service.
+#[cfg(test)]
+pub(super) fn methods() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let discovery = DISCOVERY.iter().flat_map(|(service, sotw, delta, _)| {
+        [sotw, delta].into_iter().flatten().map(move |method| (*service, *method))
+    });
+    METHODS.iter().map(|(service, method, _)| (*service, *method)).chain(discovery)
+}
+
 impl Service {
     /// The service at this path.
     pub(super) fn at(path: &str) -> Option<Self> {

@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 
 use self::client::{Backend, Client, Language};
 use self::resources::{bad_endpoints, cluster, endpoints, listener, routes};
+use super::super::services;
 use super::client::DEADLINE;
 use super::proxy::wait_for;
 use super::resources::gone;
@@ -38,6 +39,15 @@ with!(python: super::Language::Python, node: super::Language::Node => [
     a_target_that_is_not_there_is_told_so_and_works_when_it_comes,
     refused_endpoints_are_told_and_stop_nothing_else,
 ]);
+
+#[test]
+fn a_client_that_knows_nothing_learns_every_service_from_the_server_and_can_call_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (server, at) = start_server(&runtime, &Arc::default(), "127.0.0.1:0".parse().unwrap());
+    server.describe(include_bytes!("../../../../protojson/descriptors/envoy.binpb"));
+    assert!(client::reflected(at).iter().eq(services::names().collect::<Vec<_>>()));
+    runtime.block_on(server.stop(DEADLINE));
+}
 
 /// A server, a client of the fleet `mesh`, and backends whose queues are as long as they are far.
 struct Stage {

@@ -1,10 +1,11 @@
 //! What people and their tools ask: health and reflection, through the usual generated clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use futures::StreamExt;
 use prost::Message;
+use prost_types::{DescriptorProto, FileDescriptorProto, MethodDescriptorProto};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -19,6 +20,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ExtensionRequest, ServerReflectionRequest};
 use tonic_reflection::pb::v1alpha;
 
+use super::super::services;
 use super::client::{Client, DEADLINE};
 use crate::{Gate, Server};
 
@@ -70,18 +72,6 @@ async fn health_is_told_once_as_a_list_and_until_the_server_stops() {
     }
 }
 
-/// What is served besides discovery: load reports, the status of clients, health, and reflection itself.
-const OTHERS: [(&str, &str); 5] = [
-    ("envoy.service.load_stats.v3.LoadReportingService", "StreamLoadStats"),
-    ("envoy.service.status.v3.ClientStatusDiscoveryService", "StreamClientStatus"),
-    ("grpc.health.v1.Health", "Check"),
-    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo"),
-    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo"),
-];
-
-/// Those of them whose files are at hand.
-const DESCRIBED: [&str; 1] = ["envoy.service.load_stats.v3.LoadReportingService"];
-
 /// The answers to questions on one stream.
 async fn reflect(channel: &Channel, questions: Vec<MessageRequest>) -> Vec<MessageResponse> {
     let question = |request| ServerReflectionRequest { host: "xds".into(), message_request: Some(request) };
@@ -109,28 +99,12 @@ async fn reflection_lists_the_services_and_gives_their_files() {
     let mut answers = reflect(&channel, questions).await.into_iter();
     let Some(MessageResponse::ListServicesResponse(list)) = answers.next() else { panic!("no list") };
     let names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
-    assert!(names.contains(&ADS.to_owned()) && names.is_sorted(), "{names:?}");
-    // besides the eleven of discovery
-    assert_eq!(names.len(), 11 + OTHERS.len(), "{names:?}");
-    for (service, method) in OTHERS {
-        assert!(names.iter().any(|name| name == service), "{service}");
-        if !DESCRIBED.contains(&service) {
-            continue;
-        }
-        let symbols = [service.to_owned(), format!("{service}.{method}")];
-        let questions = symbols.map(MessageRequest::FileContainingSymbol).to_vec();
-        for answer in reflect(&channel, questions).await {
-            let MessageResponse::FileDescriptorResponse(files) = answer else { panic!("no file of {service}") };
-            let file = prost_types::FileDescriptorProto::decode(&*files.file_descriptor_proto[0]).unwrap();
-            let described = file.service.iter().find(|one| format!("{}.{}", file.package(), one.name()) == service);
-            assert!(described.unwrap().method.iter().any(|one| one.name() == method), "{service} {method}");
-        }
-    }
+    assert!(names.iter().eq(services::names().collect::<Vec<_>>()), "{names:?}");
     for package in
         ["envoy.service.discovery.v3", "envoy.service.discovery.v3", "envoy.config.cluster.v3", "envoy.config.core.v3"]
     {
         let Some(MessageResponse::FileDescriptorResponse(files)) = answers.next() else { panic!("no file") };
-        let file = prost_types::FileDescriptorProto::decode(&*files.file_descriptor_proto[0]).unwrap();
+        let file = FileDescriptorProto::decode(&*files.file_descriptor_proto[0]).unwrap();
         assert_eq!(file.package(), package);
     }
     for code in [Code::NotFound, Code::Unimplemented, Code::Unimplemented] {
@@ -138,6 +112,54 @@ async fn reflection_lists_the_services_and_gives_their_files() {
         assert_eq!(error.error_code, code as i32);
     }
     server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn every_method_that_is_served_is_described_with_all_that_its_messages_are_made_of() {
+    let (server, _, channel) = server().await;
+    let symbol = |(service, method): (&str, &str)| MessageRequest::FileContainingSymbol(format!("{service}.{method}"));
+    let methods: Vec<_> = services::methods().collect();
+    let mut questions: Vec<_> = methods.iter().copied().map(symbol).collect();
+    let (mut files, mut described, mut used) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    while !questions.is_empty() {
+        let mut imports = BTreeSet::new();
+        for answer in reflect(&channel, questions).await {
+            let MessageResponse::FileDescriptorResponse(found) = answer else { panic!("no file: {answer:?}") };
+            let file = FileDescriptorProto::decode(&*found.file_descriptor_proto[0]).unwrap();
+            let prefix = if file.package().is_empty() { String::new() } else { format!(".{}", file.package()) };
+            for service in &file.service {
+                let name = |method: &MethodDescriptorProto| format!("{prefix}.{}.{}", service.name(), method.name());
+                described.extend(service.method.iter().map(name));
+                let types =
+                    |method: &MethodDescriptorProto| [method.input_type().to_owned(), method.output_type().to_owned()];
+                used.extend(service.method.iter().flat_map(types));
+            }
+            described.extend(file.enum_type.iter().map(|named| format!("{prefix}.{}", named.name())));
+            file.message_type.iter().for_each(|message| note(&prefix, message, &mut described, &mut used));
+            imports.extend(file.dependency.iter().cloned());
+            files.insert(file.name().to_owned());
+        }
+        questions = imports.difference(&files).cloned().map(MessageRequest::FileByFilename).collect();
+    }
+    used.extend(methods.iter().map(|(service, method)| format!(".{service}.{method}")));
+    assert_eq!(used.difference(&described).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(
+        methods.len() > 25 && files.len() > 50 && used.len() > 200,
+        "{} {} {}",
+        methods.len(),
+        files.len(),
+        used.len()
+    );
+    server.stop(DEADLINE).await;
+}
+
+/// The names of a message and of what is declared in it, and of the types of its fields.
+fn note(prefix: &str, message: &DescriptorProto, described: &mut BTreeSet<String>, used: &mut BTreeSet<String>) {
+    let name = format!("{prefix}.{}", message.name());
+    described.extend(message.enum_type.iter().map(|named| format!("{name}.{}", named.name())));
+    used.extend(message.field.iter().filter_map(|field| field.type_name.clone()));
+    message.nested_type.iter().for_each(|nested| note(&name, nested, described, used));
+    described.insert(name);
 }
 
 #[tokio::test]

@@ -39,16 +39,33 @@ pub(super) enum Language {
 
 impl Language {
     fn command(self) -> Command {
-        let (program, script) = match self {
-            Self::Python => (format!("{TOOLS}/python-1.85.1/bin/python"), "client.py"),
-            Self::Node => ("node".to_owned(), "client.cjs"),
+        let mut command = match self {
+            Self::Python => {
+                let mut python = Command::new(format!("{TOOLS}/python-1.85.1/bin/python"));
+                python.arg(Path::new(SCRIPTS).join("client.py"));
+                python
+            }
+            Self::Node => node("client.cjs"),
         };
-        let mut command = Command::new(program);
-        command.arg(Path::new(SCRIPTS).join(script)).env("NODE_PATH", format!("{TOOLS}/node-1.14.1/node_modules"));
         // with it C-core reads `resource_errors` (gRFC A88)
         command.env("GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING", "true");
         command
     }
+}
+
+/// Runs one of our scripts.
+fn node(script: &str) -> Command {
+    let mut command = Command::new("node");
+    command.arg(Path::new(SCRIPTS).join(script)).env("NODE_PATH", format!("{TOOLS}/node-1.14.1/node_modules"));
+    command
+}
+
+/// The services of a server as it describes them itself, sorted. Everything that it says was read, and it was called by that.
+pub(super) fn reflected(server: SocketAddr) -> Vec<String> {
+    let output = node("reflected.cjs").arg(server.to_string()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}; run `make tools`", String::from_utf8_lossy(&output.stderr));
+    text.lines().map(str::to_owned).collect()
 }
 
 /// A client that ends with this value.
