@@ -72,6 +72,13 @@ impl<V> Names<V> {
         self.by_name.values_mut()
     }
 
+    /// Each value in order of their names, which are in order already.
+    pub(super) fn each_mut(&mut self, mut each: impl FnMut(&mut V)) {
+        for name in &self.order {
+            self.by_name.get_mut(name).into_iter().for_each(&mut each);
+        }
+    }
+
     /// The members of a collection, in order.
     pub(super) fn members(&self, collection: &str) -> impl Iterator<Item = &V> {
         let names = self.members.get(collection).into_iter().flatten();

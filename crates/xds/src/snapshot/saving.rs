@@ -116,13 +116,11 @@ impl Snapshot {
     fn save_all(&mut self) -> Vec<Edit> {
         let mut edits = Vec::new();
         for (_, kind) in self.kinds.iter_mut().filter(|(type_url, _)| self.ledger.saves(type_url)) {
-            let mut entries: Vec<&mut Entry> = kind.values_mut().collect();
-            entries.sort_unstable_by(|a, b| a.current.name().cmp(b.current.name()));
-            edits.extend(entries.into_iter().filter_map(|entry| {
-                let item = entry.accepted.clone()?;
+            kind.each_mut(|entry| {
+                let Some(item) = entry.accepted.clone() else { return };
                 entry.save(&item);
-                Some(Edit::Put { resource: Arc::clone(&item.resource), base: None })
-            }));
+                edits.push(Edit::Put { resource: Arc::clone(&item.resource), base: None });
+            });
         }
         edits
     }
