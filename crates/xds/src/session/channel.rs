@@ -173,13 +173,13 @@ pub(super) struct Channel {
     pub(super) collections: BTreeSet<Arc<str>>,
     pub(super) known: HashMap<Arc<str>, Known>,
     /// Names whose resource may differ from what the client has.
-    pub(super) dirty: BTreeSet<Arc<str>>,
+    pub(super) dirty: HashSet<Arc<str>>,
     /// Names that are gone and stay with the client until the time under which they stand.
     pub(super) held: Held,
     /// Names that need a heartbeat, and when.
     pub(super) beats: Held,
     /// Names that are to be sent even if nothing changed (R9).
-    pub(super) force: BTreeSet<Arc<str>>,
+    pub(super) force: HashSet<Arc<str>>,
     /// Names out of refused responses that were not acknowledged since, with the group that they are sent in (R11).
     pub(super) suspects: BTreeMap<Arc<str>, u64>,
     /// Names that a response was refused with among others: they may have been taken all the same (R11).
@@ -266,6 +266,29 @@ impl Channel {
         self.dirty.extend(self.held.due(now).cloned());
     }
 
+    /// The names that are to be looked at, in order.
+    pub(super) fn dirty_in_order(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = self.dirty.iter().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// So many names are about to be asked for.
+    pub(super) fn expect(&mut self, names: usize) {
+        self.names.reserve(names);
+        self.dirty.reserve(names);
+        self.force.reserve(names);
+    }
+
+    /// Gives back what a burst of names took. A client is idle most of its life.
+    fn shrink(&mut self) {
+        for names in [&mut self.dirty, &mut self.force] {
+            if names.len() < names.capacity() / 4 {
+                names.shrink_to_fit();
+            }
+        }
+    }
+
     /// The client has let go of this name.
     pub(super) fn forget(&mut self, name: &str) {
         self.known.remove(name);
@@ -323,6 +346,7 @@ impl Channel {
         removed: &[Arc<str>],
         at: Duration,
     ) {
+        self.known.reserve(puts.len().saturating_sub(self.known.len()));
         for item in puts {
             self.settle(item.name());
             let known = self.known.entry(Arc::clone(item.name())).or_default();
@@ -333,6 +357,7 @@ impl Channel {
             let known = self.known.entry(Arc::clone(name)).or_default();
             (known.sent, known.flying) = (None, nonce);
         }
+        self.shrink();
         self.bound_flights();
         let (puts, removed) = (puts.to_vec(), removed.to_vec());
         self.flights.push_back(Flight {

@@ -43,6 +43,9 @@ impl Session {
         if lacks_parts(fleet, item) {
             return Gate::Blocked;
         }
+        if self.waits.is_empty() && self.blocker(fleet, item).is_none() {
+            return Gate::Open;
+        }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         let same = self.waits.get(&key).filter(|wait| wait.seq == item.seq);
         let still = same.filter(|wait| self.is_blocking(fleet, &wait.on)).map(|wait| wait.on.clone());

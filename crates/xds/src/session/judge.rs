@@ -44,8 +44,7 @@ impl Session {
             (channel.waiting, channel.blocked) = (channel.dirty.len(), 0);
             return ready;
         }
-        let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
-        for name in dirty {
+        for name in self.channel(type_url).dirty_in_order() {
             match self.judge(turn.fleet, type_url, &name, turn.now) {
                 Verdict::Drop => self.settled(turn.fleet, type_url, name),
                 Verdict::Send(item) => ready.puts.push(item),
@@ -89,9 +88,9 @@ impl Session {
         if !wanted {
             return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
         }
-        let target = self.see(fleet).target(type_url, name).filter(|_| forced);
+        let whatever = || if forced { self.see(fleet).target(type_url, name) } else { None };
         let last_good = fleet.is_last_good();
-        let Some(item) = self.wanted(fleet, type_url, name).or(target) else {
+        let Some(item) = self.wanted(fleet, type_url, name).or_else(whatever) else {
             return if last_good { Verdict::Blocked } else { self.judge_absent(fleet, type_url, name, forced) };
         };
         if !forced && known.sent == Some(item.version().mark()) {

@@ -35,7 +35,7 @@ impl Session {
         if nothing || !self.is_quiet(turn, type_url) {
             return;
         }
-        let dirty: Vec<Arc<str>> = self.channel(type_url).dirty.iter().cloned().collect();
+        let dirty = self.channel(type_url).dirty_in_order();
         let mut groups: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
         for name in &dirty {
             let flying = self.is(type_url, |channel| channel.known.get(name).is_some_and(|known| known.flying != 0));

@@ -28,20 +28,24 @@ impl Session {
     pub(super) fn batches(&mut self, type_url: &TypeUrl, items: Vec<Arc<Item>>) -> Vec<Vec<Arc<Item>>> {
         let repeats = self.repeats(type_url);
         let channel = self.channel(type_url);
-        let mut batches: BTreeMap<(u64, Arc<str>), Vec<Arc<Item>>> = BTreeMap::new();
+        // by group, by what goes together, and by size
+        let mut batches: BTreeMap<(u64, Arc<str>, u64), Vec<Arc<Item>>> = BTreeMap::new();
+        let together: Arc<str> = "".into();
         let (mut size, mut part) = (0, 0u64);
         for item in items {
             let group = channel.suspects.get(item.name()).copied();
             let key = match type_url {
-                TypeUrl::Secret => (0, Arc::clone(item.name())),
-                TypeUrl::VirtualHost => (group.unwrap_or(0), route_configuration_of(item.name()).unwrap_or("").into()),
-                TypeUrl::Cluster | TypeUrl::Listener => (group.unwrap_or(0), "".into()),
-                _ if group.is_some() => (group.unwrap_or(0), "".into()),
+                TypeUrl::Secret => (0, Arc::clone(item.name()), 0),
+                TypeUrl::VirtualHost => {
+                    (group.unwrap_or(0), route_configuration_of(item.name()).unwrap_or("").into(), 0)
+                }
+                TypeUrl::Cluster | TypeUrl::Listener => (group.unwrap_or(0), Arc::clone(&together), 0),
+                _ if group.is_some() => (group.unwrap_or(0), Arc::clone(&together), 0),
                 _ => {
                     size += AROUND + item.name().len() + item.resource.size();
                     part += u64::from(size > LARGEST_RESPONSE);
                     size = if size > LARGEST_RESPONSE { item.resource.size() } else { size };
-                    (0, format!("{part:08}").into())
+                    (0, Arc::clone(&together), part)
                 }
             };
             batches.entry(key).or_default().push(item);
@@ -173,10 +177,11 @@ impl Session {
         }
         self.nonce += 1;
         let nonce = self.nonce;
-        for item in &puts {
+        let waited = !self.waits.is_empty() || !self.refused.is_empty();
+        for item in puts.iter().filter(|_| waited) {
             let key = Need::new(type_url.clone(), Arc::clone(item.name()));
             self.waits.remove(&key);
-            if !self.refused.is_empty() && self.refused.get(&key).is_some_and(|seq| *seq < item.seq) {
+            if self.refused.get(&key).is_some_and(|seq| *seq < item.seq) {
                 self.refused.remove(&key);
             }
         }

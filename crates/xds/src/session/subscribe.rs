@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
+
 use super::carriers::{EVERYTHING, Left};
 use super::channel::{Channel, Known};
 use super::{Activation, Session, Violation};
@@ -39,16 +41,18 @@ impl Session {
         request: &Request,
         now: Duration,
     ) -> Result<(), Violation> {
-        self.check_bounds(type_url, request)?;
-        let mut listed = BTreeSet::new();
+        let has = has_besides(request);
+        self.check_bounds(type_url, request, &has)?;
+        let mut listed = HashSet::new();
         let had_everything = self.carries_everything(type_url, request.stream);
         let unasked = *type_url == TypeUrl::Cluster && std::mem::take(&mut self.unasked);
         if unasked || request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
-            listed = self.open(fleet, type_url, request, now);
+            listed = self.open(fleet, type_url, (request, &has), now);
         }
         for name in &request.unsubscribe {
             self.unsubscribe_name(type_url, request.stream, name);
         }
+        self.channel(type_url).expect(request.subscribe.len());
         for name in &request.subscribe {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
             let waits = *type_url == TypeUrl::Endpoints
@@ -69,12 +73,11 @@ impl Session {
         Ok(())
     }
 
-    fn check_bounds(&self, type_url: &TypeUrl, request: &Request) -> Result<(), Violation> {
+    fn check_bounds(&self, type_url: &TypeUrl, request: &Request, has: &HashSet<&str>) -> Result<(), Violation> {
         if !self.channels.contains_key(type_url) && self.channels.len() >= MOST_KINDS {
             return Err(Violation::TooManyKinds(MOST_KINDS));
         }
         let names: usize = self.channels.values().map(|channel| channel.asked() + channel.listed.names).sum();
-        let has = has_besides(request);
         if names + request.subscribe.len() + has.len() > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
         }
@@ -98,9 +101,9 @@ impl Session {
         &mut self,
         fleet: &mut Fleet,
         type_url: &TypeUrl,
-        request: &'a Request,
+        (request, has): (&'a Request, &HashSet<&str>),
         now: Duration,
-    ) -> BTreeSet<&'a str> {
+    ) -> HashSet<&'a str> {
         self.resumed |= !request.initial_versions.is_empty();
         // a stream that begins with EDS broke while a cluster warmed, and that waits for its endpoints whatever version it lists
         let warms = *type_url == TypeUrl::Endpoints && !self.is(&TypeUrl::Cluster, |clusters| clusters.opened);
@@ -116,7 +119,8 @@ impl Session {
         channel.owes_first = wildcard && wants_answer && request.initial_versions.is_empty();
         // one of many streams, each for one name: only that is compared
         channel.compare |= wildcard || !another;
-        let (mut listed, has) = (BTreeSet::new(), has_besides(request));
+        let mut listed = HashSet::with_capacity(request.initial_versions.len());
+        channel.known.reserve(request.initial_versions.len());
         for (name, version) in request.initial_versions.iter().filter(|_| !warms) {
             let new = Known::listed(*version);
             let shared = shared(fleet, type_url, name);
@@ -159,7 +163,7 @@ impl Session {
     }
 
     /// Everything is asked for on this stream, which is told also of what came on others, but for what it says it has.
-    fn owe_everything(&mut self, fleet: &Fleet, type_url: &TypeUrl, stream: StreamId, listed: &BTreeSet<&str>) {
+    fn owe_everything(&mut self, fleet: &Fleet, type_url: &TypeUrl, stream: StreamId, listed: &HashSet<&str>) {
         let channel = self.channel(type_url);
         for item in fleet.snapshot().targets(type_url) {
             let name = item.name();
@@ -333,7 +337,14 @@ impl Session {
     fn compare(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, now: Duration) {
         let channel = self.channel(type_url);
         channel.compare = false;
-        let mut names: Vec<Arc<str>> = channel.known.keys().chain(&channel.names).cloned().collect();
+        let Channel { known, names: asked, dirty, .. } = channel;
+        let mut names: Vec<Arc<str>> = known.keys().cloned().collect();
+        let nothing_of = asked.iter().filter(|name| !known.contains_key(*name)).cloned();
+        match type_url {
+            TypeUrl::Cluster => names.extend(nothing_of),
+            // of these there is nothing to compare
+            _ => dirty.extend(nothing_of),
+        }
         if channel.wildcard {
             names.extend(fleet.snapshot().targets(type_url).map(|item| Arc::clone(item.name())));
         }
@@ -394,10 +405,10 @@ fn shared(fleet: &Fleet, type_url: &TypeUrl, name: &str) -> Arc<str> {
 }
 
 /// What a client says it has and does not ask for.
-fn has_besides(request: &Request) -> BTreeSet<&str> {
+fn has_besides(request: &Request) -> HashSet<&str> {
     if request.initial_versions.is_empty() {
-        return BTreeSet::new();
+        return HashSet::new();
     }
-    let asked: BTreeSet<&str> = request.subscribe.iter().map(String::as_str).collect();
+    let asked: HashSet<&str> = request.subscribe.iter().map(String::as_str).collect();
     request.initial_versions.iter().map(|(name, _)| name.as_str()).filter(|name| !asked.contains(name)).collect()
 }
