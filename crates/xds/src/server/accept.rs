@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
@@ -26,6 +27,14 @@ const MOST_CONNECTIONS: usize = 16_384;
 /// a restart, and one that the system turns away tries again after 1 s, 3 s, 7 s and so on. The system may have a lower limit of its own
 /// (`net.core.somaxconn`, usually 4,096).
 const BACKLOG: i32 = 16_384;
+
+/// A connection on which nothing is heard is asked by the system after this time, and then this often; one that does not answer for as
+/// long as [`LOST`] is gone. That costs neither side's process anything, unlike a PING of HTTP/2.
+const ASKED_AFTER: Duration = Duration::from_secs(30);
+const ASKED_EVERY: Duration = Duration::from_secs(15);
+
+/// Who takes nothing for so long is gone. An Envoy that has been sent 50,000 routes does not read for a quarter of a minute.
+const LOST: Duration = Duration::from_mins(2);
 
 /// Pause after a failed accept (out of file descriptors): long enough not to spin, short beside a client's back-off of 0.1 s to 1 s.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -105,13 +114,11 @@ impl Listening {
             }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
                 Ok(Some(Arriving::Here(Box::new(stream), Peer::Loopback)))
             }
             Self::Tls(listener, tls, handshakes) => {
                 let Some(turn) = handshakes.turn().await else { return Ok(None) };
                 let (stream, from) = listener.accept().await?;
-                stream.set_nodelay(true)?;
                 Ok(Some(Arriving::Tls(stream, from, tls.clone(), turn)))
             }
         }
@@ -170,6 +177,7 @@ pub(super) fn tcp(
     let failed = |reason| ListenError::Bind { place: address.to_string(), reason };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    watch_over(&listener).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     let inside = shared.runtime.enter();
@@ -181,6 +189,16 @@ pub(super) fn tcp(
     };
     spawn(shared, listening, gate, shared.stop.subscribe())?;
     Ok(bound)
+}
+
+/// Has the system find out which connections of a listener are gone without a word (RFC 1122, 4.2.3.6; RFC 5482). They inherit it, as
+/// they do that small writes go out at once.
+fn watch_over(listener: &std::net::TcpListener) -> rustix::io::Result<()> {
+    sockopt::set_tcp_nodelay(listener, true)?;
+    sockopt::set_socket_keepalive(listener, true)?;
+    sockopt::set_tcp_keepidle(listener, ASKED_AFTER)?;
+    sockopt::set_tcp_keepintvl(listener, ASKED_EVERY)?;
+    sockopt::set_tcp_user_timeout(listener, u32::try_from(LOST.as_millis()).unwrap_or(u32::MAX))
 }
 
 /// Removes a socket of ours. Whoever closes it does so at once, and not the task that ends later: by then the path may be another's.

@@ -313,3 +313,35 @@ async fn a_fleet_that_was_dropped_while_somebody_was_about_to_use_it_is_not_used
     assert_eq!(there, Some(1));
     server.stop(Duration::from_secs(5)).await;
 }
+
+/// The timers of the sockets of this machine's processes that are connected and have this port, as `proc_pid_net(5)` has them: which
+/// timer (02: keepalive), and in how many hundredths of a second it is due.
+fn timers(port: u16) -> Vec<(String, u64)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let socket = |line: &str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (own, _other, state, _queues, timer) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let (kind, due) = timer.split_once(':')?;
+        let here = own.ends_with(&format!(":{port:04X}")) && state == "01";
+        here.then(|| (kind.to_owned(), u64::from_str_radix(due, 16).unwrap()))
+    };
+    table.lines().filter_map(socket).collect()
+}
+
+#[tokio::test]
+async fn the_system_watches_over_tcp_connections() {
+    let (server, _events) = server();
+    let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), Gate::open()).unwrap();
+    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    let mut client = Client::tcp(address).await;
+    client.subscribe(Some("one"), CDS, &[]).await;
+    assert_eq!(client.names().await, ["a"]);
+    let begin = std::time::Instant::now();
+    let watched = |(kind, due): &(String, u64)| kind == "02" && *due <= 3000;
+    while !timers(address.port()).iter().any(watched) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", timers(address.port()));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.stop(Duration::from_secs(5)).await;
+}
