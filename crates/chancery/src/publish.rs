@@ -321,6 +321,7 @@ fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>
         Some((encoded, needs)) => Change::Put(Arc::new(xds::Resource {
             needs: needs.into(),
             apart,
+            vhds: encoded.vhds,
             ..xds::Resource::new(type_url, encoded.name, xds::Version(encoded.version), encoded.body)
         })),
         None => Change::Remove { type_url, name: Arc::clone(name) },

@@ -88,7 +88,7 @@ fn plain(cluster: &Cluster, needs: Vec<Need>) -> Encoded {
     versions.part(xxh3_128(&head));
     versions.part(*hash);
     let (name, version) = (cluster.name.0.clone(), versions.version());
-    Encoded { type_url: type_url::CLUSTER, name, version, body: vec![head, rest.clone()], needs }
+    Encoded { type_url: type_url::CLUSTER, name, version, body: vec![head, rest.clone()], needs, vhds: false }
 }
 
 /// A plain cluster without its name, which is its first field, and the hash of that.

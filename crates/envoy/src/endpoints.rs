@@ -98,6 +98,7 @@ pub fn load_assignment(cluster: &ClusterName, set: EncodedSet) -> Encoded {
         version: versions.version(),
         body: vec![head, set.bytes],
         needs: Vec::new(),
+        vhds: false,
     }
 }
 
@@ -118,6 +119,7 @@ pub fn own_load_assignment(cluster: &ClusterName, set: &Endpoints) -> Encoded {
         version: versions.version(),
         body: vec![exact(bytes)],
         needs: Vec::new(),
+        vhds: false,
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Encoded {
     /// What must be there before this can serve; sorted, each once. Virtual hosts and route configurations need what their pieces
     /// need ([`EncodedPiece::clusters`]); that is not repeated here.
     pub needs: Vec<Need>,
+    /// A route configuration whose hosts come by VHDS: the last piece of `body` is the field that says so.
+    pub vhds: bool,
 }
 
 /// Another resource of the fleet.
@@ -90,7 +92,7 @@ impl Encoded {
     /// A resource that is one message.
     pub(crate) fn whole(type_url: &'static str, name: Arc<str>, message: &impl Message, needs: Vec<Need>) -> Self {
         let bytes = Bytes::from(message.encode_to_vec());
-        Self { type_url, name, version: xxh3_128(&bytes), body: vec![bytes], needs }
+        Self { type_url, name, version: xxh3_128(&bytes), body: vec![bytes], needs, vhds: false }
     }
 
     /// Length of the message in bytes.

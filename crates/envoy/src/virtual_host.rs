@@ -33,7 +33,7 @@ pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
         body.push(piece.bytes.clone());
     }
     let (name, version) = (host.name.0.clone(), versions.version());
-    Encoded { type_url: type_url::VIRTUAL_HOST, name, version, body, needs: Vec::new() }
+    Encoded { type_url: type_url::VIRTUAL_HOST, name, version, body, needs: Vec::new(), vhds: false }
 }
 
 /// A virtual host as it stands inside a route configuration.
@@ -50,16 +50,16 @@ pub fn inline_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> EncodedHost 
 }
 
 /// A route configuration with the encodings of its hosts in order, or, for [`Hosts::Separate`], without any (`hosts` is not
-/// looked at): then each host is a resource of its own. It needs what the pieces of its
+/// looked at): then each host is a resource of its own, and the last piece is the field that says so. It needs what the pieces of its
 /// hosts need.
 ///
 /// Hosts are moved in where they are owned: one of 50,000 routes has some hundred parts.
 pub fn route_configuration(configuration: &RouteConfiguration, hosts: Vec<Cow<'_, EncodedHost>>) -> Encoded {
     let separate = configuration.hosts == Hosts::Separate;
     let hosts = if separate { Vec::new() } else { hosts };
-    let (head, tail) = frame(configuration, separate);
-    let mut versions = Versions::of(2 + hosts.len());
-    let mut body = Vec::with_capacity(2 + hosts.iter().map(|host| host.body.len()).sum::<usize>());
+    let (head, tail) = frame(configuration);
+    let mut versions = Versions::of(3 + hosts.len());
+    let mut body = Vec::with_capacity(3 + hosts.iter().map(|host| host.body.len()).sum::<usize>());
     versions.part(xxh3_128(&head));
     body.push(head);
     for host in hosts {
@@ -69,10 +69,12 @@ pub fn route_configuration(configuration: &RouteConfiguration, hosts: Vec<Cow<'_
             Cow::Owned(own) => body.extend(own.body),
         }
     }
-    versions.part(xxh3_128(&tail));
-    body.push(tail);
+    for part in std::iter::once(tail).chain(separate.then(vhds)) {
+        versions.part(xxh3_128(&part));
+        body.push(part);
+    }
     let (name, version) = (configuration.name.0.clone(), versions.version());
-    Encoded { type_url: type_url::ROUTE_CONFIGURATION, name, version, body, needs: Vec::new() }
+    Encoded { type_url: type_url::ROUTE_CONFIGURATION, name, version, body, needs: Vec::new(), vhds: separate }
 }
 
 /// The whole as one message, for configurations that are written whole. `hosts` are used whatever `configuration.hosts` says.
@@ -82,7 +84,7 @@ pub(crate) fn message<'a>(
 ) -> route::RouteConfiguration {
     route::RouteConfiguration {
         virtual_hosts: hosts.into_iter().map(host_message).collect(),
-        ..skeleton(configuration, false)
+        ..skeleton(configuration)
     }
 }
 
@@ -109,17 +111,22 @@ fn write_head(host: &VirtualHost) -> Bytes {
 }
 
 /// What stands before and behind the hosts, by field number.
-fn frame(configuration: &RouteConfiguration, separate: bool) -> (Bytes, Bytes) {
-    let tail = route::RouteConfiguration { name: String::new(), ..skeleton(configuration, separate) };
+fn frame(configuration: &RouteConfiguration) -> (Bytes, Bytes) {
+    let tail = route::RouteConfiguration { name: String::new(), ..skeleton(configuration) };
     (named(configuration.name.as_str()), Bytes::from(tail.encode_to_vec()))
+}
+
+/// The field that asks for hosts.
+fn vhds() -> Bytes {
+    let vhds = Some(route::Vhds { config_source: Some(ads()) });
+    Bytes::from(route::RouteConfiguration { vhds, ..route::RouteConfiguration::default() }.encode_to_vec())
 }
 
 /// The port in a request's host is not looked at, and stays. Clusters are not checked: broken destinations name one that does
 /// not exist. Header changes at a narrower level win, should a later layer add any at a wider one.
-fn skeleton(configuration: &RouteConfiguration, separate: bool) -> route::RouteConfiguration {
+fn skeleton(configuration: &RouteConfiguration) -> route::RouteConfiguration {
     route::RouteConfiguration {
         name: configuration.name.as_str().to_owned(),
-        vhds: separate.then(|| route::Vhds { config_source: Some(ads()) }),
         validate_clusters: Some(false),
         most_specific_header_mutations_wins: true,
         ignore_port_in_host_matching: true,

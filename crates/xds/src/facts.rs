@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::event::{Event, MOST_OBJECTIONS, Node, Objection};
-use crate::inline::known_kind;
 use crate::redact;
 use crate::resource::{Need, TypeUrl};
-use crate::snapshot::{Item, Snapshot};
+use crate::snapshot::{Item, Key, Look, Snapshot};
 
 /// A client of a fleet, numbered in the order of their coming.
 pub(crate) type ClientId = u64;
@@ -83,8 +82,8 @@ impl Facts {
     }
 
     /// Whether a client is waited for with this name.
-    pub(crate) fn is_pending(&self, key: &Need) -> bool {
-        self.pending.get(key).is_some_and(|pending| pending.waiting > 0)
+    pub(crate) fn is_pending(&self, key: &Key) -> bool {
+        matches!(key, Key::Put(need) if self.pending.get(need).is_some_and(|pending| pending.waiting > 0))
     }
 
     /// How many clients there are.
@@ -190,10 +189,12 @@ impl Facts {
     /// All clients refuse this item.
     pub(crate) fn refuse(&mut self, item: &Item, text: Arc<str>) {
         let key = item.key();
-        self.pending.remove(&key);
-        let Need { name, .. } = key;
-        let type_url = item.resource.type_url.clone();
-        self.refused.insert(Need::new(type_url.clone(), Arc::clone(&name)));
+        let need = key.need();
+        if let Key::Put(put) = &key {
+            self.pending.remove(put);
+        }
+        self.refused.insert(need.clone());
+        let Need { type_url, name } = need;
         self.events.push(Event::Refused {
             fleet: Arc::clone(&self.fleet),
             type_url,
@@ -204,8 +205,8 @@ impl Facts {
     }
 
     /// Some clients refuse the current version of a name; nobody if no longer.
-    pub(crate) fn dispute(&mut self, key: &Need, by: Vec<Objection>) {
-        let (type_url, name) = (known_kind(&key.type_url).clone(), Arc::clone(&key.name));
+    pub(crate) fn dispute(&mut self, key: &Key, by: Vec<Objection>) {
+        let Need { type_url, name } = key.need();
         self.events.push(Event::Disputed { fleet: Arc::clone(&self.fleet), type_url, name, by });
     }
 
@@ -234,9 +235,9 @@ impl Facts {
     }
 
     /// What is gone from the fleet is not refused any more.
-    pub(crate) fn forget_gone(&mut self, changed: &Need, snapshot: &Snapshot) {
-        if !self.refused.is_empty() && snapshot.current(&changed.type_url, &changed.name).is_none() {
-            self.refused.remove(changed);
+    pub(crate) fn forget_gone(&mut self, changed: &Key, snapshot: &Snapshot) {
+        if !self.refused.is_empty() && snapshot.current(changed.type_url(), changed.name()).is_none() {
+            self.refused.remove(&changed.need());
         }
     }
 

@@ -9,7 +9,7 @@ use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
 use crate::redact;
 use crate::resource::{Change, Need, TypeUrl};
-use crate::snapshot::{Item, Snapshot};
+use crate::snapshot::{Item, Key, Look, Snapshot};
 use crate::wire::Variant;
 
 mod alarms;
@@ -57,15 +57,15 @@ pub(crate) struct Fleet {
     stage: Stage,
     doubts: Doubts,
     /// Listeners that were taken back because what they need did not come (R5), and those needs.
-    taken_back: BTreeMap<Need, Vec<Need>>,
+    taken_back: BTreeMap<Key, Vec<Key>>,
     /// Listeners that were refused.
-    retries: BTreeMap<Need, Retry>,
+    retries: BTreeMap<Key, Retry>,
     /// When they are tried again.
     trials: Alarms,
     /// Who knows no VHDS.
     whole: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
-    disputes: BTreeMap<Need, Dispute>,
+    disputes: BTreeMap<Key, Dispute>,
     /// When they are decided.
     decisions: Alarms,
     /// The change up to which it is known that they are about what is current.
@@ -87,7 +87,7 @@ impl Fleet {
         }
         self.snapshot.apply(changes);
         if !self.retries.is_empty() {
-            let changed: BTreeSet<&Need> = self.snapshot.changes_since(before).into_iter().flatten().collect();
+            let changed: BTreeSet<&Key> = self.snapshot.changes_since(before).into_iter().flatten().collect();
             self.retries.retain(|key, _| !changed.contains(key));
         }
         self.drop_outdated_disputes();
@@ -103,12 +103,13 @@ impl Fleet {
     /// Clients that keep up are waited for with what changed since.
     fn note_published(&mut self, before: u64) {
         let (snapshot, facts) = (&self.snapshot, &mut self.facts);
-        let each = |key: &Need, facts: &mut Facts| {
-            facts.published(key, snapshot.target(&key.type_url, &key.name), snapshot.seq());
+        let each = |key: &Key| match key {
+            Key::Put(need) => facts.published(need, snapshot.target(&need.type_url, &need.name), snapshot.seq()),
+            // what is made of several is waited for part by part
+            Key::Inlined(_) => {}
         };
         match snapshot.changes_since(before) {
-            // what is made of several is waited for part by part
-            Some(changes) => changes.filter(|key| key.type_url != TypeUrl::Inlined).for_each(|key| each(key, facts)),
+            Some(changes) => changes.for_each(each),
             // more changes than the log holds: as for a client, those that are pending are only fewer
             None => tracing::debug!("more changes at once than the log holds"),
         }
@@ -155,7 +156,7 @@ impl Fleet {
 
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
-        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key));
+        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key.clone()));
         self.memory.leave(&self.facts.node(client));
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
@@ -203,7 +204,7 @@ impl Fleet {
 
     /// The client does not keep up.
     pub(crate) fn uncount(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
-        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key));
+        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key.clone()));
         self.facts.uncount(client, &mut self.snapshot, confirmed);
     }
 
@@ -256,7 +257,7 @@ impl Fleet {
         let Some(first) = waits_for.first() else { return };
         let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
         if self.object((client, 0), item, &text.into(), now) {
-            self.taken_back.insert(item.key(), waits_for);
+            self.taken_back.insert(item.key(), waits_for.into_iter().map(Key::Put).collect());
         }
     }
 
@@ -290,8 +291,7 @@ impl Fleet {
     }
 
     fn is_current(&self, item: &Item) -> bool {
-        let Need { type_url, name } = item.key();
-        self.snapshot.current(&type_url, &name).is_some_and(|current| current.version() == item.version())
+        self.snapshot.at(&item.key()).is_some_and(|entry| entry.current().version() == item.version())
     }
 
     fn is_refused(&self, item: &Item) -> bool {
@@ -303,8 +303,8 @@ impl Fleet {
         if self.taken_back.is_empty() {
             return;
         }
-        let changed: BTreeSet<&Need> = self.snapshot.changes_since(since).into_iter().flatten().collect();
-        let again: Vec<Need> = self
+        let changed: BTreeSet<&Key> = self.snapshot.changes_since(since).into_iter().flatten().collect();
+        let again: Vec<Key> = self
             .taken_back
             .iter()
             .filter(|(listener, needs)| needs.iter().any(|need| changed.contains(need)) || changed.contains(listener))

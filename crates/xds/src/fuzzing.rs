@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Change, TypeUrl, Version};
+use crate::snapshot::Look;
 use crate::streams::Streams;
 use crate::wire::Variant;
 use crate::wire::read::Discovery;

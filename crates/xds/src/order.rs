@@ -48,7 +48,7 @@ impl Kind {
             TypeUrl::Listener => Self::Listener,
             TypeUrl::Secret => Self::Secret,
             TypeUrl::ScopedRoute => Self::ScopedRoute,
-            TypeUrl::Route | TypeUrl::Inlined => Self::Route,
+            TypeUrl::Route => Self::Route,
             TypeUrl::VirtualHost => Self::VirtualHost,
             TypeUrl::LocalityEndpoint | TypeUrl::Runtime | TypeUrl::ExtensionConfig | TypeUrl::Other(_) => Self::Rest,
         }

@@ -33,9 +33,6 @@ pub enum TypeUrl {
     Runtime,
     /// `envoy.config.core.v3.TypedExtensionConfig`, ECDS.
     ExtensionConfig,
-    /// Route configurations of which the hosts of VHDS stand inside: the server makes them for clients of the state of the world. No type
-    /// URL is this kind, so that nobody can ask for it.
-    Inlined,
     /// Any other type URL, in full.
     Other(Arc<str>),
 }
@@ -58,12 +55,10 @@ impl TypeUrl {
     /// The type URL in full.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        let known = match self {
-            Self::Other(url) => return url,
-            Self::Inlined => &Self::Route,
-            known => known,
-        };
-        TYPE_URLS.iter().find(|(kind, _)| kind == known).map_or("", |(_, url)| url)
+        match self {
+            Self::Other(url) => url,
+            known => TYPE_URLS.iter().find(|(kind, _)| kind == known).map_or("", |(_, url)| url),
+        }
     }
 }
 
@@ -155,8 +150,7 @@ impl Need {
     }
 }
 
-/// One resource of one fleet. Its message is never looked into, but for one field of a route configuration where a client knows no VHDS: the
-/// one that asks for hosts.
+/// One resource of one fleet. Its message is never looked into.
 #[derive(Clone)]
 pub struct Resource {
     /// Its kind.
@@ -181,6 +175,9 @@ pub struct Resource {
     /// A cluster that may not warm soon (secrets, DNS that Envoy waits for, active health checks): it is sent alone, after the
     /// others. If it needs no secrets, only the acknowledgement of the cluster itself proves it warm.
     pub apart: bool,
+    /// A route configuration whose hosts come by VHDS. The last piece of its body is the field that says so
+    /// (`RouteConfiguration.vhds`) and nothing else: clients that know no VHDS get the hosts in its place.
+    pub vhds: bool,
 }
 
 impl Resource {
@@ -188,7 +185,7 @@ impl Resource {
     #[must_use]
     pub fn new(type_url: TypeUrl, name: impl Into<Arc<str>>, version: Version, body: impl Into<Box<[Bytes]>>) -> Self {
         let (name, body, needs) = (name.into(), body.into(), Box::default());
-        Self { type_url, name, version, body, needs, replaces: None, ttl_millis: None, apart: false }
+        Self { type_url, name, version, body, needs, replaces: None, ttl_millis: None, apart: false, vhds: false }
     }
 
     /// All its needs in order.

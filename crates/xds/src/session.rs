@@ -16,7 +16,7 @@ use crate::facts::ClientId;
 use crate::fleet::{Fleet, Stage};
 use crate::order::{Kind, STEPS, Step};
 use crate::resource::{Need, TypeUrl, route_configuration_of};
-use crate::snapshot::{Item, View};
+use crate::snapshot::{Item, Look, View};
 use crate::wire::{Request, Response, StreamId, Variant};
 
 mod answer;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::names::canonical;
 use crate::needs::Needs;
-use crate::resource::{Change, Mark, Need, Resource, TypeUrl, Version};
+use crate::resource::{Change, Need, Resource, TypeUrl};
 
 mod departed;
+mod entry;
 mod inlines;
 mod names;
 mod saving;
@@ -19,6 +20,7 @@ mod tests;
 
 pub(crate) use departed::Departed;
 use departed::Departures;
+pub(crate) use entry::{Entry, Item, Key, Look};
 use inlines::Inlines;
 pub(crate) use inlines::View;
 use names::Names;
@@ -33,85 +35,21 @@ const LOG_AT_LEAST: usize = 4096;
 /// [`LOG_AT_LEAST`]: who is further behind compares at most so many times as much as has changed.
 const LOG_SHARE: usize = 8;
 
-/// A resource as it was put.
-pub(crate) struct Item {
-    /// The resource.
-    pub(crate) resource: Arc<Resource>,
-    /// When it was put: a later item of a name has a higher number.
-    pub(crate) seq: u64,
-    /// A route configuration with the hosts of VHDS inside: what it was made from, the route configuration first, then the hosts,
-    /// latest first.
-    pub(crate) parts: Box<[Arc<Self>]>,
-}
-
-impl Item {
-    pub(crate) fn new(resource: Arc<Resource>, seq: u64) -> Arc<Self> {
-        Arc::new(Self { resource, seq, parts: Box::default() })
-    }
-
-    /// Under which a snapshot keeps it.
-    pub(crate) fn key(&self) -> Need {
-        let kind = if self.parts.is_empty() { &self.resource.type_url } else { &TypeUrl::Inlined };
-        Need::new(kind.clone(), Arc::clone(&self.resource.name))
-    }
-
-    /// Itself; or of what it was made from what is later than the change number `seq`, the route configuration always.
-    pub(crate) fn parts_since(self: &Arc<Self>, seq: u64) -> impl Iterator<Item = &Arc<Self>> {
-        let (first, hosts) = self.parts.split_first().unwrap_or((self, &[]));
-        std::iter::once(first).chain(hosts.iter().take_while(move |host| host.seq > seq))
-    }
-
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.resource.name
-    }
-
-    pub(crate) fn version(&self) -> Version {
-        self.resource.version
-    }
-}
-
-/// One name of one kind.
-struct Entry {
-    current: Arc<Item>,
-    /// The newest version that a client has acknowledged.
-    accepted: Option<Arc<Item>>,
-    /// What was current before, if it was not accepted by the time it was replaced: a client may still say that it has it.
-    previous: Option<Arc<Item>>,
-    /// `current` was refused: the fleet stays on `accepted`.
-    refused: bool,
-    /// Removed by the publisher, but something that may still be in use needs it.
-    leaving: bool,
-    /// The version that was last reported as accepted (or warm) to the outside.
-    reported: Option<Mark>,
-    /// What is saved.
-    saved: Option<Arc<Item>>,
-}
-
-impl Entry {
-    /// What clients should have.
-    fn target(&self) -> Option<&Arc<Item>> {
-        if self.refused { self.accepted.as_ref() } else { Some(&self.current) }
-    }
-
-    /// The accepted version, if it is another one than the current.
-    fn older(&self) -> Option<&Arc<Item>> {
-        self.accepted.as_ref().filter(|accepted| !Arc::ptr_eq(accepted, &self.current))
-    }
-}
-
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Snapshot {
+    /// What was put.
     kinds: BTreeMap<TypeUrl, Names<Entry>>,
+    /// What was put together from it.
+    inlines: Inlines,
     /// (number, what changed), oldest first, without gaps.
-    log: VecDeque<(u64, Need)>,
+    log: VecDeque<(u64, Key)>,
     seq: u64,
     count: usize,
     needs: Needs,
     /// Needed, but without a target.
     missing: BTreeSet<Need>,
     departed: Departures,
-    inlines: Inlines,
     /// What is to be saved.
     ledger: Ledger,
 }
@@ -127,14 +65,12 @@ impl Snapshot {
         self.count == 0
     }
 
-    /// What clients should have under this name.
-    pub(crate) fn target(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
-        self.entry(type_url, name)?.target()
-    }
-
-    /// The version that was put last, refused or not.
-    pub(crate) fn current(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
-        Some(&self.entry(type_url, name)?.current)
+    /// What is kept under this.
+    pub(crate) fn at(&self, key: &Key) -> Option<&Entry> {
+        match key {
+            Key::Put(Need { type_url, name }) => self.entry(type_url, name),
+            Key::Inlined(name) => self.inlines.get(name),
+        }
     }
 
     /// All targets of a kind in order of their names.
@@ -155,11 +91,6 @@ impl Snapshot {
         inside
             .filter(move |(name, _)| crate::resource::route_configuration_of(name) == Some(route_configuration))
             .filter_map(|(_, entry)| entry.target())
-    }
-
-    /// The newest version of a name that a client has acknowledged.
-    pub(crate) fn accepted(&self, type_url: &TypeUrl, name: &str) -> Option<&Arc<Item>> {
-        self.entry(type_url, name)?.accepted.as_ref()
     }
 
     /// What is needed by something, but not there.
@@ -188,7 +119,7 @@ impl Snapshot {
     }
 
     /// What changed after the change number `cursor`; none if that is too long ago to be known.
-    pub(crate) fn changes_since(&self, cursor: u64) -> Option<impl Iterator<Item = &Need>> {
+    pub(crate) fn changes_since(&self, cursor: u64) -> Option<impl Iterator<Item = &Key>> {
         let first = self.log.front().map_or(self.seq + 1, |(seq, _)| *seq);
         let skip = usize::try_from((cursor + 1).checked_sub(first)?).ok()?;
         Some(self.log.iter().skip(skip).map(|(_, change)| change))
@@ -202,13 +133,13 @@ impl Snapshot {
         for change in puts.into_iter().chain(removals) {
             match change {
                 Change::Put(resource) => self.put(resource, Box::default()),
-                Change::Remove { type_url, name } => self.remove(&Need { type_url, name }),
+                Change::Remove { type_url, name } => self.remove(Need { type_url, name }),
             }
         }
         self.sweep();
         self.inline_stale();
         if self.count > 2 * before {
-            self.kinds.values_mut().for_each(Names::compact);
+            self.tables_mut().for_each(Names::compact);
         }
     }
 
@@ -224,8 +155,7 @@ impl Snapshot {
     /// A client has acknowledged (for a listener: uses) this item. True if it was not known before.
     pub(crate) fn accept(&mut self, item: &Arc<Item>) -> bool {
         if !item.parts.is_empty() {
-            let Need { type_url, name } = item.key();
-            let before = self.accepted(&type_url, &name).map_or(0, |before| before.seq);
+            let before = self.at(&item.key()).and_then(Entry::accepted).map_or(0, |before| before.seq);
             if before < item.seq {
                 item.parts_since(before).for_each(|part| {
                     self.accept(part);
@@ -251,7 +181,7 @@ impl Snapshot {
         if let Some(dropped) = dropped {
             self.needs.drop(&dropped.resource);
         }
-        self.ledger.note(item.key(), self.count);
+        self.ledger.note(&item.key(), self.count);
         self.sweep();
         self.inline_stale();
         true
@@ -280,9 +210,9 @@ impl Snapshot {
     }
 
     /// Tries the current version of a name again, also with clients that refused it.
-    pub(crate) fn forgive(&mut self, key: &Need) {
+    pub(crate) fn forgive(&mut self, key: &Key) {
         let seq = self.seq + 1;
-        let Some(entry) = self.entry_mut(&key.type_url, &key.name) else { return };
+        let Some(entry) = self.entry_mut(key) else { return };
         entry.refused = false;
         let Item { resource, parts, .. } = &*entry.current;
         let again = Arc::new(Item { resource: Arc::clone(resource), seq, parts: parts.clone() });
@@ -295,15 +225,15 @@ impl Snapshot {
     }
 
     /// What was reported of a name is to be reported again once it is true again.
-    pub(crate) fn forget_report(&mut self, key: &Need) {
-        if let Some(entry) = self.entry_mut(&key.type_url, &key.name) {
+    pub(crate) fn forget_report(&mut self, key: &Key) {
+        if let Some(entry) = self.entry_mut(key) {
             entry.reported = None;
         }
     }
 
     /// The current version was refused and nothing newer was put.
-    pub(crate) fn is_refused(&self, key: &Need) -> bool {
-        self.entry(&key.type_url, &key.name).is_some_and(|entry| entry.refused)
+    pub(crate) fn is_refused(&self, key: &Key) -> bool {
+        self.at(key).is_some_and(|entry| entry.refused)
     }
 
     /// Notes that this version of a name is reported. False if it was already, or stands in for a newer one that was refused.
@@ -318,37 +248,38 @@ impl Snapshot {
 
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
-        self.kinds.values_mut().flat_map(Names::values_mut).for_each(|entry| entry.reported = None);
-    }
-
-    fn entry(&self, type_url: &TypeUrl, name: &str) -> Option<&Entry> {
-        self.kinds.get(type_url)?.get(name)
+        self.tables_mut().flat_map(Names::values_mut).for_each(|entry| entry.reported = None);
     }
 
     fn entry_of(&mut self, item: &Item) -> Option<&mut Entry> {
-        let Need { type_url, name } = item.key();
-        self.entry_mut(&type_url, &name)
+        self.entry_mut(&item.key())
     }
 
-    fn entry_mut(&mut self, type_url: &TypeUrl, name: &str) -> Option<&mut Entry> {
-        self.kinds.get_mut(type_url)?.get_mut(name)
+    fn entry_mut(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.table_mut(key)?.get_mut(key.name())
+    }
+
+    fn table_mut(&mut self, key: &Key) -> Option<&mut Names<Entry>> {
+        match key {
+            Key::Put(need) => self.kinds.get_mut(&need.type_url),
+            Key::Inlined(_) => Some(self.inlines.table()),
+        }
+    }
+
+    fn tables_mut(&mut self) -> impl Iterator<Item = &mut Names<Entry>> {
+        self.kinds.values_mut().chain(std::iter::once(self.inlines.table()))
     }
 
     fn put(&mut self, resource: Arc<Resource>, parts: Box<[Arc<Item>]>) {
         let item = Arc::new(Item { resource: Arc::clone(&resource), seq: self.seq + 1, parts });
         let key = item.key();
-        let Some(entry) = self.entry_mut(&key.type_url, &key.name) else {
+        let Some(entry) = self.entry_mut(&key) else {
             self.needs.add(&resource);
-            let entry = Entry {
-                current: item,
-                accepted: None,
-                previous: None,
-                refused: false,
-                leaving: false,
-                reported: None,
-                saved: None,
+            let table = match &key {
+                Key::Put(need) => self.kinds.entry(need.type_url.clone()).or_default(),
+                Key::Inlined(_) => self.inlines.table(),
             };
-            self.kinds.entry(key.type_url.clone()).or_default().insert(Arc::clone(&key.name), entry);
+            table.insert(Arc::clone(key.name()), Entry::new(item));
             self.count += 1;
             return self.changed(key);
         };
@@ -377,21 +308,22 @@ impl Snapshot {
         self.changed(key);
     }
 
-    fn remove(&mut self, key: &Need) {
-        if let Some(entry) = self.entry_mut(&key.type_url, &key.name) {
+    fn remove(&mut self, need: Need) {
+        let key = Key::Put(need.clone());
+        if let Some(entry) = self.entry_mut(&key) {
             entry.leaving = true;
-            self.needs.release(key.clone());
+            self.needs.release(need);
         }
     }
 
     /// Removes what was to leave and is not needed any more.
     fn sweep(&mut self) {
-        while let Some(key) = self.needs.next_released() {
-            let leaving = self.entry(&key.type_url, &key.name).is_some_and(|entry| entry.leaving);
-            if leaving && !self.is_used(&key) {
-                self.take_away(&key);
+        while let Some(need) = self.needs.next_released() {
+            let leaving = self.entry(&need.type_url, &need.name).is_some_and(|entry| entry.leaving);
+            if leaving && !self.is_used(&need) {
+                self.take_away(&Key::Put(need));
             } else {
-                self.note_missing(&key);
+                self.note_missing(&need);
             }
         }
     }
@@ -402,31 +334,33 @@ impl Snapshot {
         by_cluster || self.needs.is_needed(key)
     }
 
-    fn take_away(&mut self, key: &Need) {
-        let Some(entry) = self.kinds.get_mut(&key.type_url).and_then(|kind| kind.remove(&key.name)) else { return };
+    fn take_away(&mut self, key: &Key) {
+        let Some(entry) = self.table_mut(key).and_then(|table| table.remove(key.name())) else { return };
         self.count -= 1;
-        self.ledger.note(key.clone(), self.count);
+        self.ledger.note(key, self.count);
         if let Some(older) = entry.older() {
             self.needs.drop(&older.resource);
         }
         self.needs.drop(&entry.current.resource);
-        if key.type_url == TypeUrl::Cluster {
+        if *key.type_url() == TypeUrl::Cluster {
             let named = entry.current.resource.needs().find(|need| need.type_url == TypeUrl::Endpoints);
-            let set = named.map_or(&key.name, |need| &need.name);
+            let set = named.map_or(key.name(), |need| &need.name);
             let endpoints = self.target(&TypeUrl::Endpoints, set).cloned();
             if let Some(good) = entry.target() {
                 self.departed.add(Arc::clone(good), endpoints);
             }
-            self.needs.release(Need::new(TypeUrl::Endpoints, Arc::clone(&key.name)));
+            self.needs.release(Need::new(TypeUrl::Endpoints, Arc::clone(key.name())));
         }
         self.changed(key.clone());
     }
 
     /// Numbers and logs a change.
-    fn changed(&mut self, key: Need) {
+    fn changed(&mut self, key: Key) {
         self.seq += 1;
-        self.inlines.note(&key);
-        self.note_missing(&key);
+        if let Key::Put(need) = &key {
+            self.inlines.note(need);
+            self.note_missing(need);
+        }
         for need in self.needs.take_added() {
             self.note_missing(&need);
         }
@@ -442,6 +376,12 @@ impl Snapshot {
         } else {
             self.missing.remove(key);
         }
+    }
+}
+
+impl<'a> Look<'a> for &'a Snapshot {
+    fn entry(self, type_url: &TypeUrl, name: &str) -> Option<&'a Entry> {
+        self.kinds.get(type_url)?.get(name)
     }
 }
 

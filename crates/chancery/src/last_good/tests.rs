@@ -118,9 +118,9 @@ fn what_cannot_be_used_is_set_aside_with_a_problem_that_says_why() {
             std::fs::write(path, bytes).expect("written");
         }),
         ("something else than saved xDS state", |path| std::fs::write(path, "XDSC and more").expect("written")),
-        ("format 16777217 of saved xDS state, which this version of the program does not read", |path| {
+        ("format 1 of saved xDS state, which this version of the program does not read", |path| {
             let mut bytes = std::fs::read(path).expect("a file");
-            bytes[4] ^= 1;
+            bytes[7] = 1;
             std::fs::write(path, bytes).expect("written");
         }),
         ("a symbolic link, not a file", |path| {

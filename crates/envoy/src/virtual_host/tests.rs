@@ -77,8 +77,9 @@ ignorePortInHostMatching: true
 fn a_configuration_with_separate_hosts_asks_for_them() {
     let configuration = RouteConfiguration { name: "ns/gw/80".into(), hosts: Hosts::Separate };
     let ignored = inline(&host("a.example", Vec::new()));
+    let mut encoded = route_configuration(&configuration, vec![Cow::Owned(ignored)]);
     expect(
-        &json(&route_configuration(&configuration, vec![Cow::Owned(ignored)])),
+        &json(&encoded),
         "
 name: ns/gw/80
 vhds: {configSource: {ads: {}, resourceApiVersion: V3}}
@@ -87,6 +88,17 @@ validateClusters: false
 ignorePortInHostMatching: true
 ",
     );
+    let asks = encoded.body.pop().into_iter().collect();
+    expect(
+        &json(&Encoded { body: asks, ..encoded.clone() }),
+        "vhds: {configSource: {ads: {}, resourceApiVersion: V3}}",
+    );
+    encoded.body.extend(inline(&host("a.example", Vec::new())).body);
+    let inside = route_configuration(
+        &RouteConfiguration { hosts: Hosts::Inline(Vec::new()), ..configuration },
+        vec![Cow::Owned(inline(&host("a.example", Vec::new())))],
+    );
+    assert_eq!(json(&encoded), json(&inside), "the hosts in its place");
 }
 
 #[test]

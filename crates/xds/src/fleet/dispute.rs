@@ -10,7 +10,7 @@ use crate::event::{MOST_OBJECTIONS, Objection};
 use crate::facts::ClientId;
 use crate::redact;
 use crate::resource::{Need, Version};
-use crate::snapshot::Item;
+use crate::snapshot::{Entry, Item, Key};
 
 /// So long the others have to take what one client refuses. A client answers within milliseconds of being sent something, which
 /// can be twice [`crate::session`]'s patience with clusters after the first; one that never asked for it does not answer at all.
@@ -95,7 +95,7 @@ impl Fleet {
     }
 
     /// The words in which the current version of a name was refused last.
-    pub(crate) fn objection(&self, key: &Need) -> Option<Arc<str>> {
+    pub(crate) fn objection(&self, key: &Key) -> Option<Arc<str>> {
         self.disputes.get(key).map(|dispute| Arc::clone(&dispute.text))
     }
 
@@ -117,7 +117,7 @@ impl Fleet {
     }
 
     /// Tells the outside who refuses what others may take.
-    fn tell(&mut self, key: &Need) {
+    fn tell(&mut self, key: &Key) {
         let Some(dispute) = self.disputes.get_mut(key).filter(|dispute| !dispute.shared) else { return };
         let by = dispute.clients.values().take(MOST_OBJECTIONS).map(|refuser| refuser.said.clone());
         let by: Vec<Objection> = by.collect();
@@ -144,7 +144,7 @@ impl Fleet {
             self.close(&key);
             self.retries.remove(&key);
             self.snapshot.forgive(&key);
-            let accepted = self.snapshot.current(&key.type_url, &key.name).cloned();
+            let accepted = self.snapshot.at(&key).map(|entry| Arc::clone(entry.current()));
             let accepted = accepted.filter(|_| self.is_accepted(&key, version) && !self.facts.is_pending(&key));
             if let Some(item) = accepted.filter(|_| !alone) {
                 self.facts.settle(&item, &mut self.snapshot);
@@ -178,10 +178,9 @@ impl Fleet {
         if self.disputes.is_empty() || since == self.disputed_at {
             return;
         }
-        let current = |key: &Need| self.snapshot.current(&key.type_url, &key.name).map(|item| item.version());
-        let outdated =
-            |key: &&Need| self.disputes.get(key).is_some_and(|dispute| current(key) != Some(dispute.version));
-        let old: BTreeSet<Need> = match self.snapshot.changes_since(since) {
+        let current = |key: &Key| self.snapshot.at(key).map(|entry| entry.current().version());
+        let outdated = |key: &&Key| self.disputes.get(key).is_some_and(|dispute| current(key) != Some(dispute.version));
+        let old: BTreeSet<Key> = match self.snapshot.changes_since(since) {
             Some(changes) => changes.filter(outdated).cloned().collect(),
             None => self.disputes.keys().filter(outdated).cloned().collect(),
         };
@@ -203,13 +202,13 @@ impl Fleet {
     }
 
     /// Whether the current version of this name is disputed.
-    pub(super) fn is_disputed(&self, key: &Need) -> bool {
+    pub(super) fn is_disputed(&self, key: &Key) -> bool {
         !self.disputes.is_empty() && self.disputes.contains_key(key)
     }
 
     /// The fleet refuses the current version of this name.
-    fn share(&mut self, key: &Need) {
-        let Some(item) = self.snapshot.current(&key.type_url, &key.name).cloned() else { return };
+    fn share(&mut self, key: &Key) {
+        let Some(item) = self.snapshot.at(key).map(|entry| Arc::clone(entry.current())) else { return };
         let Some(dispute) = self.disputes.get_mut(key) else { return };
         (dispute.shared, dispute.until) = (true, None);
         if !std::mem::take(&mut dispute.told).is_empty() {
@@ -220,18 +219,19 @@ impl Fleet {
         self.snapshot.refuse(&item);
     }
 
-    fn close(&mut self, key: &Need) {
+    fn close(&mut self, key: &Key) {
         if self.disputes.remove(key).is_some_and(|dispute| !dispute.told.is_empty()) {
             self.facts.dispute(key, Vec::new());
         }
     }
 
-    fn is_accepted(&self, key: &Need, version: Version) -> bool {
-        self.snapshot.accepted(&key.type_url, &key.name).is_some_and(|accepted| accepted.version() == version)
+    fn is_accepted(&self, key: &Key, version: Version) -> bool {
+        let accepted = self.snapshot.at(key).and_then(Entry::accepted);
+        accepted.is_some_and(|accepted| accepted.version() == version)
     }
 }
 
 /// The number of the item that a client refused last under a name, as far as that is disputed; 0 if none.
-pub(super) fn objection(disputes: &BTreeMap<Need, Dispute>, client: ClientId, key: &Need) -> u64 {
-    disputes.get(key).and_then(|dispute| dispute.clients.get(&client)).map_or(0, |refuser| refuser.seq)
+pub(super) fn objection(disputes: &BTreeMap<Key, Dispute>, client: ClientId, key: Need) -> u64 {
+    disputes.get(&Key::Put(key)).and_then(|dispute| dispute.clients.get(&client)).map_or(0, |refuser| refuser.seq)
 }

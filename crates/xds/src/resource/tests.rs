@@ -12,11 +12,6 @@ fn every_known_type_is_its_type_url() {
 }
 
 #[test]
-fn what_the_server_puts_together_is_of_a_kind_that_nobody_can_ask_for() {
-    assert_eq!(TypeUrl::from(TypeUrl::Inlined.as_str()), TypeUrl::Route);
-}
-
-#[test]
 fn a_version_survives_the_wire_and_foreign_ones_are_none() {
     assert_eq!(Version::parse(&Version(7).to_string()), Some(Version(7)));
     for foreign in ["", "7", "v1", "+0000000000000000000000000000007", "0000000000000000000000000000000g"] {

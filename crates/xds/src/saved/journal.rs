@@ -18,7 +18,9 @@ use super::record::{Doubts, Key, Put, Record};
 use super::{Format, SUM, SavedError, sum};
 use crate::resource::{Need, Resource, TypeUrl};
 
-const FORMAT: Format = Format { magic: *b"XDSF", number: 1 };
+/// Since 2 a route configuration says whether its hosts come by VHDS. What does not say so cannot be served to who knows no VHDS, so that
+/// older files are of no use.
+const FORMAT: Format = Format { magic: *b"XDSF", number: 2 };
 
 /// Length and checksums before a record.
 const FRAME: usize = 2 * LENGTH + SUM;

@@ -57,6 +57,8 @@ pub(super) struct Put {
     ttl_millis: u32,
     #[prost(bool, tag = "7")]
     apart: bool,
+    #[prost(bool, tag = "8")]
+    vhds: bool,
 }
 
 /// A kind and a name.
@@ -139,6 +141,7 @@ impl Put {
             replaces: resource.replaces.as_ref().map(ToString::to_string),
             ttl_millis: resource.ttl_millis.map_or(0, NonZeroU32::get),
             apart: resource.apart,
+            vhds: resource.vhds,
         }
     }
 
@@ -169,8 +172,9 @@ impl Put {
         let (type_url, name) = (need.type_url.clone(), Arc::clone(&need.name));
         let (body, needs) = (body.into(), needs.into());
         let replaces = self.replaces.map(|name| Box::new(share(&name)));
-        let ttl_millis = NonZeroU32::new(self.ttl_millis);
-        Ok(Resource { type_url, name, version: Version(version), body, needs, replaces, ttl_millis, apart: self.apart })
+        let (version, ttl_millis) = (Version(version), NonZeroU32::new(self.ttl_millis));
+        let (apart, vhds) = (self.apart, self.vhds);
+        Ok(Resource { type_url, name, version, body, needs, replaces, ttl_millis, apart, vhds })
     }
 }
 

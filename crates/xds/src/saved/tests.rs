@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{SavedError, SavedFleet, Unsaved};
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Look, Snapshot};
 
 const KINDS: [TypeUrl; 3] = [TypeUrl::Cluster, TypeUrl::Secret, TypeUrl::Route];
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -46,6 +46,7 @@ impl Kept {
                 let mut resource = Resource::new(type_url, name, Version(self.versions), body);
                 resource.needs = chosen.map(|bit| Arc::clone(&self.slices[bit % 4])).collect();
                 resource.replaces = (pieces == 7).then(|| Box::new("old".into()));
+                (resource.apart, resource.vhds) = (pieces % 2 == 0, pieces % 3 == 0);
                 self.snapshot.apply(vec![Change::Put(resource.into())]);
             }
             3..6 => {
@@ -90,8 +91,8 @@ impl Kept {
 
 /// All of a resource.
 fn shown(resource: &Resource) -> String {
-    let Resource { version, body, needs, replaces, ttl_millis, apart, .. } = resource;
-    format!("{version:?} {body:?} {needs:?} {replaces:?} {ttl_millis:?} {apart}")
+    let Resource { version, body, needs, replaces, ttl_millis, apart, vhds, .. } = resource;
+    format!("{version:?} {body:?} {needs:?} {replaces:?} {ttl_millis:?} {apart} {vhds}")
 }
 
 fn restored(bytes: &Bytes) -> Result<BTreeMap<Need, String>, SavedError> {
@@ -172,6 +173,14 @@ fn any_change_of_any_byte_is_an_error_or_the_state_before_the_last_write() {
             Ok(state) => assert!(at >= *before && state == *expect, "byte {at}"),
         }
     }
+}
+
+#[test]
+fn a_file_of_an_older_program_is_told_apart_from_a_damaged_one() {
+    let kept = sample();
+    let mut old = kept.file.clone();
+    old[7] = 1;
+    assert_eq!(restored(&old.into()), Err(SavedError::Format(1)));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::{Shared, locked, told};
 use crate::event::Node;
 use crate::load::{LoadReports, Loads, Malformed, ReporterId, Talk, frame, node_of};
 use crate::resource::TypeUrl;
+use crate::snapshot::Look;
 use crate::wire::read;
 
 /// Messages taken in before others have their turn.

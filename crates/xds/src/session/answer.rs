@@ -10,7 +10,7 @@ use super::clusters::Cure;
 use super::sotw::{named_in, names_culprits};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 
 impl Session {
     /// Takes in the answer to response `nonce`. Unknown nonces mean nothing.

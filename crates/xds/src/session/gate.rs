@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Session;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, route_configuration_of};
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 
 /// How long a resource is held back for a cluster. The fleet learns within [`super::time::STALLED`] that a cluster does not
 /// get ready and publishes what does without it; whoever does not, gets its other changes through all the same. A listener and

@@ -12,7 +12,7 @@ use super::channel::{Channel, Flight};
 use super::clusters::Cure;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 
 /// How long an answer is awaited before it is taken for withheld: well above the 2 to 16 ms that ordinary clusters need. Sooner would take
 /// back what merely is slow. Only what gets no answer at all waits for this: in SotW the last answer tells of those before it

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::sotw::is_complete;
 use super::{Session, Turn};
 use crate::resource::TypeUrl;
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 use crate::wire::{Manner, Variant};
 
 impl Session {

@@ -9,7 +9,7 @@ use crate::empty::stand_in;
 use crate::fleet::Fleet;
 use crate::names::is_collection;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 
 /// What is to be done about a dirty name now.
 pub(super) enum Verdict {

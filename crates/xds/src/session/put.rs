@@ -10,7 +10,7 @@ use super::{Activation, Session, Turn};
 use crate::empty::stand_in;
 use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, route_configuration_of};
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 
 impl Session {
     /// Clusters, with their endpoint sets and secrets right behind.

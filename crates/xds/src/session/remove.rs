@@ -10,6 +10,7 @@ use super::judge::Verdict;
 use super::{Session, Turn};
 use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, route_configuration_of};
+use crate::snapshot::Look;
 
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
 const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::Route, TypeUrl::VirtualHost];

@@ -17,7 +17,7 @@ use crate::fleet::{Fleet, Stage};
 use crate::names::is_collection;
 use crate::order::Kind;
 use crate::resource::{TypeUrl, Version};
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 use crate::wire::{Request, Variant, Whole, WholeRequest};
 
 /// Kinds of which a SotW response lists everything, so that absence from it is removal.

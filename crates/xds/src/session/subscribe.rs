@@ -10,10 +10,10 @@ use super::carriers::{EVERYTHING, Left};
 use super::channel::{Channel, Known};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
-use crate::inline::known_kind;
 use crate::names::is_collection;
 use crate::order::Kind;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
+use crate::snapshot::{Key, Look};
 use crate::wire::{Request, StreamId, Variant};
 
 /// Names that one client may subscribe to, or say that it has, on all its streams: four kinds for each of 50,000 clusters, rounded up. A
@@ -314,9 +314,8 @@ impl Session {
     }
 
     /// One name changed.
-    fn mark(&mut self, fleet: &Fleet, change: &Need, now: Duration) {
-        let Need { type_url, name } = change;
-        let type_url = known_kind(type_url);
+    fn mark(&mut self, fleet: &Fleet, change: &Key, now: Duration) {
+        let (type_url, name) = (change.type_url(), change.name());
         let concerned = match type_url {
             TypeUrl::VirtualHost => self.wants_host(name),
             _ => self.is(type_url, |channel| channel.subscribed(name)),

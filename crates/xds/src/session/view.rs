@@ -7,6 +7,7 @@ use super::Session;
 use super::channel::Channel;
 use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, Version};
+use crate::snapshot::Look;
 
 /// How a client stands to what its fleet has under a name now.
 #[derive(Clone, Debug, PartialEq, Eq)]

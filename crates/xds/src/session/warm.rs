@@ -11,7 +11,7 @@ use super::Session;
 use super::channel::{Flight, Known};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl};
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 use crate::wire::StreamId;
 
 /// A cluster that routes must not name yet.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::names::Names;
-use super::{Item, Snapshot};
+use super::{Entry, Item, Key, Look, Snapshot};
 use crate::inline::inlined;
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::wire::Variant;
@@ -18,42 +18,25 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// What clients should have under this name.
-    pub(crate) fn target(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.target(self.kind(type_url, name), name)
-    }
-
-    /// The version that was put last, refused or not.
-    pub(crate) fn current(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.current(self.kind(type_url, name), name)
-    }
-
-    /// The newest version of a name that a client has acknowledged.
-    pub(crate) fn accepted(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.entry(self.kind(type_url, name), name)?.accepted.as_ref()
-    }
-
-    /// What was current before, if nobody had acknowledged it.
-    pub(crate) fn previous(self, type_url: &TypeUrl, name: &str) -> Option<&'a Arc<Item>> {
-        self.snapshot.entry(self.kind(type_url, name), name)?.previous.as_ref()
-    }
-
     /// The virtual hosts of a route configuration that travel by themselves.
     pub(crate) fn hosts_of(self, route_configuration: &'a str) -> impl Iterator<Item = &'a Arc<Item>> {
         let delta = self.variant == Variant::Delta;
         delta.then(|| self.snapshot.hosts_of(route_configuration)).into_iter().flatten()
     }
+}
 
-    /// Under which kind the snapshot keeps it.
-    fn kind<'k>(self, type_url: &'k TypeUrl, name: &str) -> &'k TypeUrl {
-        let inline = self.variant == Variant::Sotw && *type_url == TypeUrl::Route;
-        if inline && self.snapshot.entry(&TypeUrl::Inlined, name).is_some() { &TypeUrl::Inlined } else { type_url }
+impl<'a> Look<'a> for View<'a> {
+    fn entry(self, type_url: &TypeUrl, name: &str) -> Option<&'a Entry> {
+        let whole = self.variant == Variant::Sotw && *type_url == TypeUrl::Route;
+        let inlined = whole.then(|| self.snapshot.inlines.get(name)).flatten();
+        inlined.or_else(|| self.snapshot.entry(type_url, name))
     }
 }
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Inlines {
+    entries: Names<Entry>,
     /// Some client needs them.
     needed: bool,
     /// They are there. Where nobody needs them any more they stay until one would have to be put together anew, so that a client that comes
@@ -66,6 +49,14 @@ pub(super) struct Inlines {
 }
 
 impl Inlines {
+    pub(super) fn get(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    pub(super) fn table(&mut self) -> &mut Names<Entry> {
+        &mut self.entries
+    }
+
     /// Something changed that they may be made from.
     pub(super) fn note(&mut self, changed: &Need) {
         if self.made {
@@ -115,17 +106,17 @@ impl Snapshot {
                 self.put(Arc::new(route), parts);
             } else {
                 self.inlines.since.remove(&name);
-                self.take_away(&Need::new(TypeUrl::Inlined, name));
+                self.take_away(&Key::Inlined(name));
             }
             self.sweep();
         }
     }
 
     fn drop_inlines(&mut self) {
-        self.inlines = super::Inlines::default();
-        let inlined = self.kinds.get(&TypeUrl::Inlined).into_iter().flat_map(Names::values);
-        let gone: Vec<Arc<str>> = inlined.map(|entry| Arc::clone(entry.current.name())).collect();
-        gone.into_iter().for_each(|name| self.take_away(&Need::new(TypeUrl::Inlined, name)));
+        self.inlines.made = false;
+        let gone: Vec<Key> = self.inlines.entries.values().map(|entry| entry.current.key()).collect();
+        gone.iter().for_each(|key| self.take_away(key));
+        self.inlines = Inlines::default();
         self.sweep();
     }
 }

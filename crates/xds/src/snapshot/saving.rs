@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Entry, Item, Snapshot};
+use super::names::Names;
+use super::{Entry, Item, Key, Snapshot};
 use crate::resource::{Change, Need, Resource, TypeUrl};
 use crate::saved::Edit;
 
@@ -25,13 +26,15 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// A name has another accepted version, or is gone; there are `count` names.
-    pub(super) fn note(&mut self, name: Need, count: usize) {
+    pub(super) fn note(&mut self, key: &Key, count: usize) {
+        // what is put together from others is put together again
+        let Key::Put(name) = key else { return };
         if !self.saves(&name.type_url) {
             return;
         }
         self.stirred = true;
         if !self.whole {
-            self.names.insert(name);
+            self.names.insert(name.clone());
             self.whole = self.names.len() > count + GONE;
         }
         if self.whole {
@@ -39,9 +42,9 @@ impl Ledger {
         }
     }
 
-    /// Whether resources of this kind are saved. What is put together from others is put together again.
+    /// Whether resources of this kind are saved.
     fn saves(&self, type_url: &TypeUrl) -> bool {
-        self.keeps.is_some_and(|secrets| secrets || *type_url != TypeUrl::Secret) && *type_url != TypeUrl::Inlined
+        self.keeps.is_some_and(|secrets| secrets || *type_url != TypeUrl::Secret)
     }
 }
 
@@ -71,7 +74,7 @@ impl Snapshot {
     /// Puts what was saved in place of nothing. It counts as accepted.
     pub(crate) fn restore(&mut self, resources: impl Iterator<Item = Arc<Resource>>) {
         self.apply(resources.map(Change::Put).collect());
-        for entry in self.kinds.values_mut().flat_map(|kind| kind.values_mut()) {
+        for entry in self.tables_mut().flat_map(Names::values_mut) {
             entry.accepted = Some(Arc::clone(&entry.current));
             entry.saved = Some(Arc::clone(&entry.current));
         }
@@ -84,12 +87,11 @@ impl Snapshot {
         for (type_url, kind) in &mut self.kinds {
             for entry in kind.values_mut() {
                 entry.leaving = true;
-                // what is put together from others comes and goes with them
-                if *type_url != TypeUrl::Inlined {
-                    self.needs.release(Need::new(type_url.clone(), Arc::clone(entry.current.name())));
-                }
+                self.needs.release(Need::new(type_url.clone(), Arc::clone(entry.current.name())));
             }
         }
+        // these come and go with what they are put together from
+        self.inlines.table().values_mut().for_each(|entry| entry.leaving = true);
     }
 
     /// What is saved is lost: everything is to be saved again.
@@ -126,7 +128,7 @@ impl Snapshot {
     }
 
     fn save(&mut self, name: Need) -> Option<Edit> {
-        let entry = self.entry_mut(&name.type_url, &name.name);
+        let entry = self.kinds.get_mut(&name.type_url).and_then(|kind| kind.get_mut(&name.name));
         // one that went and came again is saved once it is acknowledged
         let accepted = entry.and_then(|entry| Some((entry.accepted.clone()?, entry)));
         let Some((item, entry)) = accepted else { return Some(Edit::Remove(name)) };

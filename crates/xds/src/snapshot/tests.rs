@@ -1,6 +1,7 @@
 //! What is kept for whom, and at what cost.
 
 use super::*;
+use crate::resource::Version;
 
 fn resource(kind: TypeUrl, name: &str, version: u128, needs: Vec<Arc<[Need]>>) -> Arc<Resource> {
     Arc::new(Resource { needs: needs.into(), ..Resource::new(kind, name, Version(version), []) })

@@ -12,6 +12,7 @@ use super::super::{Action, Client, ClientNode, Config, Event, Frames, LinkId, Of
 use super::server::{Server, body, change};
 use crate::empty::stand_in;
 use crate::resource::{Need, TypeUrl, Version};
+use crate::snapshot::{Key, Look};
 use crate::wire;
 
 /// Kinds, whether the simulation asks for all of them, and their names.
@@ -436,7 +437,7 @@ impl World {
                 let target = fleet.snapshot().target(kind, name).filter(|_| covered(name));
                 let told = self.told.get(&(kind.clone(), Arc::from(*name)));
                 assert_eq!(told, held.map(|held| &held.body), "{kind:?} {name}: events tell what is held\n{trace}");
-                let refused = fleet.snapshot().is_refused(&Need::new(kind.clone(), *name)) && covered(name);
+                let refused = fleet.snapshot().is_refused(&Key::Put(Need::new(kind.clone(), *name))) && covered(name);
                 let current = fleet.snapshot().current(kind, name).map(|item| item.version().0);
                 let bad = current.is_some_and(|version| version >= u128::from(BAD));
                 assert!(!refused || bad, "{kind:?} {name} is refused, and good\n{trace}");

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::resource::TypeUrl;
+use crate::resource::{Need, TypeUrl};
 
-fn key(number: u64) -> Need {
-    Need::new(TypeUrl::Cluster, format!("{number:05}"))
+fn key(number: u64) -> Key {
+    Key::Put(Need::new(TypeUrl::Cluster, format!("{number:05}")))
 }
 
 const fn at(seconds: u64) -> Duration {
@@ -35,7 +35,7 @@ fn one_is_looked_at_of_however_many() {
     let mut alarms = Alarms::default();
     (0..10_000).for_each(|number| alarms.set(at(10), &key(number)));
     let looked_at = Cell::new(0);
-    let time_of = |_: &Need| {
+    let time_of = |_: &Key| {
         looked_at.set(looked_at.get() + 1);
         Some(at(10))
     };

@@ -223,9 +223,11 @@ pub(super) fn routes_of_hosts(version: u128) -> Change {
 
 /// A route configuration whose hosts come by VHDS.
 pub(super) fn routes_of_hosts_of(name: &str, version: u128) -> Change {
+    let plain = RouteConfiguration { name: name.into(), ..RouteConfiguration::default() };
     let vhds = Some(Vhds { config_source: source() });
-    let message = RouteConfiguration { name: name.into(), vhds, ..RouteConfiguration::default() };
-    put(TypeUrl::Route, name, version, &message, Vec::new())
+    let asks = RouteConfiguration { vhds, ..RouteConfiguration::default() };
+    let body = [plain, asks].map(|part| Bytes::from(part.encode_to_vec()));
+    Change::Put(Arc::new(Resource { vhds: true, ..Resource::new(TypeUrl::Route, name, Version(version), body) }))
 }
 
 /// A virtual host of VHDS in the route configuration `r`.

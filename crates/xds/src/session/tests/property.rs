@@ -14,7 +14,7 @@ use super::rig::{changes, kind, show};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::session::Session;
-use crate::snapshot::Item;
+use crate::snapshot::{Item, Look};
 use crate::wire::{Response, Variant};
 
 /// What may happen.

@@ -79,19 +79,17 @@ fn change(text: &str) -> Change {
         needs.split(',').map(str::trim).filter(|n| !n.is_empty()).map(|n| need(&type_url, n)).collect();
     let version = Version(version.parse().expect("a number"));
     // a route configuration `v…` asks for its hosts
-    let body = match name {
-        name if type_url == TypeUrl::Route && name.starts_with('v') => asking(name),
-        _ => named.trim().to_owned().into(),
-    };
-    let (body, needs) = ([body].into(), [needs.into()].into());
-    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, ttl_millis, apart };
+    let vhds = type_url == TypeUrl::Route && name.starts_with('v');
+    let body = if vhds { asking(name).into() } else { [named.trim().to_owned().into()].into() };
+    let needs = [needs.into()].into();
+    let resource = Resource { type_url, name: name.into(), version, body, needs, replaces, ttl_millis, apart, vhds };
     Change::Put(Arc::new(resource))
 }
 
 /// A route configuration with nothing but its name and `vhds: {}`.
-fn asking(name: &str) -> Bytes {
+fn asking(name: &str) -> [Bytes; 2] {
     let length = u8::try_from(name.len()).expect("short");
-    [&[0x0a, length], name.as_bytes(), &[0x4a, 0]].concat().into()
+    [[&[0x0a, length], name.as_bytes()].concat().into(), Bytes::from_static(&[0x4a, 0])]
 }
 
 /// A response in the short form.

@@ -11,6 +11,7 @@ use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Change, Resource, TypeUrl, Version};
 use crate::session::{Session, Wants};
+use crate::snapshot::{Item, Look};
 use crate::wire::{Response, Variant, WholeRequest};
 
 /// A fleet and a client that names all it wants.
@@ -217,8 +218,14 @@ fn looked_at(rig: &Whole, before: u64) -> Vec<String> {
     item.parts_since(since).map(|part| part.name().to_string()).collect()
 }
 
+/// What is put together for clients of the state of the world.
+fn made(rig: &Whole) -> Option<Arc<Item>> {
+    let made = rig.fleet.snapshot().view(Variant::Sotw).target(&TypeUrl::Route, "v").cloned();
+    made.filter(|made| !made.parts.is_empty())
+}
+
 fn whole(rig: &Whole) -> u64 {
-    rig.fleet.snapshot().target(&TypeUrl::Inlined, "v").expect("put together").seq
+    made(rig).expect("put together").seq
 }
 
 #[test]
@@ -332,7 +339,6 @@ fn delta_and_whole_clients_of_a_fleet_both_have_to_take_a_host() {
 #[test]
 fn nothing_is_put_together_for_delta_clients_alone() {
     let mut rig = with_hosts();
-    let made = |rig: &Whole| rig.fleet.snapshot().targets(&TypeUrl::Inlined).map(Arc::clone).next();
     let before = made(&rig).expect("put together");
     let (node, variant) = (Arc::new(Node::default()), Variant::Delta);
     std::mem::replace(&mut rig.session, Session::new(&mut rig.fleet, node, variant, true)).leave(&mut rig.fleet);
