@@ -205,7 +205,7 @@ impl Stage {
             }
             10 => client.take(place, self.now),
             11 if source.ratio(1, 2)? => client.garble(&mut self.world, source, place, &kind, self.now)?,
-            _ => client.end(&mut self.world, place),
+            _ => client.end(&mut self.world, place, self.now),
         }
         Ok(())
     }
@@ -278,13 +278,13 @@ impl Client {
     fn send(&mut self, world: &mut World, place: usize, message: Vec<u8>, now: Duration) {
         let id = self.streams[place].id;
         if !self.connection.receive(world, id, message, now) {
-            self.end(world, place);
+            self.end(world, place, now);
         }
     }
 
-    fn end(&mut self, world: &mut World, place: usize) {
+    fn end(&mut self, world: &mut World, place: usize, now: Duration) {
         let stream = self.streams.remove(place);
-        self.connection.close(world, stream.id);
+        self.connection.close(world, stream.id, now);
         if self.way.aggregated {
             // its only stream was the client
             let again = world.connect(self.way, &self.id);

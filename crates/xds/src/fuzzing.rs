@@ -97,8 +97,8 @@ impl Connection {
     }
 
     /// A stream ends.
-    pub fn close(&mut self, world: &mut World, stream: u32) {
-        self.streams.close(&mut world.0, stream);
+    pub fn close(&mut self, world: &mut World, stream: u32, now: Duration) {
+        self.streams.close(&mut world.0, stream, now);
     }
 
     /// The client goes.

@@ -100,6 +100,8 @@ pub(crate) struct Session {
     refused: BTreeMap<Need, u64>,
     /// When the client spoke first.
     began: Option<Duration>,
+    /// Until then a client of which a stream has ended may come again with what it had on it.
+    parted_until: Option<Duration>,
     /// When the fleet tries again what was refused.
     retry: Option<Duration>,
     /// Until then a connection to a listener that has changed may bring a request for what was to be used before.
@@ -137,6 +139,7 @@ impl Session {
             activations: BTreeMap::new(),
             refused: BTreeMap::new(),
             began: None,
+            parted_until: None,
             retry: None,
             drains_until: None,
             resumed: false,
@@ -196,7 +199,8 @@ impl Session {
     }
 
     /// One of several streams for a kind has ended: what only it asked for is not wanted any more.
-    pub(crate) fn let_go(&mut self, type_url: &TypeUrl, stream: StreamId) {
+    pub(crate) fn let_go(&mut self, type_url: &TypeUrl, stream: StreamId, now: Duration) {
+        self.part(type_url, now);
         let carriers = &mut self.channel(type_url).carriers;
         for name in carriers.names_of(stream) {
             self.unsubscribe_name(type_url, stream, &name);
@@ -205,7 +209,8 @@ impl Session {
     }
 
     /// The stream for one kind has ended, and the client has others still.
-    pub(crate) fn close(&mut self, fleet: &mut Fleet, type_url: &TypeUrl) {
+    pub(crate) fn close(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, now: Duration) {
+        self.part(type_url, now);
         self.holdings.remove(type_url);
         let Some(channel) = self.channels.remove(type_url) else { return };
         let is_cluster = *type_url == TypeUrl::Cluster;

@@ -134,7 +134,7 @@ impl Streams {
     }
 
     /// A stream has ended, and others may go on: it may have been the one that knew when to look again.
-    pub(crate) fn close(&mut self, fleet: &mut Fleet, stream: StreamId) {
+    pub(crate) fn close(&mut self, fleet: &mut Fleet, stream: StreamId, now: Duration) {
         let Some(outlet) = self.outlets.remove(&stream) else { return };
         self.unsaid -= outlet.responses.len();
         self.due = true;
@@ -144,11 +144,11 @@ impl Streams {
             *streams > 0
         });
         if others {
-            self.session.let_go(&kind, stream);
+            self.session.let_go(&kind, stream, now);
         } else {
             self.kinds.remove(&kind);
             if !self.outlets.is_empty() {
-                self.session.close(fleet, &kind);
+                self.session.close(fleet, &kind, now);
             }
         }
     }

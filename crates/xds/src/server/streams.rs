@@ -137,7 +137,8 @@ impl Client {
         let mut inner = self.inner();
         let Inner { streams: Some(streams), wakers, watches } = &mut *inner else { return };
         wakers.remove(&stream);
-        shared.with(&self.cell, |fleet| streams.close(fleet, stream));
+        let now = shared.now();
+        shared.with(&self.cell, |fleet| streams.close(fleet, stream, now));
         if let Some(other) = streams.any() {
             // it may have been the one that knew when to look again
             *watches = watches.filter(|watching| *watching != stream).or(Some(other));

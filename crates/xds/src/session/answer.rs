@@ -49,11 +49,14 @@ impl Session {
             match type_url {
                 TypeUrl::Cluster => {
                     self.clusters.without_witness.remove(item.name());
-                    let cold = self.clusters.cold.get(item.name());
                     fleet.accept(item);
-                    if cold.is_some_and(|cold| cold.asks && !self.aggregated) {
+                    let cold = self.clusters.cold.get_mut(item.name());
+                    if let Some(cold) = cold.filter(|cold| cold.asks && !self.aggregated) {
+                        cold.taken |= cold.nonce != 0 && cold.nonce <= flight.last;
+                        self.warm_if_witnessed(fleet, item.name());
                         continue;
                     }
+                    let cold = self.clusters.cold.get(item.name());
                     if cold.is_some_and(|cold| cold.nonce != 0 && cold.nonce <= flight.last) {
                         self.clusters.cold.remove(item.name());
                     }
@@ -174,7 +177,9 @@ impl Session {
             channel.dirty.insert(Arc::clone(item.name()));
             channel.force.insert(Arc::clone(item.name()));
         }
-        let alone = |item: &Arc<Item>| matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item));
+        // what takes back is no trial: with it went what else was out then
+        let alone =
+            |item: &Arc<Item>| !flight.cure && matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item));
         let is_trial = |item: &Arc<Item>| alone(item) && channel.suspects.contains_key(item.name());
         // what a client that comes again has besides is not known
         let unknown = resumed && !channel.heard;

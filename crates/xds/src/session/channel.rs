@@ -408,7 +408,8 @@ impl Channel {
             }
             if known.flying <= flight.last {
                 known.flying = 0;
-                if !acked {
+                // of what was sent since, and need not be waited for, it says nothing
+                if !acked && known.sent == Some(item.version().mark()) {
                     known.sent =
                         if self.unsure.contains(item.name()) { Some(Version::UNSURE.mark()) } else { known.acked };
                 }
@@ -500,14 +501,16 @@ impl Channel {
         }
     }
 
-    /// One of the kind's streams has ended: what went out on it is not answered any more.
+    /// One of the kind's streams has ended: what went out on it is not answered any more, and may not have been heard.
     pub(super) fn end(&mut self, stream: StreamId) {
         self.carriers.forget(stream);
-        let Self { flights, known, .. } = self;
+        let Self { flights, known, dirty, force, .. } = self;
         for flight in flights.iter().filter(|flight| flight.stream == stream) {
             for name in flight.names() {
-                if let Some(known) = known.get_mut(name).filter(|known| known.flying <= flight.last) {
-                    known.flying = 0;
+                let Some(known) = known.get_mut(name).filter(|known| known.flying <= flight.last) else { continue };
+                if std::mem::take(&mut known.flying) != 0 {
+                    dirty.insert(Arc::clone(name));
+                    force.insert(Arc::clone(name));
                 }
             }
         }

@@ -139,13 +139,14 @@ impl Session {
             // there are no resources of this name to wait for
             _ if forced && is_collection(name) => Verdict::Deny,
             TypeUrl::Secret => Verdict::Drop,
-            // a changed version of a cluster that is about to go: it need not get warm, the one before serves until then
+            // a changed version of a cluster that is about to go: it need not get warm, the one before serves until then.
+            // It may come again
             TypeUrl::Endpoints
                 if !self.aggregated
                     && self.see(fleet).target(&TypeUrl::Cluster, name).is_none()
-                    && self.is(&TypeUrl::Cluster, |clusters| clusters.has(name)) =>
+                    && self.is(&TypeUrl::Cluster, |clusters| clusters.known.contains_key(name)) =>
             {
-                Verdict::Drop
+                Verdict::Blocked
             }
             TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN.mark()) && !forced => Verdict::Drop,
             TypeUrl::Endpoints if named && (sent.is_none() || forced) => {

@@ -111,7 +111,6 @@ impl Session {
         let before = self.nonce;
         self.send(turn, &TypeUrl::Cluster, puts.clone(), removed);
         let departed = self.sets_of_departed(turn.fleet);
-        self.clusters.spoken_of = true;
         let mut behind: BTreeMap<Arc<str>, Arc<Item>> =
             departed.into_iter().map(|set| (Arc::clone(set.name()), set)).collect();
         let (again, last) = (self.carried_again(before), self.nonce);
@@ -134,6 +133,7 @@ impl Session {
         for batch in self.batches(&TypeUrl::Endpoints, behind.into_values().collect()) {
             self.send(turn, &TypeUrl::Endpoints, batch, Vec::new());
         }
+        self.clusters.spoken_of = true;
         self.send_secrets_of(turn, &puts);
     }
 

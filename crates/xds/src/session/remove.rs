@@ -82,7 +82,8 @@ impl Session {
             _ => false,
         };
         let introduced = self.is_introduced(turn.fleet) || self.introduction_ends().is_none_or(|end| turn.now >= end);
-        introduced && !clusters && !USERS.iter().any(busy)
+        let parting = self.parted_until.is_some_and(|end| turn.now < end);
+        introduced && !parting && !clusters && !USERS.iter().any(busy)
     }
 
     /// Whether it is known what the client has from an earlier stream. It says so kind by kind, all within about 1 ms; before it
@@ -94,6 +95,14 @@ impl Session {
         let routes = !listens
             || (opened(&TypeUrl::Route) && (opened(&TypeUrl::VirtualHost) || !self.is(&TypeUrl::Route, hosts)));
         !self.resumed || (opened(&TypeUrl::Listener) && routes)
+    }
+
+    /// A stream has ended. If it was for what names others, the client may have broken with it, or only the stream: then it asks again,
+    /// and uses what it has until then.
+    pub(super) fn part(&mut self, type_url: &TypeUrl, now: Duration) {
+        if USERS.contains(type_url) {
+            self.parted_until = Some(now + PATIENCE);
+        }
     }
 
     /// When a client that is not introduced is taken as it is: some use fewer kinds.

@@ -66,9 +66,14 @@ impl Session {
         if !request.unsubscribe.is_empty() {
             self.channel(type_url).bound_flights();
         }
-        if *type_url == TypeUrl::Endpoints && listed.is_empty() {
-            // else it is a client that comes again: it repeats what it asked for long ago
-            self.asked.extend(request.subscribe.iter().map(|name| shared(fleet, type_url, name)));
+        if *type_url == TypeUrl::Endpoints {
+            let names: Vec<Arc<str>> = request.subscribe.iter().map(|name| shared(fleet, type_url, name)).collect();
+            if request.initial_versions.is_empty() {
+                self.asked.extend(names);
+            } else {
+                // a client that comes again repeats what it asked for long ago
+                names.iter().for_each(|name| self.endpoints_brought(fleet, name));
+            }
         }
         Ok(())
     }
@@ -362,6 +367,11 @@ impl Session {
     }
 
     fn compare_name(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: Arc<str>, now: Duration) {
+        if *type_url == TypeUrl::Route && self.is(&TypeUrl::VirtualHost, |hosts| hosts.opened) {
+            // they were asked for, on another stream, before it was known what they belong to
+            let hosts: Vec<Arc<str>> = self.see(fleet).hosts_of(&name).map(|host| Arc::clone(host.name())).collect();
+            hosts.into_iter().for_each(|host| self.compare_name(fleet, &TypeUrl::VirtualHost, host, now));
+        }
         let target = self.see(fleet).target(type_url, &name).cloned();
         let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
         match target {
@@ -369,9 +379,13 @@ impl Session {
                 if *type_url == TypeUrl::Listener && known.flying == 0 {
                     // it was taken on the stream before, and may wait for its routes still (R4)
                     self.activations.insert(name, Activation { item, acked: true, changes: false });
-                } else if known.flying == 0 && known.acked == known.sent {
+                    return;
+                }
+                if known.flying == 0 && known.acked == known.sent {
                     fleet.accept(&item);
-                    self.confirm(fleet, type_url, &name);
+                    if *type_url != TypeUrl::Cluster || !self.may_be_warming(fleet, &item, now) {
+                        self.confirm(fleet, type_url, &name);
+                    }
                 }
             }
             _ => {

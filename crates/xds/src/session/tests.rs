@@ -3,6 +3,7 @@
 mod dispute;
 mod envoy;
 mod first_start;
+mod histories;
 mod last_good;
 mod link;
 mod nack;

@@ -140,6 +140,7 @@ impl Session {
         cold.chain(introduction)
             .chain(rests)
             .chain(self.clusters_withheld().filter(|at| *at > now))
+            .chain(self.parted_until.filter(|at| *at > now))
             .chain(drained)
             .chain(beats)
             .chain(withheld)

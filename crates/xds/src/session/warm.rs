@@ -3,6 +3,9 @@
 //! The CDS acknowledgement proves it, but Envoy withholds it while any cluster warms. So for ordinary clusters there is a second
 //! witness: for a new one Envoy's subscription to its endpoint set together with the acknowledgement of that set, sent behind
 //! the cluster (and of its secrets); for a changed one the latter alone, because either its new or its old version serves.
+//!
+//! On a stream of its own the CDS acknowledgement is not withheld. It says that Envoy took the cluster, and the other two that it is
+//! ready: a request for endpoints alone can be for an earlier version, whose request came late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +13,7 @@ use std::time::Duration;
 use super::Session;
 use super::channel::{Flight, Known};
 use crate::fleet::Fleet;
-use crate::resource::{Need, TypeUrl};
+use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::{Item, Look};
 use crate::wire::StreamId;
 
@@ -21,6 +24,10 @@ pub(super) struct Cold {
     pub(super) since: Duration,
     /// The CDS response that it went in; 0 if it was not sent yet.
     pub(super) nonce: u64,
+    /// Envoy has acknowledged the cluster itself.
+    pub(super) taken: bool,
+    /// Envoy had it when it came again, in this version or another, as it asked for its endpoint set then.
+    had: bool,
     /// It has an endpoint set of its own name, which Envoy asks for if it takes the cluster.
     pub(super) asks: bool,
     /// Envoy has asked for its endpoint set since, on this stream.
@@ -32,9 +39,13 @@ pub(super) struct Cold {
 }
 
 impl Cold {
+    fn new(item: Arc<Item>, since: Duration, nonce: u64, asks: bool) -> Self {
+        Self { item, since, nonce, taken: false, had: false, asks, subscribed: None, acked: false, stalled: false }
+    }
+
     /// Whether it may still be getting ready. Envoy asks for the endpoints of what it takes within milliseconds.
     pub(super) fn may_warm(&self) -> bool {
-        self.subscribed.is_some() || self.item.resource.apart
+        self.subscribed.is_some() || self.had || self.item.resource.apart
     }
 }
 
@@ -57,16 +68,19 @@ impl Session {
             known.filter(|known| known.sent == Some(item.version().mark())).map_or(0, |known| known.flying.max(1));
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
         let item = Arc::clone(item);
-        let cold = Cold { item, since: now, nonce: under_way, asks, subscribed: None, acked: false, stalled: false };
+        let cold = Cold::new(item, now, under_way, asks);
         self.clusters.cold.insert(Arc::clone(name), cold);
     }
 
     /// A cluster goes out in response `nonce`, with these endpoint sets.
     pub(super) fn cluster_sent(&mut self, item: &Arc<Item>, nonce: u64, sets: &[Arc<str>], now: Duration) {
+        // it asked for its endpoints when it came, before it was told of any cluster
+        let again = self.resumed && !self.clusters.spoken_of;
+        let asked = again && self.is(&TypeUrl::Endpoints, |sets| sets.subscribed(item.name()));
         if let Some(cold) = self.clusters.cold.get_mut(item.name()) {
-            let stalled = cold.stalled;
             let asks = sets.contains(item.name());
-            *cold = Cold { item: Arc::clone(item), since: now, nonce, asks, subscribed: None, acked: false, stalled };
+            let (had, stalled) = (cold.had || asks && asked, cold.stalled);
+            *cold = Cold { had, stalled, ..Cold::new(Arc::clone(item), now, nonce, asks) };
         }
         if lacks_witness(item) {
             self.clusters.without_witness.insert(Arc::clone(item.name()));
@@ -80,11 +94,41 @@ impl Session {
 
     /// Envoy asks for an endpoint set.
     pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
-        let stream = self.channel(&TypeUrl::Endpoints).carriers.of(set, true).pop().unwrap_or_default();
-        if let Some(cold) = self.clusters.cold.get_mut(set).filter(|cold| cold.nonce != 0) {
+        let stream = self.asker_of(set).unwrap_or_default();
+        if let Some(cold) = self.clusters.cold.get_mut(set).filter(|cold| cold.nonce != 0 || cold.taken) {
             cold.subscribed = Some(stream);
             self.warm_if_witnessed(fleet, set);
         }
+    }
+
+    /// Envoy, which comes again, asks for an endpoint set that it asked for before.
+    pub(super) fn endpoints_brought(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
+        let Some(cold) = self.clusters.cold.get_mut(set) else { return };
+        cold.had = true;
+        if cold.taken && !self.aggregated {
+            self.clusters.cold.remove(set);
+            self.confirm(fleet, &TypeUrl::Cluster, set);
+        }
+    }
+
+    /// Whether a cluster that Envoy says it has may not be ready: where it has a stream for each kind it says so before that, and what it
+    /// has of the endpoints on another stream.
+    pub(super) fn may_be_warming(&mut self, fleet: &Fleet, item: &Arc<Item>, now: Duration) -> bool {
+        let name = item.name();
+        let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
+        let ready = self.aggregated || !self.envoy || self.is(&TypeUrl::Endpoints, |sets| sets.holds(name));
+        if !asks || ready {
+            return false;
+        }
+        let new = Cold::new(Arc::clone(item), now, 0, true);
+        let subscribed = self.asker_of(name);
+        self.clusters.cold.insert(Arc::clone(name), Cold { taken: true, subscribed, ..new });
+        true
+    }
+
+    /// The stream that asks for an endpoint set.
+    fn asker_of(&mut self, set: &str) -> Option<StreamId> {
+        self.channel(&TypeUrl::Endpoints).carriers.of(set, true).pop()
     }
 
     /// Envoy has acknowledged an endpoint set that went out in this response.
@@ -98,10 +142,10 @@ impl Session {
             }
             if let Some(cold) = self.clusters.cold.get_mut(&cluster) {
                 // on a set of another name nothing tells this cluster from others, and another stream speaks of an earlier version
-                let own = cluster == *set && (aggregated || cold.subscribed == Some(flight.stream));
-                cold.acked |= own && cold.nonce != 0 && cold.nonce < nonce;
+                let own = cluster == *set && (aggregated || cold.had || cold.subscribed == Some(flight.stream));
+                cold.acked |= own && (cold.taken || cold.nonce != 0 && cold.nonce < nonce);
                 self.warm_if_witnessed(fleet, &cluster);
-            } else if self.channel(&TypeUrl::Cluster).witness(&cluster, nonce) {
+            } else if aggregated && self.channel(&TypeUrl::Cluster).witness(&cluster, nonce) {
                 self.confirm(fleet, &TypeUrl::Cluster, &cluster);
             }
         }
@@ -115,11 +159,13 @@ impl Session {
     }
 
     /// A new cluster is ready for requests if both witnesses say so. That Envoy asked for its endpoints proves that it took the
-    /// cluster, so that it is as good as acknowledged.
-    fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
-        let witnessed = |cold: &&Cold| cold.acked && cold.subscribed.is_some() && !lacks_witness(&cold.item);
+    /// cluster, so that it is as good as acknowledged. Of one that it had nothing proves that but the acknowledgement; it serves, with
+    /// the version that was sent or the one before.
+    pub(super) fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
+        let asked = |cold: &Cold| cold.subscribed.is_some() && (self.aggregated || cold.taken);
+        let witnessed = |cold: &&Cold| cold.acked && (asked(cold) || cold.had) && !lacks_witness(&cold.item);
         let Some(cold) = self.clusters.cold.get(name).filter(witnessed) else { return };
-        let item = Arc::clone(&cold.item);
+        let (item, proven) = (Arc::clone(&cold.item), asked(cold));
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
         if !secrets.all(|Need { type_url, name }| self.is(type_url, |secrets| secrets.holds(name))) {
             return;
@@ -128,9 +174,12 @@ impl Session {
         let clusters = self.channel(&TypeUrl::Cluster);
         clusters.witness(name, u64::MAX);
         if let Some(known) = clusters.known.get_mut(name) {
-            known.acked = Some(item.version().mark());
+            let before = known.acked.unwrap_or(Version::FOREIGN.mark());
+            known.acked = Some(if proven { item.version().mark() } else { before });
         }
-        fleet.accept(&item);
+        if proven {
+            fleet.accept(&item);
+        }
         self.confirm(fleet, &TypeUrl::Cluster, name);
     }
 }

@@ -3,13 +3,16 @@
 //! What a resource means follows from its name and version: a cluster `silent…` never warms, `plain…` has no endpoint set; a route
 //! configuration `v…` asks for its hosts. Versions 90 to 99 are refused when they are applied, 80 to 89 before anything of their
 //! response is; a cluster refused with 95 to 99 stays behind as a ghost.
+//!
+//! Where there is not one stream for all kinds, nothing is withheld, and each version of a cluster, each route configuration and each
+//! secret is asked for on a stream of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::rig::{answer, kind, request};
+use super::rig::{Way, answer, kind, request, short};
 use crate::resource::{Resource, TypeUrl, Version, route_configuration_of};
-use crate::wire::{Request, Response, Variant};
+use crate::wire::{Request, Response, StreamId, Variant};
 
 type Name = Arc<str>;
 
@@ -21,8 +24,45 @@ struct Held {
     listed: Version,
 }
 
+/// What a stream is for that is not for all kinds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Purpose {
+    kind: TypeUrl,
+    /// All of the kind if none.
+    name: Option<Name>,
+    /// The version of a cluster that asks for its endpoints warms.
+    warms: bool,
+}
+
+impl Purpose {
+    fn all(kind: TypeUrl) -> Self {
+        Self { kind, name: None, warms: false }
+    }
+
+    fn one(kind: &TypeUrl, name: &Name) -> Self {
+        Self { kind: kind.clone(), name: Some(Arc::clone(name)), warms: false }
+    }
+
+    /// The endpoints of a version of a cluster.
+    fn set(name: &Name, warms: bool) -> Self {
+        Self { warms, ..Self::one(&TypeUrl::Endpoints, name) }
+    }
+}
+
+/// What the client does.
+pub(super) enum Deed {
+    /// It says something on a stream.
+    Say(Request),
+    /// It ends a stream.
+    End(StreamId),
+}
+
 #[derive(Default)]
 pub(super) struct Envoy {
+    way: Way,
+    /// Those that are not for all kinds.
+    streams: BTreeMap<Purpose, StreamId>,
+    latest: StreamId,
     clusters: BTreeMap<Name, Held>,
     warming: BTreeMap<Name, Held>,
     ghosts: BTreeSet<Name>,
@@ -41,10 +81,8 @@ pub(super) struct Envoy {
     /// Route configurations that were refused.
     answered: BTreeSet<Name>,
     withheld: VecDeque<Request>,
-    /// State of the world: hosts stand inside their route configurations, and are not asked for.
-    knows_no_vhds: bool,
-    /// On its way to the server.
-    pub(super) out: VecDeque<Request>,
+    /// What it does next.
+    pub(super) out: VecDeque<Deed>,
 }
 
 fn is_bad(resource: &Resource) -> bool {
@@ -60,19 +98,72 @@ fn needs(resource: &Resource, kind: &TypeUrl) -> BTreeSet<Name> {
 }
 
 impl Envoy {
-    pub(super) fn of(variant: Variant) -> Self {
-        Self { knows_no_vhds: variant == Variant::Sotw, ..Self::default() }
+    pub(super) fn of(way: Way) -> Self {
+        Self { way, ..Self::default() }
+    }
+
+    /// State of the world: hosts stand inside their route configurations, and are not asked for.
+    fn knows_vhds(&self) -> bool {
+        self.way.variant == Variant::Delta
     }
 
     /// A new process opens its first stream.
     pub(super) fn first_start(&mut self) {
-        self.out.push_back(request("cds", &[], &[]));
+        self.say(Purpose::all(TypeUrl::Cluster), request("cds", &[], &[]));
     }
 
-    /// The stream broke and a new one is opened.
+    fn say(&mut self, purpose: Purpose, request: Request) {
+        let stream = self.stream(purpose);
+        self.out.push_back(Deed::Say(Request { stream, ..request }));
+    }
+
+    /// The stream for this, a new one if there is none.
+    fn stream(&mut self, purpose: Purpose) -> StreamId {
+        if self.way.aggregated {
+            return 0;
+        }
+        let Self { streams, latest, .. } = self;
+        *streams.entry(purpose).or_insert_with(|| {
+            *latest += 1;
+            *latest
+        })
+    }
+
+    fn end(&mut self, purpose: &Purpose) {
+        self.out.extend(self.streams.remove(purpose).map(Deed::End));
+    }
+
+    /// Its streams, where one is not for all kinds.
+    pub(super) fn streams(&self) -> Vec<StreamId> {
+        self.streams.values().copied().collect()
+    }
+
+    /// A stream that broke is opened again.
+    pub(super) fn reopen(&mut self, stream: StreamId) {
+        let purpose = self.streams.iter().find(|(_, its)| **its == stream).map(|(purpose, _)| purpose.clone());
+        let purpose = purpose.expect("it was open");
+        let held = match purpose.kind {
+            TypeUrl::Cluster => return self.open_clusters(),
+            TypeUrl::Listener => return self.open_listeners(),
+            TypeUrl::Endpoints => &self.sets,
+            TypeUrl::Route => &self.routes,
+            TypeUrl::VirtualHost => &self.hosts,
+            _ => &self.secrets,
+        };
+        let names: Vec<&str> = purpose.name.iter().map(|name| &**name).collect();
+        let held =
+            held.iter().filter(|(name, _)| !purpose.warms && purpose.name.as_ref().is_none_or(|one| one == *name));
+        let message = Self::with_versions(short(&purpose.kind), &names, held);
+        self.say(purpose, message);
+    }
+
+    /// The connection broke and there is a new one.
     pub(super) fn reconnect(&mut self) {
         self.out.clear();
         self.withheld.clear();
+        if !self.way.aggregated {
+            return self.streams().into_iter().for_each(|stream| self.reopen(stream));
+        }
         self.hosts_asked = false;
         self.clusters_due = !self.warming.is_empty();
         if !self.clusters_due {
@@ -80,8 +171,7 @@ impl Envoy {
         }
         self.open("eds", &TypeUrl::Endpoints, &self.sets.clone());
         if self.initialized {
-            let message = Self::with_versions("lds", &[], self.warming_listeners.iter().chain(&self.listeners));
-            self.out.push_back(message);
+            self.open_listeners();
             self.open("rds", &TypeUrl::Route, &self.routes.clone());
             self.open("sds", &TypeUrl::Secret, &self.secrets.clone());
             self.ask_for_hosts();
@@ -90,7 +180,12 @@ impl Envoy {
 
     fn open_clusters(&mut self) {
         let message = Self::with_versions("cds", &[], self.warming.iter().chain(&self.clusters));
-        self.out.push_back(message);
+        self.say(Purpose::all(TypeUrl::Cluster), message);
+    }
+
+    fn open_listeners(&mut self) {
+        let message = Self::with_versions("lds", &[], self.warming_listeners.iter().chain(&self.listeners));
+        self.say(Purpose::all(TypeUrl::Listener), message);
     }
 
     fn open(&mut self, short: &str, kind: &TypeUrl, held: &BTreeMap<Name, Held>) {
@@ -98,7 +193,7 @@ impl Envoy {
         if !names.is_empty() {
             let names: Vec<&str> = names.iter().map(|name| &**name).collect();
             let message = Self::with_versions(short, &names, held.iter());
-            self.out.push_back(message);
+            self.say(Purpose::all(kind.clone()), message);
         }
     }
 
@@ -113,13 +208,18 @@ impl Envoy {
 
     /// A response comes in.
     pub(super) fn receive(&mut self, response: &Response) {
+        let purpose = self.streams.iter().find(|(_, stream)| **stream == response.stream).map(|(of, _)| of.clone());
+        if let Some(name) = purpose.as_ref().and_then(|purpose| purpose.name.as_ref()) {
+            let names: Vec<&Name> = response.puts.iter().map(|item| item.name()).chain(&response.removed).collect();
+            assert!(names.iter().all(|one| *one == name), "on a stream for {name}: {names:?}");
+        }
         let rotten = response.puts.iter().any(|item| is_rotten(&item.resource));
         let error = match response.type_url {
             _ if rotten && response.type_url != TypeUrl::VirtualHost => {
                 Some("Proto constraint validation failed".to_owned())
             }
             TypeUrl::Cluster => self.take_clusters(response),
-            TypeUrl::Endpoints => self.take_sets(response),
+            TypeUrl::Endpoints => self.take_sets(response, purpose.is_some_and(|purpose| !purpose.warms)),
             TypeUrl::Listener => self.take_listeners(response),
             TypeUrl::Route => self.take_routes(response),
             TypeUrl::VirtualHost => self.take_hosts(response),
@@ -128,17 +228,21 @@ impl Envoy {
         if error.is_some() && response.type_url == TypeUrl::Route {
             self.answered.extend(response.puts.iter().map(|item| Arc::clone(item.name())));
         }
-        let reply = answer(response, error.as_deref());
+        let reply = Request { stream: response.stream, ..answer(response, error.as_deref()) };
         if response.type_url == TypeUrl::Cluster && self.is_gate_closed(response) {
             self.withheld.push_back(reply);
         } else {
-            self.out.push_back(reply);
+            self.out.push_back(Deed::Say(reply));
         }
         self.settle();
     }
 
-    /// The CDS gate: neither ACK nor NACK while a cluster warms. A ghost closes it from the next response on.
+    /// The CDS gate: neither ACK nor NACK while a cluster warms. A ghost closes it from the next response on. It is in the way of one
+    /// stream for all kinds only.
     fn is_gate_closed(&self, response: &Response) -> bool {
+        if !self.way.aggregated {
+            return false;
+        }
         let older_ghost = self.ghosts.iter().any(|ghost| response.puts.iter().all(|item| item.name() != ghost));
         !self.warming.is_empty() || older_ghost
     }
@@ -159,9 +263,16 @@ impl Envoy {
             if same && !self.warming.contains_key(&name) && !self.ghosts.contains(&name) {
                 continue;
             }
-            let new = active.is_none() && !self.warming.contains_key(&name);
+            let warming = self.warming.get(&name);
+            if !self.way.aggregated && warming.is_some_and(|warming| warming.resource.version == resource.version) {
+                continue;
+            }
+            let new = active.is_none() && warming.is_none();
             self.warming.insert(Arc::clone(&name), Held { listed: resource.version, resource });
-            if new && !name.starts_with("plain") {
+            if !name.starts_with("plain") && !self.way.aggregated {
+                self.end(&Purpose::set(&name, true));
+                self.say(Purpose::set(&name, true), request("eds", &[&name], &[]));
+            } else if new && !name.starts_with("plain") {
                 self.ask("eds", &TypeUrl::Endpoints, &name);
             }
             if name.starts_with("plain") {
@@ -174,6 +285,7 @@ impl Envoy {
             self.warming.remove(name);
             self.ghosts.remove(name);
             self.let_go("eds", &TypeUrl::Endpoints, name);
+            self.end(&Purpose::set(name, true));
             self.sets.remove(name);
         }
         let error =
@@ -202,18 +314,23 @@ impl Envoy {
         }
     }
 
-    fn take_sets(&mut self, response: &Response) -> Option<String> {
+    /// Endpoint sets come, where one stream is not for all kinds perhaps for the version of a cluster that is `active`.
+    fn take_sets(&mut self, response: &Response, active: bool) -> Option<String> {
         let bad = response.puts.iter().any(|item| is_bad(&item.resource));
         for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
             let name = item.name();
-            if !self.asked.get(&TypeUrl::Endpoints).is_some_and(|asked| asked.contains(name)) {
+            if self.way.aggregated && !self.asked.get(&TypeUrl::Endpoints).is_some_and(|asked| asked.contains(name)) {
                 continue;
             }
             let listed = if bad { self.sets.get(name).map_or(Version(0), |held| held.listed) } else { item.version() };
             self.sets.insert(Arc::clone(name), Held { resource: Arc::clone(&item.resource), listed });
-            if !name.starts_with("silent") {
+            if !active && !name.starts_with("silent") {
                 self.ghosts.remove(name);
                 self.warm(name);
+                if let Some(stream) = self.streams.remove(&Purpose::set(name, true)) {
+                    self.end(&Purpose::set(name, false));
+                    self.streams.insert(Purpose::set(name, false), stream);
+                }
             }
         }
         if self.clusters_due {
@@ -268,10 +385,10 @@ impl Envoy {
     }
 
     fn ask_for_hosts(&mut self) {
-        if !self.knows_no_vhds && !self.hosts_asked && self.routes.keys().any(|name| name.starts_with('v')) {
+        if self.knows_vhds() && !self.hosts_asked && self.routes.keys().any(|name| name.starts_with('v')) {
             self.hosts_asked = true;
             let message = Self::with_versions("vhds", &[], self.hosts.iter());
-            self.out.push_back(message);
+            self.say(Purpose::all(TypeUrl::VirtualHost), message);
         }
     }
 
@@ -308,11 +425,11 @@ impl Envoy {
     /// What follows from a change: subscriptions, warm listeners, withheld answers.
     fn settle(&mut self) {
         if self.warming.is_empty() && self.ghosts.is_empty() {
-            self.out.append(&mut self.withheld);
+            self.out.extend(self.withheld.drain(..).map(Deed::Say));
         }
         if !self.initialized && self.warming.is_empty() {
             self.initialized = true;
-            self.out.push_back(request("lds", &[], &[]));
+            self.say(Purpose::all(TypeUrl::Listener), request("lds", &[], &[]));
         }
         for (short, kind) in [("rds", TypeUrl::Route), ("sds", TypeUrl::Secret)] {
             let users = self.listeners.values().chain(self.warming_listeners.values());
@@ -347,18 +464,28 @@ impl Envoy {
         // a refusal ends the waiting too: the listener then answers 404
         self.answered.contains(name)
             || self.routes.contains_key(name)
-                && (self.knows_no_vhds || !name.starts_with('v') || self.hosted.contains(name))
+                && (!self.knows_vhds() || !name.starts_with('v') || self.hosted.contains(name))
     }
 
     fn ask(&mut self, short: &str, kind: &TypeUrl, name: &Name) {
         if self.asked.entry(kind.clone()).or_default().insert(Arc::clone(name)) {
-            self.out.push_back(request(short, &[name], &[]));
+            let purpose = if self.way.aggregated { Purpose::all(kind.clone()) } else { Purpose::one(kind, name) };
+            self.say(purpose, request(short, &[name], &[]));
         }
     }
 
     fn let_go(&mut self, short: &str, kind: &TypeUrl, name: &Name) {
-        if self.asked.entry(kind.clone()).or_default().remove(name) {
-            self.out.push_back(request(short, &[], &[name]));
+        let asked = self.asked.entry(kind.clone()).or_default().remove(name);
+        if !self.way.aggregated {
+            self.end(&Purpose::one(kind, name));
+            if *kind == TypeUrl::Route && name.starts_with('v') {
+                // it asks for its hosts by itself
+                self.end(&Purpose::all(TypeUrl::VirtualHost));
+                self.hosts_asked = false;
+                self.hosted.remove(name);
+            }
+        } else if asked {
+            self.say(Purpose::all(kind.clone()), request(short, &[], &[name]));
         }
     }
 
@@ -379,8 +506,8 @@ impl Envoy {
     /// Whether its answer to this response is no refusal.
     pub(super) fn has_accepted(&self, response: &Response) -> bool {
         let nonce = response.nonce.to_string();
-        let mut answers = self.out.iter().chain(&self.withheld);
-        answers.any(|answer| answer.nonce == nonce && answer.error.is_none())
+        let said = self.out.iter().filter_map(|deed| if let Deed::Say(request) = deed { Some(request) } else { None });
+        said.chain(&self.withheld).any(|answer| answer.nonce == nonce && answer.error.is_none())
     }
 
     /// What it really has of a kind: name and version of what is in effect.

@@ -1,18 +1,21 @@
-//! What is between the server and the model of Envoy: nothing for delta; for SotW the translation that makes of the model a client
-//! that names all it wants, and that takes what a response of clusters or listeners does not list for removed.
+//! What is between the server and the model of Envoy: the streams, each in its order, and for SotW the translation that makes of the model
+//! a client that names all it wants, and that takes what a response of clusters or listeners does not list for removed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::envoy::Envoy;
+use super::envoy::{Deed, Envoy};
+use super::rig::Way;
 use crate::fleet::Fleet;
-use crate::resource::Resource;
-use crate::session::{Session, Wants};
+use crate::resource::{Resource, TypeUrl};
 use crate::snapshot::Item;
-use crate::wire::{Request, Response, Variant, WholeRequest};
+use crate::streams::Streams;
+use crate::wire::message::{DeltaDiscoveryRequest, DiscoveryRequest, Status};
+use crate::wire::read::Discovery;
+use crate::wire::{Request, Response, StreamId, Variant};
 
-/// What a SotW client remembers of one kind.
+/// What a SotW client remembers of one kind on one stream.
 #[derive(Default)]
 struct Kind {
     names: BTreeSet<String>,
@@ -20,100 +23,177 @@ struct Kind {
     version: String,
     /// The nonce of the last response on this stream.
     nonce: String,
-    /// What the server makes of it.
-    wants: Wants,
+}
+
+/// A stream by the client's number.
+#[derive(Default)]
+struct Stream {
+    /// The server's number, once it has heard of it.
+    number: Option<StreamId>,
+    to_server: VecDeque<Said>,
+    to_client: VecDeque<Response>,
 }
 
 /// See the module.
 pub(super) struct Link {
-    pub(super) variant: Variant,
-    kinds: BTreeMap<String, Kind>,
-    /// On its way to the server.
-    pub(super) out: VecDeque<Said>,
+    pub(super) way: Way,
+    kinds: BTreeMap<(StreamId, String), Kind>,
+    streams: BTreeMap<StreamId, Stream>,
 }
 
-/// A message of the client.
+/// What the client does.
 #[derive(Debug)]
-pub(super) enum Said {
+enum Said {
     Delta(Request),
-    Whole(WholeRequest),
+    Whole { type_url: String, names: Vec<String>, version: String, nonce: String, error: Option<String> },
+    End,
 }
 
 impl Link {
-    pub(super) fn new(variant: Variant) -> Self {
-        Self { variant, kinds: BTreeMap::new(), out: VecDeque::new() }
+    pub(super) fn new(way: Way) -> Self {
+        Self { way, kinds: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
-    /// The stream has broken.
+    /// The connection has broken.
     pub(super) fn reconnect(&mut self) {
-        self.out.clear();
+        self.streams.clear();
         for kind in self.kinds.values_mut() {
             kind.nonce.clear();
             kind.names.clear();
-            kind.wants = Wants::default();
         }
     }
 
-    /// A message of the client reaches the server.
-    pub(super) fn request(&mut self, session: &mut Session, fleet: &mut Fleet, said: Said, now: Duration) {
-        let result = match said {
-            Said::Delta(request) => session.receive(fleet, request, now),
-            Said::Whole(request) => {
-                let wants = self.kinds.get_mut(&request.type_url).map(|kind| &mut kind.wants).expect("it is known");
-                session.receive_whole(fleet, wants, request, now)
+    /// One stream has broken; how the server calls it, if it ever heard of it.
+    pub(super) fn cut(&mut self, stream: StreamId) -> Option<StreamId> {
+        for kind in self.kinds.iter_mut().filter(|((of, _), _)| *of == stream).map(|(_, kind)| kind) {
+            kind.nonce.clear();
+            kind.names.clear();
+        }
+        self.streams.remove(&stream)?.number
+    }
+
+    /// Streams on which something is on its way to the server.
+    pub(super) fn up(&self) -> Vec<StreamId> {
+        self.streams.iter().filter(|(_, stream)| !stream.to_server.is_empty()).map(|(id, _)| *id).collect()
+    }
+
+    /// Streams on which something is on its way to the client.
+    pub(super) fn down(&self) -> Vec<StreamId> {
+        self.streams.iter().filter(|(_, stream)| !stream.to_client.is_empty()).map(|(id, _)| *id).collect()
+    }
+
+    /// The next that the client did on a stream reaches the server. What it was.
+    pub(super) fn hear(
+        &mut self,
+        id: StreamId,
+        streams: &mut Streams,
+        fleet: &mut Fleet,
+        now: Duration,
+    ) -> Option<String> {
+        let stream = self.streams.get_mut(&id)?;
+        let said = stream.to_server.pop_front()?;
+        let shown = format!("{said:?}").replace("type.googleapis.com/envoy.", "");
+        let (delta, sotw) = (DeltaDiscoveryRequest::default(), DiscoveryRequest::default());
+        let status = |error: Option<String>| error.map(|message| Status { code: 13, message });
+        let message = match said {
+            Said::End => {
+                let number = self.streams.remove(&id)?.number;
+                number.iter().for_each(|number| streams.close(fleet, *number, now));
+                return Some(shown);
+            }
+            Said::Delta(Request { type_url, subscribe, unsubscribe, initial_versions, nonce, error, .. }) => {
+                let text = |(name, version): (String, Option<_>)| {
+                    (name, version.map_or_else(String::new, |version| format!("{version}")))
+                };
+                let initial_versions = initial_versions.into_iter().map(text).collect();
+                let error = status(error);
+                Discovery::Delta(DeltaDiscoveryRequest {
+                    type_url,
+                    subscribe,
+                    unsubscribe,
+                    initial_versions,
+                    nonce,
+                    error,
+                    ..delta
+                })
+            }
+            Said::Whole { type_url, names, version, nonce, error } => {
+                Discovery::Sotw(DiscoveryRequest { version, names, type_url, nonce, error: status(error), ..sotw })
             }
         };
-        result.expect("within the bounds");
+        let kind = Some(TypeUrl::from(message.type_url())).filter(|_| !self.way.aggregated);
+        let number = *stream.number.get_or_insert_with(|| streams.open(kind));
+        streams.receive(fleet, number, message, now).expect("within the bounds");
+        Some(shown)
     }
 
-    /// The client says what it has to say, in words of this moment.
+    /// The client does what it has to do, in words of this moment.
     pub(super) fn collect(&mut self, envoy: &mut Envoy) {
-        for request in std::mem::take(&mut envoy.out) {
-            let said = match self.variant {
-                Variant::Delta => Said::Delta(request),
-                Variant::Sotw => Said::Whole(self.whole(request)),
+        for deed in std::mem::take(&mut envoy.out) {
+            let (stream, said) = match deed {
+                Deed::Say(request) => (request.stream, self.said(request)),
+                Deed::End(stream) => {
+                    self.kinds.retain(|(of, _), _| *of != stream);
+                    // what is on its way is not heard any more
+                    self.streams.entry(stream).or_default().to_client.clear();
+                    (stream, Said::End)
+                }
             };
-            self.out.push_back(said);
+            self.streams.entry(stream).or_default().to_server.push_back(said);
         }
     }
 
-    fn whole(&mut self, request: Request) -> WholeRequest {
-        let kind = self.kinds.entry(request.type_url.clone()).or_default();
+    fn said(&mut self, request: Request) -> Said {
+        if self.way.variant == Variant::Delta {
+            return Said::Delta(request);
+        }
+        let kind = self.kinds.entry((request.stream, request.type_url.clone())).or_default();
         kind.names.extend(request.subscribe);
         for name in &request.unsubscribe {
             kind.names.remove(name);
         }
         let nonce = if request.nonce.is_empty() { kind.nonce.clone() } else { request.nonce };
-        WholeRequest {
-            stream: 0,
-            type_url: request.type_url,
-            names: kind.names.iter().cloned().collect(),
-            version: kind.version.clone(),
-            nonce,
-            error: request.error,
+        let (names, version) = (kind.names.iter().cloned().collect(), kind.version.clone());
+        Said::Whole { type_url: request.type_url, names, version, nonce, error: request.error }
+    }
+
+    /// The server says what there is to say. Each is shown before it is on its way.
+    pub(super) fn sent(&mut self, streams: &mut Streams, mut show: impl FnMut(&Response)) {
+        let mut responses = Vec::new();
+        for (id, stream) in &self.streams {
+            let next = || streams.next(stream.number?).ok().map(|response| (*id, response));
+            responses.extend(std::iter::from_fn(next));
+        }
+        responses.sort_by_key(|(_, response)| response.nonce);
+        for (id, response) in responses {
+            show(&response);
+            let stream = self.streams.get_mut(&id).expect("it is there");
+            if !stream.to_server.iter().any(|said| matches!(said, Said::End)) {
+                stream.to_client.push_back(response);
+            }
         }
     }
 
-    /// The server says something.
-    pub(super) fn sent(&mut self, response: &Response) {
-        self.kinds.entry(response.type_url.as_str().to_owned()).or_default().wants.latest = response.nonce;
-    }
-
-    /// A message of the server reaches the client.
-    pub(super) fn response(&mut self, envoy: &mut Envoy, mut response: Response) {
+    /// The next message of the server on a stream reaches the client. What it was.
+    pub(super) fn deliver(&mut self, id: StreamId, envoy: &mut Envoy) -> Option<Response> {
+        let mut response = self.streams.get_mut(&id)?.to_client.pop_front()?;
+        let shown = response.clone();
+        response.stream = id;
         response.puts.iter_mut().for_each(spoil);
-        let Some(whole) = response.whole.clone() else {
-            envoy.receive(&response);
-            return self.collect(envoy);
-        };
-        let kind = self.kinds.entry(response.type_url.as_str().to_owned()).or_default();
-        kind.nonce = response.nonce.to_string();
-        let told = Self::difference(envoy, response.clone());
-        envoy.receive(&told);
-        if envoy.has_accepted(&told) {
-            kind.version = whole.version.to_string();
+        match response.whole.clone() {
+            None => envoy.receive(&response),
+            Some(whole) => {
+                let kind = self.kinds.entry((id, response.type_url.as_str().to_owned())).or_default();
+                kind.nonce = response.nonce.to_string();
+                let told = Self::difference(envoy, response);
+                envoy.receive(&told);
+                if envoy.has_accepted(&told) {
+                    kind.version = whole.version.to_string();
+                }
+            }
         }
         self.collect(envoy);
+        Some(shown)
     }
 
     /// What a complete response comes to for a client that has this.

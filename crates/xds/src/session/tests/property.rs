@@ -1,7 +1,8 @@
 //! After any history the client has exactly what its fleet should have, and on the way never a route to a cluster that is not
-//! ready. The client is the model of Envoy; publications, deliveries both ways, broken streams and time are in any order.
+//! ready. The client is the model of Envoy, in each variant of the protocol; publications, deliveries both ways, broken streams and time
+//! are in any order.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,30 +11,33 @@ use proptest::test_runner::RngSeed;
 
 use super::envoy::Envoy;
 use super::link::Link;
-use super::rig::{changes, kind, show};
+use super::rig::{WAYS, Way, changes, kind, show};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::session::Session;
 use crate::snapshot::{Item, Look};
-use crate::wire::{Response, Variant};
+use crate::streams::Streams;
+use crate::wire::Variant;
 
 /// What may happen.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     /// The publisher does these things to its resources and publishes the difference.
     Publish(Vec<Edit>),
-    /// The client reads some responses.
-    ToClient(usize),
-    /// The server reads some requests.
-    ToServer(usize),
-    /// The stream breaks.
+    /// The client reads some responses, each on this one of the streams that have something.
+    ToClient(usize, usize),
+    /// The server reads some requests in the same way.
+    ToServer(usize, usize),
+    /// The connection breaks.
     Break,
+    /// One stream of several breaks.
+    Cut(usize),
     /// Some time passes.
     Pass(u64),
 }
 
 #[derive(Clone, Debug)]
-enum Edit {
+pub(super) enum Edit {
     Cluster(u8, u8),
     NoCluster(u8),
     Endpoints(u8, u8),
@@ -139,62 +143,58 @@ impl Wanted {
     }
 }
 
-fn envoy_node() -> Arc<Node> {
-    Arc::new(Node { user_agent: "envoy".into(), ..Node::default() })
+/// The server's end of a connection with an Envoy.
+fn begin(fleet: &mut Fleet, way: Way) -> Streams {
+    let node = Arc::new(Node { user_agent: "envoy".into(), ..Node::default() });
+    Streams::new(fleet, node, way.variant, way.aggregated)
 }
 
 /// The server, the client and what is between them.
-struct World {
+pub(super) struct World {
     fleet: Fleet,
-    session: Session,
+    streams: Streams,
     link: Link,
     envoy: Envoy,
     wanted: Wanted,
     now: Duration,
-    to_client: VecDeque<Response>,
     trace: Vec<String>,
     /// Whether bad versions are about: then routes that were waited for too long may name clusters that do not exist.
     strict: bool,
 }
 
 impl World {
-    fn new(variant: Variant, strict: bool) -> Self {
+    pub(super) fn new(way: Way, strict: bool) -> Self {
         let mut fleet = Fleet::new("f".into());
         let wanted = Wanted::start();
         let all: Vec<String> = wanted.resources().into_values().collect();
         fleet.publish(changes(&all.join(";")));
-        let session = Session::new(&mut fleet, envoy_node(), variant, true);
-        let mut envoy = Envoy::of(variant);
-        envoy.first_start();
-        let (now, to_client, trace) = (Duration::from_secs(1), VecDeque::new(), Vec::new());
-        let mut link = Link::new(variant);
-        link.collect(&mut envoy);
-        Self { fleet, session, link, envoy, wanted, now, to_client, trace, strict }
+        let streams = begin(&mut fleet, way);
+        let (now, trace) = (Duration::from_secs(1), Vec::new());
+        let (link, envoy) = (Link::new(way), Envoy::of(way));
+        let mut world = Self { fleet, streams, link, envoy, wanted, now, trace, strict };
+        world.start();
+        world
     }
 
-    fn step(&mut self, step: &Step) {
+    /// A client that has nothing.
+    fn start(&mut self) {
+        let way = self.link.way;
+        (self.envoy, self.link) = (Envoy::of(way), Link::new(way));
+        self.envoy.first_start();
+        self.link.collect(&mut self.envoy);
+    }
+
+    fn session(&self) -> &Session {
+        self.streams.session()
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
         match step {
             Step::Publish(edits) => self.publish(edits),
-            Step::ToClient(count) => (0..*count).for_each(|_| self.deliver()),
-            Step::ToServer(count) => (0..*count).for_each(|_| self.hear()),
-            Step::Break => {
-                self.trace.push("BREAK".into());
-                self.to_client.clear();
-                let new = Session::new(&mut self.fleet, envoy_node(), self.link.variant, true);
-                std::mem::replace(&mut self.session, new).leave(&mut self.fleet);
-                if self.envoy.has("cds").is_empty()
-                    && self.envoy.unfinished().is_empty()
-                    && self.envoy.has("lds").is_empty()
-                {
-                    self.envoy = Envoy::of(self.link.variant);
-                    self.link = Link::new(self.link.variant);
-                    self.envoy.first_start();
-                } else {
-                    self.link.reconnect();
-                    self.envoy.reconnect();
-                }
-                self.link.collect(&mut self.envoy);
-            }
+            Step::ToClient(count, which) => (0..*count).for_each(|_| self.deliver(*which)),
+            Step::ToServer(count, which) => (0..*count).for_each(|_| self.hear(*which)),
+            Step::Break => self.reconnect(),
+            Step::Cut(which) => self.cut(*which),
             Step::Pass(millis) => {
                 self.now += Duration::from_millis(*millis);
                 self.advance();
@@ -203,6 +203,37 @@ impl World {
         if self.strict {
             assert_eq!(self.envoy.broken_routes(), Vec::<String>::new(), "{}", self.tail());
         }
+    }
+
+    fn reconnect(&mut self) {
+        self.trace.push("BREAK".into());
+        let new = begin(&mut self.fleet, self.link.way);
+        std::mem::replace(&mut self.streams, new).leave(&mut self.fleet);
+        if self.envoy.has("cds").is_empty() && self.envoy.unfinished().is_empty() && self.envoy.has("lds").is_empty() {
+            return self.start();
+        }
+        self.link.reconnect();
+        self.envoy.reconnect();
+        self.link.collect(&mut self.envoy);
+    }
+
+    /// A stream breaks and is opened again.
+    fn cut(&mut self, which: usize) {
+        let open = self.envoy.streams();
+        if open.is_empty() {
+            return self.reconnect();
+        }
+        let stream = open[which % open.len()];
+        self.trace.push(format!("CUT {stream}"));
+        let known = self.link.cut(stream);
+        known.iter().for_each(|number| self.streams.close(&mut self.fleet, *number, self.now));
+        if self.streams.any().is_none() {
+            let new = begin(&mut self.fleet, self.link.way);
+            std::mem::replace(&mut self.streams, new).leave(&mut self.fleet);
+        }
+        self.envoy.reopen(stream);
+        self.link.collect(&mut self.envoy);
+        self.advance();
     }
 
     fn publish(&mut self, edits: &[Edit]) {
@@ -218,23 +249,28 @@ impl World {
     }
 
     fn advance(&mut self) {
-        let responses = self.session.advance(&mut self.fleet, self.now);
-        self.trace.extend(responses.iter().map(|response| format!("  server: {} #{}", show(response), response.nonce)));
-        responses.iter().for_each(|response| self.link.sent(response));
-        self.to_client.extend(responses);
+        self.streams.advance(&mut self.fleet, self.now, |_| {});
+        let Self { link, streams, trace, .. } = self;
+        link.sent(streams, |response| {
+            trace.push(format!("  server on {}: {} #{}", response.stream, show(response), response.nonce));
+        });
     }
 
-    fn deliver(&mut self) {
-        if let Some(response) = self.to_client.pop_front() {
+    fn deliver(&mut self, which: usize) {
+        let down = self.link.down();
+        if !down.is_empty() {
+            let response = self.link.deliver(down[which % down.len()], &mut self.envoy).expect("it was there");
             self.trace.push(format!("  client has {} #{}", show(&response), response.nonce));
-            self.link.response(&mut self.envoy, response);
         }
     }
 
-    fn hear(&mut self) {
-        if let Some(request) = self.link.out.pop_front() {
-            self.trace.push(format!("  client: {request:?}").replace("type.googleapis.com/envoy.", ""));
-            self.link.request(&mut self.session, &mut self.fleet, request, self.now);
+    fn hear(&mut self, which: usize) {
+        let up = self.link.up();
+        if !up.is_empty() {
+            let stream = up[which % up.len()];
+            let Self { link, streams, fleet, .. } = self;
+            let said = link.hear(stream, streams, fleet, self.now).expect("it was there");
+            self.trace.push(format!("  client on {stream}: {said}"));
             self.advance();
         }
     }
@@ -242,7 +278,7 @@ impl World {
     /// The end of the story so far.
     fn tail(&self) -> String {
         let story = self.trace[self.trace.len().saturating_sub(300)..].join("\n");
-        let channels = self.session.channels.iter().map(|(kind, channel)| {
+        let channels = self.session().channels.iter().map(|(kind, channel)| {
             let (dirty, waiting, blocked) = (&channel.dirty, channel.waiting, channel.blocked);
             format!(
                 "\n{kind:?}: dirty {dirty:?}, {waiting} waiting, {blocked} blocked, flying: {}",
@@ -253,14 +289,14 @@ impl World {
     }
 
     /// Lets everything happen that is on its way; then nothing may be left to do.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         for round in 0.. {
             assert!(round < 10_000, "never quiet:\n{}", self.tail());
-            if !self.to_client.is_empty() {
-                self.step(&Step::ToClient(1));
-            } else if !self.link.out.is_empty() {
-                self.step(&Step::ToServer(1));
-            } else if let Some(at) = self.session.next_deadline(&self.fleet, self.now).filter(|at| *at < LONG_AFTER) {
+            if !self.link.down().is_empty() {
+                self.step(&Step::ToClient(1, round));
+            } else if !self.link.up().is_empty() {
+                self.step(&Step::ToServer(1, round));
+            } else if let Some(at) = self.session().next_deadline(&self.fleet, self.now).filter(|at| *at < LONG_AFTER) {
                 assert!(at > self.now, "a deadline that has passed:\n{}", self.tail());
                 self.trace.push(format!("AT {at:?}"));
                 self.now = at;
@@ -271,8 +307,11 @@ impl World {
         }
         let trace = self.tail();
         // a refused cluster of which no good bytes are known stays a ghost rather than being taken away from those who use it
-        let good = |name: &&str| self.fleet.snapshot().target(&kind("cds"), name).is_some();
-        let refused = !self.wanted.clusters.keys().all(good);
+        let snapshot = self.fleet.snapshot();
+        let is_lost = |name: &str| {
+            snapshot.current(&kind("cds"), name).is_some() && snapshot.target(&kind("cds"), name).is_none()
+        };
+        let refused = CLUSTERS.into_iter().any(is_lost);
         if !refused {
             assert_eq!(self.envoy.unfinished(), Vec::<String>::new(), "{trace}");
         }
@@ -300,7 +339,7 @@ impl World {
         self.compare("rds", |name| routes.contains_key(name));
         let good = |parent: &str| self.fleet.snapshot().target(&kind("rds"), parent).is_some();
         self.compare("vhds", |name| {
-            let whole = self.link.variant == Variant::Sotw;
+            let whole = self.link.way.variant == Variant::Sotw;
             !whole && name.split('/').next().is_some_and(|parent| routes.contains_key(parent) && good(parent))
         });
         let clusters = self.envoy.has("cds");
@@ -311,7 +350,7 @@ impl World {
 
     fn compare(&self, short: &str, concerns: impl Fn(&str) -> bool) {
         let kind = kind(short);
-        let see = self.fleet.snapshot().view(self.link.variant);
+        let see = self.fleet.snapshot().view(self.link.way.variant);
         let targets = self.fleet.snapshot().targets(&kind).filter(|item| concerns(item.name()));
         let targets = targets.filter_map(|item| see.target(&kind, item.name()));
         let expect: BTreeMap<String, u128> = targets.map(|item| (item.name().to_string(), item.version().0)).collect();
@@ -324,8 +363,8 @@ impl World {
     }
 }
 
-fn variant() -> impl Strategy<Value = Variant> {
-    prop_oneof![Just(Variant::Delta), Just(Variant::Sotw)]
+fn way() -> impl Strategy<Value = Way> {
+    prop::sample::select(WAYS.to_vec())
 }
 
 fn version(bad: bool) -> BoxedStrategy<u8> {
@@ -351,9 +390,10 @@ fn edit(bad: bool) -> impl Strategy<Value = Edit> {
 fn step(bad: bool) -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => prop::collection::vec(edit(bad), 1..4).prop_map(Step::Publish),
-        8 => (1usize..5).prop_map(Step::ToClient),
-        8 => (1usize..5).prop_map(Step::ToServer),
+        8 => (1usize..5, 0usize..16).prop_map(|(count, which)| Step::ToClient(count, which)),
+        8 => (1usize..5, 0usize..16).prop_map(|(count, which)| Step::ToServer(count, which)),
         1 => Just(Step::Break),
+        1 => (0usize..16).prop_map(Step::Cut),
         1 => (1u64..500).prop_map(Step::Pass),
     ]
 }
@@ -371,18 +411,18 @@ proptest! {
 
     #[test]
     fn any_history_of_good_resources_ends_with_exactly_them_and_breaks_no_route(
-        variant in variant(), steps in prop::collection::vec(step(false), 1..60),
+        way in way(), steps in prop::collection::vec(step(false), 1..60),
     ) {
-        let mut world = World::new(variant, true);
+        let mut world = World::new(way, true);
         steps.iter().for_each(|step| world.step(step));
         world.finish();
     }
 
     #[test]
     fn any_history_with_bad_resources_ends_with_the_last_accepted_ones(
-        variant in variant(), steps in prop::collection::vec(step(true), 1..60),
+        way in way(), steps in prop::collection::vec(step(true), 1..60),
     ) {
-        let mut world = World::new(variant, false);
+        let mut world = World::new(way, false);
         steps.iter().for_each(|step| world.step(step));
         world.finish();
     }

@@ -29,6 +29,28 @@ const KINDS: [(&str, TypeUrl); 10] = [
     ("leds", TypeUrl::LocalityEndpoint),
 ];
 
+/// One of the four variants of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) variant: Variant,
+    /// One stream for all kinds.
+    pub(crate) aggregated: bool,
+}
+
+/// All of them.
+pub(crate) const WAYS: [Way; 4] = [
+    Way { variant: Variant::Delta, aggregated: true },
+    Way { variant: Variant::Delta, aggregated: false },
+    Way { variant: Variant::Sotw, aggregated: true },
+    Way { variant: Variant::Sotw, aggregated: false },
+];
+
+impl Default for Way {
+    fn default() -> Self {
+        Self { variant: Variant::Delta, aggregated: true }
+    }
+}
+
 /// A kind that nobody here has heard of, `other`.
 const OTHER: &str = "type.googleapis.com/some.other.Kind";
 

@@ -19,25 +19,12 @@ use crate::event::{Features, Node};
 use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, Version};
 use crate::session::Violation;
-use crate::session::tests::rig::{changes, kind, short};
+pub(super) use crate::session::tests::rig::Way;
+use crate::session::tests::rig::{WAYS, changes, kind, short};
 use crate::streams::Streams;
 use crate::wire::read::Discovery;
 use crate::wire::write::{Step, Writing};
 use crate::wire::{Response, StreamId, Variant};
-
-/// One of the four variants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
-    pub(super) variant: Variant,
-    pub(super) aggregated: bool,
-}
-
-const WAYS: [Way; 4] = [
-    Way { variant: Variant::Delta, aggregated: true },
-    Way { variant: Variant::Delta, aggregated: false },
-    Way { variant: Variant::Sotw, aggregated: true },
-    Way { variant: Variant::Sotw, aggregated: false },
-];
 
 /// Who the client says it is.
 pub(super) fn envoy() -> Node {
@@ -438,7 +425,7 @@ impl Talk {
     }
 
     pub(super) fn close(&mut self, stream: StreamId) -> Told {
-        self.streams.close(&mut self.fleet, stream);
+        self.streams.close(&mut self.fleet, stream, self.now);
         self.advance()
     }
 

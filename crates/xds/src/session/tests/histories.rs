@@ -1,0 +1,74 @@
+//! Histories that the property test found once. Who reads and who is read is said by place among those that have something.
+
+use super::property::Edit::{Cluster, Listener, NoCluster, Route};
+use super::property::Step::{self, Break, Cut, Publish, ToClient, ToServer};
+use super::property::World;
+use super::rig::Way;
+use crate::wire::Variant::{self, Delta, Sotw};
+
+/// A history of good resources, over streams for each kind.
+fn apart(variant: Variant, steps: &[Step]) {
+    tell(Way { variant, aggregated: false }, true, steps);
+}
+
+/// A history with bad resources.
+fn with_bad(variant: Variant, aggregated: bool, steps: &[Step]) {
+    tell(Way { variant, aggregated }, false, steps);
+}
+
+fn tell(way: Way, strict: bool, steps: &[Step]) {
+    let mut world = World::new(way, strict);
+    steps.iter().for_each(|step| world.step(step));
+    world.finish();
+}
+
+#[test]
+fn a_cluster_stays_while_the_stream_of_a_route_that_names_it_may_come_again() {
+    let start = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 5), ToClient(1, 0), ToServer(2, 5), ToClient(1, 0)];
+    let end = [ToServer(2, 7), Publish(vec![NoCluster(0)]), ToClient(1, 0), Cut(3), Publish(vec![Cluster(0, 1)])];
+    apart(Delta, &[start.as_slice(), &end].concat());
+}
+
+#[test]
+fn endpoints_that_are_asked_for_late_prove_nothing_of_a_later_version() {
+    let (new, bad) = (Publish(vec![Cluster(1, 1)]), Publish(vec![Cluster(0, 90)]));
+    let steps = [ToServer(1, 0), new, ToClient(1, 0), bad, ToClient(1, 0), ToServer(1, 8), ToClient(1, 0)];
+    for variant in [Delta, Sotw] {
+        with_bad(variant, false, &steps);
+    }
+}
+
+#[test]
+fn what_a_client_that_comes_again_asked_for_long_ago_proves_nothing_of_a_version_that_it_refuses() {
+    let (bad, new) = (Publish(vec![Cluster(0, 90)]), Publish(vec![Cluster(1, 1)]));
+    let steps = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), bad, Break, new];
+    for (variant, aggregated) in [(Delta, true), (Sotw, true), (Delta, false)] {
+        with_bad(variant, aggregated, &steps);
+    }
+}
+
+#[test]
+fn a_cluster_that_comes_again_before_it_went_has_its_endpoints_on_the_stream_that_asked_meanwhile() {
+    let start = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToServer(1, 0)];
+    let news = Publish(vec![Cluster(1, 1), Cluster(1, 2)]);
+    let turn =
+        [ToClient(4, 0), ToServer(1, 0), Publish(vec![NoCluster(1)]), ToServer(4, 1), Publish(vec![Cluster(1, 2)])];
+    apart(Sotw, &[start.as_slice(), &[news], &turn].concat());
+}
+
+#[test]
+fn what_is_taken_back_together_with_something_bad_is_not_to_blame() {
+    let start = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), Publish(vec![Cluster(1, 80)])];
+    let end = [ToServer(1, 0), Publish(vec![Cluster(1, 90), Cluster(2, 95)]), Break];
+    with_bad(Sotw, true, &[start.as_slice(), &end].concat());
+}
+
+#[test]
+fn hosts_that_went_out_on_a_stream_that_is_no_more_go_to_the_next_one() {
+    let start = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 5), Publish(vec![Listener(0, 1, 5)]), ToClient(1, 0)];
+    let turn = [ToServer(3, 0), ToClient(1, 0), ToServer(1, 0), ToServer(1, 2), ToClient(1, 0)];
+    let news = [Publish(vec![Cluster(1, 1), Route(3, 1, 12)]), Publish(vec![Listener(1, 1, 7), Cluster(2, 1)])];
+    let more = [ToServer(3, 0), Publish(vec![Listener(1, 1, 2)]), ToClient(2, 5), ToClient(3, 0), ToServer(3, 0)];
+    let end = [ToServer(1, 0), ToServer(2, 5), Publish(vec![Listener(0, 1, 1)]), ToClient(1, 0)];
+    apart(Delta, &[start.as_slice(), &turn, &news, &more, &end].concat());
+}
