@@ -2,8 +2,8 @@
 //! folder. The next process serves it before any source has answered.
 //!
 //! Files are written apart from everything else, at most once in [`BATCH`]: whoever is served waits for no disk. What changed is added to
-//! a file and flushed; a file that has grown to twice what it holds is written anew beside the old one and renamed. What could not be
-//! written is written when it can be, all of it.
+//! a file and flushed; a file that has grown to twice what it holds is written anew beside the old one and renamed, so that each change
+//! costs what it is long, twice. What could not be written is written when it can be, all of it; until then a problem says so.
 
 mod file;
 #[cfg(test)]
@@ -19,11 +19,14 @@ use std::time::Duration;
 use api::{FieldPath, Problem, Severity};
 use engine::Graph;
 use store::{Batch, Change, Source, Store};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use xds::Server;
 use xds::saved::{SavedFleet, Unsaved};
+
+use crate::core::Input;
+use file::Files;
 
 /// How long changes are collected: what a process that dies may not have written. A power cut loses no more, as each write is flushed.
 pub(crate) const BATCH: Duration = Duration::from_secs(1);
@@ -40,10 +43,11 @@ const NAMED: usize = 3;
 /// The files. They are used by one process at a time: the one that has the lock of the state folder.
 pub(crate) struct LastGood {
     folder: PathBuf,
+    secrets: bool,
     /// Of the files that hold what the server takes for saved.
     sizes: BTreeMap<Arc<str>, Size>,
-    /// Fleets that could not be written.
-    failing: BTreeSet<Arc<str>>,
+    /// Fleets that are no more, and may have files still.
+    leaving: BTreeSet<Arc<str>>,
 }
 
 #[derive(Clone, Copy)]
@@ -62,69 +66,99 @@ pub(crate) struct Found {
     unwanted: Vec<Arc<str>>,
 }
 
+/// What came of writing.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Written {
+    /// Everything of these fleets is to be saved anew.
+    again: Vec<Arc<str>>,
+    /// Why something could not be written.
+    failure: Option<String>,
+}
+
 impl LastGood {
-    /// Reads the files of a state folder. What cannot be used is set aside.
+    /// Reads the files of a state folder. What cannot be used is set aside; if it may hold secrets, and shall not, it goes.
     pub(crate) fn open(state: &Path, secrets: bool) -> (Self, Found) {
-        let mut all = Self { folder: state.join("last-good"), sizes: BTreeMap::new(), failing: BTreeSet::new() };
+        let folder = state.join("last-good");
+        let mut all = Self { folder, secrets, sizes: BTreeMap::new(), leaving: BTreeSet::new() };
         let mut found = Found::default();
         match file::list(&all.folder) {
-            Ok(paths) => paths.iter().for_each(|path| all.read(path, secrets, &mut found)),
+            Ok(files) => all.read_all(&files, &mut found),
             Err(reason) => found.problems.push(problem(format!("{}: {reason}", all.folder.display()))),
         }
         (all, found)
     }
 
-    fn read(&mut self, path: &Path, secrets: bool, found: &mut Found) {
-        let mut saved = match file::read(path) {
-            Ok(saved) => saved,
-            Err(reason) => return found.problems.push(set_aside(path, &reason)),
-        };
+    fn read_all(&mut self, files: &Files, found: &mut Found) {
+        let exposed = !self.secrets && file::may_hold_secrets(&self.folder);
+        let mut left = false;
+        for path in &files.journals {
+            if let Err(reason) = self.read(path, found) {
+                let (removed, told) = if exposed { remove(path, &reason) } else { (true, set_aside(path, &reason)) };
+                left |= !removed;
+                found.problems.push(told);
+            }
+        }
+        for path in files.aside.iter().filter(|_| exposed) {
+            let (removed, told) = remove(path, "an earlier process set it aside");
+            if removed {
+                info!("removed {}, which may have held private keys", path.display());
+            } else {
+                left = true;
+                found.problems.push(told);
+            }
+        }
+        if exposed && !left && found.unwanted.is_empty() {
+            let _again_at_the_next_start = file::expect_no_secrets(&self.folder);
+        }
+    }
+
+    fn read(&mut self, path: &Path, found: &mut Found) -> Result<(), String> {
+        let mut saved = file::read(path)?;
         if saved.is_empty() {
-            let _again_at_the_next_start = file::remove(&self.folder, saved.fleet());
-            return;
+            self.leaving.insert(Arc::clone(saved.fleet()));
+            return Ok(());
         }
         let fresh = saved.size() as u64;
         self.sizes.insert(Arc::clone(saved.fleet()), Size { length: saved.intact() as u64, fresh });
-        if !secrets && saved.drop_secrets() {
+        if !self.secrets && saved.drop_secrets() {
             found.unwanted.push(Arc::clone(saved.fleet()));
         }
         found.fleets.push(saved);
+        Ok(())
     }
 
-    /// Writes what is to be saved. Gives those fleets of which everything is to be saved anew, and whether that is because something
-    /// could not be written.
-    pub(crate) fn write(&mut self, unsaved: &[Unsaved]) -> (Vec<Arc<str>>, bool) {
-        let was_failing = !self.failing.is_empty();
-        let mut again = Vec::new();
+    /// Writes what is to be saved, and what could not be removed earlier.
+    pub(crate) fn write(&mut self, unsaved: &[Unsaved]) -> Written {
+        let mut written = Written::default();
         for one in unsaved {
             let fleet = one.fleet();
-            match self.write_one(one) {
-                Ok(()) => drop(self.failing.remove(fleet)),
-                Err(reason) => {
-                    if self.failing.is_empty() && !was_failing {
-                        let folder = self.folder.display();
-                        warn!("the last good configuration cannot be saved in {folder}: {reason}; it is tried again");
-                    }
-                    self.failing.insert(Arc::clone(fleet));
-                    self.sizes.remove(fleet);
-                    again.push(Arc::clone(fleet));
-                }
+            if let Err(reason) = self.write_one(one) {
+                written.failure.get_or_insert(why(&reason));
+                self.sizes.remove(fleet);
+                written.again.push(Arc::clone(fleet));
             }
             if self.sizes.get(fleet).is_some_and(|size| size.length > 2 * size.fresh + SLACK) {
-                again.push(Arc::clone(fleet));
+                written.again.push(Arc::clone(fleet));
             }
         }
-        if was_failing && self.failing.is_empty() {
-            info!("the last good configuration is saved again");
-        }
-        (again, !self.failing.is_empty())
+        let folder = &self.folder;
+        self.leaving.retain(|fleet| {
+            let failed = file::remove(folder, fleet).err();
+            failed.map(|reason| written.failure.get_or_insert(why(&reason))).is_some()
+        });
+        written
     }
 
     fn write_one(&mut self, unsaved: &Unsaved) -> io::Result<()> {
         let fleet = unsaved.fleet();
         if unsaved.is_gone() {
             self.sizes.remove(fleet);
-            return file::remove(&self.folder, fleet);
+            self.leaving.insert(Arc::clone(fleet));
+            return Ok(());
+        }
+        self.leaving.remove(fleet);
+        if self.secrets {
+            file::expect_secrets(&self.folder)?;
         }
         if unsaved.is_whole() {
             let length = file::replace(&self.folder, fleet, unsaved.parts())?;
@@ -166,38 +200,89 @@ pub(crate) fn note_in_use(store: &mut Store, graph: &mut Graph, fleets: &BTreeSe
 }
 
 fn note(store: &mut Store, graph: &mut Graph, origin: &str, problems: Vec<Problem>) {
-    let changes = vec![Change::Problems { origin: origin.into(), problems }];
-    store.apply(graph, Batch { source: Source::File, changes, listed: false });
+    store.apply(graph, batch(origin, problems));
 }
 
-/// Keeps the files, until `stop` and what is to be saved by then. `end` goes with it.
+fn batch(origin: &str, problems: Vec<Problem>) -> Batch {
+    let changes = vec![Change::Problems { origin: origin.into(), problems }];
+    Batch { source: Source::File, changes, listed: false }
+}
+
+/// Keeps the files, until `stop` and what is to be saved by then. The core is told when nothing can be saved, and when it can be again.
+/// `end` goes with it.
 pub(crate) async fn keep(
-    server: Server,
-    mut files: LastGood,
+    (server, mut files): (Server, LastGood),
+    inputs: mpsc::Sender<Input>,
     stop: CancellationToken,
     end: oneshot::Sender<Infallible>,
 ) -> anyhow::Result<()> {
     let _until_the_end = end;
-    let mut pause = BATCH;
+    let (mut pause, mut failure) = (BATCH, None);
     while !stop.is_cancelled() {
+        let is_failing = failure.is_some();
+        let due = async {
+            if !is_failing {
+                server.unsaved().await;
+            }
+            tokio::time::sleep(pause).await;
+        };
         tokio::select! {
-            () = server.unsaved() => tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = stop.cancelled() => {}
-            },
+            () = due => {}
             () = stop.cancelled() => {}
         }
         let of = server.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            let outcome = files.write(&of.take_unsaved());
-            (files, outcome)
+        let outcome = tokio::task::spawn_blocking(move || {
+            let written = files.write(&of.take_unsaved());
+            (files, written)
         });
-        let (again, failed);
-        (files, (again, failed)) = written.await?;
-        again.iter().for_each(|fleet| server.save_again(fleet));
-        pause = if failed { (2 * pause).min(LONGEST_PAUSE) } else { BATCH };
+        let written;
+        (files, written) = outcome.await?;
+        written.again.iter().for_each(|fleet| server.save_again(fleet));
+        pause = if written.failure.is_some() { (2 * pause).min(LONGEST_PAUSE) } else { BATCH };
+        if written.failure != failure {
+            failure = written.failure;
+            let told = failure.iter().map(|reason| problem(format!("{}: {reason}", files.folder.display())));
+            let batch = batch("last good, not saved", told.collect());
+            // what the last one says is heard by nobody else
+            if inputs.send(Input::Batch(batch)).await.is_err() || stop.is_cancelled() {
+                failure.iter().for_each(|reason| warn!("{}: {reason}", files.folder.display()));
+            }
+        }
     }
     Ok(())
+}
+
+/// Why nothing can be saved, and what to do.
+fn why(reason: &io::Error) -> String {
+    let remedy = match reason.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => "make room there",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "let the user of this process write there"
+        }
+        _ => "mend that",
+    };
+    format!(
+        "the last good configuration cannot be saved: {reason}; proxies are served as ever, but after a restart they would be \
+         given what was saved before until the sources are read. {remedy}: it is tried again every {} s at least, and nothing is lost \
+         meanwhile",
+        LONGEST_PAUSE.as_secs()
+    )
+}
+
+/// Removes what cannot be read and may hold secrets. Whether that could be done, and what is to be told.
+fn remove(path: &Path, reason: &str) -> (bool, Problem) {
+    let (shown, removed) = (path.display(), std::fs::remove_file(path));
+    let told = match &removed {
+        Ok(()) => format!(
+            "{shown}: {reason}; it was removed, as it may have held private keys, which are not to be saved any more; nothing of it \
+             is served, and proxies keep what they have"
+        ),
+        Err(error) => format!(
+            "{shown}: {reason}; it may hold private keys, which are not to be saved any more, and cannot be removed: {error}. \
+             Remove it"
+        ),
+    };
+    (removed.is_ok(), problem(told))
 }
 
 fn set_aside(path: &Path, reason: &str) -> Problem {

@@ -47,14 +47,13 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
     // An earlier process may have said it; whoever waits means this one.
     let _until_the_end = args.ready_file.clone().map(Removed::now_and_at_the_end);
-    let stop = CancellationToken::new();
-    let mut tasks = Tasks::new();
+    let (stop, mut tasks) = (CancellationToken::new(), Tasks::new());
 
     // Core: one thread, everything that changes anything goes through its inputs.
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
     let mut translator = translator(&layout, &state);
-    let (written, last_good) = last_good(&mut tasks, &mut translator, &server, (&state, args.save_secrets), &stop);
+    let (journals, last_good) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, mut core) = core::start(Parts {
         translator,
@@ -64,6 +63,9 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
         with_proxies: !args.no_envoy,
         clock: now,
     })?;
+
+    // State: what is acknowledged.
+    let saved = save(&mut tasks, (server.clone(), journals), inputs.clone(), &stop);
 
     // Source: files.
     let roots = roots(&args)?;
@@ -102,7 +104,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let outcome = until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
     stop.cancel();
     server.stop(STREAMS_GRACE).await;
-    let _or_not = tokio::time::timeout(STREAMS_GRACE, written).await;
+    let _or_not = tokio::time::timeout(STREAMS_GRACE, saved).await;
     tasks.shutdown().await;
     drop(server);
     if let Some(inputs) = last.upgrade() {
@@ -202,23 +204,31 @@ fn xds_server(args: &RunArgs, streams: &Handle, outbox: mpsc::Sender<Vec<xds::Ev
     server
 }
 
-/// What was saved of each Gateway is served until the sources have been read; what is acknowledged is saved until `stop`. Gives the end
-/// of that, and the Gateways.
+/// What was saved of each Gateway is served until the sources have been read. Gives the files, and the Gateways.
 fn last_good(
-    tasks: &mut Tasks,
     translator: &mut Translator,
     server: &xds::Server,
-    (state, secrets): (&Path, bool),
-    stop: &CancellationToken,
-) -> (oneshot::Receiver<Infallible>, BTreeSet<Arc<str>>) {
+    state: &Path,
+    secrets: bool,
+) -> (LastGood, BTreeSet<Arc<str>>) {
     let (files, mut found) = LastGood::open(state, secrets);
     let (store, graph) = translator.store();
     last_good::note_set_aside(store, graph, std::mem::take(&mut found.problems));
     let fleets = last_good::restore(server, found, secrets);
     last_good::note_in_use(store, graph, &fleets);
-    let (end, written) = oneshot::channel();
-    tasks.spawn("last good", last_good::keep(server.clone(), files, stop.clone(), end));
-    (written, fleets)
+    (files, fleets)
+}
+
+/// What is acknowledged is saved until `stop`; gives the end of that.
+fn save(
+    tasks: &mut Tasks,
+    what: (xds::Server, LastGood),
+    inputs: mpsc::Sender<Input>,
+    stop: &CancellationToken,
+) -> oneshot::Receiver<Infallible> {
+    let (end, saved) = oneshot::channel();
+    tasks.spawn("last good", last_good::keep(what, inputs, stop.clone(), end));
+    saved
 }
 
 fn translator(layout: &Layout, state: &Path) -> Translator {

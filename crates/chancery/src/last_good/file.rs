@@ -19,23 +19,59 @@ const ENDING: &str = "journal";
 /// A file that is being written.
 const NEW: &str = "new";
 
-/// The files of the folder, which need not be there, by name. What was being written when a process died is removed.
-pub(super) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
+/// What the endings of files begin with that were set aside.
+const DAMAGED: &str = "damaged-";
+
+/// While this file is there, any other one may hold secrets.
+const SECRETS: &str = "secrets";
+
+/// The files of a folder, by name.
+#[derive(Default)]
+pub(super) struct Files {
+    pub(super) journals: Vec<PathBuf>,
+    /// Those that were set aside.
+    pub(super) aside: Vec<PathBuf>,
+}
+
+/// The files of the folder, which need not be there. What was being written when a process died is removed.
+pub(super) fn list(folder: &Path) -> io::Result<Files> {
+    let mut files = Files::default();
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(paths),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
         entries => entries?,
     };
     for entry in entries {
         let path = entry?.path();
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some(ENDING) => paths.push(path),
+            Some(ENDING) => files.journals.push(path),
             Some(NEW) => drop(std::fs::remove_file(path)),
+            Some(ending) if ending.starts_with(DAMAGED) => files.aside.push(path),
             _ => {}
         }
     }
-    paths.sort();
-    Ok(paths)
+    files.journals.sort();
+    files.aside.sort();
+    Ok(files)
+}
+
+/// Whether files of the folder may hold secrets: those that cannot be read too.
+pub(super) fn may_hold_secrets(folder: &Path) -> bool {
+    folder.join(SECRETS).symlink_metadata().is_ok()
+}
+
+/// From now on they may; it is on the disk before the first one is.
+pub(super) fn expect_secrets(folder: &Path) -> io::Result<()> {
+    if may_hold_secrets(folder) {
+        return Ok(());
+    }
+    make(folder)?;
+    options().write(true).create_new(true).mode(0o600).open(folder.join(SECRETS))?;
+    File::open(folder)?.sync_all()
+}
+
+/// No file does any more.
+pub(super) fn expect_no_secrets(folder: &Path) -> io::Result<()> {
+    std::fs::remove_file(folder.join(SECRETS))
 }
 
 /// Reads a file, and cuts off what remains in it of a write that was cut off.
@@ -75,7 +111,7 @@ pub(super) fn read(path: &Path) -> Result<SavedFleet, String> {
 pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let names = (1..=ASIDE).map(|number| {
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".damaged-{number}"));
+        name.push(format!(".{DAMAGED}{number}"));
         PathBuf::from(name)
     });
     let names: Vec<PathBuf> = names.collect();

@@ -7,6 +7,8 @@ use xds::{Change as Resources, FleetUpdate, Resource, TypeUrl, Version};
 
 use super::*;
 
+mod disk;
+
 const FLEET: &str = "default/edge";
 
 /// Why a file cannot be used, and what makes it so.
@@ -36,11 +38,10 @@ impl Kept {
 
     /// A journal as another process left it: this many secrets and clusters.
     fn written(&self, secrets: usize, clusters: usize) {
-        let (server, mut files, ..) = self.start(true);
+        let (server, mut files, ..) = self.start(secrets > 0);
         server.restore(SavedFleet::of(FLEET, resources(secrets, clusters)));
         server.save_again(&FLEET.into());
-        let (again, failed) = files.write(&server.take_unsaved());
-        assert!(again.is_empty() && !failed);
+        assert_eq!(files.write(&server.take_unsaved()), Written::default());
     }
 
     fn file(&self) -> PathBuf {
@@ -79,7 +80,7 @@ fn what_was_saved_is_there_for_the_next_process_and_for_nobody_else() {
     assert!(server.take_unsaved().is_empty(), "it is saved already");
     server.save_again(&FLEET.into());
     let before = std::fs::read(kept.file()).expect("a file");
-    assert_eq!(files.write(&server.take_unsaved()), (Vec::new(), false));
+    assert_eq!(files.write(&server.take_unsaved()), Written::default());
     assert_eq!(std::fs::read(kept.file()).expect("a file"), before, "the same is the same bytes");
     assert_eq!(kept.names(), ["default.edge-".to_owned() + &kept.names()[0][13..]]);
 }
@@ -96,6 +97,73 @@ fn secrets_are_removed_from_the_file_once_they_are_not_wanted_any_more() {
     assert!(unsaved.iter().all(Unsaved::is_whole));
     files.write(&unsaved);
     assert_eq!((with.matches("body of").count(), text().matches("body of").count()), (3, 1));
+}
+
+#[test]
+fn what_cannot_be_read_and_may_hold_secrets_goes_once_they_are_not_wanted_any_more() {
+    let kept = Kept::new();
+    let held = |kept: &Kept| {
+        let bytes =
+            kept.names().into_iter().map(|name| std::fs::read(kept.file().with_file_name(name)).expect("a file"));
+        bytes.map(|bytes| String::from_utf8_lossy(&bytes).matches("body of").count()).sum::<usize>()
+    };
+    let damage = || {
+        let mut bytes = std::fs::read(kept.file()).expect("a file");
+        bytes[40] ^= 1;
+        std::fs::write(kept.file(), bytes).expect("written");
+    };
+    // two are set aside while secrets are wanted, another is damaged when they are not any more
+    for aside in ["damaged-1", "damaged-2"] {
+        kept.written(2, 0);
+        damage();
+        let (_, _, problems, _) = kept.start(true);
+        assert!(matches!(&problems[..], [told] if told.contains(aside)), "{problems:?}");
+    }
+    kept.written(2, 0);
+    damage();
+    assert_eq!(held(&kept), 6);
+    let (_, _, problems, fleets) = kept.start(false);
+    assert!(
+        matches!(&problems[..], [told] if told.contains("it was removed, as it may have held private keys")),
+        "{problems:?}"
+    );
+    assert_eq!((kept.names(), fleets.len()), (Vec::new(), 0));
+    // from then on no file can hold any, and what is damaged is set aside as ever
+    kept.written(0, 1);
+    damage();
+    assert!(kept.start(false).2[0].contains("damaged-1"));
+    assert_eq!(kept.start(false).2, Vec::<String>::new());
+    assert_eq!(held(&kept), 1);
+}
+
+#[test]
+fn files_count_as_ones_that_may_hold_secrets_until_the_last_of_them_is_written_without() {
+    let kept = Kept::new();
+    kept.written(2, 1);
+    drop(kept.start(false));
+    assert!(kept.names().contains(&"secrets".to_owned()), "nothing was written");
+    let (server, mut files, ..) = kept.start(false);
+    assert_eq!(files.write(&server.take_unsaved()), Written::default());
+    drop(kept.start(false));
+    assert_eq!(kept.names().len(), 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_removed_is_told_and_removed_when_it_can_be() {
+    let kept = Kept::new();
+    kept.written(0, 1);
+    let (server, mut files, ..) = kept.start(false);
+    std::fs::remove_file(kept.file()).expect("removed");
+    std::fs::create_dir(kept.file()).expect("in the way");
+    server.publish(vec![FleetUpdate { fleet: "default/other".into(), changes: Vec::new() }]);
+    server.forget_unpublished();
+    let written = files.write(&server.take_unsaved());
+    assert!(
+        written.again.is_empty() && written.failure.is_some_and(|told| told.contains("mend that: it is tried again"))
+    );
+    std::fs::remove_dir(kept.file()).expect("removed");
+    std::fs::write(kept.file(), "").expect("written");
+    assert_eq!((files.write(&[]), kept.names()), (Written::default(), Vec::new()));
 }
 
 #[test]
@@ -146,7 +214,7 @@ fn what_cannot_be_used_is_set_aside_with_a_problem_that_says_why() {
         // it begins anew
         server.restore(SavedFleet::of(FLEET, resources(0, 1)));
         server.save_again(&FLEET.into());
-        assert_eq!(files.write(&server.take_unsaved()), (Vec::new(), false));
+        assert_eq!(files.write(&server.take_unsaved()), Written::default());
         assert_eq!(kept.start(false).3.len(), 1, "{reason}");
     }
 }
@@ -185,11 +253,11 @@ fn a_disk_that_takes_nothing_loses_nothing_once_it_does() {
     std::fs::remove_dir_all(&folder).expect("removed");
     std::fs::write(&folder, "in the way").expect("written");
     server.save_again(&FLEET.into());
-    let (again, failed) = files.write(&server.take_unsaved());
-    assert_eq!((again, failed), (vec![FLEET.into()], true));
+    let written = files.write(&server.take_unsaved());
+    assert_eq!((written.again, written.failure.is_some()), (vec![FLEET.into()], true));
     server.save_again(&FLEET.into());
     std::fs::remove_file(&folder).expect("removed");
-    assert_eq!(files.write(&server.take_unsaved()), (Vec::new(), false));
+    assert_eq!(files.write(&server.take_unsaved()), Written::default());
     assert_eq!(kept.start(false).3.len(), 1);
 }
 
