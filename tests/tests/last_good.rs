@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +14,7 @@ use tests::backend::Backend;
 use tests::client::{Answer, get};
 use tests::objects::{documents, gateway, route, service};
 use tests::running::{Running, free_ports};
-use tests::{binary, wait};
+use tests::wait;
 
 /// Ports that are free when they are chosen may be another test's when they are bound.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -69,24 +68,6 @@ fn until_answers(port: u16, body: &str) {
     wait::until(&format!("{body} at {port}"), asked).unwrap();
 }
 
-/// An Envoy of its own, from the bootstrap of a Gateway's.
-struct Stranger(Child);
-
-impl Stranger {
-    fn start(folder: &Path) -> Self {
-        let mut command = Command::new(binary::envoy().unwrap());
-        command.args(["--disable-hot-restart", "--concurrency", "1", "-c"]).arg(folder.join("bootstrap.json"));
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Over when it goes, also by a panic.
 struct Over<'a>(&'a AtomicBool);
 
@@ -134,16 +115,11 @@ fn the_last_good_is_served_while_the_folder_is_away_and_nothing_is_resent_or_los
         let away = running.conf().with_file_name("away");
         std::fs::rename(running.conf(), &away).unwrap();
         running.begin().unwrap();
-        // a proxy that comes anew is given what the one before had
-        let stranger = wait::until("a new Envoy", || {
-            let stranger = Stranger::start(&dies);
-            wait::until("its answer", || get(side, "x.example", "/").ok()).ok().map(|_| stranger)
-        });
+        // the one that died is started again, and given what it had
         until_answers(side, "one");
         let problems = running.status(&["problems"]).unwrap();
         wait::until("the other one's stream", || is_connected(&stays)).unwrap();
         let (meanwhile, ready) = (told(&stays), running.ready_file().exists());
-        drop(stranger);
         std::fs::rename(&away, running.conf()).unwrap();
         running.until_ready().unwrap();
         until_answers(side, "one");

@@ -72,7 +72,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     tasks.spawn("files", tasks::follow(&roots, inputs.clone(), stop.clone())?);
 
     // Protocol: where proxies connect, and what they answer.
-    listen(&mut tasks, &args, &server, (layout.clone(), infra.clone(), last_good), &stop)?;
+    listen(&mut tasks, &args, &server, (layout.clone(), infra.clone(), last_good.clone()), &stop)?;
     tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, inputs.clone()));
 
     // Proxies.
@@ -81,7 +81,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let proxies = (!args.no_envoy).then(|| {
         let (facts, seen) = mpsc::channel(QUEUE);
         tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
-        let options = host_options(&args, layout);
+        let options = host_options(&args, layout, last_good);
         async move {
             // Beside the reading of files: it takes as long as some hundred of them.
             let envoy = options.envoy.find().await?;
@@ -280,11 +280,12 @@ fn search(args: &RunArgs) -> EnvoySearch {
     EnvoySearch { named: args.envoy.clone(), path: std::env::var_os("PATH"), candidates }
 }
 
-fn host_options(args: &RunArgs, layout: Layout) -> HostOptions {
+fn host_options(args: &RunArgs, layout: Layout, served: BTreeSet<Arc<str>>) -> HostOptions {
     let load_reports = args.load_reports.is_some();
     let bootstrap = Arc::new(move |infra: &Infra, paths: &ProxyPaths| bootstrap(infra, paths, load_reports));
     let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), bootstrap);
     options.drain = args.drain_time;
+    options.served = served.into_iter().map(FleetName).collect();
     options
 }
 

@@ -9,17 +9,18 @@
 //! started now (program, arguments, bootstrap), else drains it and starts another. An Envoy that is being ended is recorded as
 //! such first, so that nobody adopts it; its successor starts as soon as its listeners are closed and serves beside it.
 //!
-//! Files, below the state folder ([`Layout`]): `lock`, `gateways/<hash>/{gateway, bootstrap.json, envoy.pid, envoy.log,
-//! output.log, xds.sock, admin.sock}`, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
+//! Files, below the state folder ([`Layout`]): `lock`, `gateways/<hash>/{gateway, wanted.json, bootstrap.json, envoy.pid,
+//! envoy.log, output.log, xds.sock, admin.sock}`, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
 //! admin socket. The socket `xds.sock` is made by the xDS server.
 //!
 //! Map: [`run()`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
 //! signal), `admin` (ask Envoy), `retired` and `drain` (end it gently), `log` (carry its lines), `port` and `address` (facts for statuses).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ir::Infra;
+use ir::{FleetName, Infra};
 
 mod address;
 mod admin;
@@ -68,6 +69,8 @@ pub struct HostOptions {
     pub drain: Duration,
     /// How long connections of a listener that was changed or removed may go on (`--drain-time-s`, whole seconds).
     pub listener_drain: Duration,
+    /// Proxies that are served before it is known which there shall be: one that is dead is started as it was last.
+    pub served: BTreeSet<FleetName>,
     /// Envoy's log level where a Gateway says nothing: trace, debug, info, warning, error or critical.
     pub log_level: String,
 }
@@ -82,6 +85,7 @@ impl HostOptions {
             bootstrap,
             drain: Duration::from_secs(10),
             listener_drain: Duration::from_secs(600),
+            served: BTreeSet::new(),
             log_level: "warning".to_owned(),
         }
     }

@@ -4,29 +4,29 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::name::FleetName;
 
 /// The proxies of one fleet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Infra {
     /// Whose.
     pub fleet: FleetName,
     /// The Gateway they serve.
     pub gateway: ObjectName,
     /// Where the Gateway's listeners bind; empty means every interface.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
     /// Ports in use, sorted.
     pub ports: Vec<u16>,
     /// How each proxy runs.
-    #[serde(skip_serializing_if = "ProxyOptions::is_default")]
+    #[serde(default, skip_serializing_if = "ProxyOptions::is_default")]
     pub options: ProxyOptions,
 }
 
 /// Namespace and name of an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectName {
     /// The namespace.
     pub namespace: Arc<str>,
@@ -35,7 +35,8 @@ pub struct ObjectName {
 }
 
 /// How a proxy runs (`EnvoyProxy`); everything absent is our default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProxyOptions {
     /// Worker threads (`spec.concurrency`).
     #[serde(skip_serializing_if = "Option::is_none")]

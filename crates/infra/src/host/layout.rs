@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use ir::FleetName;
+use ir::{FleetName, Infra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Error;
@@ -47,6 +47,8 @@ pub struct ProxyPaths {
     pub log: PathBuf,
     /// Envoy's standard output: access logs that are written there.
     pub output: PathBuf,
+    /// What the proxy is, as it was last wanted: see [`Self::last_wanted`].
+    pub(crate) wanted: PathBuf,
     /// Which process runs: see [`super::process::Record`].
     pub(crate) record: PathBuf,
     /// The fleet's name, so that a folder can be told from its hash.
@@ -106,6 +108,7 @@ impl Layout {
             admin_socket: sockets.join("admin.sock"),
             log: dir.join("envoy.log"),
             output: dir.join("output.log"),
+            wanted: dir.join("wanted.json"),
             record: dir.join("envoy.pid"),
             owner: dir.join("gateway"),
             sockets,
@@ -143,10 +146,23 @@ impl Layout {
 }
 
 impl ProxyPaths {
+    /// Notes what the proxy is, for a later process that does not know it yet.
+    pub(crate) fn remember(&self, infra: &Infra) -> Result<(), Error> {
+        let text = serde_json::to_vec(infra).map_err(|error| Error::file("write", &self.wanted)(error.into()))?;
+        write_whole(&self.wanted, &text)
+    }
+
+    /// What the proxy was when it was last wanted; none if that is not known.
+    pub(crate) fn last_wanted(&self) -> Option<Infra> {
+        serde_json::from_slice(&std::fs::read(&self.wanted).ok()?).ok()
+    }
+
     /// Removes the files of this proxy, and its folders if nothing of others is in them: the xDS server may be listening
     /// there for the proxy's successor.
     pub(crate) fn remove(&self) {
-        for file in [&self.record, &self.bootstrap, &self.admin_socket, &self.log, &self.output, &self.owner] {
+        let files =
+            [&self.wanted, &self.record, &self.bootstrap, &self.admin_socket, &self.log, &self.output, &self.owner];
+        for file in files {
             let _absent = std::fs::remove_file(file);
         }
         for dir in [&self.sockets, &self.dir] {

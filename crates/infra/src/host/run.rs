@@ -30,12 +30,14 @@ pub enum Ending {
 pub(crate) struct Order {
     /// The proxy that shall be; `None`: it shall go, with its files.
     pub(crate) infra: Option<Arc<Infra>>,
+    /// It is known that it shall; else it was when it was last known, and one that runs is kept as it is.
+    pub(crate) certain: bool,
     pub(crate) ending: Ending,
 }
 
-/// Runs proxies until `ending` asks for their end and all are gone. Acts from the first *change* of `wanted` on: until then
-/// nothing is known, and a proxy that runs is left alone; after it, proxies of an earlier process whose Gateways are gone
-/// are drained. Dropping this future, or the sender of `ending`, leaves all proxies running.
+/// Runs proxies until `ending` asks for their end and all are gone. Until the first *change* of `wanted` nothing is known: a proxy
+/// that runs is left alone, and of those that are [`HostOptions::served`] a dead one is started as it was last. After it, proxies of
+/// an earlier process whose Gateways are gone are drained. Dropping this future, or the sender of `ending`, leaves all proxies running.
 ///
 /// `facts` gets each proxy's first state and every change. A full channel holds the proxy's task back, not the proxy; a
 /// closed one is ignored.
@@ -56,6 +58,9 @@ pub async fn run(
         orders: BTreeMap::new(),
         tasks: JoinSet::new(),
     };
+    for (fleet, infra) in fleets.served().iter() {
+        fleets.order(fleet, Some(Arc::clone(infra)), false);
+    }
     let mut more = true;
     loop {
         if fleets.ending != Ending::No {
@@ -88,16 +93,23 @@ struct Fleets {
 }
 
 impl Fleets {
+    /// The proxies that are served before it is known which there shall be, as they were.
+    fn served(&self) -> Wanted {
+        let options = &self.shared.options;
+        let last = |fleet: &FleetName| Some((fleet.clone(), Arc::new(options.layout.paths(fleet).last_wanted()?)));
+        Arc::new(options.served.iter().filter_map(last).collect())
+    }
+
     fn want(&mut self, wanted: Wanted) {
         let going: Vec<FleetName> = match self.wanted {
             None => self.shared.options.layout.known(),
             Some(_) => self.orders.keys().cloned().collect(),
         };
         for fleet in going.into_iter().filter(|fleet| !wanted.contains_key(fleet)) {
-            self.order(&fleet, None);
+            self.order(&fleet, None, true);
         }
         for (fleet, infra) in wanted.iter() {
-            self.order(fleet, Some(Arc::clone(infra)));
+            self.order(fleet, Some(Arc::clone(infra)), true);
         }
         self.wanted = Some(wanted);
     }
@@ -105,23 +117,23 @@ impl Fleets {
     /// Passes the ending on. Proxies of an earlier process end too, even if it is not known yet who is wanted.
     fn end(&mut self) {
         if self.wanted.is_none() {
-            self.want(Wanted::default());
+            self.want(self.served());
         }
         for orders in self.orders.values() {
             orders.send_if_modified(|order| std::mem::replace(&mut order.ending, self.ending) != self.ending);
         }
     }
 
-    fn order(&mut self, fleet: &FleetName, infra: Option<Arc<Infra>>) {
+    fn order(&mut self, fleet: &FleetName, infra: Option<Arc<Infra>>, certain: bool) {
         if let Some(orders) = self.orders.get(fleet) {
             orders.send_if_modified(|order| {
-                let changed = order.infra != infra;
-                order.infra = infra;
+                let changed = order.infra != infra || order.certain != certain;
+                (order.infra, order.certain) = (infra, certain);
                 changed
             });
             return;
         }
-        let (orders, received) = watch::channel(Order { infra, ending: self.ending });
+        let (orders, received) = watch::channel(Order { infra, certain, ending: self.ending });
         self.orders.insert(fleet.clone(), orders);
         self.tasks.spawn(supervise(fleet.clone(), Arc::clone(&self.shared), received));
     }
@@ -131,7 +143,7 @@ impl Fleets {
         self.orders.remove(fleet);
         let back = self.wanted.as_ref().and_then(|wanted| wanted.get(fleet)).cloned();
         if let Some(infra) = back.filter(|_| self.ending == Ending::No) {
-            self.order(fleet, Some(infra));
+            self.order(fleet, Some(infra), true);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Supervisor {
             let order = self.orders.borrow_and_update().clone();
             match order.infra {
                 Some(infra) if order.ending == Ending::No => {
-                    if let Err(error) = self.serve(infra).await {
+                    if let Err(error) = self.serve(infra, order.certain).await {
                         self.fail(error.to_string(), Duration::ZERO).await;
                     }
                 }
@@ -120,11 +120,17 @@ impl Supervisor {
         }
     }
 
-    /// Adopts or starts the proxy and stays with it until it is gone.
-    async fn serve(&mut self, infra: Arc<Infra>) -> Result<(), Error> {
+    /// Adopts or starts the proxy and stays with it until it is gone. One that runs otherwise than it would be started is replaced,
+    /// as soon as it is certain that it shall be.
+    async fn serve(&mut self, infra: Arc<Infra>, certain: bool) -> Result<(), Error> {
         let envoy = self.shared.options.envoy.find().await?;
-        let launch = self.launch(&infra, &envoy);
+        let mut launch = self.launch(&infra, &envoy);
         let process = match self.running()? {
+            Some(found) if !certain => {
+                tracing::info!(gateway = self.fleet.as_str(), pid = found.pid, "watches the envoy that was running");
+                launch.identity = found.identity.clone().unwrap_or_default();
+                found
+            }
             Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
                 tracing::info!(gateway = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
                 self.set_log_levels(&launch).await;
@@ -149,6 +155,7 @@ impl Supervisor {
         };
         self.state.pid = Some(process.pid);
         self.state.problem = None;
+        self.remember(&infra);
         self.look(&infra, &envoy).await;
         self.stay(process, infra, launch, &envoy).await;
         Ok(())
@@ -204,6 +211,7 @@ impl Supervisor {
                                 self.set_log_levels(&fresh).await;
                             }
                             (infra, launch) = (next, fresh);
+                            self.remember(&infra);
                             self.look(&infra, envoy).await;
                             look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
                         }
@@ -300,6 +308,13 @@ impl Supervisor {
         self.tell().await;
         if matches!(timeout(pause, self.orders.changed()).await, Ok(Err(_))) {
             sleep(pause).await;
+        }
+    }
+
+    /// For a process after this one.
+    fn remember(&self, infra: &Infra) {
+        if let Err(error) = self.paths.remember(infra) {
+            tracing::warn!(gateway = self.fleet.as_str(), %error, "a later chancery cannot start the proxy before it knows its Gateway");
         }
     }
 

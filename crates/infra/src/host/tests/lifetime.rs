@@ -60,6 +60,63 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
 }
 
 #[tokio::test]
+async fn a_served_envoy_that_is_dead_or_dies_is_started_before_it_is_known_who_is_wanted() {
+    let mut stage = Stage::new();
+    let (edge, port, first) = stage.serve_edge().await;
+    let mut stage = stage
+        .crash_and_start(|options| {
+            options.served.insert(edge.fleet.clone());
+            kill(first);
+        })
+        .await;
+    let second = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    kill(second);
+    let third = stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(second)).await.pid;
+    // it is what is wanted, and stays
+    let mut wanted = edge.clone();
+    wanted.addresses = vec![Ipv4Addr::UNSPECIFIED.into()];
+    stage.want_only(&wanted);
+    let facts = stage.facts_of(&edge, |facts| facts.addresses.len() >= 2).await;
+    assert_eq!((facts.pid, facts.ready), (third, true));
+    let paths = stage.paths(&edge);
+    assert_eq!(paths.last_wanted(), Some(wanted));
+    stage.want(&[]);
+    stage.gone(&edge).await;
+    assert!(!paths.dir.exists());
+}
+
+#[tokio::test]
+async fn a_served_envoy_that_runs_is_left_as_it_is_until_it_is_known_that_it_shall_be_otherwise() {
+    let mut stage = Stage::new();
+    let (edge, port, first) = stage.serve_edge().await;
+    let mut stage = stage
+        .crash_and_start(|options| {
+            options.served.insert(edge.fleet.clone());
+            options.bootstrap =
+                Arc::new(|infra: &Infra, paths| greeting(infra, paths).replace("default/edge\"}}", "another\"}}"));
+        })
+        .await;
+    let facts = stage.facts_of(&edge, |facts| facts.ready).await;
+    assert_eq!(facts.pid, Some(first));
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    stage.want_only(&edge);
+    stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
+    assert!(request(port).await.unwrap().ends_with("another"));
+}
+
+#[tokio::test]
+async fn an_end_before_it_is_known_who_is_wanted_ends_the_served_and_keeps_what_they_were() {
+    let mut stage = Stage::new();
+    let (edge, _, first) = stage.serve_edge().await;
+    let mut stage = stage.crash_and_start(|options| options.served.extend([edge.fleet.clone()])).await;
+    stage.facts_of(&edge, |facts| facts.ready).await;
+    stage.end(Ending::Drain).await;
+    assert!(!is_alive(first));
+    assert_eq!(stage.paths(&edge).last_wanted(), Some(edge));
+}
+
+#[tokio::test]
 async fn an_envoy_that_was_started_otherwise_is_replaced_not_adopted() {
     let mut stage = Stage::new();
     let (edge, port, first) = stage.serve_edge().await;
