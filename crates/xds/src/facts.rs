@@ -59,7 +59,8 @@ impl Facts {
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, id: ClientId, snapshot: &mut Snapshot, confirmed: impl Fn(&Need) -> u64) {
         self.uncount(id, snapshot, confirmed);
-        let names: Vec<Arc<str>> = self.stalled.keys().cloned().collect();
+        let stalled = self.stalled.iter().filter(|(_, clients)| clients.contains(&id));
+        let names: Vec<Arc<str>> = stalled.map(|(name, _)| Arc::clone(name)).collect();
         names.iter().for_each(|name| self.unstall(id, name));
         let Some(client) = self.clients.remove(&id) else { return };
         let connected = self.clients.len();

@@ -18,7 +18,7 @@ mod doubts;
 mod saving;
 
 use alarms::Alarms;
-use dispute::Dispute;
+use dispute::Disputes;
 use doubts::Doubts;
 use saving::Memory;
 
@@ -65,11 +65,7 @@ pub(crate) struct Fleet {
     /// Who knows no VHDS.
     whole: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
-    disputes: BTreeMap<Key, Dispute>,
-    /// When they are decided.
-    decisions: Alarms,
-    /// The change up to which it is known that they are about what is current.
-    disputed_at: u64,
+    disputes: Disputes,
     memory: Memory,
 }
 
@@ -122,10 +118,16 @@ impl Fleet {
 
     /// Nobody is answered until something is published again. What was only saved is not good any more.
     pub(crate) fn withdraw(&mut self) {
+        self.withdraw_last_good();
+        self.stage = Stage::Unknown;
+    }
+
+    /// The same if nothing was published until now.
+    pub(crate) fn withdraw_last_good(&mut self) {
         if self.is_last_good() {
             self.publish(Vec::new());
+            self.stage = Stage::Unknown;
         }
-        self.stage = Stage::Unknown;
     }
 
     /// Nobody uses it and nothing is in it.
@@ -156,7 +158,7 @@ impl Fleet {
 
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
-        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key.clone()));
+        let confirmed = |key: &Need| confirmed(key).max(self.disputes.refused_by(client, key));
         self.memory.leave(&self.facts.node(client));
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
@@ -204,7 +206,7 @@ impl Fleet {
 
     /// The client does not keep up.
     pub(crate) fn uncount(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
-        let confirmed = |key: &Need| confirmed(key).max(dispute::objection(&self.disputes, client, key.clone()));
+        let confirmed = |key: &Need| confirmed(key).max(self.disputes.refused_by(client, key));
         self.facts.uncount(client, &mut self.snapshot, confirmed);
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fleet;
+use super::alarms::Alarms;
 use crate::event::{MOST_OBJECTIONS, Objection};
 use crate::facts::ClientId;
 use crate::redact;
@@ -36,8 +37,58 @@ pub(super) struct Dispute {
     until: Option<Duration>,
     /// Of whom the outside knows that they have another opinion than others.
     told: Vec<Objection>,
-    /// It is the fleet's refusal.
-    shared: bool,
+}
+
+/// All that are open or decided. A client that comes or goes costs what concerns it.
+#[derive(Default)]
+pub(super) struct Disputes {
+    by_name: BTreeMap<Key, Dispute>,
+    /// Those that are the fleet's refusals.
+    shared: BTreeSet<Key>,
+    by_client: BTreeMap<ClientId, BTreeSet<Key>>,
+    /// When they are decided.
+    decisions: Alarms,
+    /// The change up to which it is known that they are about what is current.
+    checked: u64,
+}
+
+impl Disputes {
+    /// The number of the item that a client refused last under a name; 0 if none.
+    pub(super) fn refused_by(&self, client: ClientId, name: &Need) -> u64 {
+        if self.by_name.is_empty() {
+            return 0;
+        }
+        let dispute = self.by_name.get(&Key::Put(name.clone()));
+        dispute.and_then(|dispute| dispute.clients.get(&client)).map_or(0, |refuser| refuser.seq)
+    }
+
+    /// A client refuses the current version of this name. Gives what it refused of it before.
+    fn insert(&mut self, key: &Key, client: ClientId, refuser: Refuser) -> Option<Refuser> {
+        self.by_client.entry(client).or_default().insert(key.clone());
+        self.by_name.get_mut(key)?.clients.insert(client, refuser)
+    }
+
+    /// A client does not refuse it any more.
+    fn remove(&mut self, key: &Key, client: ClientId) -> Option<Refuser> {
+        self.forget(key, client);
+        self.by_name.get_mut(key)?.clients.remove(&client)
+    }
+
+    fn forget(&mut self, key: &Key, client: ClientId) {
+        if let Some(keys) = self.by_client.get_mut(&client) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_client.remove(&client);
+            }
+        }
+    }
+
+    fn close(&mut self, key: &Key) -> Option<Dispute> {
+        self.shared.remove(key);
+        let dispute = self.by_name.remove(key)?;
+        dispute.clients.keys().for_each(|client| self.forget(key, *client));
+        Some(dispute)
+    }
 }
 
 impl Fleet {
@@ -55,29 +106,30 @@ impl Fleet {
         let (key, version) = (item.key(), item.version());
         let node = self.facts.node(client);
         let accepted = self.is_accepted(&key, version);
-        let opens = !self.disputes.contains_key(&key);
-        let dispute = self.disputes.entry(key.clone()).or_insert_with(|| Dispute {
+        let disputes = &mut self.disputes;
+        let opens = !disputes.by_name.contains_key(&key);
+        let dispute = disputes.by_name.entry(key.clone()).or_insert_with(|| Dispute {
             version,
             text: Arc::clone(text),
             node: Arc::clone(&node),
             clients: BTreeMap::new(),
             until: None,
             told: Vec::new(),
-            shared: false,
         });
         // one that was decided is open again since another client came
         if opens || dispute.until.is_none() && !accepted {
             dispute.until = Some(now + PATIENCE);
-            self.decisions.set(now + PATIENCE, &key);
+            disputes.decisions.set(now + PATIENCE, &key);
         }
         (dispute.text, dispute.node) = (Arc::clone(text), node);
         let said = Objection { node: self.facts.shown(client), text: Arc::clone(text) };
-        let before = dispute.clients.insert(client, Refuser { seq: item.seq, said }).map(|before| before.seq);
-        if dispute.clients.len() >= self.facts.connected() {
+        let refusers = dispute.clients.len() + usize::from(!dispute.clients.contains_key(&client));
+        let before = disputes.insert(&key, client, Refuser { seq: item.seq, said }).map(|before| before.seq);
+        if refusers >= self.facts.connected() {
             self.share(&key);
             return true;
         }
-        dispute.shared = false;
+        disputes.shared.remove(&key);
         self.tell(&key);
         if before == Some(item.seq) {
             return true;
@@ -96,18 +148,17 @@ impl Fleet {
 
     /// The words in which the current version of a name was refused last.
     pub(crate) fn objection(&self, key: &Key) -> Option<Arc<str>> {
-        self.disputes.get(key).map(|dispute| Arc::clone(&dispute.text))
+        self.disputes.by_name.get(key).map(|dispute| Arc::clone(&dispute.text))
     }
 
     /// A client uses the current version after all. Gives the number of the item that it refused.
     pub(super) fn agree(&mut self, client: ClientId, item: &Item) -> Option<u64> {
-        if self.disputes.is_empty() || !self.is_current(item) {
+        if self.disputes.by_name.is_empty() || !self.is_current(item) {
             return None;
         }
         let key = item.key();
-        let dispute = self.disputes.get_mut(&key)?;
-        let refused = dispute.clients.remove(&client);
-        if dispute.clients.is_empty() {
+        let refused = self.disputes.remove(&key, client);
+        if self.disputes.by_name.get(&key)?.clients.is_empty() {
             self.close(&key);
             self.retries.remove(&key);
         } else {
@@ -118,7 +169,8 @@ impl Fleet {
 
     /// Tells the outside who refuses what others may take.
     fn tell(&mut self, key: &Key) {
-        let Some(dispute) = self.disputes.get_mut(key).filter(|dispute| !dispute.shared) else { return };
+        let Disputes { by_name, shared, .. } = &mut self.disputes;
+        let Some(dispute) = by_name.get_mut(key).filter(|_| !shared.contains(key)) else { return };
         let by = dispute.clients.values().take(MOST_OBJECTIONS).map(|refuser| refuser.said.clone());
         let by: Vec<Objection> = by.collect();
         if dispute.told != by {
@@ -131,12 +183,13 @@ impl Fleet {
     pub(super) fn withdraw_objections(&mut self, client: ClientId) {
         let alone = self.facts.connected() == 0;
         let (mut over, mut fewer) = (Vec::new(), Vec::new());
-        for (key, dispute) in &mut self.disputes {
-            let left = dispute.clients.remove(&client).is_some();
-            if left && dispute.clients.is_empty() && !(alone && dispute.shared) {
-                over.push((key.clone(), dispute.version));
-            } else if left && !dispute.clients.is_empty() {
-                fewer.push(key.clone());
+        for key in self.disputes.by_client.remove(&client).unwrap_or_default() {
+            let Some(dispute) = self.disputes.by_name.get_mut(&key) else { continue };
+            dispute.clients.remove(&client);
+            if !dispute.clients.is_empty() {
+                fewer.push(key);
+            } else if !(alone && self.disputes.shared.contains(&key)) {
+                over.push((key, dispute.version));
             }
         }
         fewer.iter().for_each(|key| self.tell(key));
@@ -154,18 +207,15 @@ impl Fleet {
 
     /// A client has come. What others refuse is not kept from it; what it refused itself, when it was the only one, is.
     pub(super) fn ask_again(&mut self, client: ClientId, node: &str) {
-        let mut again = Vec::new();
-        for (key, dispute) in self.disputes.iter_mut().filter(|(_, dispute)| dispute.shared) {
+        for key in std::mem::take(&mut self.disputes.shared) {
+            let Some(dispute) = self.disputes.by_name.get(&key) else { continue };
             if *dispute.node == *node {
                 let said = Objection { node: redact::node(node), text: Arc::clone(&dispute.text) };
-                dispute.clients.insert(client, Refuser { seq: 0, said });
-            } else {
-                dispute.shared = false;
-                again.push((key.clone(), dispute.clients.is_empty()));
+                self.disputes.insert(&key, client, Refuser { seq: 0, said });
+                self.disputes.shared.insert(key);
+                continue;
             }
-        }
-        for (key, over) in again {
-            if over {
+            if dispute.clients.is_empty() {
                 self.close(&key);
             }
             self.snapshot.forgive(&key);
@@ -174,15 +224,16 @@ impl Fleet {
 
     /// Refusals of versions that are not current any more mean nothing. Only what changed is looked at.
     pub(super) fn drop_outdated_disputes(&mut self) {
-        let since = std::mem::replace(&mut self.disputed_at, self.snapshot.seq());
-        if self.disputes.is_empty() || since == self.disputed_at {
+        let since = std::mem::replace(&mut self.disputes.checked, self.snapshot.seq());
+        let disputes = &self.disputes.by_name;
+        if disputes.is_empty() || since == self.disputes.checked {
             return;
         }
         let current = |key: &Key| self.snapshot.at(key).map(|entry| entry.current().version());
-        let outdated = |key: &&Key| self.disputes.get(key).is_some_and(|dispute| current(key) != Some(dispute.version));
+        let outdated = |key: &&Key| disputes.get(key).is_some_and(|dispute| current(key) != Some(dispute.version));
         let old: BTreeSet<Key> = match self.snapshot.changes_since(since) {
             Some(changes) => changes.filter(outdated).cloned().collect(),
-            None => self.disputes.keys().filter(outdated).cloned().collect(),
+            None => disputes.keys().filter(outdated).cloned().collect(),
         };
         old.iter().for_each(|key| self.close(key));
     }
@@ -190,27 +241,32 @@ impl Fleet {
     /// Decides what is due. Gives the time of the next decision.
     pub(super) fn decide(&mut self, now: Duration) -> Option<Duration> {
         self.drop_outdated_disputes();
-        while let Some(key) = self.decisions.due(now, |key| self.disputes.get(key)?.until) {
-            let Some(dispute) = self.disputes.get_mut(&key) else { continue };
+        loop {
+            let Disputes { by_name, decisions, .. } = &mut self.disputes;
+            let Some(key) = decisions.due(now, |key| by_name.get(key)?.until) else { break };
+            let Some(dispute) = by_name.get_mut(&key) else { continue };
             dispute.until = None;
             let version = dispute.version;
             if !self.is_accepted(&key, version) {
                 self.share(&key);
             }
         }
-        self.decisions.next(|key| self.disputes.get(key)?.until)
+        let Disputes { by_name, decisions, .. } = &mut self.disputes;
+        decisions.next(|key| by_name.get(key)?.until)
     }
 
     /// Whether the current version of this name is disputed.
     pub(super) fn is_disputed(&self, key: &Key) -> bool {
-        !self.disputes.is_empty() && self.disputes.contains_key(key)
+        self.disputes.by_name.contains_key(key)
     }
 
     /// The fleet refuses the current version of this name.
     fn share(&mut self, key: &Key) {
         let Some(item) = self.snapshot.at(key).map(|entry| Arc::clone(entry.current())) else { return };
-        let Some(dispute) = self.disputes.get_mut(key) else { return };
-        (dispute.shared, dispute.until) = (true, None);
+        let Disputes { by_name, shared, .. } = &mut self.disputes;
+        let Some(dispute) = by_name.get_mut(key) else { return };
+        dispute.until = None;
+        shared.insert(key.clone());
         if !std::mem::take(&mut dispute.told).is_empty() {
             self.facts.dispute(key, Vec::new());
         }
@@ -220,7 +276,7 @@ impl Fleet {
     }
 
     fn close(&mut self, key: &Key) {
-        if self.disputes.remove(key).is_some_and(|dispute| !dispute.told.is_empty()) {
+        if self.disputes.close(key).is_some_and(|dispute| !dispute.told.is_empty()) {
             self.facts.dispute(key, Vec::new());
         }
     }
@@ -229,9 +285,4 @@ impl Fleet {
         let accepted = self.snapshot.at(key).and_then(Entry::accepted);
         accepted.is_some_and(|accepted| accepted.version() == version)
     }
-}
-
-/// The number of the item that a client refused last under a name, as far as that is disputed; 0 if none.
-pub(super) fn objection(disputes: &BTreeMap<Key, Dispute>, client: ClientId, key: Need) -> u64 {
-    disputes.get(&Key::Put(key)).and_then(|dispute| dispute.clients.get(&client)).map_or(0, |refuser| refuser.seq)
 }

@@ -56,9 +56,10 @@ impl Server {
 
     /// Fleets of which only the last good is known are no more: everything that there is has been published.
     pub fn forget_unpublished(&self) {
-        let fleets = self.fleets();
-        let old = fleets.iter().filter(|(_, cell)| locked(&cell.fleet).is_last_good());
-        old.for_each(|(name, _)| self.forget(name));
+        for (name, cell) in self.fleets() {
+            self.0.with(&cell, Fleet::withdraw_last_good);
+            self.0.drop_if_idle(&name, &cell);
+        }
     }
 
     /// Waits until there is something to save.

@@ -2,13 +2,13 @@
 //! session.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
 use super::carriers::Carriers;
+use super::timed::Timed;
 use crate::names::collection_of;
 use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
@@ -97,49 +97,6 @@ impl Flight {
     }
 }
 
-/// Names by the time until which they stay.
-#[derive(Default)]
-pub(super) struct Held(BTreeMap<Duration, BTreeSet<Arc<str>>>);
-
-impl Held {
-    /// The next time after `now` at which some name's time is over.
-    pub(super) fn next(&self, now: Duration) -> Option<Duration> {
-        self.0.range((Bound::Excluded(now), Bound::Unbounded)).next().map(|(until, _)| *until)
-    }
-
-    /// Forgets all but these names.
-    pub(super) fn retain(&mut self, which: impl Fn(&str) -> bool) {
-        self.0.retain(|_, names| {
-            names.retain(|name| which(name));
-            !names.is_empty()
-        });
-    }
-
-    /// Until when this name stays, or stayed.
-    fn until(&self, name: &str) -> Option<Duration> {
-        self.0.iter().find(|(_, names)| names.contains(name)).map(|(until, _)| *until)
-    }
-
-    /// This name stays until then.
-    pub(super) fn hold(&mut self, until: Duration, name: &Arc<str>) {
-        self.0.entry(until).or_default().insert(Arc::clone(name));
-    }
-
-    /// This name's time is over.
-    pub(super) fn release(&mut self, name: &str) {
-        self.0.retain(|_, names| !names.remove(name) || !names.is_empty());
-    }
-
-    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.values().flatten()
-    }
-
-    /// Names whose time is over.
-    pub(super) fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
-        self.0.range(..=now).flat_map(|(_, names)| names)
-    }
-}
-
 /// How many names, and how long they are together.
 #[derive(Default)]
 pub(super) struct Listed {
@@ -175,9 +132,9 @@ pub(super) struct Channel {
     /// Names whose resource may differ from what the client has.
     pub(super) dirty: HashSet<Arc<str>>,
     /// Names that are gone and stay with the client until the time under which they stand.
-    pub(super) held: Held,
+    pub(super) held: Timed,
     /// Names that need a heartbeat, and when.
-    pub(super) beats: Held,
+    pub(super) beats: Timed,
     /// Names that are to be sent even if nothing changed (R9).
     pub(super) force: HashSet<Arc<str>>,
     /// Names out of refused responses that were not acknowledged since, with the group that they are sent in (R11).
@@ -242,9 +199,9 @@ impl Channel {
 
     /// A name that is gone stays until then. It keeps the time that it was first given; false if that is over.
     pub(super) fn hold(&mut self, name: &Arc<str>, until: Option<Duration>, now: Duration) -> bool {
-        let stays = self.held.until(name).or(until).filter(|until| now < *until);
+        let stays = self.held.of(name).or(until).filter(|until| now < *until);
         if let Some(until) = stays {
-            self.held.hold(until, name);
+            self.held.set(until, name);
             self.dirty.remove(name);
         }
         stays.is_some()

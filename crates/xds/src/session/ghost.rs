@@ -30,7 +30,8 @@ impl Session {
     pub(super) fn lay_ghosts(&mut self, fleet: &mut Fleet, now: Duration) {
         let patience = self.patience_with_answers();
         let due = |flight: &&Flight| flight.is_trusted() && now >= flight.at + patience;
-        let flights = self.channel(&TypeUrl::Cluster).flights.iter().filter(due);
+        let Some(clusters) = self.channels.get(&TypeUrl::Cluster) else { return };
+        let flights = clusters.flights.iter().filter(due);
         let items: Vec<Arc<Item>> = flights.flat_map(|flight| flight.puts.iter().cloned()).collect();
         if items.is_empty() {
             return;

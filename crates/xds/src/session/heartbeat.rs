@@ -19,7 +19,7 @@ impl Session {
     pub(super) fn note_ttl(&mut self, item: &Item, now: Duration) {
         let type_url = &item.resource.type_url;
         if let Some(ttl) = item.resource.ttl().filter(|_| !is_complete(type_url) && self.understands_ttl()) {
-            self.channel(type_url).beats.hold(now + ttl / 2, item.name());
+            self.channel(type_url).beats.set(now + ttl / 2, item.name());
         }
     }
 
