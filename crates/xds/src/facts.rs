@@ -21,7 +21,7 @@ struct Pending {
     waiting: usize,
 }
 
-struct Client {
+struct Member {
     node: Arc<Node>,
     /// The change since which this client is waited for; none while it has no complete configuration or does not keep up.
     counted_since: Option<u64>,
@@ -31,7 +31,7 @@ struct Client {
 #[derive(Default)]
 pub(crate) struct Facts {
     fleet: Arc<str>,
-    clients: BTreeMap<ClientId, Client>,
+    clients: BTreeMap<ClientId, Member>,
     next: ClientId,
     counted: usize,
     live: bool,
@@ -52,7 +52,7 @@ impl Facts {
     pub(crate) fn join(&mut self, node: Arc<Node>) -> ClientId {
         self.next += 1;
         self.events.push(Event::Connected { fleet: Arc::clone(&self.fleet), node: Arc::clone(&node) });
-        self.clients.insert(self.next, Client { node, counted_since: None });
+        self.clients.insert(self.next, Member { node, counted_since: None });
         self.next
     }
 

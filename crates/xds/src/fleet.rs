@@ -63,7 +63,7 @@ pub(crate) struct Fleet {
     /// When they are tried again.
     trials: Alarms,
     /// Who knows no VHDS.
-    whole: BTreeSet<ClientId>,
+    sotw_clients: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
     disputes: Disputes,
     memory: Memory,
@@ -149,7 +149,7 @@ impl Fleet {
     pub(crate) fn join(&mut self, node: Arc<Node>, variant: Variant) -> ClientId {
         let client = self.facts.join(Arc::clone(&node));
         if variant == Variant::Sotw {
-            self.whole.insert(client);
+            self.sotw_clients.insert(client);
             self.snapshot.set_inlines(true);
         }
         self.ask_again(client, &node.id);
@@ -162,8 +162,8 @@ impl Fleet {
         self.memory.leave(&self.facts.node(client));
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
-        if self.whole.remove(&client) {
-            self.snapshot.set_inlines(!self.whole.is_empty());
+        if self.sotw_clients.remove(&client) {
+            self.snapshot.set_inlines(!self.sotw_clients.is_empty());
         }
         if self.connected() > 0 {
             // it may have given up a port

@@ -10,17 +10,17 @@ use crate::resource::TypeUrl;
 pub(crate) enum Step {
     /// New and changed clusters, each response with the endpoint sets and secrets of its clusters right behind (R1, R8).
     Clusters,
-    /// New and changed resources of this kind. Behind listeners go their secrets (R8).
-    Put(Kind),
+    /// New and changed resources of this class. Behind listeners go their secrets (R8).
+    Put(Class),
     /// New and changed virtual hosts of VHDS, right behind their route configurations, asked for or not.
     VirtualHosts,
-    /// Resources of this kind that are gone. A removal waits until everything above it in [`STEPS`] is acknowledged.
-    Remove(Kind),
+    /// Resources of this class that are gone. A removal waits until everything above it in [`STEPS`] is acknowledged.
+    Remove(Class),
 }
 
 /// [`TypeUrl`] without its text, so that the table can be a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Class {
     /// CDS.
     Cluster,
     /// EDS.
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     Rest,
 }
 
-impl Kind {
+impl Class {
     /// The class of a kind in the order of delivery.
     pub(crate) fn of(type_url: &TypeUrl) -> Self {
         match type_url {
@@ -59,19 +59,19 @@ impl Kind {
 /// does not wait for anything.
 pub(crate) const STEPS: [Step; 16] = [
     Step::Clusters,
-    Step::Put(Kind::Endpoints),
-    Step::Put(Kind::Secret),
-    Step::Put(Kind::Rest),
-    Step::Put(Kind::Listener),
-    Step::Put(Kind::ScopedRoute),
-    Step::Put(Kind::Route),
+    Step::Put(Class::Endpoints),
+    Step::Put(Class::Secret),
+    Step::Put(Class::Rest),
+    Step::Put(Class::Listener),
+    Step::Put(Class::ScopedRoute),
+    Step::Put(Class::Route),
     Step::VirtualHosts,
-    Step::Remove(Kind::Listener),
-    Step::Remove(Kind::VirtualHost),
-    Step::Remove(Kind::ScopedRoute),
-    Step::Remove(Kind::Route),
-    Step::Remove(Kind::Cluster),
-    Step::Remove(Kind::Endpoints),
-    Step::Remove(Kind::Secret),
-    Step::Remove(Kind::Rest),
+    Step::Remove(Class::Listener),
+    Step::Remove(Class::VirtualHost),
+    Step::Remove(Class::ScopedRoute),
+    Step::Remove(Class::Route),
+    Step::Remove(Class::Cluster),
+    Step::Remove(Class::Endpoints),
+    Step::Remove(Class::Secret),
+    Step::Remove(Class::Rest),
 ];

@@ -3,7 +3,7 @@
 //! A session never queues history. Each change of the fleet only marks names; when something can be sent, [`Session::advance`]
 //! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
 //!
-//! Reading order: `channel`, `carriers` and `timed`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `gate`,
+//! Reading order: `channel`, `carriers` and `timed`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `blockers`,
 //! `put`, `remove` and `send`, what it is told; `clusters`, `warm` and `ghost`, what of Envoy's ways with clusters; `time` and `heartbeat`;
 //! `sotw`, what differs for clients of the state of the world; `view`, for people.
 
@@ -14,16 +14,16 @@ use std::time::Duration;
 use crate::event::Node;
 use crate::facts::ClientId;
 use crate::fleet::{Fleet, Stage};
-use crate::order::{Kind, STEPS, Step};
+use crate::order::{Class, STEPS, Step};
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, Look, View};
 use crate::wire::{Request, Response, StreamId, Variant};
 
 mod answer;
+mod blockers;
 mod carriers;
 mod channel;
 mod clusters;
-mod gate;
 mod ghost;
 mod heartbeat;
 mod judge;
@@ -40,10 +40,10 @@ mod warm;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use blockers::Wait;
 use channel::Channel;
 use clusters::Clusters;
-use gate::Wait;
-use sotw::Holdings;
+use sotw::SentItems;
 pub(crate) use sotw::Wants;
 pub(crate) use view::{Holding, Standing};
 
@@ -87,7 +87,7 @@ pub(crate) struct Session {
     /// The client is told of clusters, but has not asked for them on this stream.
     unasked: bool,
     /// What a SotW client was sent.
-    holdings: BTreeMap<TypeUrl, Holdings>,
+    sent_items: BTreeMap<TypeUrl, SentItems>,
     /// What the client's names are long: those that it asks for and those that it came with.
     name_bytes: usize,
     clusters: Clusters,
@@ -110,7 +110,7 @@ pub(crate) struct Session {
     /// The client had a configuration before this stream.
     resumed: bool,
     /// The client has acknowledged a complete configuration.
-    complete: bool,
+    configured: bool,
     /// The client is waited for by its fleet.
     counted: bool,
     /// Clusters of which the fleet knows that they do not get ready on this client.
@@ -131,7 +131,7 @@ impl Session {
             groups: 0,
             channels: BTreeMap::new(),
             unasked: false,
-            holdings: BTreeMap::new(),
+            sent_items: BTreeMap::new(),
             name_bytes: 0,
             clusters: Clusters::default(),
             waits: BTreeMap::new(),
@@ -144,7 +144,7 @@ impl Session {
             retry: None,
             drains_until: None,
             resumed: false,
-            complete: false,
+            configured: false,
             counted: false,
             stalled: BTreeSet::new(),
         }
@@ -188,9 +188,9 @@ impl Session {
         for step in STEPS {
             match step {
                 Step::Clusters => self.put_clusters(&mut turn),
-                Step::Put(kind) => self.each_of(kind).iter().for_each(|type_url| self.put(&mut turn, type_url)),
+                Step::Put(class) => self.each_of(class).iter().for_each(|type_url| self.put(&mut turn, type_url)),
                 Step::VirtualHosts => self.put_virtual_hosts(&mut turn),
-                Step::Remove(kind) => self.each_of(kind).iter().for_each(|type_url| self.remove(&mut turn, type_url)),
+                Step::Remove(class) => self.each_of(class).iter().for_each(|type_url| self.remove(&mut turn, type_url)),
             }
         }
         self.beat(&mut turn);
@@ -212,7 +212,7 @@ impl Session {
     /// The stream for one kind has ended, and the client has others still.
     pub(crate) fn close(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, now: Duration) {
         self.part(type_url, now);
-        self.holdings.remove(type_url);
+        self.sent_items.remove(type_url);
         let Some(channel) = self.channels.remove(type_url) else { return };
         let is_cluster = *type_url == TypeUrl::Cluster;
         let mut doubts: BTreeSet<Need> =
@@ -309,8 +309,8 @@ impl Session {
     }
 
     /// The kinds of this class that the client has spoken of.
-    fn each_of(&self, kind: Kind) -> Vec<TypeUrl> {
-        self.channels.keys().filter(|type_url| Kind::of(type_url) == kind).cloned().collect()
+    fn each_of(&self, class: Class) -> Vec<TypeUrl> {
+        self.channels.keys().filter(|type_url| Class::of(type_url) == class).cloned().collect()
     }
 }
 

@@ -66,9 +66,9 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Takes the futures that hyper would spawn, so that they are polled (and dropped) with their connection.
 #[derive(Clone, Default)]
-struct Streams(Arc<Mutex<Vec<Task>>>);
+struct Spawned(Arc<Mutex<Vec<Task>>>);
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawned {
     fn execute(&self, future: F) {
         locked(&self.0).push(Box::pin(future));
     }
@@ -89,7 +89,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         Admission::Refused(place) => (true, Some(REFUSED_AGE), place),
         Admission::Dropped => return,
     };
-    let (streams, most_streams) = (Streams::default(), gate.limits().streams);
+    let (streams, most_streams) = (Spawned::default(), gate.limits().streams);
     let ending = watch::Sender::new(false);
     let called = AtomicBool::new(false);
     let origin =
@@ -134,7 +134,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     }
 }
 
-fn builder(streams: &Streams, most_streams: u32) -> http2::Builder<Streams> {
+fn builder(streams: &Spawned, most_streams: u32) -> http2::Builder<Spawned> {
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
@@ -150,8 +150,8 @@ fn builder(streams: &Streams, most_streams: u32) -> http2::Builder<Streams> {
 /// A connection with its streams.
 struct Running<'a, C> {
     connection: Pin<&'a mut C>,
-    /// Streams that have just begun.
-    new: Streams,
+    /// Spawned that have just begun.
+    new: Spawned,
     streams: FuturesUnordered<Task>,
     parts: Together<3>,
 }

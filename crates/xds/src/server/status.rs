@@ -62,12 +62,11 @@ enum Pattern {
 #[derive(Clone, PartialEq, Message)]
 struct Response {
     #[prost(message, repeated, tag = "1")]
-    clients: Vec<Client>,
+    clients: Vec<ClientConfig>,
 }
 
-/// `ClientConfig`.
 #[derive(Clone, PartialEq, Message)]
-struct Client {
+struct ClientConfig {
     #[prost(message, optional, tag = "1")]
     node: Option<message::Node>,
     #[prost(message, repeated, tag = "3")]
@@ -144,7 +143,7 @@ pub(super) fn answer(shared: Arc<Shared>) -> Answer {
 }
 
 /// The clients of a fleet that are asked for, in the order in which they came.
-fn clients(shared: &Shared, fleet: &str, request: &Request) -> Result<Vec<Client>, Broken> {
+fn clients(shared: &Shared, fleet: &str, request: &Request) -> Result<Vec<ClientConfig>, Broken> {
     let cell = locked(&shared.fleets).get(fleet).map(Arc::clone);
     let Some(cell) = cell else { return Ok(Vec::new()) };
     let (mut all, mut size) = (Vec::new(), 0);
@@ -164,7 +163,7 @@ fn clients(shared: &Shared, fleet: &str, request: &Request) -> Result<Vec<Client
     Ok(all)
 }
 
-fn told(node: &Node, holdings: Vec<Holding>) -> Client {
+fn told(node: &Node, holdings: Vec<Holding>) -> ClientConfig {
     let text = |text: &Arc<str>| text.as_ref().to_owned();
     let resources = holdings.into_iter().map(|holding| {
         let (status, failure) = match holding.standing {
@@ -182,5 +181,5 @@ fn told(node: &Node, holdings: Vec<Holding>) -> Client {
         user_agent: text(&node.user_agent),
         ..message::Node::default()
     };
-    Client { node: Some(node), resources: resources.collect() }
+    ClientConfig { node: Some(node), resources: resources.collect() }
 }

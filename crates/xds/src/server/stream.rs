@@ -15,7 +15,7 @@ use super::Shared;
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
-use super::streams::{Client, Purpose, Siblings};
+use super::streams::{Purpose, SharedClient, Siblings};
 use super::together::Together;
 use crate::event::Node;
 use crate::wire::StreamId;
@@ -34,7 +34,7 @@ const BURST: usize = 64;
 
 /// What there is once it is known whose stream this is.
 struct Open {
-    client: Arc<Client>,
+    client: Arc<SharedClient>,
     /// This stream among those of the client.
     id: StreamId,
     /// Of the fleet; none where another stream of the client watches for them.

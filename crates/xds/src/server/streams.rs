@@ -27,10 +27,10 @@ type Who = (Arc<str>, Arc<Node>, Variant);
 
 /// The clients of a connection that have a stream for each kind.
 #[derive(Default)]
-pub(super) struct Siblings(Mutex<BTreeMap<Who, Weak<Client>>>);
+pub(super) struct Siblings(Mutex<BTreeMap<Who, Weak<SharedClient>>>);
 
 /// One client with all its streams.
-pub(super) struct Client {
+pub(super) struct SharedClient {
     pub(super) fleet: Arc<str>,
     pub(super) node: Arc<Node>,
     pub(super) cell: Arc<Cell>,
@@ -54,10 +54,10 @@ impl Siblings {
         purpose: &Purpose,
         fleet: Arc<str>,
         node: Node,
-    ) -> (Arc<Client>, StreamId) {
+    ) -> (Arc<SharedClient>, StreamId) {
         let node = Arc::new(node);
         let new = |fleet, node| {
-            let client = Arc::new(Client::new(shared, purpose, fleet, node));
+            let client = Arc::new(SharedClient::new(shared, purpose, fleet, node));
             client.look(|session| client.cell.clients.add(session.id(), &client));
             let stream = client.add(purpose).unwrap_or_default();
             (client, stream)
@@ -79,7 +79,7 @@ impl Siblings {
     }
 }
 
-impl Client {
+impl SharedClient {
     fn new(shared: &Shared, purpose: &Purpose, fleet: Arc<str>, node: Arc<Node>) -> Self {
         let new = |fleet: &mut Fleet| Streams::new(fleet, Arc::clone(&node), purpose.variant, purpose.kind.is_none());
         let (cell, streams) = shared.with_fleet(&fleet, new);

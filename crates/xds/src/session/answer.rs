@@ -151,14 +151,14 @@ impl Session {
         text: &str,
         now: Duration,
     ) -> Vec<Arc<Item>> {
-        let unproven = self.holdings.get(type_url).map(|holdings| holdings.unproven(flight.last)).unwrap_or_default();
+        let unproven = self.sent_items.get(type_url).map(|sent| sent.unproven(flight.last)).unwrap_or_default();
         let named = named_in(text, &unproven);
         // of a late answer the culprit may be out again
         let blamed = if names_culprits(text) { named } else { unproven };
         let resumed = self.resumed;
         for item in &blamed {
             fleet.disown(item);
-            let left = self.holdings.get_mut(type_url).is_some_and(|holdings| holdings.revert(item));
+            let left = self.sent_items.get_mut(type_url).is_some_and(|sent| sent.revert(item));
             let channel = self.channel(type_url);
             channel.release(item.name());
             if left {
@@ -203,13 +203,13 @@ impl Session {
     fn land(&mut self, type_url: &TypeUrl, flight: &Flight, acked: bool) {
         self.channel(type_url).land(flight, acked);
         let repeats = self.repeats(type_url);
-        if let Some(holdings) = self.holdings.get_mut(type_url) {
+        if let Some(sent) = self.sent_items.get_mut(type_url) {
             for item in &flight.puts {
                 match acked {
-                    true => holdings.prove(item),
+                    true => sent.prove(item),
                     false if repeats => {}
                     false => {
-                        holdings.revert(item);
+                        sent.revert(item);
                     }
                 }
             }

@@ -132,7 +132,7 @@ pub(super) struct Channel {
     /// Names whose resource may differ from what the client has.
     pub(super) dirty: HashSet<Arc<str>>,
     /// Names that are gone and stay with the client until the time under which they stand.
-    pub(super) held: Timed,
+    pub(super) kept: Timed,
     /// Names that need a heartbeat, and when.
     pub(super) beats: Timed,
     /// Names that are to be sent even if nothing changed (R9).
@@ -192,16 +192,16 @@ impl Channel {
     /// Nothing is to be done about this name.
     pub(super) fn settle(&mut self, name: &str) {
         self.dirty.remove(name);
-        self.held.release(name);
+        self.kept.release(name);
         self.beats.release(name);
         self.force.remove(name);
     }
 
     /// A name that is gone stays until then. It keeps the time that it was first given; false if that is over.
-    pub(super) fn hold(&mut self, name: &Arc<str>, until: Option<Duration>, now: Duration) -> bool {
-        let stays = self.held.of(name).or(until).filter(|until| now < *until);
+    pub(super) fn keep_until(&mut self, name: &Arc<str>, until: Option<Duration>, now: Duration) -> bool {
+        let stays = self.kept.of(name).or(until).filter(|until| now < *until);
         if let Some(until) = stays {
-            self.held.set(until, name);
+            self.kept.set(until, name);
             self.dirty.remove(name);
         }
         stays.is_some()
@@ -215,12 +215,12 @@ impl Channel {
 
     /// These names are to be looked at again though their time is not over.
     pub(super) fn wake(&mut self, which: impl Fn(&str) -> bool) {
-        self.dirty.extend(self.held.names().filter(|name| which(name)).cloned());
+        self.dirty.extend(self.kept.names().filter(|name| which(name)).cloned());
     }
 
     /// Names whose time is over are to be looked at again.
-    pub(super) fn wake_held(&mut self, now: Duration) {
-        self.dirty.extend(self.held.due(now).cloned());
+    pub(super) fn wake_kept(&mut self, now: Duration) {
+        self.dirty.extend(self.kept.due(now).cloned());
     }
 
     /// The names that are to be looked at, in order.

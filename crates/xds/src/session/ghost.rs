@@ -126,6 +126,6 @@ impl Session {
 
     fn patience_with_answers(&self) -> Duration {
         let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.opened);
-        if asked || self.complete || self.resumed { WITHHELD } else { WITHHELD_AT_START }
+        if asked || self.configured || self.resumed { WITHHELD } else { WITHHELD_AT_START }
     }
 }

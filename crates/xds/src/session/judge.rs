@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::gate::Gate;
+use super::blockers::Passage;
 use super::{Session, Turn};
 use crate::empty::stand_in;
 use crate::fleet::Fleet;
@@ -104,16 +104,16 @@ impl Session {
         if known.flying != 0 || self.is_before_its_parent(fleet, item) {
             return Verdict::Wait;
         }
-        match self.gate(fleet, item, now) {
-            Gate::Open => Verdict::Send(Arc::clone(item)),
-            Gate::Wait => Verdict::Wait,
-            Gate::Blocked => Verdict::Blocked,
+        match self.passage(fleet, item, now) {
+            Passage::Open => Verdict::Send(Arc::clone(item)),
+            Passage::Wait => Verdict::Wait,
+            Passage::Blocked => Verdict::Blocked,
         }
     }
 
     /// What a client gets for a name that does not exist (R6).
     fn judge_absent(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, forced: bool) -> Verdict {
-        let starts = !self.resumed && !self.complete;
+        let starts = !self.resumed && !self.configured;
         let channel = self.channel(type_url);
         channel.suspects.remove(name);
         let sent = channel.known.get(name).and_then(|known| known.sent);

@@ -44,7 +44,7 @@ impl Session {
                 self.send_clusters(turn, items.to_vec(), Vec::new());
             }
         }
-        self.answer_first(turn, &TypeUrl::Cluster);
+        self.respond_first(turn, &TypeUrl::Cluster);
     }
 
     /// Resources of a kind that needs nothing special but its order.
@@ -62,7 +62,7 @@ impl Session {
             }
         }
         if *type_url == TypeUrl::Listener {
-            self.answer_first(turn, type_url);
+            self.respond_first(turn, type_url);
         }
     }
 
@@ -183,12 +183,12 @@ impl Session {
 
     /// On a first start everything new is asked for: sending it unasked would be sending it twice.
     fn will_ask(&self, type_url: &TypeUrl, name: &str) -> bool {
-        let starts = !self.resumed && !self.complete;
+        let starts = !self.resumed && !self.configured;
         (starts || !self.envoy) && !self.is(type_url, |channel: &Channel| channel.subscribed(name))
     }
 
     /// A first request gets an answer, if need be an empty one: Envoy waits for it before it serves.
-    fn answer_first(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
+    fn respond_first(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
         let first = |channel: &Channel| channel.owes_first && channel.waiting == 0 && channel.muted.is_none();
         // what was left out of a refused response is left out of the next, which is this one if there is no other
         let again = |channel: &Channel| channel.unheard && !channel.is_flying();

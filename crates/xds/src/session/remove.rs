@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::blockers::PATIENCE;
 use super::channel::Channel;
-use super::gate::PATIENCE;
 use super::judge::Verdict;
 use super::{Session, Turn};
 use crate::fleet::Fleet;
@@ -59,7 +59,7 @@ impl Session {
                     false => self.drain_ends(turn.now),
                 };
                 let channel = self.channel(type_url);
-                if drained && !channel.unsure.contains(name) && channel.hold(name, until, turn.now) {
+                if drained && !channel.unsure.contains(name) && channel.keep_until(name, until, turn.now) {
                     continue;
                 }
                 groups.entry(group).or_default().push(Arc::clone(name));

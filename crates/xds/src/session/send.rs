@@ -156,7 +156,7 @@ impl Session {
         if manner == Manner::News && self.is_unspeakable(type_url, &puts) {
             return;
         }
-        let whole = self.hold(type_url, &[], &[]);
+        let whole = self.note_sent(type_url, &[], &[]);
         self.nonce += 1;
         let (nonce, with_ttl) = (self.nonce, self.understands_ttl());
         turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
@@ -170,7 +170,7 @@ impl Session {
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
     ) {
-        let whole = self.hold(type_url, &puts, &removed);
+        let whole = self.note_sent(type_url, &puts, &removed);
         if manner == Manner::News && self.is_unspeakable(type_url, &puts) {
             self.channel(type_url).unsaid(&removed);
             return;

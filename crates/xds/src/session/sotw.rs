@@ -1,7 +1,7 @@
 //! State of the world: what differs for a client that names all that it wants in each request.
 //!
 //! Its requests become those of a delta client as they come in ([`Session::receive_whole`]): the difference to what it wanted before,
-//! and, on its first request of a kind, what it holds of an earlier stream. What it was sent is kept item by item ([`Holdings`]),
+//! and, on its first request of a kind, what it holds of an earlier stream. What it was sent is kept item by item ([`SentItems`]),
 //! because a response of clusters or listeners has to repeat all of them, and because the version of a response stands for all that
 //! the client has of that kind then: whoever comes again with the version that the fleet would have now gets nothing.
 
@@ -15,14 +15,14 @@ use super::channel::Known;
 use super::{Session, Violation};
 use crate::fleet::{Fleet, Stage};
 use crate::names::is_collection;
-use crate::order::Kind;
+use crate::order::Class;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::{Item, Look};
 use crate::wire::{Request, Variant, Whole, WholeRequest};
 
 /// Kinds of which a SotW response lists everything, so that absence from it is removal.
 pub(super) fn is_complete(type_url: &TypeUrl) -> bool {
-    matches!(Kind::of(type_url), Kind::Cluster | Kind::Listener)
+    matches!(Class::of(type_url), Class::Cluster | Class::Listener)
 }
 
 /// What a client wants of one kind on one stream.
@@ -45,7 +45,7 @@ impl Wants {
 }
 
 /// What a client was sent under one name.
-struct Holding {
+struct SentItem {
     sent: Arc<Item>,
     /// The first response that it stands in.
     since: u64,
@@ -54,13 +54,13 @@ struct Holding {
 
 /// What a client has of one kind, by what it was sent.
 #[derive(Default)]
-pub(super) struct Holdings {
-    items: BTreeMap<Arc<str>, Holding>,
+pub(super) struct SentItems {
+    items: BTreeMap<Arc<str>, SentItem>,
     /// The digests of all that was sent, together.
     state: u64,
 }
 
-impl Holdings {
+impl SentItems {
     /// The client is being sent this.
     fn put(&mut self, item: &Arc<Item>, since: u64) {
         self.state ^= digest(item.name(), item.version());
@@ -71,7 +71,7 @@ impl Holdings {
                 held.since = since;
             }
             None => {
-                self.items.insert(Arc::clone(item.name()), Holding { sent: Arc::clone(item), since, acked: None });
+                self.items.insert(Arc::clone(item.name()), SentItem { sent: Arc::clone(item), since, acked: None });
             }
         }
     }
@@ -118,7 +118,8 @@ impl Holdings {
 
     /// What stood in this response, stands in each since, and is not known to be taken.
     pub(super) fn unproven(&self, nonce: u64) -> Vec<Arc<Item>> {
-        let unproven = |held: &&Holding| held.acked.as_ref().is_none_or(|acked| acked.version() != held.sent.version());
+        let unproven =
+            |held: &&SentItem| held.acked.as_ref().is_none_or(|acked| acked.version() != held.sent.version());
         let stood = self.items.values().filter(|held| held.since <= nonce);
         stood.filter(unproven).map(|held| Arc::clone(&held.sent)).collect()
     }
@@ -225,11 +226,11 @@ impl Session {
             let departed = snapshot.departed().map(|departed| Arc::clone(&departed.cluster));
             departed.filter(|item| item.resource.type_url == *type_url).collect()
         };
-        let holdings = self.holdings.entry(type_url.clone()).or_default();
+        let sent = self.sent_items.entry(type_url.clone()).or_default();
         for item in &items {
-            holdings.put(item, 0);
+            sent.put(item, 0);
             if exact {
-                holdings.prove(item);
+                sent.prove(item);
             }
         }
         // of what is gone it may have any version
@@ -255,15 +256,15 @@ impl Session {
     }
 
     /// Notes what a response of this kind brings; none for a delta client.
-    pub(super) fn hold(&mut self, type_url: &TypeUrl, puts: &[Arc<Item>], removed: &[Arc<str>]) -> Option<Whole> {
+    pub(super) fn note_sent(&mut self, type_url: &TypeUrl, puts: &[Arc<Item>], removed: &[Arc<str>]) -> Option<Whole> {
         if self.variant == Variant::Delta {
             return None;
         }
-        let holdings = self.holdings.entry(type_url.clone()).or_default();
-        puts.iter().for_each(|item| holdings.put(item, self.nonce + 1));
-        removed.iter().for_each(|name| holdings.remove(name));
-        let all = || holdings.items.values().map(|held| Arc::clone(&held.sent)).collect();
-        Some(Whole { version: holdings.state, all: is_complete(type_url).then(all) })
+        let sent = self.sent_items.entry(type_url.clone()).or_default();
+        puts.iter().for_each(|item| sent.put(item, self.nonce + 1));
+        removed.iter().for_each(|name| sent.remove(name));
+        let all = || sent.items.values().map(|held| Arc::clone(&held.sent)).collect();
+        Some(Whole { version: sent.state, all: is_complete(type_url).then(all) })
     }
 
     /// Endpoint sets that have to go behind the first clusters of a stream besides those of what is new: it repeats clusters that are gone
@@ -272,7 +273,7 @@ impl Session {
         if !self.repeats(&TypeUrl::Cluster) || self.clusters.spoken_of {
             return Vec::new();
         }
-        let repeated = self.holdings.get(&TypeUrl::Cluster).map(|holdings| &holdings.items);
+        let repeated = self.sent_items.get(&TypeUrl::Cluster).map(|sent| &sent.items);
         let held = |name: &Arc<str>| repeated.is_some_and(|items| items.contains_key(name));
         let departed = fleet.snapshot().departed().filter(|departed| held(departed.cluster.name()));
         let now = |set: &Arc<Item>| fleet.snapshot().target(&TypeUrl::Endpoints, set.name()).cloned();

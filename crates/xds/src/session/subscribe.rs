@@ -11,7 +11,7 @@ use super::channel::{Channel, Known};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::names::is_collection;
-use crate::order::Kind;
+use crate::order::Class;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::snapshot::{Key, Look};
 use crate::wire::{Request, StreamId, Variant};
@@ -29,7 +29,7 @@ pub(super) const MOST_KINDS: usize = 32;
 /// Kinds where a first request without names means everything. Envoy's first VHDS request has no names either, and its first
 /// EDS message may be the answer to a set that came with a cluster.
 fn is_legacy_wildcard(type_url: &TypeUrl) -> bool {
-    matches!(Kind::of(type_url), Kind::Cluster | Kind::Listener | Kind::Rest)
+    matches!(Class::of(type_url), Class::Cluster | Class::Listener | Class::Rest)
 }
 
 impl Session {
@@ -120,8 +120,8 @@ impl Session {
         let another = std::mem::replace(&mut channel.opened, true);
         channel.wildcard |= legacy;
         let wildcard = legacy || request.subscribe.iter().any(|name| name == EVERYTHING);
-        let wants_answer = matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener);
-        channel.owes_first = wildcard && wants_answer && request.initial_versions.is_empty();
+        let awaits_response = matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener);
+        channel.owes_first = wildcard && awaits_response && request.initial_versions.is_empty();
         // one of many streams, each for one name: only that is compared
         channel.compare |= wildcard || !another;
         let mut listed = HashSet::with_capacity(request.initial_versions.len());
@@ -252,7 +252,7 @@ impl Session {
         if !self.uncarry(type_url, stream, name) {
             return;
         }
-        let Self { channels, holdings, .. } = self;
+        let Self { channels, sent_items, .. } = self;
         let channel = channels.entry(type_url.clone()).or_default();
         if name == EVERYTHING {
             channel.wildcard = false;
@@ -263,8 +263,8 @@ impl Session {
         }
         if name == EVERYTHING || is_collection(name) {
             channel.forget_unsubscribed();
-            if let Some(holdings) = holdings.get_mut(type_url) {
-                holdings.retain(|name| channel.subscribed(name));
+            if let Some(sent) = sent_items.get_mut(type_url) {
+                sent.retain(|name| channel.subscribed(name));
             }
             return;
         }
@@ -278,8 +278,8 @@ impl Session {
             }
             return;
         }
-        if let Some(holdings) = holdings.get_mut(type_url) {
-            holdings.remove(name);
+        if let Some(sent) = sent_items.get_mut(type_url) {
+            sent.remove(name);
         }
         let asked = channel.names.remove(name);
         channel.forget(name);
@@ -299,7 +299,7 @@ impl Session {
         hosts.known.retain(|host, _| !inside(host));
         hosts.dirty.retain(|host| !inside(host));
         hosts.force.retain(|host| !inside(host));
-        hosts.held.retain(|host| !inside(host));
+        hosts.kept.retain(|host| !inside(host));
     }
 
     /// Marks the names that changed since the last time.

@@ -34,7 +34,7 @@ impl Session {
         self.retry = fleet.retry(now);
         self.tell_clusters_unasked(fleet, now);
         for channel in self.channels.values_mut() {
-            channel.wake_held(now);
+            channel.wake_kept(now);
             if let Some(limit) = now.checked_sub(UNANSWERED) {
                 channel.give_up_before(limit);
             }
@@ -98,7 +98,7 @@ impl Session {
 
     /// A listener that had connections is another one, or gone.
     pub(super) fn begin_drain(&mut self, now: Duration) {
-        if self.complete || self.resumed {
+        if self.configured || self.resumed {
             self.drains_until = Some(now + DRAINING);
         }
     }
@@ -134,7 +134,7 @@ impl Session {
         let introduction = self.introduction_ends().filter(|end| self.resumed && *end > now);
         let introduction = introduction.filter(|_| self.channels.values().any(|channel| !channel.dirty.is_empty()));
         let withheld = self.withheld_at().filter(|at| *at > now);
-        let drained = self.channels.values().filter_map(|channel| channel.held.next(now)).min();
+        let drained = self.channels.values().filter_map(|channel| channel.kept.next(now)).min();
         let beats = self.channels.values().filter_map(|channel| channel.beats.next(now)).min();
         let rests = self.channels.values().filter_map(|channel| channel.paused_until).filter(|until| *until > now);
         cold.chain(introduction)
@@ -156,9 +156,9 @@ impl Session {
         if self.counted || fleet.is_last_good() {
             return;
         }
-        self.complete |= self.has_everything();
+        self.configured |= self.has_everything();
         let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
-        if self.complete && !lagging {
+        if self.configured && !lagging {
             self.counted = true;
             fleet.count(self.client);
         }
@@ -196,6 +196,6 @@ impl Session {
     }
 
     fn patience_with_clusters(&self) -> Duration {
-        if self.complete || self.resumed { STALLED } else { STALLED_AT_START }
+        if self.configured || self.resumed { STALLED } else { STALLED_AT_START }
     }
 }

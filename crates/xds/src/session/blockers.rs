@@ -29,7 +29,7 @@ pub(super) struct Wait {
 
 /// Whether a resource may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum Passage {
     Open,
     /// Not yet: something is on its way to this client.
     Wait,
@@ -39,23 +39,23 @@ pub(super) enum Gate {
 
 impl Session {
     /// Whether this resource may go to the client now.
-    pub(super) fn gate(&mut self, fleet: &Fleet, item: &Item, now: Duration) -> Gate {
+    pub(super) fn passage(&mut self, fleet: &Fleet, item: &Item, now: Duration) -> Passage {
         if lacks_parts(fleet, item) {
-            return Gate::Blocked;
+            return Passage::Blocked;
         }
         if self.waits.is_empty() && self.blocker(fleet, item).is_none() {
-            return Gate::Open;
+            return Passage::Open;
         }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         let same = self.waits.get(&key).filter(|wait| wait.seq == item.seq);
         let still = same.filter(|wait| self.is_blocking(fleet, &wait.on)).map(|wait| wait.on.clone());
-        let Some(on) = still.or_else(|| self.blocker(fleet, item)) else { return Gate::Open };
+        let Some(on) = still.or_else(|| self.blocker(fleet, item)) else { return Passage::Open };
         let wait =
             self.waits.entry(key).or_insert_with(|| Wait { since: now, until: now, seq: item.seq, on: on.clone() });
         let in_vain = fleet.snapshot().missing().contains(&on);
         wait.until = wait.since + if in_vain { PATIENCE_IN_VAIN } else { PATIENCE };
         (wait.on, wait.seq) = (on, item.seq);
-        if now < wait.until { Gate::Wait } else { Gate::Open }
+        if now < wait.until { Passage::Wait } else { Passage::Open }
     }
 
     /// The first thing that this resource has to wait for.
