@@ -4,7 +4,7 @@
 //! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
 //!
 //! Reading order: `channel`, `carriers` and `timed`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `blockers`,
-//! `put`, `remove` and `send`, what it is told; `clusters`, `warm` and `ghost`, what of Envoy's ways with clusters; `time` and `heartbeat`;
+//! `put`, `remove` and `send`, what it is told; `clusters`, `cold`, `warm` and `ghost`, what of Envoy's ways with clusters; `time` and `heartbeat`;
 //! `sotw`, what differs for clients of the state of the world; `view`, for people.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +17,14 @@ use crate::fleet::{Fleet, Stage};
 use crate::order::{Class, STEPS, Step};
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, Look, View};
-use crate::wire::{Request, Response, StreamId, Variant};
+use crate::wire::{Nonce, Request, Response, StreamId, Variant};
 
 mod answer;
 mod blockers;
 mod carriers;
 mod channel;
 mod clusters;
+mod cold;
 mod ghost;
 mod heartbeat;
 mod judge;
@@ -81,7 +82,8 @@ pub(crate) struct Session {
     aggregated: bool,
     /// The change of the fleet up to which names are marked.
     cursor: u64,
-    nonce: u64,
+    /// Of the next response.
+    nonce: Nonce,
     groups: u64,
     channels: BTreeMap<TypeUrl, Channel>,
     /// The client is told of clusters, but has not asked for them on this stream.
@@ -127,7 +129,7 @@ impl Session {
             variant,
             aggregated,
             cursor: fleet.seq(),
-            nonce: 0,
+            nonce: Nonce::MIN,
             groups: 0,
             channels: BTreeMap::new(),
             unasked: false,
@@ -293,10 +295,9 @@ impl Session {
         }
     }
 
-    /// The response with this name that is not answered yet; 0 if none.
-    fn flying(&self, type_url: &TypeUrl, name: &str) -> u64 {
-        let known = self.channels.get(type_url).and_then(|channel| channel.known.get(name));
-        known.map_or(0, |known| known.flying)
+    /// The response with this name that is not answered yet.
+    fn flying(&self, type_url: &TypeUrl, name: &str) -> Option<Nonce> {
+        self.channels.get(type_url)?.known.get(name)?.flying
     }
 
     fn channel(&mut self, type_url: &TypeUrl) -> &mut Channel {

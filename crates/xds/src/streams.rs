@@ -112,7 +112,7 @@ impl Streams {
         for response in self.session.advance(fleet, now) {
             let Some(outlet) = self.outlets.get_mut(&response.stream) else { continue };
             if response.whole.is_some() {
-                outlet.wants.entry(response.type_url.clone()).or_default().latest = response.nonce;
+                outlet.wants.entry(response.type_url.clone()).or_default().latest = Some(response.nonce);
             }
             wake(response.stream);
             outlet.responses.push_back(response);

@@ -4,6 +4,7 @@
 //! extensions are never parsed. [`mod@write`] puts responses together from a head per stream and the shared bytes of the resources.
 //! Field numbers: `envoy/service/discovery/v3/discovery.proto`, `envoy/config/core/v3/base.proto`.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::resource::{TypeUrl, Version};
@@ -25,8 +26,14 @@ pub(crate) enum Variant {
     Sotw,
 }
 
-/// One of several streams that one client has for one kind of resource; 0 where one is for all.
+/// One of the streams of one client.
 pub(crate) type StreamId = u32;
+
+/// The one stream for all kinds. Streams for one kind have other numbers.
+pub(crate) const AGGREGATED: StreamId = 0;
+
+/// A response among all those to one client.
+pub(crate) type Nonce = NonZeroU64;
 
 /// What a client says in one message, apart from who it is.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +73,7 @@ pub(crate) struct Response {
     /// The stream that it goes out on.
     pub(crate) stream: StreamId,
     pub(crate) type_url: TypeUrl,
-    pub(crate) nonce: u64,
+    pub(crate) nonce: Nonce,
     /// What is new.
     pub(crate) puts: Vec<Arc<Item>>,
     pub(crate) removed: Vec<Arc<str>>,

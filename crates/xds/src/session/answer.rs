@@ -11,6 +11,7 @@ use super::sotw::{named_in, names_culprits};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::{Item, Look};
+use crate::wire::Nonce;
 
 impl Session {
     /// Takes in the answer to response `nonce`. Unknown nonces mean nothing.
@@ -18,7 +19,7 @@ impl Session {
         &mut self,
         fleet: &mut Fleet,
         type_url: &TypeUrl,
-        nonce: u64,
+        nonce: Nonce,
         error: Option<&str>,
         now: Duration,
     ) {
@@ -50,14 +51,13 @@ impl Session {
                 TypeUrl::Cluster => {
                     self.clusters.without_witness.remove(item.name());
                     fleet.accept(item);
-                    let cold = self.clusters.cold.get_mut(item.name());
-                    if let Some(cold) = cold.filter(|cold| cold.asks && !self.aggregated) {
-                        cold.taken |= cold.nonce != 0 && cold.nonce <= flight.last;
+                    let cold = self.clusters.cold.get(item.name());
+                    if cold.is_some_and(|cold| cold.asks && !self.aggregated) {
+                        self.clusters.cold.edit(item.name(), |cold| cold.taken |= cold.is_sent_by(flight.last));
                         self.warm_if_witnessed(fleet, item.name());
                         continue;
                     }
-                    let cold = self.clusters.cold.get(item.name());
-                    if cold.is_some_and(|cold| cold.nonce != 0 && cold.nonce <= flight.last) {
+                    if cold.is_some_and(|cold| cold.is_sent_by(flight.last)) {
                         self.clusters.cold.remove(item.name());
                     }
                     self.confirm(fleet, type_url, item.name());

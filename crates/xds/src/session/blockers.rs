@@ -122,7 +122,7 @@ impl Session {
     }
 
     fn is_blocking(&self, fleet: &Fleet, need: &Need) -> bool {
-        let cold = || self.clusters.cold.contains_key(&need.name) || fleet.snapshot().missing().contains(need);
+        let cold = || self.clusters.cold.contains(&need.name) || fleet.snapshot().missing().contains(need);
         need.type_url == TypeUrl::Cluster && (self.is_before_clusters() || cold())
     }
 

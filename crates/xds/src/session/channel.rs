@@ -12,7 +12,7 @@ use super::timed::Timed;
 use crate::names::collection_of;
 use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
-use crate::wire::StreamId;
+use crate::wire::{AGGREGATED, Nonce, StreamId};
 
 /// Responses of one kind that are told apart while they are not acknowledged. CDS acknowledgements can be withheld for minutes
 /// (R2); beyond this number the oldest two are kept as one, so that a client's unanswered responses cost at most this many
@@ -39,11 +39,14 @@ pub(super) struct Known {
     pub(super) acked: Option<Mark>,
     /// The version that it was sent last; none after a removal.
     pub(super) sent: Option<Mark>,
-    /// The response that is to be answered before the next one for this name; 0 if none.
-    pub(super) flying: u64,
+    /// The response that is to be answered before the next one for this name.
+    pub(super) flying: Option<Nonce>,
     /// The number of the item that was last reported to be in use.
     pub(super) confirmed: u64,
 }
+
+// of each name that a client has: 200,000 for 50,000 clusters
+const _: () = assert!(size_of::<Known>() == 32);
 
 impl Known {
     /// The client says that it has this version, or that it has something.
@@ -58,8 +61,8 @@ pub(super) struct Flight {
     /// The stream that it went out on.
     pub(super) stream: StreamId,
     /// Nonces of the first and the last response in it.
-    first: u64,
-    pub(super) last: u64,
+    first: Nonce,
+    pub(super) last: Nonce,
     /// When the last was sent.
     pub(super) at: Duration,
     /// Nothing waits for it any more.
@@ -258,10 +261,10 @@ impl Channel {
     pub(super) fn owe(&mut self, stream: StreamId, name: &Arc<str>) {
         self.dirty.insert(Arc::clone(name));
         self.force.insert(Arc::clone(name));
-        if stream != 0 {
+        if stream != AGGREGATED {
             self.carriers.owe(stream, name);
             // what another stream has not answered yet is nothing to wait for
-            self.known.entry(Arc::clone(name)).and_modify(|known| known.flying = 0);
+            self.known.entry(Arc::clone(name)).and_modify(|known| known.flying = None);
         }
     }
 
@@ -275,7 +278,7 @@ impl Channel {
             flights.retain_mut(|flight| flight.size() == 0 || flight.keep(|name| known.contains_key(name)));
             names = flights.iter().map(Flight::size).sum();
         }
-        let aggregated = self.flights.front().is_some_and(|flight| flight.stream == 0);
+        let aggregated = self.flights.front().is_some_and(|flight| flight.stream == AGGREGATED);
         while aggregated && self.flights.len() > 1 && (self.flights.len() >= FLIGHTS || names > most) {
             names -= self.merge_oldest();
         }
@@ -298,7 +301,7 @@ impl Channel {
     /// Notes a response that is being sent.
     pub(super) fn sent(
         &mut self,
-        (stream, nonce): (StreamId, u64),
+        (stream, nonce): (StreamId, Nonce),
         puts: &[Arc<Item>],
         removed: &[Arc<str>],
         at: Duration,
@@ -307,12 +310,12 @@ impl Channel {
         for item in puts {
             self.settle(item.name());
             let known = self.known.entry(Arc::clone(item.name())).or_default();
-            (known.sent, known.flying) = (Some(item.version().mark()), nonce);
+            (known.sent, known.flying) = (Some(item.version().mark()), Some(nonce));
         }
         for name in removed {
             self.settle(name);
             let known = self.known.entry(Arc::clone(name)).or_default();
-            (known.sent, known.flying) = (None, nonce);
+            (known.sent, known.flying) = (None, Some(nonce));
         }
         self.shrink();
         self.bound_flights();
@@ -331,7 +334,7 @@ impl Channel {
     }
 
     /// The flight that this answer is about: none if it is unknown, or not the last of several.
-    pub(super) fn answered(&mut self, nonce: u64, refused: bool) -> Option<Flight> {
+    pub(super) fn answered(&mut self, nonce: Nonce, refused: bool) -> Option<Flight> {
         let index = self.flights.partition_point(|flight| flight.last < nonce);
         let flight = self.flights.get(index).filter(|flight| flight.first <= nonce)?;
         if flight.last == nonce || refused { self.flights.remove(index) } else { None }
@@ -363,8 +366,8 @@ impl Channel {
             } else if flight.puts.len() > 1 {
                 self.unsure.insert(Arc::clone(item.name()));
             }
-            if known.flying <= flight.last {
-                known.flying = 0;
+            if known.flying <= Some(flight.last) {
+                known.flying = None;
                 // of what was sent since, and need not be waited for, it says nothing
                 if !acked && known.sent == Some(item.version().mark()) {
                     known.sent =
@@ -376,7 +379,8 @@ impl Channel {
             }
         }
         for name in &flight.removed {
-            let over = self.known.get(name).is_some_and(|known| known.sent.is_none() && known.flying <= flight.last);
+            let over =
+                self.known.get(name).is_some_and(|known| known.sent.is_none() && known.flying <= Some(flight.last));
             if over {
                 self.known.remove(name);
             }
@@ -407,10 +411,10 @@ impl Channel {
     }
 
     /// This name need not wait for the answer to a response before `nonce`.
-    pub(super) fn witness(&mut self, name: &str, nonce: u64) -> bool {
+    pub(super) fn witness(&mut self, name: &str, nonce: Nonce) -> bool {
         match self.known.get_mut(name) {
-            Some(known) if known.flying != 0 && known.flying < nonce => {
-                known.flying = 0;
+            Some(known) if known.flying.is_some_and(|flying| flying < nonce) => {
+                known.flying = None;
                 true
             }
             _ => false,
@@ -440,8 +444,9 @@ impl Channel {
 
     /// Whether some name of the flight waits for its answer.
     pub(super) fn is_awaited(&self, flight: &Flight) -> bool {
-        let awaited =
-            |name: &Arc<str>| self.known.get(name).is_some_and(|k| k.flying >= flight.first && k.flying <= flight.last);
+        let awaited = |name: &Arc<str>| {
+            self.known.get(name).is_some_and(|k| k.flying >= Some(flight.first) && k.flying <= Some(flight.last))
+        };
         let empty = flight.puts.is_empty() && flight.removed.is_empty();
         !flight.overdue && (empty || flight.names().any(awaited))
     }
@@ -451,8 +456,8 @@ impl Channel {
         for flight in self.flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
             flight.overdue = true;
             for name in flight.puts.iter().map(|item| item.name()).chain(&flight.removed) {
-                if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= flight.last) {
-                    known.flying = 0;
+                if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
+                    known.flying = None;
                 }
             }
         }
@@ -464,8 +469,10 @@ impl Channel {
         let Self { flights, known, dirty, force, .. } = self;
         for flight in flights.iter().filter(|flight| flight.stream == stream) {
             for name in flight.names() {
-                let Some(known) = known.get_mut(name).filter(|known| known.flying <= flight.last) else { continue };
-                if std::mem::take(&mut known.flying) != 0 {
+                let Some(known) = known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) else {
+                    continue;
+                };
+                if known.flying.take().is_some() {
                     dirty.insert(Arc::clone(name));
                     force.insert(Arc::clone(name));
                 }
@@ -483,7 +490,7 @@ impl Channel {
     /// Whatever was sent under this name last was taken back: the client has what it acknowledged.
     pub(super) fn release(&mut self, name: &str) {
         if let Some(known) = self.known.get_mut(name) {
-            known.flying = 0;
+            known.flying = None;
             known.sent = known.acked;
         }
     }

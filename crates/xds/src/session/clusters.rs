@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::warm::Cold;
+use super::cold::ColdClusters;
 use crate::resource::Version;
 use crate::snapshot::Item;
 
@@ -14,7 +14,7 @@ pub(super) struct Clusters {
     /// Some were sent since the client asked for them.
     pub(super) spoken_of: bool,
     /// Not ready for requests on this client.
-    pub(super) cold: BTreeMap<Arc<str>, Cold>,
+    pub(super) cold: ColdClusters,
     /// By the endpoint set that they use, where that has another name.
     pub(super) sharers: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// On their way, and only the CDS acknowledgement proves anything (R3).

@@ -36,12 +36,12 @@ impl Session {
         if items.is_empty() {
             return;
         }
-        let others = self.clusters.cold.values().any(|cold| cold.nonce != 0 && cold.may_warm());
+        let others = self.clusters.cold.iter().any(|(_, cold)| cold.nonce.is_some() && cold.may_warm());
         let mut cure = Cure::default();
         let mut again = Vec::new();
         for item in items.into_iter().filter(|item| self.is_unproven(item)) {
             match self.clusters.cold.get(item.name()) {
-                Some(cold) if cold.nonce != 0 && !cold.may_warm() && (cold.asks || !others) => {
+                Some(cold) if cold.nonce.is_some() && !cold.may_warm() && (cold.asks || !others) => {
                     cure.removed.push(Arc::clone(item.name()));
                 }
                 Some(_) => continue,

@@ -101,7 +101,7 @@ impl Session {
         if last_good && has {
             return Verdict::Blocked;
         }
-        if known.flying != 0 || self.is_before_its_parent(fleet, item) {
+        if known.flying.is_some() || self.is_before_its_parent(fleet, item) {
             return Verdict::Wait;
         }
         match self.passage(fleet, item, now) {

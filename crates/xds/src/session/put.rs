@@ -11,6 +11,7 @@ use crate::empty::stand_in;
 use crate::fleet::Fleet;
 use crate::resource::{TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, Look};
+use crate::wire::Nonce;
 
 impl Session {
     /// Clusters, with their endpoint sets and secrets right behind.
@@ -102,21 +103,21 @@ impl Session {
         let hosts = self.channels.get(&TypeUrl::VirtualHost).filter(|_| !fleet.is_last_good());
         let Some(hosts) = hosts else { return Vec::new() };
         let free =
-            |name: &Arc<str>| hosts.known.get(name).is_some_and(|known| known.sent.is_some() && known.flying == 0);
+            |name: &Arc<str>| hosts.known.get(name).is_some_and(|known| known.sent.is_some() && known.flying.is_none());
         let gone = |name: &&Arc<str>| self.see(fleet).target(&TypeUrl::VirtualHost, name).is_none() && free(name);
         hosts.dirty.iter().filter(|name| route_configuration_of(name) == Some(parent)).filter(gone).cloned().collect()
     }
 
     fn send_clusters(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>, removed: Vec<Arc<str>>) {
-        let before = self.nonce;
+        let next = self.nonce;
         self.send(turn, &TypeUrl::Cluster, puts.clone(), removed);
         let departed = self.sets_of_departed(turn.fleet);
         let mut behind: BTreeMap<Arc<str>, Arc<Item>> =
             departed.into_iter().map(|set| (Arc::clone(set.name()), set)).collect();
-        let (again, last) = (self.carried_again(before), self.nonce);
+        let (again, last) = (self.carried_again(next), Nonce::new(self.nonce.get() - 1));
         // clusters that go out on several streams are in a response of their own each
         let new = puts.iter().map(|item| (item, self.flying(&TypeUrl::Cluster, item.name())));
-        let new: Vec<(&Arc<Item>, u64)> = new.chain(again.iter().map(|item| (item, last))).collect();
+        let new: Vec<(&Arc<Item>, Option<Nonce>)> = new.chain(again.iter().map(|item| (item, last))).collect();
         for (item, nonce) in new {
             let sets = endpoint_sets(turn.fleet, item);
             self.cluster_sent(item, nonce, &sets, turn.now);
@@ -200,8 +201,11 @@ impl Session {
 
     /// Whether the clusters that can be expected to warm at once have done so.
     fn others_settled(&self) -> bool {
-        let cold =
-            self.clusters.cold.values().any(|cold| !cold.item.resource.apart && cold.nonce != 0 && !cold.stalled);
+        let cold = self
+            .clusters
+            .cold
+            .iter()
+            .any(|(_, cold)| !cold.item.resource.apart && cold.nonce.is_some() && !cold.stalled);
         let flying = |channel: &Channel| {
             let ordinary = |item: &Arc<Item>| !item.resource.apart;
             channel.flights.iter().any(|flight| flight.puts.iter().any(ordinary) && channel.is_awaited(flight))

@@ -39,7 +39,8 @@ impl Session {
         let dirty = self.channel(type_url).dirty_in_order();
         let mut groups: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
         for name in &dirty {
-            let flying = self.is(type_url, |channel| channel.known.get(name).is_some_and(|known| known.flying != 0));
+            let flying =
+                self.is(type_url, |channel| channel.known.get(name).is_some_and(|known| known.flying.is_some()));
             if !flying && matches!(self.judge(turn.fleet, type_url, name, turn.now), Verdict::Gone) {
                 let group = match type_url {
                     TypeUrl::VirtualHost => route_configuration_of(name).unwrap_or(""),

@@ -9,7 +9,7 @@ use super::{Session, Turn};
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::Item;
 use crate::wire::write::AROUND;
-use crate::wire::{Manner, Response, StreamId};
+use crate::wire::{AGGREGATED, Manner, Nonce, Response, StreamId};
 
 /// Size at which a response of independent resources is closed and another begun: gRPC libraries other than Envoy refuse messages
 /// above 4 MiB, and one resource is seldom above 1 MiB.
@@ -100,7 +100,7 @@ impl Session {
         removed: Vec<Arc<str>>,
     ) {
         if self.aggregated {
-            self.send_on((0, manner), turn, type_url, puts, removed);
+            self.send_on((AGGREGATED, manner), turn, type_url, puts, removed);
             return;
         }
         let Channel { carriers, known, wildcard, .. } = self.channel(type_url);
@@ -157,9 +157,13 @@ impl Session {
             return;
         }
         let whole = self.note_sent(type_url, &[], &[]);
-        self.nonce += 1;
-        let (nonce, with_ttl) = (self.nonce, self.understands_ttl());
+        let (nonce, with_ttl) = (self.take_nonce(), self.understands_ttl());
         turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
+    }
+
+    fn take_nonce(&mut self) -> Nonce {
+        let next = self.nonce.saturating_add(1);
+        std::mem::replace(&mut self.nonce, next)
     }
 
     fn send_on(
@@ -175,8 +179,7 @@ impl Session {
             self.channel(type_url).unsaid(&removed);
             return;
         }
-        self.nonce += 1;
-        let nonce = self.nonce;
+        let nonce = self.take_nonce();
         let waited = !self.waits.is_empty() || !self.refused.is_empty();
         for item in puts.iter().filter(|_| waited) {
             let key = Need::new(type_url.clone(), Arc::clone(item.name()));

@@ -18,7 +18,7 @@ use crate::names::is_collection;
 use crate::order::Class;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::{Item, Look};
-use crate::wire::{Request, Variant, Whole, WholeRequest};
+use crate::wire::{Nonce, Request, Variant, Whole, WholeRequest};
 
 /// Kinds of which a SotW response lists everything, so that absence from it is removal.
 pub(super) fn is_complete(type_url: &TypeUrl) -> bool {
@@ -33,22 +33,22 @@ pub(crate) struct Wants {
     /// It has named something; if it names nothing after that, it wants nothing.
     named: bool,
     pub(crate) names: BTreeSet<String>,
-    /// The response that was sent last; 0 if none.
-    pub(crate) latest: u64,
+    /// The response that was sent last.
+    pub(crate) latest: Option<Nonce>,
 }
 
 impl Wants {
     /// Whether a later response than this is on its way.
     fn is_stale(&self, nonce: &str) -> bool {
-        self.latest != 0 && !nonce.is_empty() && nonce.parse() != Ok(self.latest)
+        self.latest.is_some_and(|latest| !nonce.is_empty() && nonce.parse() != Ok(latest))
     }
 }
 
 /// What a client was sent under one name.
 struct SentItem {
     sent: Arc<Item>,
-    /// The first response that it stands in.
-    since: u64,
+    /// The first response that it stands in; none if it came with it.
+    since: Option<Nonce>,
     acked: Option<Arc<Item>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct SentItems {
 
 impl SentItems {
     /// The client is being sent this.
-    fn put(&mut self, item: &Arc<Item>, since: u64) {
+    fn put(&mut self, item: &Arc<Item>, since: Option<Nonce>) {
         self.state ^= digest(item.name(), item.version());
         match self.items.get_mut(item.name()) {
             Some(held) => {
@@ -117,10 +117,10 @@ impl SentItems {
     }
 
     /// What stood in this response, stands in each since, and is not known to be taken.
-    pub(super) fn unproven(&self, nonce: u64) -> Vec<Arc<Item>> {
+    pub(super) fn unproven(&self, nonce: Nonce) -> Vec<Arc<Item>> {
         let unproven =
             |held: &&SentItem| held.acked.as_ref().is_none_or(|acked| acked.version() != held.sent.version());
-        let stood = self.items.values().filter(|held| held.since <= nonce);
+        let stood = self.items.values().filter(|held| held.since <= Some(nonce));
         stood.filter(unproven).map(|held| Arc::clone(&held.sent)).collect()
     }
 }
@@ -228,7 +228,7 @@ impl Session {
         };
         let sent = self.sent_items.entry(type_url.clone()).or_default();
         for item in &items {
-            sent.put(item, 0);
+            sent.put(item, None);
             if exact {
                 sent.prove(item);
             }
@@ -261,7 +261,7 @@ impl Session {
             return None;
         }
         let sent = self.sent_items.entry(type_url.clone()).or_default();
-        puts.iter().for_each(|item| sent.put(item, self.nonce + 1));
+        puts.iter().for_each(|item| sent.put(item, Some(self.nonce)));
         removed.iter().for_each(|name| sent.remove(name));
         let all = || sent.items.values().map(|held| Arc::clone(&held.sent)).collect();
         Some(Whole { version: sent.state, all: is_complete(type_url).then(all) })
@@ -281,14 +281,14 @@ impl Session {
         sets.map(|set| now(set).unwrap_or_else(|| Arc::clone(set))).collect()
     }
 
-    /// Clusters that come with what is sent now for the first time, though they were sent up to response `before`: what they were sent with
+    /// Clusters that come with what is sent now for the first time, though they were sent before response `next`: what they were sent with
     /// repeated something that is refused whole, and nothing of it was taken. Their endpoint sets go behind this one (R1).
-    pub(super) fn carried_again(&self, before: u64) -> Vec<Arc<Item>> {
+    pub(super) fn carried_again(&self, next: Nonce) -> Vec<Arc<Item>> {
         let Some(clusters) = self.channels.get(&TypeUrl::Cluster) else { return Vec::new() };
         if !self.repeats(&TypeUrl::Cluster) || clusters.suspects.is_empty() {
             return Vec::new();
         }
-        let before = clusters.flights.iter().filter(|flight| flight.last <= before);
+        let before = clusters.flights.iter().filter(|flight| flight.last < next);
         let sent = |item: &&Arc<Item>| self.is_unproven(item);
         before.flat_map(|flight| &flight.puts).filter(sent).cloned().collect()
     }

@@ -56,7 +56,7 @@ impl Session {
         for name in &request.subscribe {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
             let waits = *type_url == TypeUrl::Endpoints
-                && self.clusters.cold.get(name.as_str()).is_some_and(|cold| cold.nonce != 0);
+                && self.clusters.cold.get(name.as_str()).is_some_and(|cold| cold.nonce.is_some());
             let listed = !waits && listed.contains(name.as_str());
             self.subscribe_name(fleet, type_url, (request.stream, name), listed);
         }
@@ -154,7 +154,7 @@ impl Session {
         let Channel { carriers, known, .. } = self.channel(type_url);
         if let Some(known) = known.get_mut(name) {
             // what another stream has not answered yet is nothing to wait for
-            known.flying = 0;
+            known.flying = None;
         }
         let before = carriers.bytes;
         carriers.ask(stream, name);
@@ -376,12 +376,12 @@ impl Session {
         let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
         match target {
             Some(item) if known.sent == Some(item.version().mark()) => {
-                if *type_url == TypeUrl::Listener && known.flying == 0 {
+                if *type_url == TypeUrl::Listener && known.flying.is_none() {
                     // it was taken on the stream before, and may wait for its routes still (R4)
                     self.activations.insert(name, Activation { item, acked: true, changes: false });
                     return;
                 }
-                if known.flying == 0 && known.acked == known.sent {
+                if known.flying.is_none() && known.acked == known.sent {
                     fleet.accept(&item);
                     if *type_url != TypeUrl::Cluster || !self.may_be_warming(fleet, &item, now) {
                         self.confirm(fleet, type_url, &name);

@@ -49,15 +49,13 @@ impl Session {
         if !lagging {
             self.lay_ghosts(fleet, now);
         }
-        let patience = self.patience_with_clusters();
-        for (_, cold) in self.clusters.cold.iter_mut().filter(|(_, cold)| !cold.stalled && now >= cold.since + patience)
-        {
-            if lagging || fleet.is_last_good() {
-                // the client is slow, or what the cluster needs is not saved, which says nothing about the cluster
-                cold.since = now;
-            } else {
-                cold.stalled = true;
-            }
+        // that the client is slow, or that what a cluster needs is not saved, says nothing about the cluster
+        let excused = lagging || fleet.is_last_good();
+        if let Some(limit) = now.checked_sub(self.patience_with_clusters()) {
+            self.clusters.cold.edit_waiting(limit, |cold| match excused {
+                true => cold.since = now,
+                false => cold.stalled = true,
+            });
         }
     }
 
@@ -86,11 +84,12 @@ impl Session {
     /// Tells the fleet which clusters do not get ready here.
     pub(super) fn tell_stalled(&mut self, fleet: &mut Fleet) {
         let speaks = self.takes_all(&TypeUrl::Cluster);
-        let stalled = self.clusters.cold.iter().filter(|(_, cold)| speaks && cold.stalled).map(|(name, _)| name);
-        if stalled.clone().eq(&self.stalled) {
+        let cold = &mut self.clusters.cold;
+        if std::mem::replace(&mut cold.told, speaks) && speaks {
             return;
         }
-        let stalled: BTreeSet<Arc<str>> = stalled.cloned().collect();
+        let stalled = cold.iter().filter(|(_, cold)| cold.stalled).map(|(name, _)| Arc::clone(name));
+        let stalled: BTreeSet<Arc<str>> = if speaks { stalled.collect() } else { BTreeSet::new() };
         let before = std::mem::replace(&mut self.stalled, stalled);
         self.stalled.difference(&before).for_each(|name| fleet.stall(self.client, name));
         before.difference(&self.stalled).for_each(|name| fleet.unstall(self.client, name));
@@ -115,8 +114,8 @@ impl Session {
 
     /// A new cluster whose parts the fleet lacks gets ready no sooner for waiting.
     pub(super) fn stall(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
-        if let Some(cold) = self.clusters.cold.get_mut(name).filter(|_| *type_url == TypeUrl::Cluster) {
-            cold.stalled = true;
+        if *type_url == TypeUrl::Cluster {
+            self.clusters.cold.edit(name, |cold| cold.stalled = true);
         }
     }
 
@@ -126,7 +125,7 @@ impl Session {
             return None;
         }
         let patience = self.patience_with_clusters();
-        let cold = self.clusters.cold.values().filter(|cold| !cold.stalled).map(|cold| cold.since + patience);
+        let cold = self.clusters.cold.oldest().map(|since| since + patience);
         let waits = self.waits.values().map(|wait| wait.until);
         let awaited = self.channels.values().flat_map(|c| c.flights.iter().filter(|flight| !flight.overdue));
         let unanswered = awaited.map(|flight| flight.at + UNANSWERED);
@@ -137,7 +136,8 @@ impl Session {
         let drained = self.channels.values().filter_map(|channel| channel.kept.next(now)).min();
         let beats = self.channels.values().filter_map(|channel| channel.beats.next(now)).min();
         let rests = self.channels.values().filter_map(|channel| channel.paused_until).filter(|until| *until > now);
-        cold.chain(introduction)
+        cold.into_iter()
+            .chain(introduction)
             .chain(rests)
             .chain(self.clusters_withheld().filter(|at| *at > now))
             .chain(self.parted_until.filter(|at| *at > now))
@@ -181,7 +181,7 @@ impl Session {
             && done()
             && self.clusters.cures.is_empty()
             && self.activations.is_empty()
-            && self.clusters.cold.values().all(|cold| cold.stalled)
+            && self.clusters.cold.is_settled()
     }
 
     /// Whether the client takes all that there is of a kind. What others make of some says nothing about the fleet.

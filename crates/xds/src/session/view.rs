@@ -84,7 +84,7 @@ impl Session {
         let remembered = [current, snapshot.accepted(type_url, name), snapshot.previous(type_url, name)];
         let version = |mark| remembered.iter().flatten().map(|item| item.version()).find(|v| Some(v.mark()) == mark);
         let standing = match current {
-            None if known.flying != 0 => Standing::Stale,
+            None if known.flying.is_some() => Standing::Stale,
             None => Standing::NotSent,
             Some(current) => {
                 let (key, mark) = (current.key(), Some(current.version().mark()));

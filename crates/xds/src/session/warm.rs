@@ -12,42 +12,11 @@ use std::time::Duration;
 
 use super::Session;
 use super::channel::{Flight, Known};
+use super::cold::Cold;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::{Item, Look};
-use crate::wire::StreamId;
-
-/// A cluster that routes must not name yet.
-pub(super) struct Cold {
-    pub(super) item: Arc<Item>,
-    /// When it became wanted or, later, was sent.
-    pub(super) since: Duration,
-    /// The CDS response that it went in; 0 if it was not sent yet.
-    pub(super) nonce: u64,
-    /// Envoy has acknowledged the cluster itself.
-    pub(super) taken: bool,
-    /// Envoy had it when it came again, in this version or another, as it asked for its endpoint set then.
-    had: bool,
-    /// It has an endpoint set of its own name, which Envoy asks for if it takes the cluster.
-    pub(super) asks: bool,
-    /// Envoy has asked for its endpoint set since, on this stream.
-    subscribed: Option<StreamId>,
-    /// Envoy has acknowledged its endpoint set since.
-    acked: bool,
-    /// It was reported as not getting ready.
-    pub(super) stalled: bool,
-}
-
-impl Cold {
-    fn new(item: Arc<Item>, since: Duration, nonce: u64, asks: bool) -> Self {
-        Self { item, since, nonce, taken: false, had: false, asks, subscribed: None, acked: false, stalled: false }
-    }
-
-    /// Whether it may still be getting ready. Envoy asks for the endpoints of what it takes within milliseconds.
-    pub(super) fn may_warm(&self) -> bool {
-        self.subscribed.is_some() || self.had || self.item.resource.apart
-    }
-}
+use crate::wire::{Nonce, StreamId};
 
 impl Session {
     /// A cluster is wanted, or not any more.
@@ -60,28 +29,26 @@ impl Session {
         let sent = known.is_some_and(|known| known.sent.is_some());
         // an acknowledgement on a stream for clusters alone does not say that it was ever ready
         let ready = |known: &Known| known.acked.is_some() && (self.aggregated || known.confirmed != 0);
-        if sent && (known.is_some_and(ready) || self.clusters.cold.contains_key(name)) {
+        if sent && (known.is_some_and(ready) || self.clusters.cold.contains(name)) {
             return;
         }
         // removed and published again while it was on its way: it was sent all the same
-        let under_way =
-            known.filter(|known| known.sent == Some(item.version().mark())).map_or(0, |known| known.flying.max(1));
+        let under_way = known.filter(|known| known.sent == Some(item.version().mark()));
+        let under_way = under_way.map(|known| known.flying.unwrap_or(Nonce::MIN));
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
-        let item = Arc::clone(item);
-        let cold = Cold::new(item, now, under_way, asks);
-        self.clusters.cold.insert(Arc::clone(name), cold);
+        self.clusters.cold.insert(name, Cold::new(Arc::clone(item), now, under_way, asks));
     }
 
     /// A cluster goes out in response `nonce`, with these endpoint sets.
-    pub(super) fn cluster_sent(&mut self, item: &Arc<Item>, nonce: u64, sets: &[Arc<str>], now: Duration) {
+    pub(super) fn cluster_sent(&mut self, item: &Arc<Item>, nonce: Option<Nonce>, sets: &[Arc<str>], now: Duration) {
         // it asked for its endpoints when it came, before it was told of any cluster
         let again = self.resumed && !self.clusters.spoken_of;
         let asked = again && self.is(&TypeUrl::Endpoints, |sets| sets.subscribed(item.name()));
-        if let Some(cold) = self.clusters.cold.get_mut(item.name()) {
+        self.clusters.cold.edit(item.name(), |cold| {
             let asks = sets.contains(item.name());
             let (had, stalled) = (cold.had || asks && asked, cold.stalled);
             *cold = Cold { had, stalled, ..Cold::new(Arc::clone(item), now, nonce, asks) };
-        }
+        });
         if lacks_witness(item) {
             self.clusters.without_witness.insert(Arc::clone(item.name()));
         } else {
@@ -95,17 +62,19 @@ impl Session {
     /// Envoy asks for an endpoint set.
     pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
         let stream = self.asker_of(set).unwrap_or_default();
-        if let Some(cold) = self.clusters.cold.get_mut(set).filter(|cold| cold.nonce != 0 || cold.taken) {
-            cold.subscribed = Some(stream);
+        if self.clusters.cold.get(set).is_some_and(|cold| cold.nonce.is_some() || cold.taken) {
+            self.clusters.cold.edit(set, |cold| cold.subscribed = Some(stream));
             self.warm_if_witnessed(fleet, set);
         }
     }
 
     /// Envoy, which comes again, asks for an endpoint set that it asked for before.
     pub(super) fn endpoints_brought(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
-        let Some(cold) = self.clusters.cold.get_mut(set) else { return };
-        cold.had = true;
-        if cold.taken && !self.aggregated {
+        let taken = self.clusters.cold.edit(set, |cold| {
+            cold.had = true;
+            cold.taken
+        });
+        if taken == Some(true) && !self.aggregated {
             self.clusters.cold.remove(set);
             self.confirm(fleet, &TypeUrl::Cluster, set);
         }
@@ -120,9 +89,9 @@ impl Session {
         if !asks || ready {
             return false;
         }
-        let new = Cold::new(Arc::clone(item), now, 0, true);
+        let new = Cold::new(Arc::clone(item), now, None, true);
         let subscribed = self.asker_of(name);
-        self.clusters.cold.insert(Arc::clone(name), Cold { taken: true, subscribed, ..new });
+        self.clusters.cold.insert(name, Cold { taken: true, subscribed, ..new });
         true
     }
 
@@ -140,10 +109,12 @@ impl Session {
             if self.clusters.without_witness.contains(&cluster) {
                 continue;
             }
-            if let Some(cold) = self.clusters.cold.get_mut(&cluster) {
+            let witness = |cold: &mut Cold| {
                 // on a set of another name nothing tells this cluster from others, and another stream speaks of an earlier version
                 let own = cluster == *set && (aggregated || cold.had || cold.subscribed == Some(flight.stream));
-                cold.acked |= own && (cold.taken || cold.nonce != 0 && cold.nonce < nonce);
+                cold.acked |= own && (cold.taken || cold.is_sent_by(nonce));
+            };
+            if self.clusters.cold.edit(&cluster, witness).is_some() {
                 self.warm_if_witnessed(fleet, &cluster);
             } else if aggregated && self.channel(&TypeUrl::Cluster).witness(&cluster, nonce) {
                 self.confirm(fleet, &TypeUrl::Cluster, &cluster);
@@ -172,7 +143,7 @@ impl Session {
         }
         self.clusters.cold.remove(name);
         let clusters = self.channel(&TypeUrl::Cluster);
-        clusters.witness(name, u64::MAX);
+        clusters.witness(name, Nonce::MAX);
         if let Some(known) = clusters.known.get_mut(name) {
             let before = known.acked.unwrap_or(Version::FOREIGN.mark());
             known.acked = Some(if proven { item.version().mark() } else { before });

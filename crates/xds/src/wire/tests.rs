@@ -21,7 +21,7 @@ fn a_response_in_pieces_is_the_message() {
     let response = Response {
         stream: 0,
         type_url: TypeUrl::Cluster,
-        nonce: 12,
+        nonce: Nonce::new(12).expect("not 0"),
         puts,
         removed: vec!["gone".into()],
         manner: Manner::News,

@@ -204,7 +204,7 @@ impl Server {
             let Some(session) = session else { continue };
             for response in session.advance(fleet, now) {
                 let kind = &response.type_url;
-                wants.entry(kind.clone()).or_default().latest = response.nonce;
+                wants.entry(kind.clone()).or_default().latest = Some(response.nonce);
                 let key = |name: &Arc<str>| Need::new(kind.clone(), Arc::clone(name));
                 let names = response.puts.iter().map(|item| key(item.name())).collect();
                 let withheld = sent.withheld(now);

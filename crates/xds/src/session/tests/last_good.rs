@@ -223,7 +223,7 @@ impl Sotw {
         let short = show(response).split(' ').next().map(str::to_lowercase).expect("a kind");
         let version = response.whole.as_ref().map(|whole| whole.version.to_string()).expect("a version");
         self.versions.insert(short.clone(), version);
-        self.wants.entry(short.clone()).or_default().latest = response.nonce;
+        self.wants.entry(short.clone()).or_default().latest = Some(response.nonce);
         let names = if matches!(&*short, "cds" | "lds") { &[] } else { names };
         self.request(rig, &short, names, &nonce);
     }

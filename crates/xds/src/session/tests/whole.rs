@@ -99,7 +99,7 @@ impl Whole {
         let responses = self.session.advance(&mut self.fleet, self.now);
         let mut shown = Vec::new();
         for response in &responses {
-            self.wants.entry(response.type_url.as_str().to_owned()).or_default().latest = response.nonce;
+            self.wants.entry(response.type_url.as_str().to_owned()).or_default().latest = Some(response.nonce);
             let resources = response.resources().to_vec();
             shown.push(show(&Response { puts: resources, removed: Vec::new(), ..response.clone() }));
         }
