@@ -6,7 +6,9 @@
 //! | [`certificate`] | certificates and keys, made when a test runs and never committed |
 //! | [`backend`] | small HTTP servers that answer with their name |
 //! | [`client`] | requests, in cleartext and over TLS |
+//! | [`elsewhere`] | an Envoy that somebody else started, over TLS |
 //! | [`objects`] | Gateway API objects as YAML text |
+//! | [`ports`] | ports that no other test gets |
 //! | [`prober`] | requests without pause, each with the answers that are right for it |
 //! | [`running`] | a Chancery with its Envoys, started on a folder and ended with the test |
 //! | [`told`] | what `chancery validate` says of a text |
@@ -16,8 +18,10 @@ pub mod backend;
 pub mod binary;
 pub mod certificate;
 pub mod client;
+pub mod elsewhere;
 pub mod namespace;
 pub mod objects;
+pub mod ports;
 pub mod prober;
 pub mod running;
 pub mod told;

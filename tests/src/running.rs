@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -230,19 +229,4 @@ fn envoys(state: &Path) -> Vec<Pid> {
     })
     .map(Pid::from_raw)
     .collect()
-}
-
-/// Ports of loopback that are free at this moment.
-///
-/// # Errors
-/// If there are none.
-pub fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
-    let mut ports = [0; N];
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }

@@ -6,7 +6,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::client::{get, get_tls};
-use tests::running::{Running, free_ports};
+use tests::ports::free_ports;
+use tests::running::Running;
 use tests::{binary, wait};
 
 #[test]

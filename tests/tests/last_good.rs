@@ -5,19 +5,17 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::backend::Backend;
 use tests::client::{Answer, get};
 use tests::objects::{documents, gateway, route, service};
-use tests::running::{Running, free_ports};
+use tests::ports::free_ports;
+use tests::running::Running;
 use tests::wait;
-
-/// Ports that are free when they are chosen may be another test's when they are bound.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// The folder of a Gateway's proxy.
 fn folder(running: &Running, gateway: &str) -> PathBuf {
@@ -89,7 +87,6 @@ fn ask(port: u16, allowed: &[&str], over: &AtomicBool, wrong: &Mutex<Vec<String>
 
 #[test]
 fn the_last_good_is_served_while_the_folder_is_away_and_nothing_is_resent_or_lost() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut running = Running::prepare().unwrap();
     let [edge, side] = free_ports().unwrap();
     let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
@@ -140,7 +137,6 @@ fn the_last_good_is_served_while_the_folder_is_away_and_nothing_is_resent_or_los
 
 #[test]
 fn a_gateway_that_went_while_chancery_was_away_is_not_served_any_more() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut running = Running::prepare().unwrap();
     let [edge, side] = free_ports().unwrap();
     let one = Backend::start("one").unwrap();

@@ -9,8 +9,9 @@ use tests::backend::Backend;
 use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, Kept, get, get_tls};
 use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
+use tests::ports::free_ports;
 use tests::prober::{Prober, over_kept_tls};
-use tests::running::{Running, free_ports};
+use tests::running::Running;
 use tests::{binary, wait};
 
 fn answer(body: &str) -> Answer {

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tests::backend::Backend;
 use tests::client::{Answer, get};
 use tests::objects::{documents, gateway, listeners, route, service};
-use tests::running::{Running, free_ports};
+use tests::ports::free_ports;
+use tests::running::Running;
 use tests::{namespace, wait};
 
 /// `status/reason: message` of a condition: of the Gateway `edge`, or of one of its listeners.

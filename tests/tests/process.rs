@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tests::running::free_ports;
+use tests::ports::free_ports;
 use tests::{binary, client, objects, wait};
 
 #[test]

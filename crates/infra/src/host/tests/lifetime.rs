@@ -16,7 +16,7 @@ use crate::host::{Ending, admin, process::Process};
 #[tokio::test]
 async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
     let mut stage = Stage::new();
-    let port = free_port().await;
+    let port = free_port();
     let edge = gateway("edge", &[port]);
     stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.ready).await;
@@ -46,7 +46,7 @@ async fn an_envoy_that_was_killed_is_started_again() {
 #[tokio::test]
 async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
     let mut stage = Stage::new();
-    let port = free_port().await;
+    let port = free_port();
     let edge = gateway("edge", &[port]);
     stage.want_only(&edge);
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid;
@@ -148,12 +148,12 @@ async fn an_envoy_that_was_never_recorded_is_found_and_replaced() {
 #[tokio::test]
 async fn a_log_level_reaches_a_running_envoy_and_a_thread_count_replaces_it() {
     let mut stage = Stage::new();
-    let mut edge = gateway("edge", &[free_port().await]);
+    let mut edge = gateway("edge", &[free_port()]);
     stage.want_only(&edge);
     let first = stage.facts_of(&edge, |facts| facts.ready).await.pid;
 
     edge.options.log_level = Some("trace".into());
-    edge.ports.push(free_port().await);
+    edge.ports.push(free_port());
     edge.ports.sort_unstable();
     stage.options.bootstrap = Arc::new(greeting);
     stage.want_only(&edge);
@@ -176,8 +176,8 @@ async fn a_log_level_reaches_a_running_envoy_and_a_thread_count_replaces_it() {
 #[tokio::test]
 async fn a_gateway_that_goes_has_its_request_answered_and_its_envoy_ended() {
     let (server, mut stage) = Stage::with_server().await;
-    let port = free_port().await;
-    let (edge, other) = (gateway("edge", &[port]), gateway("other", &[free_port().await]));
+    let port = free_port();
+    let (edge, other) = (gateway("edge", &[port]), gateway("other", &[free_port()]));
     stage.want(&[edge.clone(), other.clone()]);
     let pid = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
 

@@ -87,7 +87,7 @@ impl Stage {
 
     /// A Gateway `edge` on a free port, and the number of its Envoy, which is ready.
     pub(crate) async fn serve_edge(&mut self) -> (Infra, u16, u32) {
-        let port = free_port().await;
+        let port = free_port();
         let edge = gateway("edge", &[port]);
         self.want_only(&edge);
         let pid = self.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
@@ -253,9 +253,10 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths, action: &serde_json::Value, clus
     .to_string()
 }
 
-/// A port that was free a moment ago.
-pub(crate) async fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap().port()
+/// A port that no other test gets.
+pub(crate) fn free_port() -> u16 {
+    let [port] = ::tests::ports::free_ports().unwrap();
+    port
 }
 
 /// One request on a connection of its own: the answer, head and body. Its length is in its head; waiting for the end of the

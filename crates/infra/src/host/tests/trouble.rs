@@ -14,7 +14,7 @@ async fn a_missing_envoy_is_told_with_the_way_to_get_one_and_used_once_it_is_the
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("envoy");
     let mut stage = Stage::with(|options| options.envoy = finder(&program));
-    let port = free_port().await;
+    let port = free_port();
     let edge = gateway("edge", &[port]);
     stage.want_only(&edge);
     let problem = stage.facts_of(&edge, |facts| facts.problem.is_some()).await.problem.unwrap();
@@ -35,7 +35,7 @@ async fn a_crash_loop_is_told_with_envoys_own_words_and_harms_no_other_gateway()
             _ => greeting(infra, paths),
         });
     });
-    let port = free_port().await;
+    let port = free_port();
     let (broken, fine) = (gateway("broken", &[]), gateway("fine", &[port]));
     stage.want(&[broken.clone(), fine.clone()]);
     let mut deaths = 0;
@@ -57,9 +57,9 @@ async fn a_taken_port_is_told_with_its_holder_and_no_longer_when_it_is_free() {
     let mut stage = Stage::with(|options| {
         options.bootstrap = Arc::new(|infra, paths| greeting(&ir::Infra { ports: Vec::new(), ..infra.clone() }, paths));
     });
-    let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())).await.unwrap();
     let taken = holder.local_addr().unwrap().port();
-    let mut edge = gateway("edge", &[taken, free_port().await]);
+    let mut edge = gateway("edge", &[taken, free_port()]);
     edge.ports.sort_unstable();
     stage.want_only(&edge);
     let facts = stage.facts_of(&edge, |facts| facts.pid.is_some()).await;

@@ -1,0 +1,121 @@
+//! An Envoy that somebody else started: it gets its configuration over TLS, by its certificate. And a Chancery for such.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::binary;
+use crate::certificate::Pair;
+use crate::running::Running;
+
+/// A Chancery that starts no Envoys. It listens on this port of loopback with `tls.crt` and `tls.key` of a folder, for clients that its `ca.crt`
+/// trusts.
+///
+/// # Errors
+/// If there is no room for its own folder.
+pub fn server(folder: &Path, port: u16) -> anyhow::Result<Running> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let (address, certificate, key, clients) =
+        (format!("127.0.0.1:{port}"), file("tls.crt"), file("tls.key"), file("ca.crt"));
+    let options = [
+        ["--xds-listen", &address],
+        ["--xds-tls-cert", &certificate],
+        ["--xds-tls-key", &key],
+        ["--xds-client-ca", &clients],
+    ];
+    Ok(Running::prepare()?.with(&["--no-envoy"]).with(&options.concat()))
+}
+
+/// How it reaches the server.
+pub struct Way<'a> {
+    /// The Gateway that it says it is of, `namespace/name`.
+    pub gateway: &'a str,
+    /// `DELTA_GRPC`, or `GRPC` for the state of the world.
+    pub api: &'a str,
+    /// The port of loopback where the server listens; it shows a certificate for `chancery.example`.
+    pub port: u16,
+    /// What it shows the server.
+    pub own: &'a Pair,
+    /// Self-signed certificates of servers that it trusts.
+    pub trusted: &'a [&'a Pair],
+}
+
+/// It ends with this value.
+pub struct Elsewhere(Child);
+
+impl Elsewhere {
+    /// Starts one, with its files in this folder.
+    ///
+    /// # Errors
+    /// If a file cannot be written or Envoy not be started.
+    pub fn start(folder: &Path, way: &Way<'_>) -> anyhow::Result<Self> {
+        let config = folder.join("envoy.yaml");
+        std::fs::write(&config, bootstrap(folder, way)?)?;
+        let log = File::create(folder.join("envoy.log"))?;
+        let child = Command::new(binary::envoy()?)
+            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "-c"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // it may have ended by itself
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+fn bootstrap(folder: &Path, way: &Way<'_>) -> anyhow::Result<String> {
+    let Way { gateway, api, port, own, trusted } = way;
+    let trusted: String = trusted.iter().map(|pair| &*pair.certificate).collect();
+    let file = |name: &str, text: &str| -> anyhow::Result<String> {
+        std::fs::write(folder.join(name), text)?;
+        Ok(folder.join(name).display().to_string())
+    };
+    let (certificate, key) = (file("client.crt", &own.certificate)?, file("client.key", &own.key)?);
+    let trusted = file("trusted.crt", &trusted)?;
+    Ok(format!(
+        r#"
+node: {{ id: far, cluster: {gateway} }}
+dynamic_resources:
+  ads_config:
+    api_type: {api}
+    transport_api_version: V3
+    set_node_on_first_message_only: true
+    grpc_services:
+    - envoy_grpc:
+        cluster_name: xds
+        retry_policy: {{ retry_back_off: {{ base_interval: 0.1s, max_interval: 1s }} }}
+  cds_config: {{ ads: {{}}, resource_api_version: V3 }}
+  lds_config: {{ ads: {{}}, resource_api_version: V3 }}
+static_resources:
+  clusters:
+  - name: xds
+    type: STATIC
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {{ http2_protocol_options: {{}} }}
+    load_assignment:
+      cluster_name: xds
+      endpoints:
+      - lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }} }} }}]
+    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        sni: chancery.example
+        common_tls_context:
+          tls_certificates: [{{ certificate_chain: {{ filename: {certificate} }}, private_key: {{ filename: {key} }} }}]
+          validation_context:
+            trusted_ca: {{ filename: {trusted} }}
+            match_typed_subject_alt_names: [{{ san_type: DNS, matcher: {{ exact: chancery.example }} }}]
+"#
+    ))
+}
