@@ -150,8 +150,13 @@ impl Session {
             }
             TypeUrl::Endpoints | TypeUrl::Route if sent == Some(Version::STAND_IN.mark()) && !forced => Verdict::Drop,
             TypeUrl::Endpoints if named && (sent.is_none() || forced) => {
-                let departed = fleet.snapshot().departed_endpoints(name).cloned();
-                Verdict::Send(departed.unwrap_or_else(|| stand_in(type_url.clone(), name)))
+                let has = acked.is_some_and(|acked| acked != Version::STAND_IN.mark());
+                match fleet.snapshot().departed_endpoints(name) {
+                    Some(departed) => Verdict::Send(Arc::clone(departed)),
+                    // requests go there as long as its routes have not moved
+                    None if has => Verdict::Gone,
+                    None => Verdict::Send(stand_in(type_url.clone(), name)),
+                }
             }
             TypeUrl::Route if named && starts && (sent.is_none() || forced) => {
                 Verdict::Send(stand_in(type_url.clone(), name))

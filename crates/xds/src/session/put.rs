@@ -163,8 +163,10 @@ impl Session {
         }
     }
 
-    /// Behind a route configuration that is new to the client go all its hosts.
+    /// Behind a route configuration that is new to the client go all its hosts. If it has none, Envoy waits for them all the same: it is told
+    /// that there is none of some name, as it takes an empty response for no answer (measured).
     fn send_routes(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>) {
+        let mut without = Vec::new();
         for item in &puts {
             let lost = self.lost_hosts.remove(item.name());
             let routes = self.channel(&TypeUrl::Route);
@@ -177,9 +179,14 @@ impl Session {
                 let channel = self.channel(&TypeUrl::VirtualHost);
                 channel.force.extend(hosts.iter().cloned());
                 channel.dirty.extend(hosts);
+            } else if self.envoy && item.resource.vhds {
+                without.push(format!("{}/none", item.name()).into());
             }
         }
         self.send(turn, &TypeUrl::Route, puts, Vec::new());
+        for name in without {
+            self.send(turn, &TypeUrl::VirtualHost, Vec::new(), vec![name]);
+        }
     }
 
     /// On a first start everything new is asked for: sending it unasked would be sending it twice.

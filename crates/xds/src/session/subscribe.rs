@@ -126,7 +126,7 @@ impl Session {
         channel.compare |= wildcard || !another;
         let mut listed = HashSet::with_capacity(request.initial_versions.len());
         channel.known.reserve(request.initial_versions.len());
-        for (name, version) in request.initial_versions.iter().filter(|_| !warms) {
+        for (name, version) in &request.initial_versions {
             let new = Known::listed(*version);
             let shared = shared(fleet, type_url, name);
             let channel = self.channel(type_url);
@@ -136,7 +136,7 @@ impl Session {
                 self.name_bytes += name.len();
             }
             let known = self.channel(type_url).known.entry(Arc::clone(&shared)).or_insert(new);
-            if known.sent == new.sent {
+            if known.sent == new.sent && !warms {
                 listed.insert(name.as_str());
             }
             if another {

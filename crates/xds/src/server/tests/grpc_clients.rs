@@ -16,7 +16,7 @@ use self::client::{Backend, Client, Language};
 use self::resources::{bad_endpoints, cluster, endpoints, listener, routes};
 use super::super::services;
 use super::client::DEADLINE;
-use super::proxy::wait_for;
+use super::proxy::{free_address, wait_for};
 use super::resources::gone;
 use crate::load::{ClusterLoad, LoadReports};
 use crate::server::Gate;
@@ -72,7 +72,7 @@ impl Stage {
     fn with(language: Language, features: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let events = Arc::default();
-        let (server, at) = start_server(&runtime, &events, "127.0.0.1:0".parse().unwrap());
+        let (server, at) = start_server(&runtime, &events, free_address());
         let backend = |name, queue| Backend::start(&runtime, name, queue);
         let (near, far, third) = (backend("near", 3.0), backend("far", 7.0), backend("third", 0.0));
         let folder = tempfile::tempdir().unwrap();
@@ -164,14 +164,7 @@ impl Stage {
 }
 
 fn start_server(runtime: &Runtime, events: &Arc<Mutex<Vec<Event>>>, at: SocketAddr) -> (Server, SocketAddr) {
-    let (sender, mut receiver) = tokio::sync::mpsc::channel::<Vec<Event>>(8);
-    let seen = Arc::clone(events);
-    runtime.spawn(async move {
-        while let Some(batch) = receiver.recv().await {
-            seen.lock().unwrap().extend(batch);
-        }
-    });
-    let server = Server::start(runtime.handle(), sender);
+    let server = super::stage::server(runtime, events);
     // as often as C-core is willing to
     server.ask_for_loads(Some(LoadReports::every(Duration::from_secs(1))));
     let at = server.listen_tcp(at, Gate::of("mesh".into())).unwrap();

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,9 +20,10 @@ use crate::wire::Variant;
 /// Where the pinned Envoy is installed.
 const ENVOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/envoy/1.40.0/bin/envoy");
 
-/// A loopback address that is free now.
+/// An address of loopback that nobody else gets as long as this process lives.
 pub(super) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let [port] = ::tests::ports::free_ports().unwrap();
+    (Ipv4Addr::LOCALHOST, port).into()
 }
 
 /// How an Envoy speaks with the server.
@@ -53,12 +54,13 @@ impl Transport {
 pub(super) struct Envoy {
     child: Child,
     admin: PathBuf,
+    log: PathBuf,
 }
 
 impl Envoy {
-    /// Starts an Envoy that gets everything over the socket in `folder`.
-    pub(super) fn start(folder: &Path) -> Self {
-        let address = format!(r#"{{"pipe": {{"path": "{}"}}}}"#, folder.join("xds.sock").display());
+    /// Starts an Envoy that gets everything over this Unix socket; what it needs besides goes into `folder`.
+    pub(super) fn start(folder: &Path, socket: &Path) -> Self {
+        let address = format!(r#"{{"pipe": {{"path": "{}"}}}}"#, socket.display());
         Self::start_at(folder, &address, "null")
     }
 
@@ -68,7 +70,7 @@ impl Envoy {
         let admin = folder.join("admin.sock");
         let config = folder.join("bootstrap.json");
         std::fs::write(&config, bootstrap(address, transport_socket, &admin)).unwrap();
-        let log = std::fs::File::create(folder.join("envoy.log")).unwrap();
+        let log = folder.join("envoy.log");
         let child = Command::new(ENVOY)
             .args([
                 "--concurrency",
@@ -83,10 +85,15 @@ impl Envoy {
             .arg(&config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
+            .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        Self { child, admin }
+        Self { child, admin, log }
+    }
+
+    /// All that it has logged.
+    pub(super) fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
     }
 
     /// What the admin interface says; empty as long as it does not answer.
@@ -102,11 +109,14 @@ impl Envoy {
 
     /// Waits until the active clusters hold this version of a cluster, at most for `within`: it is in the connect time-out.
     pub(super) fn wait_for_cluster(&self, version: u128, within: Duration) {
+        wait_for("the cluster's version to be active", within, || self.has_cluster("active", version));
+    }
+
+    /// Whether the clusters that are `active`, or those that are `warming`, hold this version of one.
+    pub(super) fn has_cluster(&self, state: &str, version: u128) -> bool {
         let nanos = format!("{version:09}");
         let timeout = format!("\"2.{}s\"", nanos.trim_end_matches("000"));
-        wait_for("the cluster's version to be active", within, || {
-            self.admin("/config_dump?resource=dynamic_active_clusters").contains(&timeout)
-        });
+        self.admin(&format!("/config_dump?resource=dynamic_{state}_clusters")).contains(&timeout)
     }
 }
 
@@ -275,6 +285,12 @@ impl Loop {
             answers
         });
         Self { stop, thread }
+    }
+
+    /// Every answer was 200.
+    pub(super) fn lost_none(self) {
+        let (count, wrong) = self.finish();
+        assert_eq!(wrong, Vec::<String>::new(), "of {count}");
     }
 
     /// How many answers there were, and those that were not 200.

@@ -15,14 +15,12 @@ use proto::google::protobuf::Any;
 
 use super::authority::{Authority, Pair};
 use super::proxy::{Backend, Loop, free_address, get, shown};
-use super::real_envoy::{SOON, Stage, over};
 use super::resources::tls::{certificate, tls_listener};
 use super::resources::{altered, bad_routes_of, cluster, endpoints, routes_of};
+use super::stage::{SOON, Stage, over};
 use crate::{Change, Event, Need, Resource, TypeUrl};
 
-over!(delta_ads: Variant::Delta, true, [seven_of_eight_are_taken_of_each_kind_and_versions_are_true_after_a_restart,]);
-
-over!(sotw_ads: Variant::Sotw, true, [seven_of_eight_are_taken_of_each_kind_and_versions_are_true_after_a_restart,]);
+over!(ads: [seven_of_eight_are_taken_of_each_kind_and_versions_are_true_after_a_restart,]);
 
 /// The one that is refused.
 const BAD: usize = 3;
@@ -168,8 +166,7 @@ fn seven_of_eight_are_taken_of_each_kind_and_versions_are_true_after_a_restart()
     // the next server begins with what was taken, as it does from what was saved: that is what Envoy says that it has
     let taken = |number| usize::from(number != BAD);
     let mut all = eight.all(taken, false);
-    let stage = &eight.stage;
-    all.extend([cluster("a", 1), endpoints("a", 1, stage.a.address), super::resources::listener(stage.at)]);
+    all.extend(eight.stage.small(1));
     all.push(super::resources::routes(1, "a"));
     eight.stage.publish(all);
     eight.stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
@@ -181,7 +178,6 @@ fn seven_of_eight_are_taken_of_each_kind_and_versions_are_true_after_a_restart()
     eight.stage.publish(eight.all(|_| 2, false));
     (0..8).for_each(|number| eight.wait_for(number, [2; 5]));
     assert_eq!(get(eight.stage.at, "any"), "200 a");
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     eight.stage.end();
 }

@@ -1,148 +1,21 @@
 //! The rules against a real Envoy 1.40 over a Unix socket, under requests.
 
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
-
-use super::client::DEADLINE;
-use super::proxy::{Backend, Envoy, Loop, free_address, get, wait_for};
+use super::proxy::{Loop, get, wait_for};
 use super::resources::{
-    bad_host, bad_routes, cluster, endpoints, ghost, gone, host, listener, routes, routes_of_hosts,
+    bad_host, bad_routes, cluster, endpoints, ghost, gone, host, host_of, listener, listener_of, routes,
+    routes_of_hosts, routes_of_hosts_of,
 };
-use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
-
-/// Well below the 15 s after which Envoy makes do without what it waits for.
-pub(super) const SOON: Duration = Duration::from_secs(12);
-
-/// A server with its own runtime, an Envoy, and two backends.
-pub(super) struct Stage {
-    runtime: Runtime,
-    server: Server,
-    pub(super) events: Arc<Mutex<Vec<Event>>>,
-    pub(super) envoy: Envoy,
-    folder: TempDir,
-    pub(super) at: SocketAddr,
-    pub(super) a: Backend,
-    pub(super) b: Backend,
-    _told: Told,
-}
-
-/// Shows what was reported last if the test fails.
-struct Told(Arc<Mutex<Vec<Event>>>);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if std::thread::panicking()
-            && let Ok(events) = self.0.lock()
-        {
-            let last = events.get(events.len().saturating_sub(40)..).unwrap_or_default();
-            let _told = writeln!(std::io::stderr(), "the last that was reported: {last:#?}");
-        }
-    }
-}
-
-pub(super) fn start_server(runtime: &Runtime, folder: &TempDir, events: &Arc<Mutex<Vec<Event>>>) -> Server {
-    let (sender, mut receiver) = mpsc::channel::<Vec<Event>>(8);
-    let seen = Arc::clone(events);
-    runtime.spawn(async move {
-        while let Some(batch) = receiver.recv().await {
-            seen.lock().unwrap().extend(batch);
-        }
-    });
-    let server = Server::start(runtime.handle(), sender);
-    server.listen_unix(&folder.path().join("xds.sock"), "ns/gw".into()).unwrap();
-    server
-}
-
-impl Stage {
-    /// Cluster `a` with its endpoints, a listener, and these routes, until requests are answered.
-    pub(super) fn new(more: Vec<Change>) -> Self {
-        let stage = Self::begin(more);
-        stage.wait("the fleet to be live", |event| matches!(event, Event::Live { .. }));
-        let clients = stage.events.lock().unwrap().iter().filter(|e| matches!(e, Event::Connected { .. })).count();
-        assert_eq!(clients, 1, "whatever the number of its streams");
-        stage
-    }
-
-    /// The same, without waiting for anything.
-    pub(super) fn begin(more: Vec<Change>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let events = Arc::default();
-        let server = start_server(&runtime, &folder, &events);
-        let (a, b, at) = (Backend::start("a"), Backend::start("b"), free_address());
-        let envoy = Envoy::start(folder.path());
-        let _told = Told(Arc::clone(&events));
-        let stage = Self { runtime, server, events, envoy, folder, at, a, b, _told };
-        let mut changes = vec![cluster("a", 1), endpoints("a", 1, stage.a.address), listener(at)];
-        changes.extend(more);
-        stage.publish(changes);
-        stage
-    }
-
-    pub(super) fn publish(&self, changes: Vec<Change>) {
-        self.server.publish(vec![FleetUpdate { fleet: "ns/gw".into(), changes }]);
-    }
-
-    /// Waits until something was reported.
-    pub(super) fn wait(&self, what: &str, is_it: impl Fn(&Event) -> bool) {
-        wait_for(what, SOON, || self.events.lock().unwrap().iter().any(&is_it));
-    }
-
-    pub(super) fn wait_for_routes(&self, number: u128) {
-        self.wait(
-            "the routes to be accepted",
-            |event| matches!(event, Event::Accepted { type_url: TypeUrl::Route, version, .. } if version.0 == number),
-        );
-    }
-
-    pub(super) fn wait_for_answer(&self, host: &str, answer: &str) {
-        wait_for(answer, SOON, || get(self.at, host) == answer);
-    }
-
-    /// Another server in the place of this one, which nothing is published to yet.
-    pub(super) fn restart(&mut self) {
-        self.runtime.block_on(self.server.stop(DEADLINE));
-        self.events.lock().unwrap().clear();
-        self.server = start_server(&self.runtime, &self.folder, &self.events);
-    }
-
-    pub(super) fn end(self) {
-        drop(self.envoy);
-        self.runtime.block_on(self.server.stop(DEADLINE));
-    }
-}
-
-/// Each of these stories over this transport.
-macro_rules! over {
-    ($transport:ident: $variant:expr, $aggregated:expr, [$($story:ident,)*]) => {
-        mod $transport {
-            use crate::wire::Variant;
-            $(
-                #[test]
-                fn $story() {
-                    crate::server::tests::proxy::Transport { variant: $variant, aggregated: $aggregated }.run(super::$story);
-                }
-            )*
-        }
-    };
-}
-
-pub(super) use over;
+use super::stage::{SOON, Stage, over};
+use crate::{Event, TypeUrl};
 
 over!(delta_ads: Variant::Delta, true, [
     a_changed_cluster_is_active_at_once_and_loses_no_request,
     new_clusters_with_their_routes_and_removed_old_ones_lose_no_request,
     rapid_changes_that_nobody_waits_for_lose_no_request,
     many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside,
+    hosts_go_apart_and_back_with_routes_of_another_name,
     refused_routes_and_ghost_clusters_stop_nothing_else,
     a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
-    a_first_start_with_nothing_and_with_missing_parts_is_ready,
     a_refused_first_route_configuration_is_told_and_the_next_one_serves,
     a_refused_first_host_is_told_and_the_next_one_serves,
 ]);
@@ -153,7 +26,6 @@ over!(sotw_ads: Variant::Sotw, true, [
     rapid_changes_that_nobody_waits_for_lose_no_request,
     refused_routes_and_ghost_clusters_stop_nothing_else,
     a_restarted_server_resumes_without_a_lost_request_and_changes_go_on,
-    a_first_start_with_nothing_and_with_missing_parts_is_ready,
     a_refused_first_route_configuration_is_told_and_the_next_one_serves,
     many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside,
     hosts_go_inside_and_out_again_and_a_refused_one_stops_nothing_else,
@@ -182,8 +54,7 @@ fn a_changed_cluster_is_active_at_once_and_loses_no_request() {
         stage.publish(vec![cluster("a", version)]);
         stage.envoy.wait_for_cluster(version, SOON);
     }
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     stage.end();
 }
 
@@ -205,8 +76,7 @@ fn new_clusters_with_their_routes_and_removed_old_ones_lose_no_request() {
         assert_eq!(get(stage.at, "any"), answer, "accepted means in effect");
         old = new;
     }
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     wait_for("the old clusters to be gone", SOON, || !stage.envoy.admin("/clusters").contains("new-30::"));
     stage.end();
 }
@@ -236,8 +106,7 @@ fn rapid_changes_that_nobody_waits_for_lose_no_request() {
         assert!(answer.starts_with("200"), "round {round}: {answer}");
     }
     stage.wait_for_routes(398);
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     let lost = stage
         .events
         .lock()
@@ -273,8 +142,7 @@ fn hundreds_of_clusters_each_with_a_stream_of_its_own_change_at_once() {
         stage.envoy.admin("/clusters").lines().filter(|line| line.starts_with("many-") && line.contains(&at)).count()
             == 200
     });
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     stage.end();
 }
 
@@ -301,8 +169,30 @@ fn many_hosts_come_by_vhds_change_one_by_one_and_go_back_inside() {
     inside.extend((0..100).map(|n| gone(TypeUrl::VirtualHost, &format!("r/h{n}.test"))));
     stage.publish(inside);
     stage.wait_for_answer("other.test", "200 b");
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
+    stage.end();
+}
+
+/// Under the same name Envoy would be without hosts from the routes that ask for them until the hosts have come, be it in the same write.
+fn hosts_go_apart_and_back_with_routes_of_another_name() {
+    let stage = Stage::new(vec![routes(1, "a"), cluster("b", 1)]);
+    stage.publish(vec![endpoints("b", 1, stage.b.address)]);
+    let requests = Loop::start(stage.at, "h7.test");
+    for version in [2, 4, 6] {
+        let mut apart = vec![routes_of_hosts_of("apart", 1), listener_of("l", version, "apart", stage.at)];
+        apart.extend((0..100).map(|n| host_of("apart", &format!("h{n}.test"), 1, "b")));
+        apart.push(gone(TypeUrl::Route, "r"));
+        stage.publish(apart);
+        stage.wait_for_answer("h7.test", "200 b");
+        wait_for("the host of all to be gone", SOON, || get(stage.at, "other.test").starts_with("404"));
+        let mut inside = vec![routes(version, "a"), listener_of("l", version + 1, "r", stage.at)];
+        inside.push(gone(TypeUrl::Route, "apart"));
+        inside.extend((0..100).map(|n| gone(TypeUrl::VirtualHost, &format!("apart/h{n}.test"))));
+        stage.publish(inside);
+        stage.wait_for_answer("h7.test", "200 a");
+        stage.wait_for_answer("other.test", "200 a");
+    }
+    requests.lost_none();
     stage.end();
 }
 
@@ -329,8 +219,7 @@ fn hosts_go_inside_and_out_again_and_a_refused_one_stops_nothing_else() {
     inside.extend((0..100).map(|n| gone(TypeUrl::VirtualHost, &format!("r/h{n}.test"))));
     stage.publish(inside);
     stage.wait_for_answer("other.test", "200 b");
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     stage.end();
 }
 
@@ -362,8 +251,7 @@ fn refused_routes_and_ghost_clusters_stop_nothing_else() {
     // the gate is open again: the next cluster's own acknowledgement arrives
     stage.publish(vec![cluster("a", 7)]);
     stage.envoy.wait_for_cluster(7, SOON);
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     stage.end();
 }
 
@@ -383,17 +271,7 @@ fn a_restarted_server_resumes_without_a_lost_request_and_changes_go_on() {
     stage.envoy.wait_for_cluster(2, SOON);
     assert_eq!(get(stage.at, "any"), "200 b");
     stage.wait("the fleet to be live again", |event| matches!(event, Event::Live { .. }));
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
-    stage.end();
-}
-
-fn a_first_start_with_nothing_and_with_missing_parts_is_ready() {
-    let stage = Stage::new(Vec::new());
-    // the listener has no routes to go with: it is not there, and nothing waits for it
-    assert!(stage.envoy.admin("/ready").contains("LIVE"));
-    stage.publish(vec![routes(1, "a")]);
-    stage.wait_for_answer("any", "200 a");
+    requests.lost_none();
     stage.end();
 }
 

@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 
 use super::client::DEADLINE;
 use super::proxy::{Backend, Envoy, free_address, get, wait_for};
-use super::real_envoy::start_server;
 use super::resources::{cluster, endpoints, listener, routes, tcp_listener};
+use super::stage::{server, socket};
 use crate::load::{ClusterLoad, LoadReports, Rate};
 use crate::{Change, Event, FleetUpdate, Server};
 
@@ -31,9 +31,10 @@ impl Stage {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let events = Arc::default();
-        let server = start_server(&runtime, &folder, &events);
+        let server = server(&runtime, &events);
+        server.listen_unix(&socket(folder.path()), "ns/gw".into()).unwrap();
         let (backend, http, tcp) = (Backend::start("a"), free_address(), free_address());
-        let envoy = Some(Envoy::start(folder.path()));
+        let envoy = Some(Envoy::start(folder.path(), &socket(folder.path())));
         let stage = Self { runtime, server, events, envoy, _folder: folder, http, tcp, backend };
         stage.ask(interval);
         stage.publish(vec![

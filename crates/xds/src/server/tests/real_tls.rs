@@ -12,6 +12,7 @@ use super::authority::{Authority, Pair};
 use super::client::DEADLINE;
 use super::proxy::{Backend, Envoy, Loop, Transport, free_address, get, wait_for};
 use super::resources::{cluster, endpoints, listener, routes};
+use super::stage::socket;
 use crate::wire::Variant;
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, Pem, Server, Tls};
 
@@ -87,7 +88,7 @@ impl Stand {
         let at = match way {
             Way::MutualTls => server.listen_tls(at, tls.clone(), gate(Limits::default())).unwrap(),
             Way::Unix => {
-                server.listen_unix(&folder.join("xds.sock"), "ns/gw".into()).unwrap();
+                server.listen_unix(&socket(folder), "ns/gw".into()).unwrap();
                 at
             }
         };
@@ -109,14 +110,13 @@ fn an_envoy_is_served_through_changes_rotations_and_a_restart(way: Way) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (old, next) = (Authority::new("old"), Authority::new("next"));
-    let anywhere = "127.0.0.1:0".parse().unwrap();
-    let mut stand = Stand::start(&runtime, way, folder.path(), anywhere, &old.server(&[&old]));
+    let mut stand = Stand::start(&runtime, way, folder.path(), free_address(), &old.server(&[&old]));
     let (backend, port) = (Backend::start("a"), free_address());
     let all = |version| vec![cluster("a", version), endpoints("a", 1, backend.address), listener(port), routes(1, "a")];
     stand.publish(all(1));
     let both = format!("{}{}", old.pem, next.pem);
     let envoy = match way {
-        Way::Unix => Envoy::start(folder.path()),
+        Way::Unix => Envoy::start(folder.path(), &socket(folder.path())),
         Way::MutualTls => {
             let port = stand.at.port();
             let address = format!(r#"{{"socket_address": {{"address": "127.0.0.1", "port_value": {port}}}}}"#);
@@ -146,8 +146,7 @@ fn an_envoy_is_served_through_changes_rotations_and_a_restart(way: Way) {
     stand.publish(vec![cluster("a", 6)]);
     envoy.wait_for_cluster(6, SOON);
     assert!(!stand.lost_a_stream());
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     drop(envoy);
     runtime.block_on(stand.server.stop(DEADLINE));
 }
@@ -179,8 +178,7 @@ fn connections_that_end_by_age_lose_no_request_and_no_change() {
             gone += events.iter().filter(|event| matches!(event, Event::Gone { .. })).count();
         }
     }
-    let (count, wrong) = requests.finish();
-    assert_eq!(wrong, Vec::<String>::new(), "of {count}");
+    requests.lost_none();
     drop(envoy);
     runtime.block_on(server.stop(DEADLINE));
 }

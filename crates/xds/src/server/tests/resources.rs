@@ -92,6 +92,11 @@ pub(super) fn ghost(name: &str, version: u128) -> Change {
     put(TypeUrl::Cluster, name, version, &message, Vec::new())
 }
 
+/// Such versions of a new cluster and of `a`, told apart by their number, below 10.
+pub(super) fn ghosts(new: &str, number: u128, at: SocketAddr) -> Vec<Change> {
+    vec![ghost(new, 50 + number), endpoints(new, 1, at), ghost("a", 60 + number)]
+}
+
 pub(super) fn cluster_message(name: &str, version: u128) -> Cluster {
     Cluster {
         name: name.into(),

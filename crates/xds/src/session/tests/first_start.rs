@@ -116,6 +116,32 @@ fn endpoints_are_answered_before_clusters_are_asked_for() {
 }
 
 #[test]
+fn endpoints_that_went_while_the_server_was_away_are_not_emptied_under_routes_that_have_not_moved_yet() {
+    let mut rig = Rig::new("cds a; cds new; eds a; eds new; lds l -> r; rds r@2 -> new");
+    assert_eq!(rig.resume("eds", &["a", "new", "old"], &["a@1", "old@1"]), "EDS a@1 new@1");
+    assert_eq!(rig.resume("lds", &[], &["l@1"]), "");
+    assert_eq!(rig.resume("rds", &["r"], &["r@1"]), "");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.resume("cds", &[], &["a@1", "new@1", "old@1"]), "RDS r@2");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.pass(60_000), "CDS -old");
+}
+
+#[test]
+fn a_route_configuration_without_any_host_is_not_waited_for() {
+    let mut rig = Rig::new("cds a; eds a; lds l -> v; rds v");
+    rig.subscribe("cds", &[]);
+    rig.subscribe("eds", &["a"]);
+    rig.subscribe("lds", &[]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("rds", &["v"]), "RDS v@1 | VHDS -v/none");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("vhds v/h -> a"), "VHDS v/h@1");
+    rig.ack_all(0);
+    assert_eq!(rig.publish("-vhds v/h"), "VHDS -v/h");
+}
+
+#[test]
 fn a_stream_without_clusters_is_not_kept_waiting_for_them() {
     let mut rig = Rig::new("rds r -> a; cds a");
     assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");

@@ -4,13 +4,26 @@ use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 
 use super::talk::{Talk, Way, envoy};
 use crate::session::tests::rig::kind;
-use crate::wire::Variant;
+use crate::wire::{StreamId, Variant};
 
 /// Tells a story over streams for each kind, in both variants.
 fn apart(resources: &str, story: impl Fn(&mut Talk)) {
     for variant in [Variant::Delta, Variant::Sotw] {
         story(&mut Talk::new(Way { variant, aggregated: false }, envoy(), resources));
     }
+}
+
+/// The same where two streams, the older one first, have asked for the endpoints `a` and acknowledged them.
+fn both_with_a(story: impl Fn(&mut Talk, [StreamId; 2])) {
+    apart("eds a", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        let older = talk.begin_anew("eds");
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        let newer = talk.stream("eds");
+        story(talk, [older, newer]);
+    });
 }
 
 #[test]
@@ -81,12 +94,7 @@ fn a_cluster_is_warm_with_the_answer_on_its_own_stream() {
 
 #[test]
 fn what_two_streams_ask_for_both_are_told_and_the_answers_of_the_newer_one_count() {
-    apart("eds a", |talk| {
-        talk.ask("eds", &["a"]).is("EDS a@1");
-        talk.ack_all().is("");
-        let older = talk.begin_anew("eds");
-        talk.ask("eds", &["a"]).is("EDS a@1");
-        talk.ack_all().is("");
+    both_with_a(|talk, [older, _]| {
         talk.publish("eds a@2").is("EDS a@2 | EDS a@2");
         talk.refuse_on(older).is("");
         assert!(!talk.holds("eds", "a", 2));
@@ -98,19 +106,14 @@ fn what_two_streams_ask_for_both_are_told_and_the_answers_of_the_newer_one_count
 #[test]
 fn what_an_older_stream_does_not_want_any_more_the_newer_one_keeps() {
     for ends in [true, false] {
-        apart("eds a", |talk| {
-            talk.ask("eds", &["a"]).is("EDS a@1");
-            talk.ack_all().is("");
-            let older = talk.begin_anew("eds");
-            talk.ask("eds", &["a"]).is("EDS a@1");
-            talk.ack_all().is("");
+        both_with_a(|talk, [older, newer]| {
             if ends {
                 talk.close(older).is("");
             } else {
                 talk.drop_on(older, "eds", "a").is("");
             }
             talk.publish("eds a@2").is("EDS a@2");
-            assert_eq!(talk.heard_on(), talk.stream("eds"));
+            assert_eq!(talk.heard_on(), newer);
         });
     }
 }
@@ -118,13 +121,7 @@ fn what_an_older_stream_does_not_want_any_more_the_newer_one_keeps() {
 #[test]
 fn what_a_newer_stream_does_not_want_any_more_the_older_one_gets() {
     for ends in [true, false] {
-        apart("eds a", |talk| {
-            talk.ask("eds", &["a"]).is("EDS a@1");
-            talk.ack_all().is("");
-            let older = talk.begin_anew("eds");
-            talk.ask("eds", &["a"]).is("EDS a@1");
-            talk.ack_all().is("");
-            let newer = talk.stream("eds");
+        both_with_a(|talk, [older, newer]| {
             if ends {
                 talk.close(newer).is("EDS a@1");
             } else {

@@ -1,0 +1,82 @@
+//! First starts of a real Envoy 1.40 with whatever part is missing: it serves nothing before all that it asks for is answered (R6).
+
+use super::proxy::{free_address, get, wait_for};
+use super::resources::tls::{certificate, tls_listener};
+use super::resources::{altered, cluster, endpoints, host, listener, routes, routes_of_hosts};
+use super::stage::{SOON, Stage, over, socket};
+use crate::{Change, Resource};
+
+over!(ads: [
+    a_first_start_with_nothing_is_ready_and_serves_when_there_is_something,
+    a_first_start_without_endpoints_is_ready_and_they_are_used_when_they_come,
+    a_first_start_without_routes_is_ready_and_they_are_used_when_they_come,
+    a_first_start_without_routes_that_nobody_spoke_of_is_ready_and_they_are_used_when_they_come,
+    a_first_start_without_a_secret_is_ready_and_it_is_used_when_it_comes,
+    a_first_start_without_any_host_of_routes_that_have_them_apart_is_ready_and_hosts_are_used_when_they_come,
+]);
+
+/// Starts with some of it, and waits well below 15 s until Envoy is ready.
+fn started_with(some: impl FnOnce(&Stage) -> Vec<Change>) -> Stage {
+    let stage = Stage::bare(socket);
+    stage.publish(some(&stage));
+    wait_for("Envoy to be ready", SOON, || stage.envoy.admin("/ready").contains("LIVE"));
+    stage
+}
+
+fn small_with(more: Change) -> impl FnOnce(&Stage) -> Vec<Change> {
+    |stage| [stage.small(1), vec![more]].concat()
+}
+
+/// The rest comes, and requests are answered.
+fn and_then(stage: Stage, rest: Vec<Change>) {
+    stage.publish(rest);
+    stage.wait_for_answer("any", "200 a");
+    stage.end();
+}
+
+fn a_first_start_with_nothing_is_ready_and_serves_when_there_is_something() {
+    let stage = started_with(|_| Vec::new());
+    let all = small_with(routes(1, "a"))(&stage);
+    and_then(stage, all);
+}
+
+fn a_first_start_without_endpoints_is_ready_and_they_are_used_when_they_come() {
+    let stage = started_with(|stage| vec![cluster("a", 1), listener(stage.at), routes(1, "a")]);
+    wait_for("nobody to answer", SOON, || get(stage.at, "any").starts_with("503"));
+    let rest = vec![endpoints("a", 1, stage.a.address)];
+    and_then(stage, rest);
+}
+
+fn a_first_start_without_routes_is_ready_and_they_are_used_when_they_come() {
+    and_then(started_with(|stage| stage.small(1)), vec![routes(1, "a")]);
+}
+
+/// The listener does not say that it needs them, so that Envoy is sent it and asks for them.
+fn a_first_start_without_routes_that_nobody_spoke_of_is_ready_and_they_are_used_when_they_come() {
+    let silent = |stage: &Stage| {
+        altered(listener(stage.at), |resource: &mut Resource, _: &mut proto::envoy::config::listener::v3::Listener| {
+            resource.needs = [].into();
+        })
+    };
+    let stage = started_with(|stage| vec![cluster("a", 1), endpoints("a", 1, stage.a.address), silent(stage)]);
+    wait_for("no route", SOON, || get(stage.at, "any").starts_with("404"));
+    and_then(stage, vec![routes(1, "a")]);
+}
+
+fn a_first_start_without_a_secret_is_ready_and_it_is_used_when_it_comes() {
+    let (authority, tls) = (super::authority::Authority::new("one"), free_address());
+    let stage =
+        started_with(|stage| [stage.small(1), vec![routes(1, "a"), tls_listener("t", 1, "cert", tls)]].concat());
+    stage.wait_for_answer("any", "200 a");
+    assert!(authority.get(tls, "any").is_err());
+    stage.publish(vec![certificate("cert", 1, &authority.issue("server"))]);
+    wait_for("the listener over TLS", SOON, || authority.get(tls, "any").is_ok());
+    stage.end();
+}
+
+/// Envoy waits for an answer about hosts, and an empty one is none.
+fn a_first_start_without_any_host_of_routes_that_have_them_apart_is_ready_and_hosts_are_used_when_they_come() {
+    let stage = started_with(small_with(routes_of_hosts(1)));
+    wait_for("no host", SOON, || get(stage.at, "any").starts_with("404"));
+    and_then(stage, vec![host("any", 1, "a")]);
+}
