@@ -31,9 +31,14 @@ pub fn route(name: &str, rules: &[(&str, &str)]) -> String {
             format!("  - matches:\n    - path:\n        value: {prefix}\n    backendRefs:\n    - name: {service}\n      port: 80\n")
         })
         .collect();
+    ruled(name, &format!("  rules:\n{rules}"))
+}
+
+/// An HTTPRoute on the Gateway `edge` with this text (indented by two) behind its parents.
+pub fn ruled(name: &str, rules: &str) -> String {
     format!(
-        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: {name}\nspec:\n  parentRefs:\n  - name: edge\n  \
-         rules:\n{rules}"
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: {name}\nspec:\n  parentRefs:\n  - name: \
+         edge\n{rules}"
     )
 }
 

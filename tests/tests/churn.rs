@@ -8,8 +8,9 @@ use tests::backend::Backend;
 use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, get, get_tls};
 use tests::objects::{documents, listeners, route, service, tls_secret};
+use tests::ports::free_ports;
 use tests::prober::{Allowed, Prober, over_kept_tls};
-use tests::running::{Running, free_ports};
+use tests::running::Running;
 use tests::wait;
 
 /// One change every 20 ms.
@@ -64,7 +65,10 @@ struct Ports {
 struct Churn {
     running: Running,
     ports: Ports,
-    backends: Vec<Backend>,
+    /// Of what stays.
+    backends: [Backend; 2],
+    /// Of each slot, so that a request that goes to another slot is answered wrong.
+    own: [[Backend; 3]; SLOTS],
     pairs: [Pair; 2],
     random: fastrand::Rng,
     slots: [Slot; SLOTS],
@@ -79,12 +83,13 @@ struct Churn {
 impl Churn {
     fn new(seed: u64) -> Self {
         let [http, https, more, more_tls, other] = free_ports().unwrap();
-        let backend = |name: &&str| Backend::start(name).unwrap();
+        let backend = |name: &str| Backend::start(name).unwrap();
         let pair = || self_signed(&["x.example"], false).unwrap();
         let churn = Self {
             running: Running::prepare().unwrap(),
             ports: Ports { http, https, more, more_tls, other },
-            backends: ["one", "two", "three"].iter().map(backend).collect(),
+            backends: ["one", "two"].map(backend),
+            own: std::array::from_fn(|slot| ["a", "b", "c"].map(|name| backend(&format!("s{slot}{name}")))),
             pairs: [pair(), pair()],
             random: fastrand::Rng::with_seed(seed),
             slots: [Slot::default(); SLOTS],
@@ -95,8 +100,8 @@ impl Churn {
             flip: 0,
             shown: 0,
         };
-        for (index, name) in ["one", "two"].iter().enumerate() {
-            churn.write(&format!("{name}.yaml"), &service(name, churn.backends[index].port));
+        for Backend { name, port, .. } in &churn.backends {
+            churn.write(&format!("{name}.yaml"), &service(name, *port));
         }
         churn.write_gateway();
         churn.write_steady();
@@ -228,9 +233,9 @@ impl Churn {
 
     /// The service gets another endpoint.
     fn write_slot_service(&mut self, index: usize) {
-        let backend = self.random.usize(..self.backends.len());
+        let backend = self.random.usize(..self.own[index].len());
         self.slots[index].backend = backend;
-        self.write(&format!("s{index}.yaml"), &service(&format!("s{index}"), self.backends[backend].port));
+        self.write(&format!("s{index}.yaml"), &service(&format!("s{index}"), self.own[index][backend].port));
     }
 
     /// What was written last is what is served.
@@ -243,7 +248,7 @@ impl Churn {
             wait::until(&format!("{wanted:?} at {path}"), || get(port, "x.example", path).ok().filter(is_it)).unwrap();
         };
         for (index, slot) in self.slots.iter().enumerate() {
-            let wanted = slot.route.on.then(|| &*self.backends[slot.backend].name);
+            let wanted = slot.route.on.then(|| &*self.own[index][slot.backend].name);
             until(self.ports.http, &format!("/s{index}"), wanted);
         }
         until(self.ports.http, "/flip", Some(["one", "two"][self.flip]));
@@ -271,10 +276,13 @@ fn no_answer_is_wrong_while_everything_changes_fifty_times_a_second_and_chancery
     let certificates = [&*pairs[0].certificate, &*pairs[1].certificate];
     let Ports { http, https, more, more_tls, other } = churn.ports;
     let paths: Vec<String> = (0..SLOTS).map(|index| format!("/s{index}")).collect();
-    let come_and_go = |path| -> Allowed<'_> { (path, &["404", "one", "two", "three"]) };
+    let bodies =
+        |own: &[Backend; 3]| ["404".to_owned()].into_iter().chain(own.iter().map(|it| it.name.clone())).collect();
+    let bodies: Vec<Vec<String>> = churn.own.iter().map(bodies).collect();
+    let bodies: Vec<Vec<&str>> = bodies.iter().map(|of| of.iter().map(|body| &**body).collect()).collect();
     let stay: [Allowed<'_>; 2] = [("/steady", &["one"]), ("/flip", &["one", "two"])];
     let mut allowed: Vec<Allowed<'_>> = stay.to_vec();
-    allowed.extend(paths.iter().map(|path| come_and_go(&**path)));
+    allowed.extend(paths.iter().zip(&bodies).map(|(path, bodies)| (&**path, &**bodies)));
     let perhaps: [Allowed<'_>; 1] = [("/steady", &["one", "down"])];
     let total = changes();
     let (mut late, began) = (0, Instant::now());

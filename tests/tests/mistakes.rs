@@ -1,21 +1,8 @@
 //! What is said of mistakes that newcomers make: each is told where it is, with what follows and what to write instead.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use tests::objects::{gateway, ruled};
 use tests::told::pointed;
-
-const GATEWAY: &str = "\
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata:
-  name: edge
-spec:
-  gatewayClassName: chancery
-  listeners:
-  - name: http
-    protocol: HTTP
-    port: 8080
----
-";
 
 const SERVICE: &str = "\
 ---
@@ -47,16 +34,15 @@ fn granted(from: &str, to: &str) -> String {
     let rules = "  rules:\n  - backendRefs:\n    - {name: web, namespace: far, port: 80}\n";
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata:\n  name: g\n  namespace: far\nspec:\n  \
-         from:\n  - {{{from}, namespace: default}}\n  to:\n  - {{{to}}}\n---\n{GATEWAY}{}{SERVICE}",
-        route(rules)
+         from:\n  - {{{from}, namespace: default}}\n  to:\n  - {{{to}}}\n---\n{}{}{SERVICE}",
+        edge(),
+        ruled("shop", rules)
     )
 }
 
-fn route(rules: &str) -> String {
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: shop\nspec:\n  parentRefs:\n  - name: \
-         edge\n{rules}"
-    )
+/// A Gateway, to be followed by something.
+fn edge() -> String {
+    gateway(8080) + "---\n"
 }
 
 const FROM: &str = "group: gateway.networking.k8s.io, kind: HTTPRoute";
@@ -99,7 +85,7 @@ fn a_misspelt_field_in_place_of_one_that_is_missing_costs_the_match() {
         let rules = format!(
             "  rules:\n  - matches:\n    - {matched}\n    filters: [{{type: RequestRedirect, requestRedirect: {{scheme: https}}}}]\n"
         );
-        pointed(&format!("{GATEWAY}{}", route(&rules))).unwrap()
+        pointed(&(edge() + &ruled("shop", &rules))).unwrap()
     };
     let lost = "20:5 warning: no match of this rule can be used, it takes no request";
     let takes_none = |word: &str, place: &str, near: &str| {
@@ -136,7 +122,7 @@ spec:
 
 #[test]
 fn a_class_whose_controller_is_nearly_ours_is_told_and_so_are_its_gateways() {
-    assert_eq!(pointed(&format!("{CLASS}{GATEWAY}")).unwrap(), [""; 0]);
+    assert_eq!(pointed(&(CLASS.to_owned() + &edge())).unwrap(), [""; 0]);
     let misspelt = CLASS.replace("gatewayclass-controller", "gatewayclas-controller");
     let theirs = "gateway.envoyproxy.io/gatewayclas-controller";
     let near = format!(
@@ -147,10 +133,10 @@ fn a_class_whose_controller_is_nearly_ours_is_told_and_so_are_its_gateways() {
         "13:21 warning: GatewayClass chancery belongs to {theirs}, so this Gateway is not served; here a class with \
          controllerName gateway.envoyproxy.io/gatewayclass-controller is"
     );
-    assert_eq!(pointed(&format!("{misspelt}{GATEWAY}")).unwrap(), [near, gateway]);
+    assert_eq!(pointed(&(misspelt + &edge())).unwrap(), [near, gateway]);
     // Where some class is ours the others are meant to be of others.
     let other = CLASS.replace("name: chancery", "name: other").replace("gateway.envoyproxy.io", "example.com");
-    let theirs = GATEWAY.replace("gatewayClassName: chancery", "gatewayClassName: other");
+    let theirs = edge().replace("gatewayClassName: chancery", "gatewayClassName: other");
     assert_eq!(pointed(&format!("{CLASS}{other}{theirs}")).unwrap(), [""; 0]);
 }
 
@@ -193,7 +179,7 @@ fn a_border_between_documents_that_is_missing_and_marks_of_a_merge_are_named() {
     let told =
         |word: &str| format!("{word} is a conflict marker of git: keep one of the two versions and remove the markers");
     for (marker, word) in [("<<<<<<< HEAD", "<<<<<<<"), ("=======", "======="), (">>>>>>> theirs", ">>>>>>>")] {
-        let text = GATEWAY.replace("  listeners:\n", &format!("{marker}\n  listeners:\n"));
+        let text = edge().replace("  listeners:\n", &format!("{marker}\n  listeners:\n"));
         assert_eq!(pointed(&text).unwrap(), [format!("7:1 error: {}", told(word))], "{marker}");
     }
 }
@@ -201,8 +187,8 @@ fn a_border_between_documents_that_is_missing_and_marks_of_a_merge_are_named() {
 #[test]
 fn an_object_without_a_name_is_told_that_the_name_is_missing() {
     let told = "metadata.name is missing: without a name this object is not read";
-    assert_eq!(pointed(&GATEWAY.replace("  name: edge\n", "")).unwrap(), [format!("3:1 error: {told}")]);
-    let labels = pointed(&GATEWAY.replace("  name: edge\n", "  labels: {}\n"));
+    assert_eq!(pointed(&edge().replace("  name: edge\n", "")).unwrap(), [format!("3:1 error: {told}")]);
+    let labels = pointed(&edge().replace("  name: edge\n", "  labels: {}\n"));
     assert_eq!(labels.unwrap(), [format!("4:3 error: {told}")]);
 }
 
@@ -225,7 +211,7 @@ fn faults_of_matches_and_ports_are_told_at_the_value() {
 fn a_bad_key_is_told_at_its_secret_and_at_the_gateway() {
     let tls = "protocol: HTTPS\n    tls: {certificateRefs: [{name: cert}]}\n";
     let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: cert\nstringData:\n  tls.crt: x\n  tls.key: y\n";
-    let found = pointed(&(GATEWAY.replace("protocol: HTTP\n", tls) + secret)).unwrap();
+    let found = pointed(&(edge().replace("protocol: HTTP\n", tls) + secret)).unwrap();
     let wrong = "tls.crt: it holds no certificate in PEM";
     assert_eq!(found, [format!("10:36 error: Secret default/cert: {wrong}"), format!("16:9 error: {wrong}")]);
 }
