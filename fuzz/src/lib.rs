@@ -1,4 +1,5 @@
 //! What the fuzz targets share.
+#![cfg(feature = "translator")]
 
 pub mod generate;
 pub mod world;

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Change, TypeUrl, Version};
+pub use crate::server::fuzzing::{Desk, admit, messages, refusal};
 use crate::snapshot::Look;
 use crate::streams::Streams;
 use crate::wire::Variant;

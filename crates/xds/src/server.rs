@@ -25,6 +25,8 @@ mod call;
 mod calm;
 mod connection;
 mod exchange;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod gate;
 mod grpc;
 mod health;

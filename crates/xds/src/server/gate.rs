@@ -182,6 +182,12 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    /// Who that is.
+    #[cfg(fuzzing)]
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// Until when the call may go on.
     pub(super) fn expires(&self) -> Option<Instant> {
         self.identity.expires

@@ -74,7 +74,8 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
         Self { pace: Some(pace), is_time: false, ..Self::new(body) }
     }
 
-    fn new(body: B) -> Self {
+    /// The messages of a body, as fast as they come.
+    pub(super) fn new(body: B) -> Self {
         Self { body, pace: None, is_time: true, room: None, buffer: BytesMut::new() }
     }
 

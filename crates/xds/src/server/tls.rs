@@ -96,6 +96,12 @@ impl Tls {
     }
 }
 
+/// What a certificate proves whose bytes an authority of ours has signed.
+#[cfg(fuzzing)]
+pub(super) fn peer(certificate: &CertificateDer<'_>, now: rustls_pki_types::UnixTime) -> Option<Peer> {
+    certificate::peer(certificate, now)
+}
+
 fn config(pem: &Pem) -> Result<ServerConfig, TlsError> {
     let chain = certificates(&pem.certificate).ok_or(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&pem.key).map_err(|_| TlsError::Key)?;
