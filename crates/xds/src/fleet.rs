@@ -13,6 +13,7 @@ use crate::snapshot::{Item, Key, Look, Snapshot};
 use crate::wire::Variant;
 
 mod alarms;
+mod blame;
 mod dispute;
 mod doubts;
 mod saving;
@@ -228,10 +229,14 @@ impl Fleet {
         if self.is_last_good() {
             return;
         }
-        let refused = self.agree(client, item).unwrap_or(0);
+        let whole = self.agree(client, item);
         let since = self.snapshot.made_since(item, before);
         for part in item.parts_since(since) {
+            let refused = whole.or_else(|| self.agree(client, part)).unwrap_or(0);
             self.facts.confirm(client, part, before.max(refused), &mut self.snapshot);
+        }
+        if !item.parts.is_empty() {
+            self.let_in(item);
         }
     }
 

@@ -211,6 +211,11 @@ impl Snapshot {
 
     /// Tries the current version of a name again, also with clients that refused it.
     pub(crate) fn forgive(&mut self, key: &Key) {
+        self.put_again(key);
+        self.inline_stale();
+    }
+
+    fn put_again(&mut self, key: &Key) {
         let seq = self.seq + 1;
         let Some(entry) = self.entry_mut(key) else { return };
         entry.refused = false;
@@ -221,7 +226,6 @@ impl Snapshot {
         }
         entry.current = again;
         self.changed(key.clone());
-        self.inline_stale();
     }
 
     /// What was reported of a name is to be reported again once it is true again.

@@ -83,6 +83,14 @@ impl Disputes {
         }
     }
 
+    /// These refusals are of this version of another name.
+    pub(super) fn open(&mut self, key: &Key, version: Version, dispute: Dispute) {
+        for client in dispute.clients.keys() {
+            self.by_client.entry(*client).or_default().insert(key.clone());
+        }
+        self.by_name.insert(key.clone(), Dispute { version, ..dispute });
+    }
+
     fn close(&mut self, key: &Key) -> Option<Dispute> {
         self.shared.remove(key);
         let dispute = self.by_name.remove(key)?;
@@ -235,7 +243,7 @@ impl Fleet {
             Some(changes) => changes.filter(outdated).cloned().collect(),
             None => disputes.keys().filter(outdated).cloned().collect(),
         };
-        old.iter().for_each(|key| self.close(key));
+        old.iter().for_each(|key| drop(self.close(key)));
     }
 
     /// Decides what is due. Gives the time of the next decision.
@@ -260,9 +268,12 @@ impl Fleet {
         self.disputes.by_name.contains_key(key)
     }
 
-    /// The fleet refuses the current version of this name.
-    fn share(&mut self, key: &Key) {
+    /// The fleet refuses the current version of this name, or the part of it that is to blame.
+    pub(super) fn share(&mut self, key: &Key) {
         let Some(item) = self.snapshot.at(key).map(|entry| Arc::clone(entry.current())) else { return };
+        if self.blame_part(key, &item) {
+            return;
+        }
         let Disputes { by_name, shared, .. } = &mut self.disputes;
         let Some(dispute) = by_name.get_mut(key) else { return };
         dispute.until = None;
@@ -275,13 +286,16 @@ impl Fleet {
         self.snapshot.refuse(&item);
     }
 
-    fn close(&mut self, key: &Key) {
-        if self.disputes.close(key).is_some_and(|dispute| !dispute.told.is_empty()) {
+    /// Nobody is known to refuse the current version of this name any more. Who did.
+    pub(super) fn close(&mut self, key: &Key) -> Option<Dispute> {
+        let mut dispute = self.disputes.close(key)?;
+        if !std::mem::take(&mut dispute.told).is_empty() {
             self.facts.dispute(key, Vec::new());
         }
+        Some(dispute)
     }
 
-    fn is_accepted(&self, key: &Key, version: Version) -> bool {
+    pub(super) fn is_accepted(&self, key: &Key, version: Version) -> bool {
         let accepted = self.snapshot.at(key).and_then(Entry::accepted);
         accepted.is_some_and(|accepted| accepted.version() == version)
     }

@@ -46,6 +46,9 @@ pub(super) struct Inlines {
     since: BTreeMap<Arc<str>, u64>,
     /// Those to be put together anew.
     stale: BTreeSet<Arc<str>>,
+    /// By name: groups of hosts that stand inside in their accepted version, or not at all, until what is tried without them is taken or
+    /// known to be bad. The last is tried next.
+    kept_back: BTreeMap<Arc<str>, Vec<BTreeSet<Arc<str>>>>,
 }
 
 impl Inlines {
@@ -98,7 +101,13 @@ impl Snapshot {
         }
         while let Some(name) = self.inlines.stale.pop_first() {
             let route = self.target(&TypeUrl::Route, &name).cloned();
-            let mut hosts: Vec<Arc<Item>> = self.hosts_of(&name).cloned().collect();
+            let kept_back = self.inlines.kept_back.get(&name);
+            let is_kept_back = |host: &Arc<Item>| {
+                kept_back.is_some_and(|groups| groups.iter().any(|hosts| hosts.contains(host.name())))
+            };
+            let inside =
+                |host| if is_kept_back(host) { self.accepted(&TypeUrl::VirtualHost, host.name()) } else { Some(host) };
+            let mut hosts: Vec<Arc<Item>> = self.hosts_of(&name).filter_map(inside).cloned().collect();
             if let Some((route, whole)) = route.and_then(|route| Some((inlined(&route.resource, &hosts)?, route))) {
                 hosts.sort_by_key(|host| std::cmp::Reverse(host.seq));
                 let parts = std::iter::once(whole).chain(hosts).collect();
@@ -106,10 +115,29 @@ impl Snapshot {
                 self.put(Arc::new(route), parts);
             } else {
                 self.inlines.since.remove(&name);
+                self.inlines.kept_back.remove(&name);
                 self.take_away(&Key::Inlined(name));
             }
             self.sweep();
         }
+    }
+
+    /// These hosts of a route configuration stay back.
+    pub(crate) fn keep_back(&mut self, route_configuration: &Arc<str>, hosts: BTreeSet<Arc<str>>) {
+        self.inlines.kept_back.entry(Arc::clone(route_configuration)).or_default().push(hosts);
+        self.inlines.stale.insert(Arc::clone(route_configuration));
+        self.inline_stale();
+    }
+
+    /// What stayed back last of a route configuration stands inside again, as if it were put now: which it is.
+    pub(crate) fn let_in(&mut self, route_configuration: &str) -> Vec<Key> {
+        let groups = self.inlines.kept_back.get_mut(route_configuration);
+        let hosts = groups.and_then(Vec::pop).unwrap_or_default();
+        let keys = hosts.into_iter().map(|host| Key::Put(Need::new(TypeUrl::VirtualHost, host)));
+        let keys: Vec<Key> = keys.filter(|key| self.at(key).is_some() && !self.is_refused(key)).collect();
+        keys.iter().for_each(|key| self.put_again(key));
+        self.inline_stale();
+        keys
     }
 
     fn drop_inlines(&mut self) {

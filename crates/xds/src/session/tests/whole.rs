@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::rig::{changes, kind, show, show_event};
+use super::rig::{changes, kind, short, show, show_event};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Change, Resource, TypeUrl, Version};
@@ -275,24 +275,85 @@ fn the_configuration_waits_for_the_clusters_of_its_hosts() {
 }
 
 #[test]
-fn a_refused_host_leaves_the_configuration_as_it_was_and_is_reported() {
+fn a_refused_host_stays_as_it_was_and_is_reported_and_the_others_of_its_configuration_go_on() {
     let mut rig = with_hosts();
     rig.ack_all();
     rig.events();
     rig.publish("vhds v/x@2 -> a");
     assert_eq!(rig.nack("rds", "missing ]: ["), "", "the version before is in force");
-    let events = rig.events();
-    assert!(events.starts_with("refused rds v@") && events.ends_with(": missing ]: ["), "{events}");
-    // others go on
+    assert_eq!(rig.events(), "refused vhds v/x@2: missing ]: [");
     assert_eq!(rig.publish("rds r@2 -> b"), "RDS r@2");
     rig.ack_all();
     assert_eq!(rig.events(), "accepted rds r@2");
+    rig.publish("vhds v/y@2 -> a; vhds v/z@1 -> b");
+    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@1 v/y@2 v/z@1");
+    rig.ack_all();
+    assert_eq!(rig.events(), "accepted vhds v/z@1, accepted vhds v/y@2");
     // mended
     rig.publish("vhds v/x@3 -> a");
-    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@3 v/y@1");
+    assert_eq!(hosts_in(&rig, 0), "v@1 v/x@3 v/y@2 v/z@1");
     rig.ack_all();
+    assert_eq!(rig.events(), "accepted vhds v/x@3");
+}
+
+/// Answers everything, also what comes then, and refuses what holds one of these. How many responses of route configurations that were,
+/// and how many parts the last of them had.
+fn answer_by(rig: &mut Whole, bad: &[&str]) -> (usize, usize) {
+    let (mut count, mut last) = (0, 0);
+    while let Some(response) = rig.open.front() {
+        let short = short(&response.type_url);
+        let mut refused = false;
+        if short == "rds" {
+            count += 1;
+            let parts = response.puts.iter().flat_map(|item| &item.parts);
+            let parts: Vec<String> = parts.map(|part| format!("{}@{}", part.name(), part.version().0)).collect();
+            refused = parts.iter().any(|part| bad.contains(&part.as_str()));
+            last = parts.len();
+        }
+        rig.answer(short, refused.then_some("missing ]: ["));
+    }
+    (count, last)
+}
+
+#[test]
+fn of_several_new_hosts_the_one_that_is_refused_is_found_and_the_others_are_taken() {
+    let cases = [
+        ("v/x@2", "v@2 v/x@3 v/y@2 v/z@1"),
+        ("v/y@2", "v@2 v/x@3 v/y@1 v/z@1"),
+        ("v/z@1", "v@2 v/x@3 v/y@2"),
+        ("v@2", "v@1 v/x@3 v/y@2 v/z@1"),
+    ];
+    for (bad, then) in cases {
+        let mut rig = with_hosts();
+        rig.ack_all();
+        rig.events();
+        rig.publish("vhds v/x@2 -> a; vhds v/y@2 -> b; vhds v/z@1 -> a; rds v@2");
+        let (count, _) = answer_by(&mut rig, &[bad]);
+        assert!(count <= 8, "{count} responses");
+        let events = rig.events();
+        let short = if bad.contains('/') { "vhds" } else { "rds" };
+        assert!(events.contains(&format!("refused {short} {bad}: missing ]: [")), "{events}");
+        assert_eq!(events.matches("refused").count(), 1, "{events}");
+        for good in ["vhds v/x@2", "vhds v/y@2", "vhds v/z@1", "rds v@2"].into_iter().filter(|one| !one.ends_with(bad))
+        {
+            assert_eq!(events.matches(&format!("accepted {good}")).count(), 1, "{good} in {events}");
+        }
+        rig.publish("vhds v/x@3 -> a");
+        assert_eq!(hosts_in(&rig, 0), then, "{bad}");
+    }
+}
+
+#[test]
+fn bad_hosts_of_a_first_start_are_left_out_however_many_good_ones_there_are() {
+    let mut rig = with_hosts();
+    let many: String = (0..1000).map(|host| format!("vhds v/{host}@1 -> a;")).collect();
+    rig.publish(&many);
+    let (count, last) = answer_by(&mut rig, &["v/x@1", "v/500@1", "v/77@1"]);
+    assert!(count < 90, "{count} responses");
+    assert_eq!(last, 1000, "the configuration and 999 of 1,002 hosts");
     let events = rig.events();
-    assert!(events.contains("accepted vhds v/x@3") && events.contains("accepted rds v@1"), "{events}");
+    assert_eq!(events.matches("refused").count(), 3, "{events}");
+    assert_eq!(events.matches("accepted vhds v/").count(), 999);
 }
 
 #[test]
