@@ -1,5 +1,9 @@
 //! Keepalive enforcement. The HTTP/2 library answers every PING of a client and counts none, so they are counted on their way in: a client
 //! that pings more often than it may while nothing else is said gets GOAWAY with ENHANCE_YOUR_CALM, and the connection ends.
+//!
+//! The library in turn counts small DATA frames that nobody has taken from it, and ends the connection with the same words if there are too
+//! many. It reads as long as there is something to read, and an Envoy that acknowledges hundreds of responses at once sends as many small
+//! frames: so it is given few bytes at once, and the streams take their frames in between.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,6 +27,9 @@ const SAID: usize = 64;
 /// GOAWAY on stream 0: no last stream, error 11 (ENHANCE_YOUR_CALM), and the words that gRPC's clients know and slow down for.
 const GOAWAY: &[u8] = b"\0\0\x16\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_many_pings";
 
+/// Bytes that are read before the streams have their turn: some 150 acknowledgements, a third of the small frames that the library keeps.
+const AT_ONCE: usize = 16 << 10;
+
 /// Length of what a client sends before its first frame.
 const PREFACE: usize = 24;
 
@@ -33,6 +40,8 @@ pub(super) struct Calm<T> {
     pings: Bucket,
     /// Bytes that were written since the last PING.
     written: usize,
+    /// Bytes that were read since the streams had their turn.
+    read: usize,
     /// How much of [`GOAWAY`] was sent; none as long as all is well.
     told: Option<usize>,
 }
@@ -73,7 +82,7 @@ impl Frames {
 impl<T> Calm<T> {
     pub(super) fn new(io: T) -> Self {
         let frames = Frames { skip: PREFACE, head: [0; 9], have: 0 };
-        Self { io, frames, pings: Bucket::full(Instant::now()), written: 0, told: None }
+        Self { io, frames, pings: Bucket::full(Instant::now()), written: 0, read: 0, told: None }
     }
 
     fn count(&mut self, pings: usize) {
@@ -92,8 +101,18 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
         if self.told == Some(GOAWAY.len()) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
+        if self.read >= AT_ONCE {
+            self.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        let Poll::Ready(result) = Pin::new(&mut self.io).poll_read(cx, buf) else {
+            self.read = 0;
+            return Poll::Pending;
+        };
+        result?;
+        self.read += buf.filled().len() - before;
         let pings = self.frames.pings(buf.filled().get(before..).unwrap_or_default());
         self.count(pings);
         Poll::Ready(Ok(()))

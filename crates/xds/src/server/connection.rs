@@ -40,6 +40,11 @@ const SEND_BUFFER: usize = 48 << 10;
 /// five round trips; and what 10,000 clients that are not listened to just now can make us keep is 1.3 GB.
 const WINDOW: u32 = 64 << 10;
 
+/// The same of all streams of a connection. The library takes half of this as what small frames that wait may cost (it counts what each
+/// lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more, as it is when its client is slowed down
+/// ([`super::limits`]).
+const CONNECTION_WINDOW: u32 = 8 * WINDOW;
+
 /// A client that says nothing is asked after this time whether it still runs, and dropped if it does not answer within [`PONG`]. That its
 /// machine or the way to it is gone the system finds out much earlier ([`super::accept`]); with each of 1,000 clients asked twice a
 /// minute this server would never rest.
@@ -143,7 +148,7 @@ fn builder(streams: &Spawned, most_streams: u32) -> http2::Builder<Spawned> {
         .max_concurrent_streams(most_streams)
         .max_send_buf_size(SEND_BUFFER)
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(2 * WINDOW);
+        .initial_connection_window_size(CONNECTION_WINDOW);
     builder
 }
 

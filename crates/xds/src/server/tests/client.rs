@@ -64,12 +64,12 @@ impl Client {
     }
 
     pub(super) async fn send(&self, request: impl Message) {
-        let message = request.encode_to_vec();
-        let mut frame = BytesMut::new();
-        frame.put_u8(0);
-        frame.put_u32(u32::try_from(message.len()).unwrap());
-        frame.extend_from_slice(&message);
-        self.send_bytes(frame.freeze()).await;
+        self.send_bytes(frame(&request)).await;
+    }
+
+    /// Where bytes can be sent from another task.
+    pub(super) fn sender(&self) -> mpsc::Sender<Bytes> {
+        self.requests.clone()
     }
 
     /// Sends bytes as they are.
@@ -137,4 +137,13 @@ impl Client {
         let put = response.resources.iter().map(|resource| resource.name.clone());
         put.chain(response.removed_resources.iter().map(|name| format!("-{name}"))).collect()
     }
+}
+
+/// A message as gRPC frames it.
+pub(super) fn frame(message: &impl Message) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.encoded_len()).unwrap());
+    message.encode(&mut frame).unwrap();
+    frame.freeze()
 }

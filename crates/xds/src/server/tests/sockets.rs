@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use proto::envoy::config::core::v3::Node;
 use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::client::Client;
+use super::client::{Client, frame};
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resource, Server, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
@@ -343,5 +344,30 @@ async fn the_system_watches_over_tcp_connections() {
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", timers(address.port()));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    server.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn many_small_requests_at_once_are_taken_slowly_but_all() {
+    const REQUESTS: usize = 6_000;
+    let (server, _events) = server();
+    let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), Gate::open()).unwrap();
+    server.publish(update("one", vec![put(TypeUrl::Endpoints, "there", 1, Vec::new())]));
+    let mut client = Client::tcp(address).await;
+    let sender = client.sender();
+    let sending = tokio::spawn(async move {
+        for n in 0..REQUESTS {
+            let node = (n == 0).then(|| Node { id: "test".into(), cluster: "one".into(), ..Node::default() });
+            let resource_names_subscribe = vec![format!("set-{n}")];
+            let request =
+                DeltaDiscoveryRequest { node, type_url: EDS.into(), resource_names_subscribe, ..<_>::default() };
+            sender.send(frame(&request)).await.unwrap();
+        }
+    });
+    let mut denied = 0;
+    while denied < REQUESTS {
+        denied += client.next().await.unwrap().removed_resources.len();
+    }
+    sending.await.unwrap();
     server.stop(Duration::from_secs(5)).await;
 }
