@@ -253,6 +253,12 @@ impl Session {
         self.client
     }
 
+    /// How many names it asks for or has said that it has, on all its streams, and how long they are together.
+    pub(crate) fn names(&self) -> (usize, usize) {
+        let names = self.channels.values().map(|channel| channel.asked() + channel.listed.names).sum();
+        (names, self.name_bytes)
+    }
+
     /// What there is for this client.
     fn see<'f>(&self, fleet: &'f Fleet) -> View<'f> {
         fleet.snapshot().view(self.variant)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 
 use super::grpc::{Broken, Code};
-use super::limits::{Account, Accounts, Limits, Pace, Place};
+use super::limits::{Account, Accounts, Limits, Names, Pace, Place};
 use crate::event::Node;
 
 mod tokens;
@@ -144,7 +144,8 @@ impl Gate {
     pub(super) async fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Broken> {
         let identity = match &self.0.tokens {
             Some(tokens) => {
-                let Identity { name, expires } = self.logged(peer, tokens.identity(headers).await)?;
+                let found = tokens.identity(headers, &self.account(peer)).await;
+                let Identity { name, expires } = self.logged(peer, found)?;
                 Identity { name, expires: [expires, peer.expires()].into_iter().flatten().min() }
             }
             None => self.logged(peer, peer.identity().ok_or(NOBODY))?,
@@ -191,6 +192,16 @@ impl Caller {
     /// Until when the call may go on.
     pub(super) fn expires(&self) -> Option<Instant> {
         self.identity.expires
+    }
+
+    /// Who it is.
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.identity.name
+    }
+
+    /// None yet of the names of a client.
+    pub(super) fn names(&self) -> Names {
+        Names::new(Arc::clone(&self.account))
     }
 
     /// The pace of the call's requests.

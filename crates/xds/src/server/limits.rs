@@ -45,6 +45,11 @@ pub struct Limits {
     /// Bytes of requests beyond 64 KiB that are not complete yet, of all streams; further ones wait. The default is 256 MiB: 700 proxies
     /// at a time that come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
     pub bytes: usize,
+    /// Names that its clients ask for, or say that they have, together. The default is 16 Mi: 10,000 proxies with 1,000 clusters and two
+    /// thirds as many other names each. At 100 bytes each that is 1.7 GB.
+    pub names: usize,
+    /// Bytes of all those names, as if none were shared with the fleet. The default is 1 GiB: 64 for each of [`Self::names`].
+    pub name_bytes: usize,
     /// How long such a request may take to be complete. The default is a minute: 16 MiB at 2 Mbit/s.
     pub complete: Duration,
     /// How long a connection lasts, give or take a tenth, so that connections that began together do not end together; none: as
@@ -77,6 +82,8 @@ impl Default for Limits {
             stream: Rate { per_second: 1_000, burst: 4_000 },
             all: Rate { per_second: 20_000, burst: 200_000 },
             bytes: 256 << 20,
+            names: 16 << 20,
+            name_bytes: 1 << 30,
             complete: Duration::from_secs(60),
             age: Some(Duration::from_secs(30 * 60)),
             handshakes: 512,
@@ -84,6 +91,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// Tokens of one peer's calls that are being verified.
+pub(super) const VERIFIED_AT_ONCE: usize = 32;
 
 /// Connections beyond the limit that are answered and not just dropped, so that their clients learn why.
 const TOLD: usize = 64;
@@ -103,6 +113,10 @@ pub(super) struct Account {
     limits: Limits,
     connections: AtomicUsize,
     calls: AtomicUsize,
+    names: AtomicUsize,
+    name_bytes: AtomicUsize,
+    /// [`VERIFIED_AT_ONCE`].
+    pub(super) verifying: Semaphore,
     requests: Mutex<Bucket>,
     /// [`Limits::bytes`] in KiB.
     room: Arc<Semaphore>,
@@ -126,6 +140,9 @@ impl Accounts {
             limits: self.limits,
             connections: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
+            names: AtomicUsize::new(0),
+            name_bytes: AtomicUsize::new(0),
+            verifying: Semaphore::new(VERIFIED_AT_ONCE),
             requests: Mutex::new(Bucket::full(Instant::now())),
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
             told: Mutex::default(),
@@ -193,6 +210,12 @@ impl Account {
         locked(&self.requests).charge(self.limits.all, requests, Instant::now());
     }
 
+    /// How long until what was taken is made good.
+    #[cfg(test)]
+    pub(super) fn owed(&self) -> Duration {
+        locked(&self.requests).full_at.saturating_duration_since(Instant::now())
+    }
+
     fn take(self: &Arc<Self>, counter: fn(&Self) -> &AtomicUsize) -> (Place, usize) {
         let before = counter(self).fetch_add(1, Ordering::Relaxed);
         (Place { account: Arc::clone(self), counter }, before)
@@ -205,6 +228,49 @@ impl Account {
             *told = Some(now);
             tracing::warn!(identity = %self.identity, "an xDS client is held back: {words}");
         }
+    }
+}
+
+/// The names of one client, counted with those of its identity until this is dropped.
+pub(super) struct Names {
+    account: Arc<Account>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Names {
+    pub(super) fn new(account: Arc<Account>) -> Self {
+        Self { account, count: 0, bytes: 0 }
+    }
+
+    /// The client has so many now, so long together. True if that is more than before, and more than its identity may have.
+    pub(super) fn set(&mut self, (count, bytes): (usize, usize)) -> bool {
+        let grows = count > self.count || bytes > self.bytes;
+        let names = change(&self.account.names, &mut self.count, count);
+        let name_bytes = change(&self.account.name_bytes, &mut self.bytes, bytes);
+        let Limits { names: most, name_bytes: longest, .. } = self.account.limits;
+        grows && (names > most || name_bytes > longest)
+    }
+
+    /// The end of a stream that asks for more.
+    pub(super) fn refusal(&self) -> Broken {
+        self.account.refuse("more names than the clients of one identity may ask for")
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        change(&self.account.names, &mut self.count, 0);
+        change(&self.account.name_bytes, &mut self.bytes, 0);
+    }
+}
+
+/// Sets one part of a sum, which it gives.
+fn change(sum: &AtomicUsize, part: &mut usize, to: usize) -> usize {
+    let more = to.wrapping_sub(std::mem::replace(part, to));
+    match more {
+        0 => sum.load(Ordering::Relaxed),
+        _ => sum.fetch_add(more, Ordering::Relaxed).wrapping_add(more),
     }
 }
 

@@ -7,17 +7,22 @@ use bytes::Bytes;
 use prost::{Message, Oneof};
 
 use super::exchange::{Answer, read};
+use super::gate::Caller;
 use super::grpc::{Broken, Code};
 use super::{Shared, locked};
 use crate::event::Node;
 use crate::session::{Holding, Standing};
 use crate::wire::message;
+use crate::wire::read::LONGEST_NAME;
 
 /// Largest answer, in bytes: gRPC clients take 4 MiB. It is some 40,000 names.
 const LARGEST: usize = 4 << 20;
 
 /// So many names cost as much as one request: 0.5 µs each beside 10 µs.
 const NAMES_PER_REQUEST: usize = 20;
+
+/// Matchers of one request, each no longer than a name: 10,000 clients are looked at in some milliseconds.
+const MOST_MATCHERS: usize = 16;
 
 /// `ClientStatusRequest`.
 #[derive(Clone, PartialEq, Message)]
@@ -97,6 +102,14 @@ struct Failure {
 }
 
 impl StringMatcher {
+    fn pattern(&self) -> Option<&str> {
+        match self.pattern.as_ref()? {
+            Pattern::Exact(text) | Pattern::Prefix(text) | Pattern::Suffix(text) | Pattern::Contains(text) => {
+                Some(text)
+            }
+        }
+    }
+
     fn matches(&self, text: &str) -> Result<bool, Broken> {
         let fold = |text: &str| if self.ignore_case { text.to_ascii_lowercase() } else { text.to_owned() };
         let text = fold(text);
@@ -113,7 +126,16 @@ impl StringMatcher {
 const NOT_MATCHED: Broken =
     Broken(Code::InvalidArgument, "clients are matched by node_id only: exact, prefix, suffix or contains");
 
+const MANY_MATCHERS: Broken =
+    Broken(Code::InvalidArgument, "more than 16 node_matchers, or one longer than 4096 bytes: ask several times");
+
 impl Request {
+    /// Whether it can be asked of thousands of clients.
+    fn is_short(&self) -> bool {
+        let mut patterns = self.matchers.iter().filter_map(|matcher| matcher.id.as_ref()?.pattern());
+        self.matchers.len() <= MOST_MATCHERS && patterns.all(|pattern| pattern.len() <= LONGEST_NAME)
+    }
+
     /// Whether this client is asked for.
     fn matches(&self, node: &Node) -> Result<bool, Broken> {
         let mut any = self.matchers.is_empty();
@@ -133,27 +155,33 @@ pub(super) fn answer(shared: Arc<Shared>) -> Answer {
     let mut fleet: Option<Arc<str>> = None;
     Box::new(move |caller, request| {
         let request: Request = read(request)?;
+        if !request.is_short() {
+            return Err(MANY_MATCHERS);
+        }
         if request.node.is_some() || fleet.is_none() {
             fleet = Some(caller.fleet(&request.node.clone().unwrap_or_default().into())?);
         }
-        let clients = fleet.as_ref().map_or(Ok(Vec::new()), |fleet| clients(&shared, fleet, &request))?;
-        caller.charge(clients.iter().map(|client| client.resources.len()).sum::<usize>() / NAMES_PER_REQUEST);
+        let clients = fleet.as_ref().map_or(Ok(Vec::new()), |fleet| clients(&shared, caller, fleet, &request))?;
         Ok(Response { clients }.encode_to_vec().into())
     })
 }
 
-/// The clients of a fleet that are asked for, in the order in which they came.
-fn clients(shared: &Shared, fleet: &str, request: &Request) -> Result<Vec<ClientConfig>, Broken> {
+/// The clients of a fleet that are asked for, in the order in which they came. The caller is charged for those that were looked at, with
+/// or without an answer.
+fn clients(shared: &Shared, caller: &Caller, fleet: &str, request: &Request) -> Result<Vec<ClientConfig>, Broken> {
     let cell = locked(&shared.fleets).get(fleet).map(Arc::clone);
     let Some(cell) = cell else { return Ok(Vec::new()) };
     let (mut all, mut size) = (Vec::new(), 0);
-    for client in cell.clients.clients() {
+    let clients = cell.clients.clients();
+    caller.charge(clients.len() * (1 + request.matchers.len()) / NAMES_PER_REQUEST);
+    for client in clients {
         if !request.matches(&client.node)? {
             continue;
         }
         // one client at a time: others of the fleet are served in between
         let Some(holdings) = client.look(|session| session.holdings(&locked(&cell.fleet))) else { continue };
         let told = told(&client.node, holdings);
+        caller.charge(told.resources.len().div_ceil(NAMES_PER_REQUEST));
         size += told.encoded_len();
         if size > LARGEST {
             return Err(Broken(Code::ResourceExhausted, "more than 4 MiB: ask for fewer clients with node_matchers"));

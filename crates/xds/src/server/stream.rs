@@ -163,16 +163,13 @@ impl Stream {
         if node.is_some_and(|node| node != *open.client.node) {
             return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
         }
-        open.client.receive(&self.shared, open.id, message).map_err(|violation| {
-            tracing::warn!(gateway = %open.client.fleet, %violation, "an xDS stream is ended");
-            Broken(Code::ResourceExhausted, "more than a stream may hold")
-        })
+        open.client.receive(&self.shared, open.id, message)
     }
 
     /// Whose stream this is.
     fn identify(&self, node: Node) -> Result<Open, Broken> {
         let fleet = self.caller.fleet(&node)?;
-        let (client, id) = self.siblings.client(&self.shared, &self.purpose, fleet, node);
+        let (client, id) = self.siblings.client(&self.shared, &self.purpose, &self.caller, fleet, node);
         Ok(Open { client, id, changes: None })
     }
 

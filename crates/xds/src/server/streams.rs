@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use super::gate::Caller;
+use super::grpc::{Broken, Code};
+use super::limits::Names;
 use super::{Cell, Shared, locked};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
-use crate::session::{Session, Violation};
+use crate::session::Session;
 use crate::streams::Streams;
 use crate::wire::read::Discovery;
 use crate::wire::{Response, StreamId, Variant};
@@ -22,8 +25,8 @@ pub(super) struct Purpose {
     pub(super) kind: Option<TypeUrl>,
 }
 
-/// Fleet, node and variant.
-type Who = (Arc<str>, Arc<Node>, Variant);
+/// Identity, fleet, node and variant.
+type Who = (Arc<str>, Arc<str>, Arc<Node>, Variant);
 
 /// The clients of a connection that have a stream for each kind.
 #[derive(Default)]
@@ -44,6 +47,8 @@ struct Inner {
     wakers: BTreeMap<StreamId, Waker>,
     /// The stream that looks when the fleet changes.
     watches: Option<StreamId>,
+    /// What it costs its identity.
+    names: Names,
 }
 
 impl Siblings {
@@ -52,12 +57,13 @@ impl Siblings {
         &self,
         shared: &Shared,
         purpose: &Purpose,
+        caller: &Caller,
         fleet: Arc<str>,
         node: Node,
     ) -> (Arc<SharedClient>, StreamId) {
         let node = Arc::new(node);
         let new = |fleet, node| {
-            let client = Arc::new(SharedClient::new(shared, purpose, fleet, node));
+            let client = Arc::new(SharedClient::new(shared, purpose, caller, fleet, node));
             client.look(|session| client.cell.clients.add(session.id(), &client));
             let stream = client.add(purpose).unwrap_or_default();
             (client, stream)
@@ -67,7 +73,7 @@ impl Siblings {
         }
         let mut clients = locked(&self.0);
         clients.retain(|_, client| client.strong_count() > 0);
-        let key = (Arc::clone(&fleet), Arc::clone(&node), purpose.variant);
+        let key = (Arc::clone(caller.name()), Arc::clone(&fleet), Arc::clone(&node), purpose.variant);
         if let Some(client) = clients.get(&key).and_then(Weak::upgrade)
             && let Some(stream) = client.add(purpose)
         {
@@ -80,10 +86,10 @@ impl Siblings {
 }
 
 impl SharedClient {
-    fn new(shared: &Shared, purpose: &Purpose, fleet: Arc<str>, node: Arc<Node>) -> Self {
+    fn new(shared: &Shared, purpose: &Purpose, caller: &Caller, fleet: Arc<str>, node: Arc<Node>) -> Self {
         let new = |fleet: &mut Fleet| Streams::new(fleet, Arc::clone(&node), purpose.variant, purpose.kind.is_none());
         let (cell, streams) = shared.with_fleet(&fleet, new);
-        let inner = Inner { streams: Some(streams), wakers: BTreeMap::new(), watches: None };
+        let inner = Inner { streams: Some(streams), wakers: BTreeMap::new(), watches: None, names: caller.names() };
         Self { fleet, node, cell, inner: Mutex::new(inner) }
     }
 
@@ -96,11 +102,22 @@ impl SharedClient {
     }
 
     /// Takes a message in.
-    pub(super) fn receive(&self, shared: &Shared, stream: StreamId, message: Discovery) -> Result<(), Violation> {
+    ///
+    /// # Errors
+    /// The client asks for more than it or its identity may: the stream is to be ended.
+    pub(super) fn receive(&self, shared: &Shared, stream: StreamId, message: Discovery) -> Result<(), Broken> {
         let mut inner = self.inner();
-        let Some(streams) = &mut inner.streams else { return Ok(()) };
+        let Inner { streams: Some(streams), names, .. } = &mut *inner else { return Ok(()) };
         let now = shared.now();
-        shared.with(&self.cell, |fleet| streams.receive(fleet, stream, message, now))
+        let taken = shared.with(&self.cell, |fleet| streams.receive(fleet, stream, message, now));
+        if let Err(violation) = taken {
+            tracing::warn!(gateway = %self.fleet, %violation, "an xDS stream is ended");
+            return Err(Broken(Code::ResourceExhausted, "more than a stream may hold"));
+        }
+        if names.set(streams.session().names()) {
+            return Err(names.refusal());
+        }
+        Ok(())
     }
 
     /// Collects what the client can be told now, and hands it to the streams that it is for. Gives the time at which to look again.
@@ -135,16 +152,18 @@ impl SharedClient {
     /// A stream has ended; with the last one the client leaves.
     pub(super) fn leave(&self, shared: &Shared, stream: StreamId) {
         let mut inner = self.inner();
-        let Inner { streams: Some(streams), wakers, watches } = &mut *inner else { return };
+        let Inner { streams: Some(streams), wakers, watches, names } = &mut *inner else { return };
         wakers.remove(&stream);
         let now = shared.now();
         shared.with(&self.cell, |fleet| streams.close(fleet, stream, now));
+        names.set(streams.session().names());
         if let Some(other) = streams.any() {
             // it may have been the one that knew when to look again
             *watches = watches.filter(|watching| *watching != stream).or(Some(other));
             watches.and_then(|watching| wakers.remove(&watching)).into_iter().for_each(Waker::wake);
             return;
         }
+        names.set((0, 0));
         if let Some(streams) = inner.streams.take() {
             self.cell.clients.remove(streams.session().id());
             shared.with(&self.cell, |fleet| streams.leave(fleet));

@@ -82,12 +82,12 @@ impl Session {
         if !self.channels.contains_key(type_url) && self.channels.len() >= MOST_KINDS {
             return Err(Violation::TooManyKinds(MOST_KINDS));
         }
-        let names: usize = self.channels.values().map(|channel| channel.asked() + channel.listed.names).sum();
+        let (names, name_bytes) = self.names();
         if names + request.subscribe.len() + has.len() > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
         }
         let bytes = request.subscribe.iter().map(String::len).chain(has.iter().map(|name| name.len())).sum::<usize>();
-        if self.name_bytes + bytes > MOST_NAME_BYTES {
+        if name_bytes + bytes > MOST_NAME_BYTES {
             return Err(Violation::NamesTooLong(MOST_NAME_BYTES));
         }
         Ok(())

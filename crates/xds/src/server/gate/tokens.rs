@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::Identity;
 use crate::server::grpc::{Broken, Code};
+use crate::server::limits::{Account, VERIFIED_AT_ONCE};
 use crate::server::locked;
 
 #[cfg(test)]
@@ -23,7 +24,12 @@ const REMEMBERED: usize = 16_384;
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
 /// Tokens that are being verified: enough for 1,000 in a second at 60 ms each, and what a Kubernetes API server takes from one client.
-const UNDER_WAY: usize = 64;
+/// One peer's take half of that at most.
+const UNDER_WAY: usize = 2 * VERIFIED_AT_ONCE;
+
+/// A token that is not good costs its peer as much as so many requests: with the default limits 1,000 at once and 100 in a second, a
+/// tenth of what is verified at all.
+const REFUSAL: usize = 200;
 
 /// The longest wait for a verifier.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,8 +71,8 @@ impl Tokens {
         Self { verifier, known: Mutex::default(), under_way: Semaphore::new(UNDER_WAY) }
     }
 
-    /// Whose the token in these headers is.
-    pub(super) async fn identity(&self, headers: &HeaderMap) -> Result<Identity, Broken> {
+    /// Whose the token in these headers is, which a peer with this account sent.
+    pub(super) async fn identity(&self, headers: &HeaderMap, peer: &Arc<Account>) -> Result<Identity, Broken> {
         let token = bearer(headers)?;
         let hash = hash(token);
         let known = locked(&self.known).get(&hash).cloned();
@@ -75,7 +81,10 @@ impl Tokens {
         {
             return Ok(identity);
         }
+        // whose the call is, is not known yet: until it is, it is the peer's
+        let _place = peer.call().await?;
         let verified = tokio::time::timeout(PATIENCE, async {
+            let _own = peer.verifying.acquire().await;
             let _turn = self.under_way.acquire().await;
             self.verifier.verify(token).await
         });
@@ -84,7 +93,10 @@ impl Tokens {
                 self.remember(hash, &identity, Instant::now());
                 Ok(identity)
             }
-            Ok(Err(TokenError::Refused)) => Err(Broken(Code::Unauthenticated, "the bearer token is not good")),
+            Ok(Err(TokenError::Refused)) => {
+                peer.charge(REFUSAL);
+                Err(Broken(Code::Unauthenticated, "the bearer token is not good"))
+            }
             Ok(Err(TokenError::Unavailable)) | Err(_) => {
                 Err(Broken(Code::Unavailable, "the bearer token cannot be verified just now"))
             }

@@ -48,6 +48,20 @@ fn connections_far_beyond_the_limit_are_dropped_without_a_word() {
     assert_eq!(count(|a| matches!(a, Admission::Refused(_))), TOLD);
 }
 
+#[test]
+fn the_names_of_all_clients_of_an_identity_count_until_each_is_gone() {
+    let accounts = Accounts::new(Limits { names: 10, name_bytes: 100, ..Limits::default() });
+    let names = |identity: &str| Names::new(accounts.of(&identity.into()));
+    let (mut one, mut two, mut other) = (names("a"), names("a"), names("b"));
+    assert!(!one.set((6, 60)) && !two.set((4, 40)) && !other.set((10, 100)));
+    assert!(two.set((5, 40)), "one name more");
+    assert!(!two.set((5, 40)) && !one.set((6, 60)), "who asks for no more is not to blame");
+    assert!(!two.set((4, 39)) && two.set((4, 41)), "one byte more");
+    drop(two);
+    assert!(!one.set((10, 100)));
+    assert_eq!(one.refusal().0, Code::ResourceExhausted);
+}
+
 #[tokio::test]
 async fn large_requests_wait_for_room_and_one_alone_always_fits() {
     let accounts = Accounts::new(Limits { bytes: 100 << 10, ..Limits::default() });

@@ -231,6 +231,30 @@ async fn beyond_its_limits_an_identity_is_refused_with_words_and_others_are_not(
 }
 
 #[tokio::test]
+async fn the_names_of_all_streams_of_an_identity_are_counted_and_others_are_not_concerned() {
+    let stage = Stage::new(Limits { names: 4, ..Limits::default() });
+    let (a, b) = (stage.authority.issue("spiffe://td/ns/a"), stage.authority.issue("spiffe://td/ns/b"));
+    let (mut one, mut two, mut other) = (stage.client(&a).await, stage.client(&a).await, stage.client(&b).await);
+    let ask = async |client: &mut Client, names: &[&str]| {
+        client.subscribe(None, EDS, names).await;
+        client.next().await.map(|response| response.resources.len() + response.removed_resources.len())
+    };
+    assert_eq!(ask(&mut one, &["x", "y", "z"]).await, Ok(3));
+    assert_eq!(ask(&mut two, &["x"]).await, Ok(1));
+    assert_eq!(ask(&mut other, &["x", "y", "z"]).await, Ok(3));
+    assert_eq!(ask(&mut two, &["y"]).await, Err("8".into()), "the fifth");
+    assert_eq!(ask(&mut one, &["v"]).await, Ok(1), "the stream that was ended has none any more");
+    drop(one);
+    let deadline = Instant::now() + DEADLINE;
+    let mut three = stage.client(&a).await;
+    while ask(&mut three, &["x", "y", "z"]).await.is_err() {
+        assert!(Instant::now() < deadline, "what a client had is free again when it has gone");
+        three = stage.client(&a).await;
+    }
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn a_flood_of_requests_is_slowed_down_and_answered_and_others_are_answered_meanwhile() {
     let stage = Stage::new(Limits { stream: Rate { per_second: 4, burst: 4 }, ..Limits::default() });
     let mut client = stage.client(&stage.authority.issue("spiffe://td/ns/a")).await;

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 
 use super::authority::Authority;
 use super::client::{Client, DEADLINE};
-use crate::{Change, FleetUpdate, Fleets, Gate, Identity, Limits, Resource, Server, Tls, TypeUrl, Version};
+use crate::server::gate::Peer;
+use crate::{Change, FleetUpdate, Fleets, Gate, Identity, Limits, Rate, Resource, Server, Tls, TypeUrl, Version};
 
 const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
@@ -207,5 +208,43 @@ async fn another_fleet_cannot_be_asked_for_and_clients_are_found_by_id() {
     assert!(lines.len() == 1 && lines[0].starts_with("two: a@1 "), "{lines:?}");
     let regex = Matcher { id: Some(Pattern { exact: None, regex: Some("x".into()) }) };
     assert_eq!(stage.report("a", Question { matchers: vec![regex], node: None }).await, Err("3".into()));
+    stage.server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn a_question_costs_what_its_answer_does_though_it_is_too_long_to_be_sent() {
+    let (events, _) = mpsc::channel(64);
+    let server = Server::start(&Handle::current(), events);
+    server.publish(vec![FleetUpdate { fleet: "f".into(), changes: vec![put(TypeUrl::Cluster, "c", 1)] }]);
+    // nothing is made good for a while
+    let limits = Limits { all: Rate { per_second: 1, burst: 10_000 }, ..Limits::default() };
+    let gate = Gate::new(Arc::new(|_| Fleets::Only("f".into())), limits);
+    let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate.clone()).unwrap();
+    let mut client = Client::tcp(at).await;
+    let names: Vec<String> = (0..1_100).map(|n| format!("{n:04000}")).collect();
+    client.subscribe(None, SDS, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert_eq!(client.names().await.len(), names.len());
+
+    let account = gate.account(&Peer::Loopback);
+    let io = Box::new(tokio::net::TcpStream::connect(at).await.unwrap());
+    let mut asking = Client::call(io, &format!("{CSDS}/FetchClientStatus"), None).await;
+    let before = account.owed();
+    asking.send(Question::default()).await;
+    assert_eq!(asking.read::<Report>().await, Err("8".into()));
+    let cost = account.owed().saturating_sub(before);
+    assert!(cost > std::time::Duration::from_secs(20), "{cost:?}");
+    server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn matchers_are_few_and_short() {
+    let stage = Stage::new();
+    let matcher = |length: usize| Matcher { id: Some(Pattern { exact: Some("x".repeat(length)), regex: None }) };
+    for (count, length, expected) in
+        [(16, 4_096, Ok(Vec::new())), (17, 1, Err("3".to_owned())), (1, 4_097, Err("3".to_owned()))]
+    {
+        let question = Question { matchers: vec![matcher(length); count], node: None };
+        assert_eq!(stage.report("a", question).await, expected, "{count} of {length}");
+    }
     stage.server.stop(DEADLINE).await;
 }

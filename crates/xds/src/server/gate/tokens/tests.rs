@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::HeaderValue;
 
 use super::*;
+use crate::server::limits::{Accounts, Limits, Rate};
 
-/// Knows `good` for an hour, `brief` until just now, and cannot say about `later`.
+/// Knows `good` for an hour, `brief` until just now, cannot say about `later`, and never answers about `stuck`.
 #[derive(Default)]
 struct Double(AtomicUsize);
 
@@ -19,21 +20,32 @@ impl VerifyToken for Double {
             "later" => Err(TokenError::Unavailable),
             _ => Err(TokenError::Refused),
         };
-        Box::pin(async move { until.map(|until| Identity { name: "someone".into(), expires: Some(until) }) })
+        Box::pin(async move {
+            if token == "stuck" {
+                std::future::pending::<()>().await;
+            }
+            until.map(|until| Identity { name: "someone".into(), expires: Some(until) })
+        })
     }
 }
 
-async fn ask(tokens: &Tokens, header: &str) -> Result<Arc<str>, Code> {
+/// An account in which nothing is made good for a while.
+fn account(name: &str) -> Arc<Account> {
+    let limits = Limits { all: Rate { per_second: 1, burst: 200_000 }, ..Limits::default() };
+    Accounts::new(limits).of(&name.into())
+}
+
+async fn ask(tokens: &Tokens, peer: &Arc<Account>, header: &str) -> Result<Arc<str>, Code> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
-    tokens.identity(&headers).await.map(|identity| identity.name).map_err(|Broken(code, _)| code)
+    tokens.identity(&headers, peer).await.map(|identity| identity.name).map_err(|Broken(code, _)| code)
 }
 
 #[tokio::test]
 async fn each_token_is_verified_once_until_it_expires() {
     let double = Arc::new(Double::default());
     let verifier: Arc<dyn VerifyToken> = double.clone();
-    let tokens = Tokens::new(verifier);
+    let (tokens, peer) = (Tokens::new(verifier), account("peer"));
     for (header, expected, asked) in [
         ("Bearer good", Ok("someone"), 1),
         ("bearer good", Ok("someone"), 0),
@@ -46,14 +58,36 @@ async fn each_token_is_verified_once_until_it_expires() {
         ("good", Err(Code::Unauthenticated), 0),
     ] {
         let before = double.0.load(Ordering::SeqCst);
-        assert_eq!(ask(&tokens, header).await.as_deref(), expected.as_deref(), "{header}");
+        assert_eq!(ask(&tokens, &peer, header).await.as_deref(), expected.as_deref(), "{header}");
         assert_eq!(double.0.load(Ordering::SeqCst) - before, asked, "{header}");
     }
-    assert_eq!(tokens.identity(&HeaderMap::new()).await.err().unwrap().0, Code::Unauthenticated);
+    assert_eq!(tokens.identity(&HeaderMap::new(), &peer).await.err().unwrap().0, Code::Unauthenticated);
     let long = format!("Bearer {}", "t".repeat(LONGEST + 1));
-    assert_eq!(ask(&tokens, &long).await, Err(Code::Unauthenticated));
+    assert_eq!(ask(&tokens, &peer, &long).await, Err(Code::Unauthenticated));
     let known = format!("{:?}", locked(&tokens.known));
     assert!(!known.contains("good"), "{known}");
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_good_costs_its_peer_many_requests_and_a_good_one_one() {
+    let (tokens, peer) = (Tokens::new(Arc::new(Double::default())), account("peer"));
+    for _ in 0..10 {
+        assert!(ask(&tokens, &peer, "Bearer good").await.is_ok());
+    }
+    assert!(peer.owed() <= Duration::from_secs(1));
+    assert_eq!(ask(&tokens, &peer, "Bearer bad").await, Err(Code::Unauthenticated));
+    assert!(peer.owed() > Duration::from_secs(100), "{:?}", peer.owed());
+}
+
+#[tokio::test]
+async fn no_peer_takes_every_place_with_the_verifier() {
+    let (tokens, one, other) = (Tokens::new(Arc::new(Double::default())), account("one"), account("other"));
+    let stuck = futures::future::join_all((0..2 * UNDER_WAY).map(|_| ask(&tokens, &one, "Bearer stuck")));
+    tokio::select! {
+        biased;
+        _ = stuck => panic!("the other peer waited as long"),
+        name = ask(&tokens, &other, "Bearer good") => assert_eq!(name.as_deref(), Ok("someone")),
+    }
 }
 
 #[test]
