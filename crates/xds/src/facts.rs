@@ -188,12 +188,15 @@ impl Facts {
     }
 
     /// All clients refuse this item.
-    pub(crate) fn refuse(&mut self, item: &Item, text: Arc<str>) {
-        let key = item.key();
-        let need = key.need();
-        if let Key::Put(put) = &key {
-            self.pending.remove(put);
+    pub(crate) fn refuse(&mut self, item: &Item) {
+        if let Key::Put(put) = item.key() {
+            self.pending.remove(&put);
         }
+    }
+
+    /// Tells the outside that they do, and in which words.
+    pub(crate) fn tell_refused(&mut self, item: &Item, text: Arc<str>) {
+        let need = item.key().need();
         self.refused.insert(need.clone());
         let Need { type_url, name } = need;
         self.events.push(Event::Refused {

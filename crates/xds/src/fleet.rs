@@ -36,6 +36,8 @@ struct Retry {
     /// When it is tried again; none while it is being tried.
     at: Option<Duration>,
     pause: Duration,
+    /// It was tried out of turn since the pause before this one.
+    early: bool,
 }
 
 /// What clients are answered from.
@@ -159,6 +161,10 @@ impl Fleet {
 
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, client: ClientId, confirmed: impl Fn(&Need) -> u64) {
+        // who had a listener that others refuse may have given up its port
+        let held = |key: &Key| !self.disputes.is_refuser(client, key) && confirmed(&key.need()) != 0;
+        let freed = self.retries.iter().filter(|(key, retry)| !retry.early && held(key));
+        let freed: Vec<Key> = freed.map(|(key, _)| key.clone()).collect();
         let confirmed = |key: &Need| confirmed(key).max(self.disputes.refused_by(client, key));
         self.memory.leave(&self.facts.node(client));
         self.facts.leave(client, &mut self.snapshot, confirmed);
@@ -166,10 +172,9 @@ impl Fleet {
         if self.sotw_clients.remove(&client) {
             self.snapshot.set_inlines(!self.sotw_clients.is_empty());
         }
-        if self.connected() > 0 {
-            // it may have given up a port
-            for (key, retry) in &mut self.retries {
-                *retry = Retry { at: None, pause: FIRST_PAUSE / 2 };
+        for key in freed.iter().filter(|_| self.facts.connected() > 0) {
+            if let Some(retry) = self.retries.get_mut(key) {
+                (retry.at, retry.early) = (None, true);
                 self.snapshot.forgive(key);
             }
         }
@@ -250,7 +255,8 @@ impl Fleet {
         if !news || item.resource.type_url != TypeUrl::Listener {
             return;
         }
-        let retry = self.retries.entry(item.key()).or_insert(Retry { at: None, pause: FIRST_PAUSE / 2 });
+        let new = Retry { at: None, pause: FIRST_PAUSE / 2, early: false };
+        let retry = self.retries.entry(item.key()).or_insert(new);
         if retry.at.is_none() {
             retry.pause = (retry.pause * 2).min(LONGEST_PAUSE);
             let at = now + retry.pause;
@@ -272,7 +278,7 @@ impl Fleet {
     pub(crate) fn retry(&mut self, now: Duration) -> Option<Duration> {
         while let Some(key) = self.trials.due(now, |key| self.retries.get(key)?.at) {
             if let Some(retry) = self.retries.get_mut(&key) {
-                retry.at = None;
+                (retry.at, retry.early) = (None, false);
             }
             self.snapshot.forgive(&key);
         }

@@ -228,6 +228,15 @@ impl Snapshot {
         self.changed(key.clone());
     }
 
+    /// The current version of a name is to be taken by those who have not refused it.
+    pub(crate) fn offer(&mut self, key: &Key) {
+        let Some(entry) = self.entry_mut(key) else { return };
+        if std::mem::take(&mut entry.refused) {
+            self.changed(key.clone());
+            self.inline_stale();
+        }
+    }
+
     /// What was reported of a name is to be reported again once it is true again.
     pub(crate) fn forget_report(&mut self, key: &Key) {
         if let Some(entry) = self.entry_mut(key) {

@@ -31,6 +31,8 @@ pub(super) struct Dispute {
     text: Arc<str>,
     /// Whose they are.
     node: Arc<str>,
+    /// The words in which the fleet's refusal was told.
+    decided: Option<Arc<str>>,
     /// Who refuses.
     clients: BTreeMap<ClientId, Refuser>,
     /// When it is the fleet's refusal if nobody has taken the version by then; none if that is decided.
@@ -45,6 +47,8 @@ pub(super) struct Disputes {
     by_name: BTreeMap<Key, Dispute>,
     /// Those that are the fleet's refusals.
     shared: BTreeSet<Key>,
+    /// Those that were until another client came, which has some time to take the version.
+    offered: BTreeSet<Key>,
     by_client: BTreeMap<ClientId, BTreeSet<Key>>,
     /// When they are decided.
     decisions: Alarms,
@@ -60,6 +64,11 @@ impl Disputes {
         }
         let dispute = self.by_name.get(&Key::Put(name.clone()));
         dispute.and_then(|dispute| dispute.clients.get(&client)).map_or(0, |refuser| refuser.seq)
+    }
+
+    /// Whether a client refuses the current version of this name.
+    pub(super) fn is_refuser(&self, client: ClientId, key: &Key) -> bool {
+        self.by_client.get(&client).is_some_and(|keys| keys.contains(key))
     }
 
     /// A client refuses the current version of this name. Gives what it refused of it before.
@@ -120,6 +129,7 @@ impl Fleet {
             version,
             text: Arc::clone(text),
             node: Arc::clone(&node),
+            decided: None,
             clients: BTreeMap::new(),
             until: None,
             told: Vec::new(),
@@ -166,7 +176,9 @@ impl Fleet {
         }
         let key = item.key();
         let refused = self.disputes.remove(&key, client);
-        if self.disputes.by_name.get(&key)?.clients.is_empty() {
+        let dispute = self.disputes.by_name.get_mut(&key)?;
+        dispute.decided = None;
+        if dispute.clients.is_empty() {
             self.close(&key);
             self.retries.remove(&key);
         } else {
@@ -175,10 +187,11 @@ impl Fleet {
         refused.map(|refused| refused.seq)
     }
 
-    /// Tells the outside who refuses what others may take.
+    /// Tells the outside who refuses what others may take. What was told to be the fleet's refusal is that until some client takes it.
     fn tell(&mut self, key: &Key) {
-        let Disputes { by_name, shared, .. } = &mut self.disputes;
-        let Some(dispute) = by_name.get_mut(key).filter(|_| !shared.contains(key)) else { return };
+        let Some(dispute) = self.disputes.by_name.get_mut(key).filter(|dispute| dispute.decided.is_none()) else {
+            return;
+        };
         let by = dispute.clients.values().take(MOST_OBJECTIONS).map(|refuser| refuser.said.clone());
         let by: Vec<Objection> = by.collect();
         if dispute.told != by {
@@ -213,20 +226,24 @@ impl Fleet {
         }
     }
 
-    /// A client has come. What others refuse is not kept from it; what it refused itself, when it was the only one, is.
+    /// A client has come. What others refuse is not kept from it, and they are not asked again; what it refused itself, when it was the only
+    /// one, is.
     pub(super) fn ask_again(&mut self, client: ClientId, node: &str) {
         for key in std::mem::take(&mut self.disputes.shared) {
             let Some(dispute) = self.disputes.by_name.get(&key) else { continue };
-            if *dispute.node == *node {
+            let nobody = dispute.clients.is_empty();
+            if nobody && *dispute.node == *node {
                 let said = Objection { node: redact::node(node), text: Arc::clone(&dispute.text) };
                 self.disputes.insert(&key, client, Refuser { seq: 0, said });
                 self.disputes.shared.insert(key);
                 continue;
             }
-            if dispute.clients.is_empty() {
+            self.snapshot.offer(&key);
+            if nobody {
                 self.close(&key);
+            } else {
+                self.disputes.offered.insert(key);
             }
-            self.snapshot.forgive(&key);
         }
     }
 
@@ -249,6 +266,15 @@ impl Fleet {
     /// Decides what is due. Gives the time of the next decision.
     pub(super) fn decide(&mut self, now: Duration) -> Option<Duration> {
         self.drop_outdated_disputes();
+        for key in std::mem::take(&mut self.disputes.offered) {
+            let Disputes { by_name, shared, decisions, .. } = &mut self.disputes;
+            if let Some(dispute) =
+                by_name.get_mut(&key).filter(|dispute| dispute.until.is_none() && !shared.contains(&key))
+            {
+                dispute.until = Some(now + PATIENCE);
+                decisions.set(now + PATIENCE, &key);
+            }
+        }
         loop {
             let Disputes { by_name, decisions, .. } = &mut self.disputes;
             let Some(key) = decisions.due(now, |key| by_name.get(key)?.until) else { break };
@@ -281,7 +307,10 @@ impl Fleet {
         if !std::mem::take(&mut dispute.told).is_empty() {
             self.facts.dispute(key, Vec::new());
         }
-        self.facts.refuse(&item, Arc::clone(&dispute.text));
+        self.facts.refuse(&item);
+        if dispute.decided.replace(Arc::clone(&dispute.text)).as_ref() != Some(&dispute.text) {
+            self.facts.tell_refused(&item, Arc::clone(&dispute.text));
+        }
         self.snapshot.forget_report(&item.parts.first().map_or_else(|| key.clone(), |route| route.key()));
         self.snapshot.refuse(&item);
     }

@@ -2,6 +2,8 @@
 
 use super::rig::{Rig, request};
 use crate::event::{Event, Objection};
+use crate::resource::{Need, TypeUrl};
+use crate::snapshot::Key;
 
 const SMALL: &str = "cds a; eds a; lds l -> r; rds r -> a";
 
@@ -97,9 +99,9 @@ fn what_the_only_client_refused_is_offered_to_another_that_comes() {
     rig.nack("rds", "no");
     let second = rig.connect("second");
     assert_eq!(rig.say(second, request("rds", &["r"], &[])), "RDS r@2");
-    assert_eq!(rig.advance(0), "RDS r@2");
-    rig.nack("rds", "no");
+    assert_eq!(rig.advance(0), "");
     rig.answer(second, "rds", None);
+    assert_eq!(rig.events(), "refused rds r@2: no, connected second, disputed rds r: no, accepted rds r@2");
     leave(&mut rig);
     rig.events();
     rig.reconnect();
@@ -195,18 +197,108 @@ fn a_disputed_name_that_is_removed_meanwhile_is_no_dispute_any_more() {
 }
 
 #[test]
-fn what_the_only_client_refuses_again_after_another_came_is_decided_again() {
+fn what_all_refuse_is_not_sent_to_them_again_because_others_come_and_go() {
+    let mut rig = Rig::started(SMALL);
+    for _ in 0..4 {
+        let client = rig.connect("another");
+        rig.start(client);
+    }
+    rig.publish("rds r@2 -> a; lds m -> r");
+    for client in 0..5 {
+        rig.advance(client);
+        rig.answer(client, "rds", Some("no"));
+        rig.ack_all(client);
+    }
+    rig.events();
+    let quiet = |rig: &mut Rig| (0..rig.clients.len().min(5)).for_each(|client| assert_eq!(rig.advance(client), ""));
+    for pod in ["p1", "p2", "p3"] {
+        let new = rig.connect(pod);
+        quiet(&mut rig);
+        assert_eq!(rig.say(new, request("rds", &["r"], &[])), "RDS r@2");
+        quiet(&mut rig);
+        assert_eq!(rig.answer(new, "rds", Some("no")), "RDS r@1");
+        quiet(&mut rig);
+        leave(&mut rig);
+        quiet(&mut rig);
+    }
+    assert_eq!(rig.pass(600_000), "");
+    assert!(!rig.events().contains("rds"), "nothing new");
+    // one of those who refuse goes and comes again: it is asked once
+    leave(&mut rig);
+    quiet(&mut rig);
+    let again = rig.connect("another");
+    quiet(&mut rig);
+    assert_eq!(rig.say(again, request("rds", &["r"], &[])), "RDS r@2");
+    assert_eq!(rig.answer(again, "rds", Some("no")), "RDS r@1");
+    rig.ack_all(again);
+    // mended
+    rig.publish("rds r@3 -> a");
+    (1..5).for_each(|client| assert_eq!(rig.advance(client), "RDS r@3"));
+}
+
+#[test]
+fn a_listener_that_all_refuse_is_tried_in_its_time_whoever_of_them_goes() {
+    let (mut rig, second, third) = three_with_a_listener();
+    rig.publish("lds n -> r");
+    for client in [0, second, third] {
+        rig.ack_all(client);
+    }
+    rig.publish("lds n@2 -> r");
+    for client in [0, second, third] {
+        rig.advance(client);
+        rig.answer(client, "lds", Some("no"));
+    }
+    rig.ack_all(0);
+    assert!(rig.deadline() <= Some(50));
+    leave(&mut rig);
+    assert_eq!((rig.advance(0), rig.advance(second)), (String::new(), String::new()));
+    let new = rig.connect("new");
+    rig.say(new, request("lds", &[], &[]));
+    leave(&mut rig);
+    assert_eq!((rig.advance(0), rig.advance(second)), (String::new(), String::new()));
+    assert_eq!(rig.pass(50), "LDS n@2");
+}
+
+#[test]
+fn a_port_is_looked_for_out_of_turn_once_however_many_go_who_had_it() {
+    let mut rig = Rig::started(SMALL);
+    let mut others: Vec<usize> = Vec::new();
+    for _ in 0..3 {
+        let client = rig.connect("another");
+        rig.start(client);
+        others.push(client);
+    }
+    rig.publish("lds m -> r");
+    for client in others {
+        rig.advance(client);
+        rig.ack_all(client);
+    }
+    rig.nack("lds", "Address already in use");
+    for sent in ["LDS m@1", "", ""] {
+        leave(&mut rig);
+        assert_eq!(rig.advance(0), sent);
+        if !sent.is_empty() {
+            rig.nack("lds", "Address already in use");
+        }
+    }
+    assert_eq!(rig.pass(100), "LDS m@1");
+}
+
+#[test]
+fn what_all_refused_is_the_fleets_refusal_again_if_who_came_does_not_take_it() {
     let mut rig = Rig::started(SMALL);
     rig.publish("rds r@2 -> a");
     rig.nack("rds", "no");
     assert_eq!(rig.events(), "refused rds r@2: no");
     let _onlooker = rig.connect("onlooker");
     rig.events();
-    assert_eq!(rig.advance(0), "RDS r@2");
-    rig.nack("rds", "no");
-    assert_eq!(rig.events(), "disputed rds r: no");
-    rig.pass(600_000);
-    assert_eq!(rig.events(), "settled rds r, refused rds r@2: no");
+    assert_eq!(rig.advance(0), "");
+    let refused = |rig: &Rig| rig.fleet.snapshot().is_refused(&Key::Put(Need::new(TypeUrl::Route, "r")));
+    assert!(!refused(&rig));
+    assert_eq!(rig.deadline(), Some(10_000));
+    assert_eq!(rig.pass(10_000), "");
+    assert!(refused(&rig));
+    assert_eq!(rig.events(), "", "it was told");
 }
 
 #[test]
