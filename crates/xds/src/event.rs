@@ -72,6 +72,14 @@ pub enum Event {
         /// How many clients are left.
         connected: usize,
     },
+    /// Several Envoys that are connected at once call themselves the same, so that what one of them has is not known from what another has.
+    /// Told once while any of them is there.
+    Namesakes {
+        /// The fleet.
+        fleet: Arc<str>,
+        /// One of them.
+        node: Arc<Node>,
+    },
     /// Every client that keeps up has this cluster ready for requests.
     ClusterWarm {
         /// The fleet.

@@ -208,6 +208,11 @@ impl Facts {
         });
     }
 
+    /// Several clients have one id.
+    pub(crate) fn tell_namesakes(&mut self, node: Arc<Node>) {
+        self.events.push(Event::Namesakes { fleet: Arc::clone(&self.fleet), node });
+    }
+
     /// Some clients refuse the current version of a name; nobody if no longer.
     pub(crate) fn dispute(&mut self, key: &Key, by: Vec<Objection>) {
         let Need { type_url, name } = key.need();

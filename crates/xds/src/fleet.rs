@@ -16,11 +16,13 @@ mod alarms;
 mod blame;
 mod dispute;
 mod doubts;
+mod namesakes;
 mod saving;
 
 use alarms::Alarms;
 use dispute::Disputes;
 use doubts::Doubts;
+use namesakes::Namesakes;
 use saving::Memory;
 
 /// A listener can be refused because its port is taken, which passes, within milliseconds where another proxy of ours is giving it
@@ -69,6 +71,7 @@ pub(crate) struct Fleet {
     sotw_clients: BTreeSet<ClientId>,
     /// What clients refuse of what is current.
     disputes: Disputes,
+    namesakes: Namesakes,
     memory: Memory,
 }
 
@@ -155,6 +158,7 @@ impl Fleet {
             self.sotw_clients.insert(client);
             self.snapshot.set_inlines(true);
         }
+        self.namesakes.come(&node.id, client);
         self.ask_again(client, &node.id);
         client
     }
@@ -166,7 +170,9 @@ impl Fleet {
         let freed = self.retries.iter().filter(|(key, retry)| !retry.early && held(key));
         let freed: Vec<Key> = freed.map(|(key, _)| key.clone()).collect();
         let confirmed = |key: &Need| confirmed(key).max(self.disputes.refused_by(client, key));
-        self.memory.leave(&self.facts.node(client));
+        let node = self.facts.node(client);
+        self.memory.leave(&node, client);
+        self.namesakes.go(&node, client);
         self.facts.leave(client, &mut self.snapshot, confirmed);
         self.withdraw_objections(client);
         if self.sotw_clients.remove(&client) {
@@ -180,13 +186,20 @@ impl Fleet {
         }
     }
 
+    /// A client says something on its only stream: if another has come meanwhile under its id, they are two.
+    pub(crate) fn hear(&mut self, client: ClientId, node: &Arc<Node>, now: Duration) {
+        if self.namesakes.hear(&node.id, client, now) {
+            self.facts.tell_namesakes(Arc::clone(node));
+        }
+    }
+
     /// A client went while these resources were not known to be taken or gone.
     pub(crate) fn doubt(&mut self, node: &Arc<str>, doubts: BTreeSet<Need>) {
         if doubts.is_empty() {
             return;
         }
         self.memory.note(node);
-        for forgotten in self.doubts.add(node, doubts) {
+        for forgotten in self.doubts.add(node, doubts, self.namesakes.count(node)) {
             self.memory.note(&forgotten);
         }
     }

@@ -159,6 +159,9 @@ impl Session {
     pub(crate) fn receive(&mut self, fleet: &mut Fleet, request: Request, now: Duration) -> Result<(), Violation> {
         let type_url = TypeUrl::from(request.type_url.as_str());
         self.began.get_or_insert(now);
+        if self.envoy && self.aggregated {
+            fleet.hear(self.client, &self.node, now);
+        }
         let mut inherited = BTreeSet::new();
         if !self.is(&type_url, |channel| channel.opened) {
             inherited = fleet.take_doubts(&self.node.id, &type_url);

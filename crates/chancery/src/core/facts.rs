@@ -26,6 +26,14 @@ impl Core {
                 self.metrics.connected(&fleet, -1);
                 false
             }
+            Event::Namesakes { fleet, node } => {
+                warn!(
+                    gateway = %fleet,
+                    node = %node.id,
+                    "several proxies have one node id: give each its own, for example with --service-node"
+                );
+                false
+            }
             Event::Live { fleet } => {
                 self.fleet_is_live(&fleet);
                 true

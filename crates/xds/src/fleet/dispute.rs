@@ -29,10 +29,10 @@ pub(super) struct Dispute {
     version: Version,
     /// The words of the last refusal.
     text: Arc<str>,
-    /// Whose they are.
-    node: Arc<str>,
-    /// The words in which the fleet's refusal was told.
-    decided: Option<Arc<str>>,
+    /// Whose they are, if no other client has this id.
+    node: Option<Arc<str>>,
+    /// The fleet's refusal was told in these words, with the item of this number.
+    decided: Option<(u64, Arc<str>)>,
     /// Who refuses.
     clients: BTreeMap<ClientId, Refuser>,
     /// When it is the fleet's refusal if nobody has taken the version by then; none if that is decided.
@@ -121,14 +121,14 @@ impl Fleet {
             return false;
         }
         let (key, version) = (item.key(), item.version());
-        let node = self.facts.node(client);
+        let node = Some(self.facts.node(client)).filter(|node| !self.namesakes.are(node));
         let accepted = self.is_accepted(&key, version);
         let disputes = &mut self.disputes;
         let opens = !disputes.by_name.contains_key(&key);
         let dispute = disputes.by_name.entry(key.clone()).or_insert_with(|| Dispute {
             version,
             text: Arc::clone(text),
-            node: Arc::clone(&node),
+            node: node.clone(),
             decided: None,
             clients: BTreeMap::new(),
             until: None,
@@ -232,7 +232,7 @@ impl Fleet {
         for key in std::mem::take(&mut self.disputes.shared) {
             let Some(dispute) = self.disputes.by_name.get(&key) else { continue };
             let nobody = dispute.clients.is_empty();
-            if nobody && *dispute.node == *node {
+            if nobody && dispute.node.as_deref() == Some(node) {
                 let said = Objection { node: redact::node(node), text: Arc::clone(&dispute.text) };
                 self.disputes.insert(&key, client, Refuser { seq: 0, said });
                 self.disputes.shared.insert(key);
@@ -308,8 +308,10 @@ impl Fleet {
             self.facts.dispute(key, Vec::new());
         }
         self.facts.refuse(&item);
-        if dispute.decided.replace(Arc::clone(&dispute.text)).as_ref() != Some(&dispute.text) {
-            self.facts.tell_refused(&item, Arc::clone(&dispute.text));
+        let told = (item.seq, Arc::clone(&dispute.text));
+        if dispute.decided.as_ref() != Some(&told) {
+            self.facts.tell_refused(&item, Arc::clone(&told.1));
+            dispute.decided = Some(told);
         }
         self.snapshot.forget_report(&item.parts.first().map_or_else(|| key.clone(), |route| route.key()));
         self.snapshot.refuse(&item);

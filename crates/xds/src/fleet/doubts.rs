@@ -22,6 +22,10 @@ struct Left {
     /// Who left something later has a higher number.
     turn: u64,
     needs: BTreeSet<Need>,
+    /// How many clients had this id: which of them comes first is not known, so that each takes all.
+    heirs: usize,
+    /// How many have taken what there is of a kind.
+    taken: BTreeMap<TypeUrl, usize>,
 }
 
 /// See the module.
@@ -34,9 +38,11 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// A client leaves these too. Gives the clients whose doubts are forgotten for them.
-    pub(super) fn add(&mut self, node: &Arc<str>, mut needs: BTreeSet<Need>) -> Vec<Arc<str>> {
-        needs.append(&mut self.remove(node));
+    /// A client leaves these too, one of so many of its id. Gives the clients whose doubts are forgotten for them.
+    pub(super) fn add(&mut self, node: &Arc<str>, mut needs: BTreeSet<Need>, heirs: usize) -> Vec<Arc<str>> {
+        let before = self.remove(node);
+        let heirs = heirs.max(before.heirs);
+        needs.extend(before.needs);
         while needs.len() > MOST_NAMES {
             needs.pop_last();
         }
@@ -48,20 +54,26 @@ impl Doubts {
             forgotten.push(oldest);
         }
         self.latest += 1;
-        self.insert(node, Left { turn: self.latest, needs });
+        self.insert(node, Left { turn: self.latest, needs, heirs, taken: BTreeMap::new() });
         forgotten
     }
 
     /// Takes what a client left of one kind.
     pub(super) fn take(&mut self, node: &str, type_url: &TypeUrl) -> BTreeSet<Arc<str>> {
-        let Some((node, turn)) = self.clients.get_key_value(node).map(|(node, left)| (Arc::clone(node), left.turn))
-        else {
-            return BTreeSet::new();
-        };
-        let (taken, needs): (BTreeSet<Need>, _) =
-            self.remove(&node).into_iter().partition(|need| need.type_url == *type_url);
-        self.insert(&node, Left { turn, needs });
-        taken.into_iter().map(|need| need.name).collect()
+        let Some((node, _)) = self.clients.get_key_value(node) else { return BTreeSet::new() };
+        let node = Arc::clone(node);
+        let mut left = self.remove(&node);
+        let (given, mut needs): (BTreeSet<Need>, BTreeSet<Need>) =
+            left.needs.into_iter().partition(|need| need.type_url == *type_url);
+        if !given.is_empty() {
+            let taken = left.taken.entry(type_url.clone()).or_default();
+            *taken += 1;
+            if *taken < left.heirs {
+                needs.extend(given.iter().cloned());
+            }
+        }
+        self.insert(&node, Left { needs, ..left });
+        given.into_iter().map(|need| need.name).collect()
     }
 
     /// What a client left.
@@ -82,10 +94,10 @@ impl Doubts {
         }
     }
 
-    fn remove(&mut self, node: &str) -> BTreeSet<Need> {
-        let Some(Left { turn, needs }) = self.clients.remove(node) else { return BTreeSet::new() };
-        self.turns.remove(&turn);
-        self.names -= needs.len();
-        needs
+    fn remove(&mut self, node: &str) -> Left {
+        let left = self.clients.remove(node).unwrap_or_default();
+        self.turns.remove(&left.turn);
+        self.names -= left.needs.len();
+        left
     }
 }

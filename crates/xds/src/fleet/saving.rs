@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Fleet, Stage};
+use crate::facts::ClientId;
 use crate::resource::{Need, TypeUrl};
 use crate::saved::{SavedFleet, Unsaved};
 
@@ -20,7 +21,7 @@ const MOST_NODES: usize = 4096;
 pub(super) struct Memory {
     keeps: bool,
     /// By connected client: the clusters that it may hold as ghosts.
-    ghosts: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    ghosts: BTreeMap<(Arc<str>, ClientId), BTreeSet<Arc<str>>>,
     /// Of whom something else is to be saved than is.
     nodes: BTreeSet<Arc<str>>,
     /// Something was saved, or is about to be.
@@ -36,8 +37,8 @@ impl Memory {
     }
 
     /// The client's stream has ended: what it may hold is the fleet's business again.
-    pub(super) fn leave(&mut self, node: &Arc<str>) {
-        if self.ghosts.remove(node).is_some() {
+    pub(super) fn leave(&mut self, node: &Arc<str>, client: ClientId) {
+        if !self.ghosts.is_empty() && self.ghosts.remove(&(Arc::clone(node), client)).is_some() {
             self.note(node);
         }
     }
@@ -57,7 +58,7 @@ impl Fleet {
         }
         self.memory.kept = true;
         for (node, doubts) in saved.doubts {
-            self.doubts.add(&node, doubts);
+            self.doubts.add(&node, doubts, 1);
         }
         self.snapshot.restore(saved.resources.into_values());
         if !self.snapshot.is_empty() {
@@ -71,14 +72,19 @@ impl Fleet {
     }
 
     /// Clusters that a connected client may hold as ghosts (R11a), all of them.
-    pub(crate) fn haunt(&mut self, node: &Arc<str>, clusters: BTreeSet<Arc<str>>) {
-        if !self.memory.keeps || self.memory.ghosts.get(node).map_or(clusters.is_empty(), |known| *known == clusters) {
+    pub(crate) fn haunt(&mut self, client: ClientId, node: &Arc<str>, clusters: BTreeSet<Arc<str>>) {
+        let ghosts = &mut self.memory.ghosts;
+        if !self.memory.keeps || ghosts.is_empty() && clusters.is_empty() {
+            return;
+        }
+        let who = (Arc::clone(node), client);
+        if ghosts.get(&who).map_or(clusters.is_empty(), |known| *known == clusters) {
             return;
         }
         if clusters.is_empty() {
-            self.memory.ghosts.remove(node);
+            ghosts.remove(&who);
         } else {
-            self.memory.ghosts.insert(Arc::clone(node), clusters);
+            ghosts.insert(who, clusters);
         }
         self.memory.note(node);
     }
@@ -110,15 +116,17 @@ impl Fleet {
         let (whole, edits) = self.snapshot.take_unsaved();
         let mut nodes = std::mem::take(&mut self.memory.nodes);
         if whole {
-            nodes = self.doubts.nodes().chain(self.memory.ghosts.keys()).cloned().collect();
+            nodes = self.doubts.nodes().chain(self.memory.ghosts.keys().map(|(node, _)| node)).cloned().collect();
         }
         let doubts: Vec<_> = nodes.into_iter().map(|node| (Arc::clone(&node), self.doubts_about(&node))).collect();
         Some(Unsaved { fleet: Arc::clone(fleet), whole, edits, doubts, gone: false })
     }
 
-    fn doubts_about(&self, node: &str) -> BTreeSet<Need> {
+    /// What may be wrong with a client, or with several of this id.
+    fn doubts_about(&self, node: &Arc<str>) -> BTreeSet<Need> {
         let left = self.doubts.of(node).cloned();
-        let ghosts = self.memory.ghosts.get(node).into_iter().flatten();
+        let all = (Arc::clone(node), ClientId::MIN)..=(Arc::clone(node), ClientId::MAX);
+        let ghosts = self.memory.ghosts.range(all).flat_map(|(_, clusters)| clusters);
         left.chain(ghosts.map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name)))).collect()
     }
 }

@@ -20,6 +20,8 @@ enum About {
     Dispute(Arc<str>, TypeUrl, Arc<str>),
     /// A client of a fleet, by its id.
     Client(Arc<str>, Arc<str>),
+    /// That several clients of a fleet have this id.
+    Namesakes(Arc<str>, Arc<str>),
     /// What goes to a cluster of a fleet.
     Load(Arc<str>, Arc<str>),
     /// What a client of a fleet reports, by its id.
@@ -83,6 +85,7 @@ fn about(event: &Event) -> About {
         Event::Connected { fleet, node } | Event::Gone { fleet, node, .. } => {
             About::Client(Arc::clone(fleet), Arc::clone(&node.id))
         }
+        Event::Namesakes { fleet, node } => About::Namesakes(Arc::clone(fleet), Arc::clone(&node.id)),
         Event::Load { fleet, cluster, .. } => About::Load(Arc::clone(fleet), Arc::clone(cluster)),
         Event::Misreported { fleet, node, .. } => About::Report(Arc::clone(fleet), Arc::clone(&node.id)),
         Event::Live { fleet } => About::Fleet(Arc::clone(fleet)),

@@ -68,7 +68,7 @@ impl Session {
     pub(super) fn tell_ghosts(&self, fleet: &mut Fleet) {
         let flights = self.channels.get(&TypeUrl::Cluster).into_iter().flat_map(|clusters| &clusters.flights);
         let silent = flights.filter(|flight| flight.overdue).flat_map(Flight::names);
-        fleet.haunt(&self.node.id, self.clusters.uncured.iter().chain(silent).cloned().collect());
+        fleet.haunt(self.client, &self.node.id, self.clusters.uncured.iter().chain(silent).cloned().collect());
     }
 
     /// Whether the version was sent last and nothing proves that the client took it.

@@ -7,6 +7,7 @@ mod histories;
 mod last_good;
 mod link;
 mod nack;
+mod namesakes;
 mod order;
 mod property;
 pub(crate) mod rig;
