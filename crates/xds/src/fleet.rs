@@ -199,7 +199,7 @@ impl Fleet {
             return;
         }
         self.memory.note(node);
-        for forgotten in self.doubts.add(node, doubts, self.namesakes.count(node)) {
+        for forgotten in self.doubts.add(node, doubts, self.namesakes.most(node)) {
             self.memory.note(&forgotten);
         }
     }

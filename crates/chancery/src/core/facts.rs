@@ -70,20 +70,23 @@ impl Core {
                 self.metrics.misreports += 1;
                 false
             }
-            Event::Disputed { fleet, type_url, name, by } => {
-                let (store, graph) = self.translator.store();
-                // a listener and its routes can be of one name
-                let kind = type_url.as_str().rsplit('.').next().unwrap_or_default();
-                let (disputes, key) = (store.tables().disputes, FactKey::new(fleet, format!("{kind} {name}")));
-                if by.is_empty() {
-                    return graph.remove(disputes, &key);
-                }
-                let text = objections(&by);
-                warn!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
-                self.metrics.refused += 1;
-                set_fact(graph, disputes, key, text)
-            }
+            Event::Disputed { fleet, type_url, name, by } => self.note_dispute(fleet, &type_url, &name, &by),
         }
+    }
+
+    /// Some proxies refuse what others may take; none any more if nobody is named.
+    fn note_dispute(&mut self, fleet: Arc<str>, type_url: &TypeUrl, name: &str, by: &[Objection]) -> bool {
+        let (store, graph) = self.translator.store();
+        // a listener and its routes can be of one name
+        let kind = type_url.as_str().rsplit('.').next().unwrap_or_default();
+        let (disputes, key) = (store.tables().disputes, FactKey::new(fleet, format!("{kind} {name}")));
+        if by.is_empty() {
+            return graph.remove(disputes, &key);
+        }
+        let text = objections(by);
+        warn!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
+        self.metrics.refused += 1;
+        set_fact(graph, disputes, key, text)
     }
 
     /// Drops what was said of listeners of which another version is about to be published, and of whatever is gone. True if there

@@ -16,6 +16,8 @@ const ECHO: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct One {
     clients: BTreeSet<ClientId>,
+    /// How many of them were there at once since there was none.
+    most: usize,
     /// When one of them spoke first since the last of them came.
     since: Option<Duration>,
     told: bool,
@@ -34,6 +36,7 @@ impl Namesakes {
     pub(super) fn come(&mut self, id: &Arc<str>, client: ClientId) {
         let one = self.ids.entry(Arc::clone(id)).or_default();
         one.clients.insert(client);
+        one.most = one.most.max(one.clients.len());
         one.since = None;
         self.several += usize::from(one.clients.len() == 2);
     }
@@ -49,14 +52,9 @@ impl Namesakes {
         }
     }
 
-    /// How many clients have this id.
-    pub(super) fn count(&self, id: &str) -> usize {
-        self.ids.get(id).map_or(0, |one| one.clients.len())
-    }
-
-    /// Whether several have it.
-    pub(super) fn are(&self, id: &str) -> bool {
-        self.several > 0 && self.count(id) > 1
+    /// How many clients may be of this id, those included that went while another stayed.
+    pub(super) fn most(&self, id: &str) -> usize {
+        self.ids.get(id).map_or(0, |one| one.most)
     }
 
     /// A client says something. Whether that shows, for the first time, that there are several of its id.
