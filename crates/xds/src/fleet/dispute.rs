@@ -238,6 +238,11 @@ impl Fleet {
                 self.disputes.shared.insert(key);
                 continue;
             }
+            if !nobody && self.snapshot.is_inside(&key) {
+                // those who have it with others in one would be sent that again
+                self.disputes.shared.insert(key);
+                continue;
+            }
             self.snapshot.offer(&key);
             if nobody {
                 self.close(&key);

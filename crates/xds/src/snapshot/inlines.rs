@@ -84,6 +84,16 @@ impl Snapshot {
         self.inlines.since.get(item.name()).filter(|first| before >= **first).map_or(0, |_| before)
     }
 
+    /// Whether this is part of a route configuration that some client has with its hosts inside.
+    pub(crate) fn is_inside(&self, key: &Key) -> bool {
+        let route = match key {
+            Key::Put(Need { type_url: TypeUrl::Route, name }) => Some(&**name),
+            Key::Put(Need { type_url: TypeUrl::VirtualHost, name }) => route_configuration_of(name),
+            _ => None,
+        };
+        self.inlines.needed && route.is_some_and(|route| self.inlines.get(route).is_some())
+    }
+
     /// Whether some client needs route configurations with the hosts of VHDS inside.
     pub(crate) fn set_inlines(&mut self, needed: bool) {
         self.inlines.needed = needed;
