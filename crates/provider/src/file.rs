@@ -7,8 +7,9 @@
 //! first one counts, in the order of roots, paths (name by name) and lines, and a [`api::Problem`] names both places.
 //!
 //! What happens to what cannot be read: a document that cannot be understood keeps what it gave last, and so does a
-//! file or directory that cannot be read, and a root that is gone; all others go on. A root that was never read holds up all:
-//! nothing is complete without it. What a link gave is gone when it leads to nothing, as if it were removed, but told. A
+//! file or directory that cannot be read, and a root that is gone; all others go on. What can be read another time (permissions, a mount, no
+//! descriptor) is tried again every second. A root that was never read holds up all: nothing is complete without it. So does, at the start, a file
+//! that was found and that somebody changes while it is read; but for five seconds at most (`unread`). What a link gave is gone when it leads to nothing, as if it were removed, but told. A
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
@@ -17,7 +18,7 @@
 //!
 //! Map: `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
 //! `document` from bytes to objects, `merge` from one version of a file to the next, `offer` and `catalog` who is
-//! in force, `events` from events to what has to be looked at, `follower` the thread, `report` wording.
+//! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `follower` the thread, `report` wording.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -40,6 +41,7 @@ mod report;
 mod resolve;
 mod spot;
 mod tree;
+mod unread;
 mod watches;
 
 pub use follower::{Watcher, watch};

@@ -90,6 +90,10 @@ impl Catalog {
 
     /// The file, or the directory, cannot be read. What it last gave stays.
     pub(crate) fn trouble(&mut self, spot: &Arc<Spot>, problem: Problem) {
+        if self.files.get(spot).is_some_and(|state| state.trouble.as_deref() == Some(&problem)) {
+            // Tried again in vain.
+            return;
+        }
         let mut state = self.take(spot);
         state.trouble = Some(Box::new(problem));
         self.give_back(spot, state);

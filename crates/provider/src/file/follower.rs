@@ -20,6 +20,7 @@ use crate::file::events::{Agenda, Created, Look, created};
 use crate::file::read::{Outcome, read_all};
 use crate::file::spot::Spot;
 use crate::file::tree::{Survey, Tree};
+use crate::file::unread::Unread;
 use crate::file::watches::Watches;
 use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
 
@@ -27,8 +28,8 @@ use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
 /// than these are in memory twice. Later everything that changed at one time is one batch, because it may belong together.
 const FILES_AT_START: usize = 128;
 
-/// How often a root that cannot be read is tried again. Most of them come back with an event; a mount does not, nor what happens
-/// in a directory that may not be watched.
+/// How often what cannot be read is tried again. Most of it comes back with an event; a mount does not, nor what happens in a directory that
+/// may not be watched, nor descriptors that were wanting.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A thread that follows files. Dropping it tells the thread to end, and does not wait: the thread may be in the sink,
@@ -44,7 +45,8 @@ pub struct Watcher {
 ///
 /// What is there at first comes in as many batches as it takes, of which the last is `listed`; each later one holds what a
 /// change came to. A root that does not exist, cannot be read, or vanishes, is a problem, and is read when it comes (back).
-/// No batch is `listed` before every root was read once: what a root gives that nobody could read yet is not gone.
+/// No batch is `listed` before every root, and every file that was found, was read once or went: what a file gives that nobody could read
+/// yet is not gone.
 ///
 /// # Errors
 ///
@@ -60,7 +62,7 @@ pub fn watch(roots: &[PathBuf], sink: impl Sink) -> Result<Watcher, Error> {
         agenda: Agenda::default(),
         vanished: BTreeMap::new(),
         to_read: BTreeMap::new(),
-        unread: BTreeSet::new(),
+        unread: Unread::default(),
         awaited: BTreeSet::new(),
         stopped,
         listed: false,
@@ -110,9 +112,9 @@ struct Follower {
     /// Files that vanished, and when that is believed.
     vanished: BTreeMap<Arc<Spot>, Instant>,
     to_read: BTreeMap<Arc<Spot>, PathBuf>,
-    /// Roots that were never read.
-    unread: BTreeSet<Arc<Spot>>,
-    /// Roots that could not be read when they were looked at last.
+    /// What was never read of what there was at the start.
+    unread: Unread,
+    /// What could not be read when it was looked at last, and may be another time.
     awaited: BTreeSet<Arc<Spot>>,
     stopped: PipeReader,
     /// Everything that there was at the start has been handed on.
@@ -121,8 +123,8 @@ struct Follower {
 
 impl Follower {
     fn run(mut self, mut sink: impl Sink) -> Result<(), Error> {
+        self.unread.extend(self.tree.roots());
         for root in self.tree.roots() {
-            self.unread.insert(root.clone());
             self.agenda.looks.insert(root, Look::Survey);
         }
         loop {
@@ -142,17 +144,18 @@ impl Follower {
                 return Ok(());
             }
             self.note_events()?;
-            self.try_awaited();
+            self.try_again();
         }
     }
 
-    /// Waits for events, or for the time at which a vanished file is believed to be gone or a root is tried again, and not at all while there is
+    /// Waits for events, or for the time at which a vanished file is believed to be gone or something is tried again, and not at all while there is
     /// something to look at; true: the thread shall end.
     fn wait(&self) -> Result<bool, Error> {
         let Some(inotify) = self.tree.watches.inotify() else { return Ok(true) };
         let now = Instant::now();
-        let believed = self.vanished.values().min().map(|time| time.saturating_duration_since(now));
-        let next = believed.into_iter().chain((!self.awaited.is_empty()).then_some(RETRY)).min();
+        let times = self.vanished.values().min().copied().into_iter().chain(self.unread.next_end());
+        let waits = times.map(|time| time.saturating_duration_since(now));
+        let next = waits.chain((!self.awaited.is_empty()).then_some(RETRY)).min();
         // Rounded up, so that it has passed when the wait is over.
         let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
         let timeout = match self.agenda.looks.is_empty() {
@@ -176,13 +179,16 @@ impl Follower {
         Ok(())
     }
 
-    /// Puts roots that can be read by now on the agenda, but for those that somebody is about to write.
-    fn try_awaited(&mut self) {
-        for root in &self.awaited {
-            let path = self.tree.path(root);
-            if !self.agenda.is_changing(root) && created(&path) != Created::Empty && is_readable(&path) {
-                self.agenda.add(root.clone(), Look::Survey);
+    /// Puts on the agenda what can be read by now, but for what somebody is about to write, and what has been waited for long enough.
+    fn try_again(&mut self) {
+        for spot in &self.awaited {
+            let path = self.tree.path(spot);
+            if !self.agenda.is_changing(spot) && created(&path) != Created::Empty && is_readable(&path) {
+                self.agenda.add(spot.clone(), Look::Survey);
             }
+        }
+        for spot in self.unread.overdue() {
+            self.agenda.add(spot.clone(), Look::Read);
         }
     }
 
@@ -218,8 +224,8 @@ impl Follower {
             }
             // There again, which is another event.
             Look::Gone => {}
-            Look::Empty => self.revive(spot),
-            Look::Created if created(&path) == Created::Empty => self.revive(spot),
+            Look::Empty => self.await_writer(spot),
+            Look::Created if created(&path) == Created::Empty => self.await_writer(spot),
             Look::Created => self.survey(spot),
             Look::Read => drop(self.to_read.insert(spot.clone(), path)),
             Look::Survey => self.survey(spot),
@@ -227,7 +233,7 @@ impl Follower {
     }
 
     fn is_known(&self, spot: &Spot) -> bool {
-        self.catalog.contains(spot) || self.tree.contains(spot)
+        self.catalog.contains(spot) || self.tree.contains(spot) || self.unread.contains(spot)
     }
 
     /// Looks at a place as if for the first time.
@@ -240,23 +246,24 @@ impl Follower {
         let Survey { files, troubles, missing: _ } = self.tree.survey(top);
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
-        for spot in self.catalog.under(top) {
+        self.awaited.retain(|spot| !spot.is_under(top));
+        self.awaited.extend(kept.iter().copied().cloned());
+        if top.is_root() && !kept.contains(&top) && files.iter().all(|(spot, _)| spot != top) {
+            self.unread.remove(top);
+        }
+        let known: BTreeSet<Arc<Spot>> =
+            self.catalog.under(top).into_iter().chain(self.unread.under(top).cloned()).collect();
+        for spot in known {
             let is_kept = kept.iter().any(|top| spot.is_under(top));
             let is_found = files.binary_search_by(|(found, _)| found.cmp(&spot)).is_ok();
             if !is_kept && !is_found {
                 self.vanish(&spot);
             }
         }
-        if top.is_root() {
-            if kept.contains(&top) {
-                self.awaited.insert(top.clone());
-            } else {
-                self.awaited.remove(top);
-                // A file is still to be read.
-                if files.iter().all(|(spot, _)| spot != top) {
-                    self.unread.remove(top);
-                }
-            }
+        if !self.listed {
+            // Those that could not be read for want of descriptors among them.
+            let wanting = troubles.iter().filter(|trouble| trouble.wants).map(|trouble| &trouble.spot);
+            self.unread.extend(files.iter().map(|(spot, _)| spot).chain(wanting).cloned());
         }
         for trouble in troubles {
             let problem = if trouble.keeps { self.told(&trouble.spot, trouble.problem) } else { trouble.problem };
@@ -269,7 +276,7 @@ impl Follower {
     fn told(&self, spot: &Arc<Spot>, problem: Problem) -> Problem {
         if self.catalog.gives(spot) {
             report::kept(problem)
-        } else if self.unread.contains(spot) {
+        } else if self.unread.under(spot).next().is_some() {
             report::awaited(problem)
         } else {
             problem
@@ -285,18 +292,30 @@ impl Follower {
         let outcomes = read_all(&files, &self.catalog);
         self.note_events()?;
         for ((spot, _), outcome) in files.into_iter().zip(outcomes) {
-            if self.agenda.is_changing(&spot) {
-                self.revive(&spot);
+            if self.agenda.is_changing(&spot) && !self.unread.must_count(&spot) {
+                self.await_writer(&spot);
                 continue;
             }
-            if matches!(outcome, Outcome::Documents(_) | Outcome::Trouble(_)) {
+            let is_read = match &outcome {
+                // That it is empty, or gone, is believed later.
+                Outcome::Documents(parsed) if parsed.is_empty() => self.unread.must_count(&spot),
+                Outcome::Gone => self.unread.must_count(&spot),
+                Outcome::Documents(_) | Outcome::Trouble(_) => true,
+                Outcome::Unreadable { wants, .. } => !wants && !spot.is_root(),
+            };
+            if is_read {
                 self.unread.remove(&spot);
+            }
+            if matches!(outcome, Outcome::Unreadable { .. }) {
+                self.unread.wait(&spot);
+                self.awaited.insert(spot.clone());
+            } else {
                 self.awaited.remove(&spot);
             }
             match outcome {
                 // It went since; if it was a link, it may lead to nothing now.
                 Outcome::Gone => self.agenda.add(spot, Look::Survey),
-                Outcome::Trouble(problem) | Outcome::Unreadable(problem) => {
+                Outcome::Trouble(problem) | Outcome::Unreadable { problem, .. } => {
                     let problem = self.told(&spot, problem);
                     self.revive(&spot);
                     self.catalog.trouble(&spot, problem);
@@ -321,10 +340,16 @@ impl Follower {
 
     fn vanish(&mut self, spot: &Arc<Spot>) {
         self.catalog.relieve(spot);
-        if self.catalog.contains(spot) && !self.vanished.contains_key(spot) {
+        if (self.catalog.contains(spot) || self.unread.contains(spot)) && !self.vanished.contains_key(spot) {
             self.catalog.vanish(spot);
             self.vanished.insert(spot.clone(), Instant::now() + VANISH_GRACE);
         }
+    }
+
+    /// Its closing will be an event.
+    fn await_writer(&mut self, spot: &Arc<Spot>) {
+        self.unread.must_count(spot);
+        self.revive(spot);
     }
 
     fn revive(&mut self, spot: &Arc<Spot>) {
@@ -344,12 +369,13 @@ impl Follower {
             } else {
                 self.vanished.remove(&spot);
                 self.catalog.remove(&spot);
+                self.unread.remove(&spot);
             }
         }
     }
 }
 
-/// Whether a look at a root would find something to read. Of what is neither a directory nor a file nobody waits for an answer.
+/// Whether a look at a place would find something to read. Of what is neither a directory nor a file nobody waits for an answer.
 fn is_readable(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => fs::read_dir(path).is_ok(),

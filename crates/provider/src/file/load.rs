@@ -78,7 +78,7 @@ fn load_paths(catalog: &mut Catalog, roots: &[PathBuf]) {
         for ((spot, _), outcome) in survey.files.iter().zip(outcomes) {
             match outcome {
                 Outcome::Documents(parsed) => catalog.put(spot, parsed),
-                Outcome::Trouble(problem) | Outcome::Unreadable(problem) => catalog.trouble(spot, problem),
+                Outcome::Trouble(problem) | Outcome::Unreadable { problem, .. } => catalog.trouble(spot, problem),
                 Outcome::Gone => {}
             }
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use api::Problem;
+use nix::errno::Errno;
 
 use crate::file::catalog::Catalog;
 use crate::file::document::{self, Parsed};
@@ -26,8 +27,8 @@ const FILES_AT_A_TIME: usize = 8;
 pub(crate) enum Outcome {
     /// There is no such file.
     Gone,
-    /// It cannot be read, which may pass.
-    Unreadable(Problem),
+    /// It cannot be read, which may pass; soon, if it is for want of descriptors or memory.
+    Unreadable { problem: Problem, wants: bool },
     /// It is there and is no text of ours, as a whole.
     Trouble(Problem),
     /// Its documents, none if it is empty.
@@ -77,13 +78,23 @@ fn read_one(spot: &Spot, path: &Path, catalog: &Catalog) -> Outcome {
         Err(error) => {
             let problem = report::whole(&spot.display, format_args!("cannot be read: {error}"));
             let is_ours = error.kind() == io::ErrorKind::Other;
-            return if is_ours { Outcome::Trouble(problem) } else { Outcome::Unreadable(problem) };
+            return if is_ours {
+                Outcome::Trouble(problem)
+            } else {
+                Outcome::Unreadable { problem, wants: wants(&error) }
+            };
         }
     };
     match str::from_utf8(&bytes) {
         Ok(text) => Outcome::Documents(document::parse(&spot.display, text, catalog.documents(spot))),
         Err(error) => Outcome::Trouble(not_utf8(&spot.display, &bytes, error)),
     }
+}
+
+/// Whether an error says nothing of what was to be read, but that this process, or the machine, wants descriptors or memory.
+pub(crate) fn wants(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw);
+    matches!(code, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM))
 }
 
 /// The content of a file; never waits for a pipe or device.

@@ -18,6 +18,7 @@ mod following;
 mod links;
 mod loading;
 mod property;
+mod starting;
 
 /// How long a fact may take to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);

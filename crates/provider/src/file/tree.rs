@@ -12,6 +12,7 @@ use api::Problem;
 use nix::errno::Errno;
 use nix::sys::inotify::WatchDescriptor;
 
+use crate::file::read;
 use crate::file::report;
 use crate::file::resolve::{Found, Resolution, resolve};
 use crate::file::spot::{Spot, is_read, is_visible};
@@ -75,16 +76,19 @@ pub(crate) struct Trouble {
     pub(crate) problem: Problem,
     /// Whether what it gave before, and all below it, stays in force: it may well be there.
     pub(crate) keeps: bool,
+    /// Whether that is for want of descriptors or memory, and says nothing of the place.
+    pub(crate) wants: bool,
 }
 
 impl Survey {
     fn trouble(&mut self, spot: &Arc<Spot>, keeps: bool, text: impl fmt::Display) {
         let problem = report::whole(&spot.display, text);
-        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps });
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps, wants: false });
     }
 
     fn unreadable(&mut self, spot: &Arc<Spot>, error: &io::Error) {
-        self.trouble(spot, true, format_args!("cannot be read: {error}"));
+        let problem = report::whole(&spot.display, format_args!("cannot be read: {error}"));
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: true, wants: read::wants(error) });
     }
 
     fn unwatched(&mut self, spot: &Arc<Spot>, error: Errno) {

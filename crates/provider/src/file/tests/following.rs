@@ -257,10 +257,10 @@ fn a_root_that_may_not_be_read_at_first_is_read_once_it_may() {
 }
 
 /// Files are those of a user whom permissions concern, for this thread and those that it starts.
-struct Somebody(Uid);
+pub(super) struct Somebody(Uid);
 
 impl Somebody {
-    fn become_one() -> Self {
+    pub(super) fn become_one() -> Self {
         let nobody = Uid::from_raw(65534);
         Self(if geteuid().is_root() { setfsuid(nobody) } else { geteuid() })
     }
