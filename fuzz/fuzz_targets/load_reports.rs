@@ -12,12 +12,12 @@ use xds::{Event, Node};
 const INTERVAL: Duration = Duration::from_secs(10);
 
 fuzz_target!(|data: &[u8]| {
-    let mut loads = Loads::new(INTERVAL);
+    let mut loads = Loads::new("fleet".into(), INTERVAL);
     let mut now = Duration::ZERO;
     let reporters: Vec<_> = (0..3)
         .map(|n: u32| {
             let node = Node { id: n.to_string().into(), ..Node::default() };
-            loads.open(&"fleet".into(), Arc::new(node), now).expect("there is room")
+            loads.open(Arc::new(node), now).expect("there is room")
         })
         .collect();
     let mut clusters = std::collections::BTreeSet::new();
@@ -47,9 +47,9 @@ fuzz_target!(|data: &[u8]| {
             take(&mut loads, now);
             continue;
         };
-        let _malformed = loads.receive(reporter, message, now, &|name| turn % 8 != 7 || name.len() < 4);
+        let _malformed = loads.receive(*reporter, message, now, &|name| turn % 8 != 7 || name.len() < 4);
     }
-    for reporter in &reporters {
+    for reporter in reporters {
         loads.close(reporter);
     }
     assert_eq!(take(&mut loads, now + 4 * INTERVAL), 0, "no data, not zero");

@@ -9,10 +9,6 @@ use super::stage::{Part, Stage};
 use super::wire::Malformed;
 use crate::event::{Event, Node};
 
-/// Reporters at a time, those included whose stream has ended and whose last report still counts: of 16,384 connections and their
-/// predecessors. Each has 48 bytes for every place that it reports on.
-pub(super) const MOST_REPORTERS: usize = 32_768;
-
 /// A report counts until so many more are due.
 const MISSED: u32 = 3;
 
@@ -21,20 +17,19 @@ const GATHER: u32 = 10;
 
 /// There is no room for another reporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {MOST_REPORTERS} reporters")]
+#[error("more reporters than one fleet may have")]
 pub struct TooManyReporters;
 
 /// A stream that reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReporterId {
-    fleet: Arc<str>,
-    number: u64,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReporterId(u64);
 
 struct Reporter {
     node: Arc<Node>,
     /// The last report.
     parts: Vec<Part>,
+    /// What that takes of [`Bounds::parts`].
+    size: usize,
     /// When that came, or the stream.
     last: Duration,
     /// It has reported on this stream.
@@ -45,25 +40,22 @@ struct Reporter {
     odd: bool,
 }
 
-#[derive(Default)]
-struct FleetLoads {
-    rows: Rows,
+/// What the clients of one fleet report. Times are since one arbitrary moment.
+pub struct Loads {
+    fleet: Arc<str>,
+    interval: Duration,
+    /// Since when that is the interval.
+    since: Duration,
+    pub(super) rows: Rows,
     reporters: BTreeMap<u64, Reporter>,
     /// Those whose stream has ended, by node id.
     closed: BTreeSet<(Arc<str>, u64)>,
+    /// The size of all reports.
+    size: usize,
     /// Who reported what cannot be.
     misreports: Vec<(Arc<Node>, &'static str)>,
     /// When what is new is to be told.
     due: Option<Duration>,
-}
-
-/// What all clients report, by fleet. Times are since one arbitrary moment.
-pub struct Loads {
-    interval: Duration,
-    /// Since when that is the interval.
-    since: Duration,
-    fleets: BTreeMap<Arc<str>, FleetLoads>,
-    reporters: usize,
     /// The latest number of a reporter or a report.
     number: u64,
 }
@@ -71,8 +63,19 @@ pub struct Loads {
 impl Loads {
     /// Nothing reported yet; clients are asked for a report each `interval`.
     #[must_use]
-    pub fn new(interval: Duration) -> Self {
-        Self { interval, since: Duration::ZERO, fleets: BTreeMap::new(), reporters: 0, number: 0 }
+    pub fn new(fleet: Arc<str>, interval: Duration) -> Self {
+        Self {
+            fleet,
+            interval,
+            since: Duration::ZERO,
+            rows: Rows::default(),
+            reporters: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            size: 0,
+            misreports: Vec::new(),
+            due: None,
+            number: 0,
+        }
     }
 
     /// From now on clients are asked for a report each `interval`.
@@ -86,16 +89,15 @@ impl Loads {
     ///
     /// # Errors
     /// There are too many.
-    pub fn open(&mut self, fleet: &Arc<str>, node: Arc<Node>, now: Duration) -> Result<ReporterId, TooManyReporters> {
-        if self.reporters >= MOST_REPORTERS {
+    pub fn open(&mut self, node: Arc<Node>, now: Duration) -> Result<ReporterId, TooManyReporters> {
+        if self.reporters.len() >= self.rows.bounds.reporters {
             return Err(TooManyReporters);
         }
-        self.reporters += 1;
         self.number += 1;
-        let reporter = Reporter { node, parts: Vec::new(), last: now, reported: false, closed: false, odd: false };
-        let reporters = &mut self.fleets.entry(Arc::clone(fleet)).or_default().reporters;
-        reporters.insert(self.number, reporter);
-        Ok(ReporterId { fleet: Arc::clone(fleet), number: self.number })
+        let (parts, size) = (Vec::new(), 0);
+        let reporter = Reporter { node, parts, size, last: now, reported: false, closed: false, odd: false };
+        self.reporters.insert(self.number, reporter);
+        Ok(ReporterId(self.number))
     }
 
     /// A client's report takes the place of its last. Clusters that are not `known` do not count. True if [`Self::next_deadline`] has
@@ -105,93 +107,77 @@ impl Loads {
     /// The message is none; nothing of it counts.
     pub fn receive(
         &mut self,
-        id: &ReporterId,
+        ReporterId(number): ReporterId,
         message: &[u8],
         now: Duration,
         known: &dyn Fn(&str) -> bool,
     ) -> Result<bool, Malformed> {
+        let Some(reporter) = self.reporters.get(&number) else { return Ok(false) };
+        let room = self.rows.bounds.parts.saturating_sub(self.size - reporter.size);
+        let usual = reporter.parts.len();
         self.number += 1;
-        let Some(fleet) = self.fleets.get_mut(&id.fleet) else { return Ok(false) };
-        let size = fleet.reporters.get(&id.number).map_or(0, |reporter| reporter.parts.len());
-        let mut stage = Stage::new(&mut fleet.rows, (self.number, self.interval), known, size);
+        let mut stage = Stage::new(&mut self.rows, (self.number, self.interval), known, (usual, room));
         let read = stage.report(message);
-        let Stage { parts, requests, odd, .. } = stage;
+        let Stage { parts, metrics, requests, odd, .. } = stage;
         if let Err(malformed) = read {
-            fleet.rows.sweep();
+            self.rows.sweep();
             return Err(malformed);
         }
-        fleet.put(id.number, parts, &requests);
-        self.reporters -= fleet.note_report(id.number, odd, now);
-        Ok(fleet.is_due(now + self.interval / GATHER))
+        self.put(number, parts, metrics, &requests);
+        self.note_report(number, odd, now);
+        Ok(self.is_due(now + self.interval / GATHER))
     }
 
     /// A client's stream has ended: its last report still counts for a while.
-    pub fn close(&mut self, id: &ReporterId) {
-        let Some(fleet) = self.fleets.get_mut(&id.fleet) else { return };
-        let Some(reporter) = fleet.reporters.get_mut(&id.number) else { return };
+    pub fn close(&mut self, ReporterId(number): ReporterId) {
+        let Some(reporter) = self.reporters.get_mut(&number) else { return };
         reporter.closed = true;
-        fleet.closed.insert((Arc::clone(&reporter.node.id), id.number));
+        self.closed.insert((Arc::clone(&reporter.node.id), number));
         if reporter.parts.is_empty() {
-            self.reporters -= fleet.retire(id.number);
-        }
-        if fleet.is_idle() {
-            self.fleets.remove(&id.fleet);
+            self.retire(number);
         }
     }
 
     /// Lets the time pass, and gives what there is to tell: of each cluster the latest.
     pub fn advance(&mut self, now: Duration) -> Vec<Event> {
-        let mut events = Vec::new();
-        for (name, fleet) in &mut self.fleets {
-            for number in fleet.stale(|reporter| due(reporter, self.interval, self.since) <= now) {
-                self.reporters -= fleet.retire(number);
-                fleet.due = Some(now);
-            }
-            if fleet.due.take_if(|due| *due <= now).is_some() {
-                let misreports = fleet.misreports.drain(..);
-                events.extend(misreports.map(|(node, text)| Event::Misreported {
-                    fleet: Arc::clone(name),
-                    node,
-                    text,
-                }));
-                let told = fleet.rows.take_marked().into_iter();
-                events.extend(told.map(|(cluster, load)| Event::Load { fleet: Arc::clone(name), cluster, load }));
-            }
+        for number in self.stale(now) {
+            self.retire(number);
+            self.due = Some(now);
         }
-        self.fleets.retain(|_, fleet| !fleet.is_idle());
-        events
+        if self.due.take_if(|due| *due <= now).is_none() {
+            return Vec::new();
+        }
+        let fleet = || Arc::clone(&self.fleet);
+        let misreports = self.misreports.drain(..);
+        let misreports = misreports.map(|(node, text)| Event::Misreported { fleet: fleet(), node, text });
+        let loads = self.rows.take_marked().into_iter();
+        misreports.chain(loads.map(|(cluster, load)| Event::Load { fleet: fleet(), cluster, load })).collect()
     }
 
     /// When [`Self::advance`] is to be called; none as long as nothing is reported.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
-        let counting = |reporter: &&Reporter| !reporter.parts.is_empty();
-        let fleets = self.fleets.values();
-        let reporters = fleets.clone().flat_map(|fleet| fleet.reporters.values().filter(counting));
-        let stale = reporters.map(|reporter| due(reporter, self.interval, self.since));
-        fleets.filter_map(|fleet| fleet.due).chain(stale).min()
+        let counting = self.reporters.values().filter(|reporter| !reporter.parts.is_empty());
+        counting.map(|reporter| due(reporter, self.interval, self.since)).chain(self.due).min()
     }
-}
 
-/// Until when a reporter's last report counts.
-fn due(reporter: &Reporter, interval: Duration, since: Duration) -> Duration {
-    reporter.last.max(since) + MISSED * interval
-}
-
-impl FleetLoads {
-    fn is_idle(&self) -> bool {
+    /// Whether nobody reports, and there is nothing to tell.
+    pub(crate) fn is_idle(&self) -> bool {
         self.reporters.is_empty() && self.due.is_none() && self.rows.is_empty()
     }
 
-    /// The reporters with a report of which this holds.
-    fn stale(&self, test: impl Fn(&Reporter) -> bool) -> Vec<u64> {
-        let stale = self.reporters.iter().filter(|(_, reporter)| !reporter.parts.is_empty() && test(reporter));
+    /// The reporters whose last report does not count any more.
+    fn stale(&self, now: Duration) -> Vec<u64> {
+        let is_over = |reporter: &Reporter| due(reporter, self.interval, self.since) <= now;
+        let stale = self.reporters.iter().filter(|(_, reporter)| !reporter.parts.is_empty() && is_over(reporter));
         stale.map(|(number, _)| *number).collect()
     }
 
-    /// A reporter says this from now on, and of clusters that so many requests were issued since it spoke last.
-    fn put(&mut self, number: u64, parts: Vec<Part>, requests: &[(u32, u64)]) {
+    /// A reporter says this from now on, with so many metrics, and of clusters that so many requests were issued since it spoke last.
+    fn put(&mut self, number: u64, parts: Vec<Part>, metrics: usize, requests: &[(u32, u64)]) {
         let Some(reporter) = self.reporters.get_mut(&number) else { return };
+        let size = parts.len() + metrics;
+        self.size = self.size - std::mem::replace(&mut reporter.size, size) + size;
         let before = std::mem::replace(&mut reporter.parts, parts);
         // as a rule a report is about what the last one was about, in the same order
         let pairs = before.iter().zip(&reporter.parts);
@@ -214,30 +200,29 @@ impl FleetLoads {
         }
     }
 
-    /// A reporter has reported. Gives how many others it has replaced: streams of its node that have ended.
-    fn note_report(&mut self, number: u64, odd: Option<&'static str>, now: Duration) -> usize {
-        let Some(reporter) = self.reporters.get_mut(&number) else { return 0 };
+    /// A reporter has reported. It takes the place of others: streams of its node that have ended.
+    fn note_report(&mut self, number: u64, odd: Option<&'static str>, now: Duration) {
+        let Some(reporter) = self.reporters.get_mut(&number) else { return };
         reporter.last = now;
         let node = Arc::clone(&reporter.node);
         if let Some(text) = odd.filter(|_| !std::mem::replace(&mut reporter.odd, true)) {
             self.misreports.push((Arc::clone(&node), text));
         }
         if std::mem::replace(&mut reporter.reported, true) || node.id.is_empty() {
-            return 0;
+            return;
         }
         let first = (Arc::clone(&node.id), 0);
         let replaced = self.closed.range(first..).take_while(|(id, _)| *id == node.id);
         let replaced: Vec<u64> = replaced.map(|(_, number)| *number).collect();
-        replaced.into_iter().map(|number| self.retire(number)).sum()
+        replaced.into_iter().for_each(|number| self.retire(number));
     }
 
-    /// A reporter's last report does not count any more. Gives 1 if that was all that was left of it, else 0.
-    fn retire(&mut self, number: u64) -> usize {
-        self.put(number, Vec::new(), &[]);
-        let Some(reporter) = self.reporters.get(&number).filter(|reporter| reporter.closed) else { return 0 };
+    /// A reporter's last report does not count any more. If its stream has ended that was all that was left of it.
+    fn retire(&mut self, number: u64) {
+        self.put(number, Vec::new(), 0, &[]);
+        let Some(reporter) = self.reporters.get(&number).filter(|reporter| reporter.closed) else { return };
         self.closed.remove(&(Arc::clone(&reporter.node.id), number));
         self.reporters.remove(&number);
-        1
     }
 
     /// Tells at this time, if there is something to tell and no time is set; true if that was so.
@@ -248,4 +233,9 @@ impl FleetLoads {
         }
         news
     }
+}
+
+/// Until when a reporter's last report counts.
+fn due(reporter: &Reporter, interval: Duration, since: Duration) -> Duration {
+    reporter.last.max(since) + MISSED * interval
 }

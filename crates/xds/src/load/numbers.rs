@@ -8,14 +8,14 @@ use super::{Connections, Load, Metric, Rate};
 pub(super) const MILLION: f64 = 1e6;
 
 /// Requests each second that one client can have sent to one place: a hundred times what a proxy on a large machine does. What
-/// [`super::loads::MOST_REPORTERS`] clients say adds up to less than 2^62, in millionths.
+/// [`super::rows::MOST_REPORTERS`] clients say adds up to less than 2^62, in millionths.
 const MOST_PER_SECOND: f64 = 1e8;
 
 /// Requests that one client can have under way to one place: each costs it some KB.
 const MOST_IN_PROGRESS: u64 = 100_000_000;
 
 /// Largest value of a metric: bytes, for a machine with 1 TB. In millionths, times the requests that one client can have sent, times
-/// [`super::loads::MOST_REPORTERS`]: below 2^102, and a million times that fits into 128 bits.
+/// [`super::rows::MOST_REPORTERS`]: below 2^102, and a million times that fits into 128 bits.
 const MOST_VALUE: f64 = 1e12;
 
 /// Metrics of one place, or categories of drops of one cluster: the three utilisations and those that an application names, which

@@ -11,6 +11,31 @@ use hashbrown::{Equivalent, HashMap};
 use super::numbers::{Numbers, Tally};
 use super::{ClusterLoad, Load, Locality, LocalityLoad, Rate};
 
+/// What the reports of one fleet may hold. Who reaches them keeps nothing from another fleet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Reporters at a time, those included whose stream has ended and whose last report still counts: of 16,384 connections and their
+    /// predecessors.
+    pub(super) reporters: usize,
+    /// Rows and metrics of all reports together: 10,000 proxies that report on 400 clusters with three localities each, at 48 bytes
+    /// 800 MB.
+    pub(super) parts: usize,
+    /// Rows: 10,000 clusters with three localities and 40 endpoints each, and a fifth more. Each has some 250 bytes beside its name:
+    /// 130 MB.
+    pub(super) rows: usize,
+    /// Bytes of their names as clients write them, 256 each. They are kept again as people write them: 256 MiB.
+    pub(super) name_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { reporters: MOST_REPORTERS, parts: 16 << 20, rows: 512 << 10, name_bytes: 128 << 20 }
+    }
+}
+
+/// See [`Bounds::reporters`].
+pub(super) const MOST_REPORTERS: usize = 32_768;
+
 /// The number of a row.
 pub(super) type RowId = u32;
 
@@ -72,6 +97,8 @@ pub(super) struct Rows {
     rows: Vec<Row>,
     free: Vec<RowId>,
     index: HashMap<Key, RowId>,
+    pub(super) bounds: Bounds,
+    name_bytes: usize,
     /// Clusters of which there is something to tell.
     marked: Vec<Arc<str>>,
 }
@@ -101,8 +128,12 @@ impl Rows {
         tallies.get(at)
     }
 
-    /// A new row, of which nobody says anything yet; none if there are as many as can be numbered.
+    /// A new row, of which nobody says anything yet; none if there are as many as there may be.
     pub(super) fn insert(&mut self, parent: RowId, name: &[u8], place: Place) -> Option<RowId> {
+        if self.index.len() >= self.bounds.rows || self.name_bytes + name.len() > self.bounds.name_bytes {
+            return None;
+        }
+        self.name_bytes += name.len();
         let id = match self.free.pop() {
             Some(id) => id,
             None => {
@@ -197,6 +228,7 @@ impl Rows {
     fn remove(&mut self, id: RowId) {
         let Some(row) = self.get_mut(id).map(std::mem::take) else { return };
         self.index.remove(&row.key);
+        self.name_bytes -= row.key.name.len();
         if let Some(parent) = self.get_mut(row.key.parent) {
             parent.children.retain(|child| *child != id);
         }

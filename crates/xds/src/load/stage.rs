@@ -22,6 +22,9 @@ const MOST_ENDPOINTS: usize = 8_192;
 /// reporter 48 bytes and, if it is alone with it, some 250 bytes more: 40 MB at worst, of which a report of 16 MiB pays the names.
 const MOST_PARTS: usize = 131_072;
 
+/// Bytes of a part: a metric's name counts as so many parts as it has room in.
+const PART: usize = 48;
+
 /// The shortest period that a report can be about: a cluster may be created just before it.
 const SHORTEST_PERIOD: f64 = 1e-3;
 
@@ -39,7 +42,9 @@ pub(super) struct Stage<'a> {
     asked: Duration,
     /// Whether the fleet has this cluster.
     known: &'a dyn Fn(&str) -> bool,
-    metrics: usize,
+    /// Parts that there may be.
+    room: usize,
+    pub(super) metrics: usize,
     pub(super) parts: Vec<Part>,
     /// Requests issued, by the row of their cluster.
     pub(super) requests: Vec<(RowId, u64)>,
@@ -48,15 +53,16 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Begins with a report of this serial number and asked-for interval, with as many parts as `size`, as a rule.
+    /// Begins with a report of this serial number and asked-for interval, as a rule with as many parts as `usual`, and with
+    /// no more than there is `room` for.
     pub(super) fn new(
         rows: &'a mut Rows,
         (serial, asked): (u64, Duration),
         known: &'a dyn Fn(&str) -> bool,
-        size: usize,
+        (usual, room): (usize, usize),
     ) -> Self {
-        let (parts, requests) = (Vec::with_capacity(size), Vec::new());
-        Self { rows, serial, asked, known, metrics: 0, parts, requests, odd: None }
+        let (parts, requests) = (Vec::with_capacity(usual), Vec::new());
+        Self { rows, serial, asked, known, room: room.min(MOST_PARTS), metrics: 0, parts, requests, odd: None }
     }
 
     /// Reads a report.
@@ -174,9 +180,9 @@ impl<'a> Stage<'a> {
         name: &[u8],
         make: impl FnOnce(Arc<str>) -> Option<super::numbers::Tally>,
     ) {
-        let name = match self.rows.tally(row, name) {
-            Some(known) => Some(Arc::clone(&known.name)),
-            None => text(name),
+        let (name, own) = match self.rows.tally(row, name) {
+            Some(known) => (Some(Arc::clone(&known.name)), 0),
+            None => (text(name), name.len()),
         };
         let Some(tally) = name.and_then(make) else { return };
         let more = numbers.more.get_or_insert_default();
@@ -187,7 +193,7 @@ impl<'a> Stage<'a> {
         if self.is_full() {
             return;
         }
-        self.metrics += 1;
+        self.metrics += 1 + own / PART;
         let sum = more.tally(&tally.name);
         sum.requests = sum.requests.saturating_add(tally.requests);
         sum.value = sum.value.saturating_add(tally.value);
@@ -198,14 +204,23 @@ impl<'a> Stage<'a> {
         if self.is_full() {
             return None;
         }
-        let found = self.rows.find(parent, name);
-        found.or_else(|| self.rows.insert(parent, name, place()?))
+        if let Some(found) = self.rows.find(parent, name) {
+            return Some(found);
+        }
+        let new = self.rows.insert(parent, name, place()?);
+        if new.is_none() {
+            self.odd = Some("more places than the proxies of one Gateway may name");
+        }
+        new
     }
 
     fn is_full(&mut self) -> bool {
-        let full = self.parts.len() + self.metrics >= MOST_PARTS;
+        let full = self.parts.len() + self.metrics >= self.room;
         if full {
-            self.odd = Some("more than 131072 places and metrics in one report");
+            self.odd = Some(match self.room {
+                MOST_PARTS => "more than 131072 places and metrics in one report",
+                _ => "more places and metrics than the reports of one Gateway may hold",
+            });
         }
         full
     }

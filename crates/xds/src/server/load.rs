@@ -1,9 +1,11 @@
 //! Load reports: their streams, and the task that lets time pass for what they said.
 
+use std::collections::BTreeMap;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Frame;
@@ -23,35 +25,62 @@ use crate::wire::read;
 /// Messages taken in before others have their turn.
 const BURST: usize = 64;
 
+/// Until clients are asked for reports.
+const NO_INTERVAL: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;
+
 /// What clients report, and what they are asked to.
 pub(super) struct Desk {
     asked: watch::Sender<Option<Arc<LoadReports>>>,
-    loads: Mutex<Loads>,
+    /// By fleet: nobody waits while a report of another fleet is read. One is dropped while all are locked and nobody else has it.
+    fleets: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Loads>>>>,
     /// [`Loads::next_deadline`] may have become earlier.
     news: Notify,
 }
 
 impl Default for Desk {
     fn default() -> Self {
-        let interval = LoadReports::every(std::time::Duration::from_secs(10)).interval();
-        Self { asked: watch::Sender::new(None), loads: Mutex::new(Loads::new(interval)), news: Notify::new() }
+        Self { asked: watch::Sender::new(None), fleets: Mutex::default(), news: Notify::new() }
+    }
+}
+
+impl Desk {
+    /// What the clients of a fleet report.
+    fn of(&self, fleet: &Arc<str>) -> Arc<Mutex<Loads>> {
+        let interval = || self.asked.borrow().as_ref().map_or(NO_INTERVAL, |reports| reports.interval());
+        let new = || Arc::new(Mutex::new(Loads::new(Arc::clone(fleet), interval())));
+        Arc::clone(locked(&self.fleets).entry(Arc::clone(fleet)).or_insert_with(new))
+    }
+
+    fn all(&self) -> Vec<Arc<Mutex<Loads>>> {
+        locked(&self.fleets).values().cloned().collect()
+    }
+
+    /// Drops what is of no use any more.
+    fn sweep(&self) {
+        locked(&self.fleets).retain(|_, loads| Arc::strong_count(loads) > 1 || !locked(loads).is_idle());
     }
 }
 
 impl Shared {
     /// From now on every client is asked for these reports.
     pub(super) fn ask_for_loads(&self, reports: Option<LoadReports>) {
-        if let Some(reports) = &reports {
-            locked(&self.desk.loads).set_interval(reports.interval(), self.now());
+        let interval = reports.as_ref().map(LoadReports::interval);
+        self.desk.asked.send_replace(reports.map(Arc::new));
+        if let Some(interval) = interval {
+            let now = self.now();
+            self.desk.all().iter().for_each(|loads| locked(loads).set_interval(interval, now));
             self.desk.news.notify_one();
         }
-        self.desk.asked.send_replace(reports.map(Arc::new));
     }
 
     /// Hands on what there is to tell, when it is time.
     pub(super) async fn tell_loads(&self) {
         loop {
-            let deadline = locked(&self.desk.loads).next_deadline();
+            let deadline = self.desk.all().iter().filter_map(|loads| locked(loads).next_deadline()).min();
+            self.desk.sweep();
             let due = async {
                 match deadline {
                     Some(at) => sleep_until(Instant::from_std(self.epoch + at)).await,
@@ -62,8 +91,10 @@ impl Shared {
                 () = due => {}
                 () = self.desk.news.notified() => {}
             }
-            let events = locked(&self.desk.loads).advance(self.now());
-            self.outbox.put(events);
+            for loads in self.desk.all() {
+                let events = locked(&loads).advance(self.now());
+                self.outbox.put(events);
+            }
         }
     }
 
@@ -115,12 +146,18 @@ struct Reporter {
     shared: Arc<Shared>,
     fleet: Arc<str>,
     node: Node,
+    loads: Arc<Mutex<Loads>>,
     id: ReporterId,
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        locked(&self.shared.desk.loads).close(&self.id);
+        locked(&self.loads).close(self.id);
+        let mut fleets = locked(&self.shared.desk.fleets);
+        // but for this one and the entry; else the next telling sweeps
+        if Arc::strong_count(&self.loads) <= 2 && locked(&self.loads).is_idle() {
+            fleets.remove(&self.fleet);
+        }
     }
 }
 
@@ -169,14 +206,15 @@ fn begin(shared: &Arc<Shared>, caller: &Caller, message: &Bytes) -> Result<(Repo
     let talk = Talk::new(node).map_err(unreadable)?;
     let node = read::node(&message.slice_ref(node)).ok_or(LONG_NAME)?;
     let fleet = caller.fleet(&node)?;
-    let opened = locked(&shared.desk.loads).open(&fleet, Arc::new(node.clone()), shared.now());
-    let id = opened.map_err(|_| Broken(Code::ResourceExhausted, "too many clients report"))?;
-    Ok((Reporter { shared: Arc::clone(shared), fleet, node, id }, talk))
+    let loads = shared.desk.of(&fleet);
+    let opened = locked(&loads).open(Arc::new(node.clone()), shared.now());
+    let id = opened.map_err(|_| Broken(Code::ResourceExhausted, "too many clients of this Gateway report"))?;
+    Ok((Reporter { shared: Arc::clone(shared), fleet, node, loads, id }, talk))
 }
 
 impl Reporter {
     fn report(&self, message: &Bytes) -> Result<(), Broken> {
-        let Self { shared, fleet, node, id } = self;
+        let Self { shared, fleet, node, loads, id } = self;
         if let Some(again) = node_of(message).map_err(unreadable)?
             && read::node(&message.slice_ref(again)).ok_or(LONG_NAME)? != *node
         {
@@ -187,7 +225,7 @@ impl Reporter {
         }
         let has = |name: &str| shared.look(fleet, |fleet| fleet.snapshot().target(&TypeUrl::Cluster, name).is_some());
         let known = |name: &str| has(name).unwrap_or(false);
-        let earlier = locked(&shared.desk.loads).receive(id, message, shared.now(), &known).map_err(unreadable)?;
+        let earlier = locked(loads).receive(*id, message, shared.now(), &known).map_err(unreadable)?;
         if earlier {
             shared.desk.news.notify_one();
         }

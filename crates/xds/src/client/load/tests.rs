@@ -197,9 +197,9 @@ fn our_own_server_asks_and_reads_what_is_reported() {
     reporter.received(message, at(0)).expect("a response");
     reporter.add(&key("a"), &place("z"), Some(SocketAddr::from(([10, 0, 0, 1], 80))), &requests(20, 3), at(0));
     let report = reporter.due(at(10)).expect("a report");
-    let mut loads = crate::load::Loads::new(at(10));
-    let id = loads.open(&"fleet".into(), Arc::default(), at(0)).expect("room");
-    loads.receive(&id, &report, at(10), &|_| true).expect("a report");
+    let mut loads = crate::load::Loads::new("fleet".into(), at(10));
+    let id = loads.open(Arc::default(), at(0)).expect("room");
+    loads.receive(id, &report, at(10), &|_| true).expect("a report");
     let due = loads.next_deadline().expect("something to tell");
     let told = loads.advance(due).into_iter().find_map(|event| match event {
         crate::Event::Load { load, .. } => load,

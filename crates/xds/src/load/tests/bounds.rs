@@ -5,6 +5,7 @@ use proto::envoy::config::endpoint::v3::{ClusterStats, UpstreamLocalityStats};
 use proto::envoy::service::load_stats::v3::LoadStatsRequest;
 
 use super::rig::{Rig, cluster, endpoint, metric, per_second, zone};
+use crate::load::rows::Bounds;
 
 #[test]
 fn an_interval_that_cannot_be_is_taken_for_the_one_that_was_asked_for() {
@@ -75,7 +76,7 @@ fn of_a_report_that_is_none_nothing_counts() {
     rig.gather();
     assert_eq!(rig.load("a", "x").issued, per_second(1));
     assert_eq!((rig.told.len(), rig.told["a"].localities.len()), (1, 1));
-    rig.loads.close(&envoy);
+    rig.loads.close(envoy);
     rig.pass(std::time::Duration::from_secs(60));
     assert!(rig.told.is_empty() && rig.loads.next_deadline().is_none(), "no row is left behind");
 }
@@ -117,4 +118,53 @@ fn names_that_are_no_names_cost_their_row_only() {
     rig.report(&envoy, &[cluster("a", 10.0, vec![zone(&long, 10), zone("x", 10)]), cluster(&long, 10.0, Vec::new())]);
     rig.gather();
     assert_eq!((rig.told.len(), rig.told["a"].localities.len()), (1, 1));
+}
+
+#[test]
+fn the_reports_of_a_fleet_are_bounded_together_and_what_goes_makes_room() {
+    let zones = |names: &[&str]| vec![cluster("a", 10.0, names.iter().map(|name| zone(name, 10)).collect())];
+    for (bounds, text) in [
+        (Bounds { rows: 5, ..Bounds::default() }, "more places than the proxies of one Gateway may name"),
+        (Bounds { name_bytes: 14, ..Bounds::default() }, "more places than the proxies of one Gateway may name"),
+        (Bounds { parts: 6, ..Bounds::default() }, "more places and metrics than the reports of one Gateway may hold"),
+    ] {
+        let mut rig = Rig::new();
+        rig.loads.rows.bounds = bounds;
+        let (one, two) = (rig.open("one"), rig.open("two"));
+        rig.report(&one, &zones(&["v", "w", "x"]));
+        rig.report(&two, &zones(&["y", "z"]));
+        rig.gather();
+        assert_eq!(rig.misreports, [("two".into(), text)]);
+        assert_eq!(rig.told["a"].localities.len(), 4, "{bounds:?}");
+        rig.report(&one, &zones(&["v"]));
+        rig.report(&two, &zones(&["y", "z"]));
+        rig.gather();
+        assert_eq!(rig.told["a"].localities.len(), 3, "{bounds:?}");
+        let _malformed = rig.try_report(&one, &[0x12, 0xff]);
+        rig.report(&one, &zones(&["v", "w"]));
+        rig.gather();
+        assert_eq!(rig.told["a"].localities.len(), 4, "{bounds:?}");
+    }
+}
+
+#[test]
+fn a_metric_with_a_long_name_counts_as_several() {
+    let mut rig = Rig::new();
+    rig.loads.rows.bounds.parts = 100;
+    let envoy = rig.open("e");
+    let metrics = (0..4).map(|n| metric(&format!("{n:01900}"), 1, 1.0)).collect();
+    let locality = UpstreamLocalityStats { load_metric_stats: metrics, ..zone("x", 1) };
+    rig.report(&envoy, &[cluster("a", 10.0, vec![locality])]);
+    rig.gather();
+    assert_eq!(rig.load("a", "x").metrics.len(), 3);
+}
+
+#[test]
+fn reporters_are_as_many_as_may_be() {
+    let mut rig = Rig::new();
+    rig.loads.rows.bounds.reporters = 2;
+    let (one, _two) = (rig.open("one"), rig.open("two"));
+    assert!(rig.loads.open(std::sync::Arc::default(), rig.now).is_err());
+    rig.loads.close(one);
+    assert!(rig.loads.open(std::sync::Arc::default(), rig.now).is_ok());
 }

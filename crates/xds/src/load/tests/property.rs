@@ -90,7 +90,7 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Again(reporter) => {
                 let reporter = reporter % 4;
                 for stream in streams.iter_mut().filter(|stream| stream.reporter == reporter && !stream.closed) {
-                    rig.loads.close(&stream.id);
+                    rig.loads.close(stream.id);
                     stream.closed = true;
                 }
                 streams.push(open(&mut rig, reporter));
@@ -114,7 +114,7 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
     rig.pass(4 * INTERVAL);
     prop_assert!(rig.told.is_empty());
     for stream in &streams {
-        rig.loads.close(&stream.id);
+        rig.loads.close(stream.id);
     }
     prop_assert_eq!(rig.loads.next_deadline(), None);
     Ok(())

@@ -28,18 +28,18 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
-        let (loads, told) = (Loads::new(INTERVAL), BTreeMap::new());
+        let (loads, told) = (Loads::new("fleet".into(), INTERVAL), BTreeMap::new());
         Self { loads, now: Duration::from_secs(1), told, misreports: Vec::new(), events: 0 }
     }
 
     pub(super) fn open(&mut self, node: &str) -> ReporterId {
         let node = Node { id: node.into(), ..Node::default() };
-        self.loads.open(&"fleet".into(), Arc::new(node), self.now).unwrap()
+        self.loads.open(Arc::new(node), self.now).unwrap()
     }
 
     /// A report of clusters that are known, unless they are called `strange`.
     pub(super) fn try_report(&mut self, reporter: &ReporterId, message: &[u8]) -> Result<(), Malformed> {
-        self.loads.receive(reporter, message, self.now, &|name| name != "strange").map(drop)
+        self.loads.receive(*reporter, message, self.now, &|name| name != "strange").map(drop)
     }
 
     pub(super) fn report(&mut self, reporter: &ReporterId, clusters: &[ClusterStats]) {

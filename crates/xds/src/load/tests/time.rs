@@ -29,7 +29,7 @@ fn what_a_lost_stream_said_counts_for_three_intervals() {
     let lost = rig.open("1");
     rig.report(&lost, &[cluster("a", 10.0, vec![zone("x", 10)])]);
     rig.gather();
-    rig.loads.close(&lost);
+    rig.loads.close(lost);
     rig.pass(2 * INTERVAL);
     assert_eq!(rig.load("a", "x").issued, per_second(1));
     rig.pass(INTERVAL);
@@ -43,7 +43,7 @@ fn the_first_report_on_a_new_stream_takes_the_place_of_the_lost_one_of_its_node(
     let (lost, live) = (rig.open("same"), rig.open("same"));
     rig.report(&lost, &[cluster("a", 10.0, vec![zone("x", 10)])]);
     rig.report(&live, &[cluster("a", 10.0, vec![zone("x", 20)])]);
-    rig.loads.close(&lost);
+    rig.loads.close(lost);
     let (again, other) = (rig.open("same"), rig.open("other"));
     rig.report(&other, &[cluster("a", 10.0, vec![zone("x", 40)])]);
     rig.gather();
