@@ -21,6 +21,7 @@ use crate::load::LoadReports;
 use crate::resource::FleetUpdate;
 
 mod accept;
+mod bugs;
 mod call;
 mod calm;
 mod connection;
@@ -125,11 +126,14 @@ impl Server {
         let (mail, mut stop) = (Arc::clone(&shared), shared.stop.subscribe());
         locked(&shared.tasks).spawn_on(
             async move {
-                tokio::select! {
-                    () = mail.outbox.deliver(&events) => {}
-                    () = mail.tell_loads() => {}
-                    () = told(&mut stop) => {}
-                }
+                let mut work = async || {
+                    tokio::select! {
+                        () = mail.outbox.deliver(&events) => {}
+                        () = mail.tell_loads() => {}
+                        () = told(&mut stop) => {}
+                    }
+                };
+                while !bugs::survived("what tells of xDS clients", work()).await {}
             },
             runtime,
         );

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::bugs;
 use super::connection::{self, Came};
 use super::gate::{Gate, Peer};
 use super::limits::Limits;
@@ -226,40 +227,59 @@ fn spawn(shared: &Arc<Shared>, socket: Listening, gate: Gate, stop: watch::Recei
     }
     let mut tasks = locked(&shared.tasks);
     while tasks.try_join_next().is_some() {}
-    tasks.spawn_on(accept_loop(Arc::clone(shared), socket, gate, stop), &shared.runtime);
+    tasks.spawn_on(serve(Arc::clone(shared), socket, gate, stop), &shared.runtime);
     Ok(())
 }
 
 /// Accepts until told to stop, then waits for its connections, which are told too.
-async fn accept_loop(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: watch::Receiver<bool>) {
-    let mut all = shared.stop.subscribe();
-    let ended = watch::Sender::new(false);
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = told(&mut stop) => break,
-            () = told(&mut all) => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = socket.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok(None) => {}
-                Ok(Some(arriving)) => {
-                    let (shared, gate, stop) = (Arc::clone(&shared), gate.clone(), ended.subscribe());
-                    connections.spawn(async move {
-                        if let Some((io, peer)) = arriving.finish().await {
-                            connection::serve(shared, Came { io, peer, gate }, stop).await;
-                        }
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept an xDS connection");
-                    tokio::time::sleep(PAUSE).await;
+async fn serve(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: watch::Receiver<bool>) {
+    let mut connections = Connections { shared, gate, ended: watch::Sender::new(false), tasks: JoinSet::new() };
+    while !bugs::survived("what accepts xDS connections", connections.accept(&socket, &mut stop)).await {}
+    drop(socket);
+    connections.ended.send_replace(true);
+    while let Some(ended) = connections.tasks.join_next().await {
+        bugs::note(ended);
+    }
+}
+
+/// The connections of a listener.
+struct Connections {
+    shared: Arc<Shared>,
+    gate: Gate,
+    /// Tells them to end.
+    ended: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Connections {
+    /// Accepts until told to stop.
+    async fn accept(&mut self, socket: &Listening, stop: &mut watch::Receiver<bool>) {
+        let mut all = self.shared.stop.subscribe();
+        loop {
+            tokio::select! {
+                () = told(stop) => return,
+                () = told(&mut all) => return,
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => bugs::note(ended),
+                accepted = socket.accept(), if self.tasks.len() < MOST_CONNECTIONS => match accepted {
+                    Ok(None) => {}
+                    Ok(Some(arriving)) => self.add(arriving),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept an xDS connection");
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
             }
         }
     }
-    drop(socket);
-    ended.send_replace(true);
-    while connections.join_next().await.is_some() {}
+
+    fn add(&mut self, arriving: Arriving) {
+        let (shared, gate, stop) = (Arc::clone(&self.shared), self.gate.clone(), self.ended.subscribe());
+        self.tasks.spawn(async move {
+            if let Some((io, peer)) = arriving.finish().await {
+                connection::serve(shared, Came { io, peer, gate }, stop).await;
+            }
+        });
+    }
 }
 
 #[cfg(test)]
