@@ -1,8 +1,9 @@
 //! Facts on their way out: a slow reader gets the latest about each thing, so that what waits is bounded by what exists.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use indexmap::IndexMap;
+use hashbrown::HashMap;
 use tokio::sync::{Notify, mpsc};
 
 use super::locked;
@@ -33,9 +34,39 @@ enum About {
 #[cfg(test)]
 mod tests;
 
+/// What waits. All of it is under one lock, and fleets put their facts there while they are locked themselves: nothing here costs more for
+/// there being much that waits.
+#[derive(Default)]
+struct Waiting {
+    /// In the order in which they are told.
+    events: BTreeMap<u64, Event>,
+    /// Where each is.
+    places: HashMap<About, u64>,
+    latest: u64,
+}
+
+impl Waiting {
+    /// A fact takes the place of an earlier one about the same, or is told last.
+    fn put(&mut self, mut event: Event) {
+        let about = about(&event);
+        let is_cluster = matches!(&about, About::Resource(_, TypeUrl::Cluster, _));
+        // coming, going and being live are told in order, and of a cluster whether it is ready
+        let in_order = is_cluster || matches!(about, About::Client(..) | About::Fleet(..) | About::Stall(..));
+        self.latest += 1;
+        let place = self.places.entry(about).or_insert(self.latest);
+        let before = self.events.remove(place);
+        if in_order {
+            *place = self.latest;
+        } else if let Event::Accepted { was_refused, .. } = &mut event {
+            *was_refused |= before.as_ref().is_some_and(ends_with_refusal);
+        }
+        self.events.insert(*place, event);
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Outbox {
-    waiting: Mutex<IndexMap<About, Event>>,
+    waiting: Mutex<Waiting>,
     news: Notify,
 }
 
@@ -46,20 +77,13 @@ impl Outbox {
             return;
         }
         let mut waiting = locked(&self.waiting);
-        for mut event in events {
-            let about = about(&event);
-            let is_cluster = matches!(&about, About::Resource(_, TypeUrl::Cluster, _));
-            if is_cluster || matches!(about, About::Client(..) | About::Fleet(..) | About::Stall(..)) {
-                // coming, going and being live are told in order, and of a cluster whether it is ready
-                waiting.shift_remove(&about);
-            }
-            if let Event::Accepted { was_refused, .. } = &mut event {
-                *was_refused |= waiting.get(&about).is_some_and(ends_with_refusal);
-            }
-            waiting.insert(about, event);
-        }
+        events.into_iter().for_each(|event| waiting.put(event));
         drop(waiting);
         self.news.notify_one();
+    }
+
+    fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut *locked(&self.waiting)).events.into_values().collect()
     }
 
     /// Sends facts on until nobody takes them any more.
@@ -67,7 +91,7 @@ impl Outbox {
         loop {
             self.news.notified().await;
             let Ok(permit) = events.reserve().await else { return };
-            let batch: Vec<Event> = std::mem::take(&mut *locked(&self.waiting)).into_values().collect();
+            let batch: Vec<Event> = self.take();
             if !batch.is_empty() {
                 permit.send(batch);
             }

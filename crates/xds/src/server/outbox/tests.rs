@@ -1,6 +1,6 @@
 //! What a slow reader is told.
 
-use super::{Outbox, locked};
+use super::Outbox;
 use crate::event::Event;
 use crate::resource::{TypeUrl, Version};
 
@@ -17,7 +17,7 @@ fn refused() -> Event {
 fn waiting(events: Vec<Event>) -> Vec<Event> {
     let outbox = Outbox::default();
     events.into_iter().for_each(|event| outbox.put(vec![event]));
-    std::mem::take(&mut *locked(&outbox.waiting)).into_values().collect()
+    outbox.take()
 }
 
 #[test]
@@ -37,4 +37,20 @@ fn whether_a_cluster_is_ready_is_told_in_order() {
     assert_eq!(waiting(vec![warm(), stalled(&["a"])]), [warm(), stalled(&["a"])]);
     assert_eq!(waiting(vec![stalled(&["a"]), stalled(&[]), warm()]), [stalled(&[]), warm()]);
     assert_eq!(waiting(vec![stalled(&["a"]), warm(), stalled(&["a"])]), [warm(), stalled(&["a"])]);
+}
+
+#[test]
+fn a_fact_takes_the_place_of_an_earlier_one_or_goes_last_however_much_waits() {
+    let event = |cluster: bool, n: usize, version| {
+        let (fleet, name) = ("f".into(), n.to_string().into());
+        let type_url = if cluster { TypeUrl::Cluster } else { TypeUrl::Route };
+        Event::Accepted { fleet, type_url, name, version: Version(version), was_refused: false }
+    };
+    // each of these moves as many as there are, if anything does: 10 billion
+    const MANY: usize = 100_000;
+    let first = (0..MANY).flat_map(|n| [event(true, n, 1), event(false, n, 1)]);
+    let second = (0..MANY).flat_map(|n| [event(true, n, 2), event(false, n, 2)]);
+    let told = waiting(first.chain(second).collect());
+    let routes = (0..MANY).map(|n| event(false, n, 2));
+    assert!(told.into_iter().eq(routes.chain((0..MANY).map(|n| event(true, n, 2)))));
 }
