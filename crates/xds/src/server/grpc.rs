@@ -15,9 +15,6 @@ mod tests;
 /// Largest request: a first one lists names and versions, 100 bytes each for 50,000 clusters, beside 61 KB of node; three times that.
 pub(super) const LARGEST_REQUEST: usize = 16 << 20;
 
-/// Requests up to this size are taken in as they come: Envoy's first one with its 61 KB of node, among them.
-const SMALL: usize = 64 << 10;
-
 /// The codes that a stream can end with, with their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
@@ -51,7 +48,7 @@ pub(super) struct Frames<B> {
     pace: Option<Pace>,
     /// The pace allows the next message.
     is_time: bool,
-    /// What a large message takes while it comes in.
+    /// What a message that does not come in one piece takes until it is complete.
     room: Option<Room>,
     buffer: BytesMut,
 }
@@ -91,7 +88,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
                     (self.is_time, self.room) = (false, None);
                     return Poll::Ready(Some(Ok(message)));
                 }
-                Ok(Cut::Begun(length)) if length > SMALL && self.room.is_none() => {
+                Ok(Cut::Begun(length)) if self.room.is_none() => {
                     if let Some(pace) = &mut self.pace {
                         self.room = Some(ready!(pace.poll_room(length, cx)));
                     }

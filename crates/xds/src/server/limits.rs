@@ -42,8 +42,9 @@ pub struct Limits {
     /// Requests of all streams, and new calls. The default is 20,000 in a second, which at 10 µs each is a fifth of a core; and
     /// 200,000 at once: 10,000 proxies that come back after a restart, 20 messages each.
     pub all: Rate,
-    /// Bytes of requests beyond 64 KiB that are not complete yet, of all streams; further ones wait. The default is 256 MiB: 700 proxies
-    /// at a time that come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
+    /// Bytes of requests that are not complete yet, of all streams; further ones wait, each with what its first frame brought (16 KiB, which
+    /// is 800 MB for all of [`Self::calls`]). The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
+    /// come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
     pub bytes: usize,
     /// Names that its clients ask for, or say that they have, together. The default is 16 Mi: 10,000 proxies with 1,000 clusters and two
     /// thirds as many other names each. At 100 bytes each that is 1.7 GB.
@@ -311,7 +312,7 @@ pub(super) struct Pace {
     room: Option<WaitingForRoom>,
 }
 
-/// Room for one large request, until this is dropped.
+/// Room for one request that does not come in one piece, until this is dropped.
 pub(super) struct Room {
     deadline: Pin<Box<Sleep>>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -356,7 +357,7 @@ impl Pace {
     pub(super) fn poll_room(&mut self, length: usize, cx: &mut Context<'_>) -> Poll<Room> {
         let account = &self.account;
         let waiting = self.room.get_or_insert_with(|| {
-            let (room, needed) = (Arc::clone(&account.room), length.min(account.limits.bytes) >> 10);
+            let (room, needed) = (Arc::clone(&account.room), length.div_ceil(1 << 10).min(account.limits.bytes >> 10));
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
             Box::pin(async move { room.acquire_many_owned(needed).await.ok() })
         });

@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::task::Waker;
 
 use http_body::Frame;
 
 use super::*;
+use crate::server::limits::{Accounts, Limits};
 
+/// After an empty piece nothing comes for a time.
 struct Pieces(VecDeque<Bytes>);
 
 impl Body for Pieces {
@@ -15,7 +18,10 @@ impl Body for Pieces {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        match self.0.pop_front() {
+            Some(piece) if piece.is_empty() => Poll::Pending,
+            piece => Poll::Ready(piece.map(|piece| Ok(Frame::data(piece)))),
+        }
     }
 }
 
@@ -45,4 +51,24 @@ fn messages_come_out_whole_however_they_are_cut() {
 fn a_request_that_is_too_large_or_compressed_ends_the_reading() {
     assert_eq!(read(&[0, 1, 0, 0, 1], 5), [Err(Broken(Code::ResourceExhausted, "the request is larger than 16 MiB"))]);
     assert_eq!(read(&[1, 0, 0, 0, 0], 5), [Err(Broken(Code::Unimplemented, "compressed requests are not read"))]);
+}
+
+#[tokio::test]
+async fn small_requests_that_are_not_complete_take_room_as_large_ones_do() {
+    let accounts = Accounts::new(Limits { bytes: 2 << 10, ..Limits::default() });
+    let account = accounts.of(&"a".into());
+    let slow = || {
+        let pieces = [&[0, 0, 0, 0, 3][..], b"", b"abc", &[0, 0, 0, 0, 0], b"", b"the end"];
+        Frames::paced(Pieces(pieces.map(Bytes::from_static).into()), Pace::new(Arc::clone(&account)))
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let [mut one, mut two, mut three] = [slow(), slow(), slow()];
+    for frames in [&mut one, &mut two, &mut three] {
+        assert!(frames.poll_next(&mut cx).is_pending());
+    }
+    assert!(three.poll_next(&mut cx).is_pending(), "there is no room");
+    assert_eq!(one.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::from("abc")))));
+    assert!(three.poll_next(&mut cx).is_pending(), "it comes in now");
+    assert_eq!(three.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::from("abc")))));
+    assert_eq!(one.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::new()))), "what is complete needs none");
 }

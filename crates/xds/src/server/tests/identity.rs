@@ -303,13 +303,16 @@ async fn large_requests_of_one_identity_come_in_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_large_request_that_does_not_come_keeps_its_room_for_a_time_only() {
+async fn a_request_that_does_not_come_keeps_its_room_for_a_time_only() {
     let stage = Stage::new(Limits { bytes: 300 << 10, complete: Duration::from_secs(3), ..Limits::default() });
     let pair = stage.authority.issue("spiffe://td/ns/a");
     let mut silent = stage.client(&pair).await;
-    // its head says 256 KiB
+    // their heads say 256 KiB, and 100 bytes
     silent.send_bytes(Bytes::from_static(&[0, 0, 4, 0, 0])).await;
+    let mut brief = stage.client(&pair).await;
+    brief.send_bytes(Bytes::from_static(&[0, 0, 0, 0, 100])).await;
     assert_eq!(silent.next().await, Err("8".into()));
+    assert_eq!(brief.next().await, Err("8".into()));
     let mut client = stage.client(&pair).await;
     let names: Vec<String> = (0..20_000).map(|n| format!("set-{n:04}-of-many")).collect();
     client.subscribe(None, EDS, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
