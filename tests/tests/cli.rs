@@ -754,6 +754,8 @@ fn the_tls_of_xds_is_told_with_option_file_and_remedy() {
     );
     let alone = run(&["0.0.0.0:0", "--xds-tls-cert", "DIR/bad.pem"]);
     assert!(alone.starts_with("exit code 2\n") && alone.contains("--xds-tls-key <FILE>"), "{alone}");
+    let domain = run(&["0.0.0.0:0", "--xds-trust-domain", "https://example.org"]);
+    assert!(domain.starts_with("exit code 2\n") && domain.contains("the name of a SPIFFE trust domain"), "{domain}");
     for (file, words) in [("DIR/none.pem", "No such file"), ("DIR/bad.pem", "no certificate in PEM that can be read")] {
         let told = run(&["0.0.0.0:0", "--xds-tls-cert", file, "--xds-tls-key", file, "--xds-client-ca", file]);
         assert!(told.starts_with("exit code 1\n") && told.contains("--xds-tls-cert") && told.contains(words), "{told}");

@@ -80,6 +80,19 @@ pub(crate) struct XdsTls {
     /// `spiffe://<any domain>/<namespace>/<gateway>` or the DNS name `<gateway>.<namespace>` among its subject alternative names
     #[arg(long, value_name = "FILE", requires = "xds_tls_cert")]
     pub(crate) xds_client_ca: Option<PathBuf>,
+    /// Trust domain of xDS clients (any, if none is given): only `spiffe://<this domain>/<namespace>/<gateway>` names a Gateway then, and a DNS name does not
+    #[arg(long, value_name = "NAME", requires = "xds_tls_cert", value_parser = trust_domain)]
+    pub(crate) xds_trust_domain: Option<String>,
+}
+
+/// The name of a trust domain (SPIFFE-ID, 2.1), such as `example.org`.
+fn trust_domain(text: &str) -> Result<String, String> {
+    let is_in_one = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_');
+    if (1..=255).contains(&text.len()) && text.bytes().all(is_in_one) {
+        return Ok(text.to_owned());
+    }
+    Err("the name of a SPIFFE trust domain, such as example.org: lower-case letters, digits, dots, dashes, underscores"
+        .to_owned())
 }
 
 /// Runs until a signal ends it.

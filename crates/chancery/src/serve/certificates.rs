@@ -30,7 +30,8 @@ pub(super) struct CertificateFiles {
 impl CertificateFiles {
     /// Reads what the command line names; nothing if it names nothing.
     pub(super) fn read(args: &XdsTls) -> anyhow::Result<Option<Self>> {
-        let XdsTls { xds_tls_cert: Some(certificate), xds_tls_key: Some(key), xds_client_ca: Some(client_ca) } = args
+        let XdsTls { xds_tls_cert: Some(certificate), xds_tls_key: Some(key), xds_client_ca: Some(client_ca), .. } =
+            args
         else {
             return Ok(None);
         };
@@ -116,21 +117,26 @@ fn told(certificate: &Path, key: &Path, client_ca: &Path, error: &TlsError) -> a
     anyhow::anyhow!("{option} {}: {error}", file.display())
 }
 
-/// Clients are the proxies of the Gateway that their certificate names.
-pub(super) fn gate() -> Gate {
-    let fleets_of = |identity: &Identity| Fleets::These(gateway(&identity.name).into_iter().collect());
+/// Clients are the proxies of the Gateway that their certificate names, in this trust domain or in any.
+pub(super) fn gate(domain: Option<String>) -> Gate {
+    let fleets_of =
+        move |identity: &Identity| Fleets::These(gateway(&identity.name, domain.as_deref()).into_iter().collect());
     Gate::new(Arc::new(fleets_of), Limits::default())
 }
 
-/// The Gateway (`namespace/name`) that a certificate names: `spiffe://<any domain>/<namespace>/<gateway>`, or the DNS name
-/// `<gateway>.<namespace>`. A Gateway's name may have dots, a namespace has none.
-fn gateway(identity: &str) -> Option<Arc<str>> {
+/// The Gateway (`namespace/name`) that a certificate names: `spiffe://<domain>/<namespace>/<gateway>`, or the DNS name
+/// `<gateway>.<namespace>`. A Gateway's name may have dots, a namespace has none. Who has said which domain gets no other, and no DNS name,
+/// which can be that of a Service.
+fn gateway(identity: &str, domain: Option<&str>) -> Option<Arc<str>> {
     let (namespace, name) = match identity.strip_prefix("spiffe://") {
         Some(rest) => {
-            let (_domain, path) = rest.split_once('/')?;
+            let (_, path) = rest.split_once('/').filter(|(named, _)| domain.is_none_or(|domain| domain == *named))?;
             path.split_once('/').filter(|(_, name)| !name.contains('/'))?
         }
-        None => identity.rsplit_once('.').map(|(name, namespace)| (namespace, name))?,
+        None => {
+            let (name, namespace) = identity.rsplit_once('.').filter(|_| domain.is_none())?;
+            (namespace, name)
+        }
     };
     (!namespace.is_empty() && !name.is_empty()).then(|| format!("{namespace}/{name}").into())
 }

@@ -79,7 +79,9 @@ pub(super) fn listen_at(
 ) -> anyhow::Result<Option<CertificateFiles>> {
     let files = CertificateFiles::read(tls)?;
     let (bound, how) = match &files {
-        Some(files) => (server.listen_tls(address, files.tls(), certificates::gate()), "xDS with TLS"),
+        Some(files) => {
+            (server.listen_tls(address, files.tls(), certificates::gate(tls.xds_trust_domain.clone())), "xDS with TLS")
+        }
         None => (server.listen_tcp(address, xds::Gate::open()), "xDS in cleartext"),
     };
     info!(address = %bound.map_err(|error| refused(address, error))?, "{how}");

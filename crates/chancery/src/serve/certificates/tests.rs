@@ -18,7 +18,20 @@ fn a_certificate_names_its_gateway() {
         (".default", None),
         ("edge.", None),
     ] {
-        assert_eq!(gateway(identity).as_deref(), expected, "{identity}");
+        assert_eq!(gateway(identity, None).as_deref(), expected, "{identity}");
+    }
+}
+
+#[test]
+fn in_a_trust_domain_only_its_uris_name_a_gateway() {
+    for (identity, expected) in [
+        ("spiffe://example.org/default/edge", Some("default/edge")),
+        ("spiffe://example.org/default", None),
+        ("spiffe://other.org/default/edge", None),
+        ("spiffe://example.org.evil/default/edge", None),
+        ("edge.default", None),
+    ] {
+        assert_eq!(gateway(identity, Some("example.org")).as_deref(), expected, "{identity}");
     }
 }
 
