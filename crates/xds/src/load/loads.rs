@@ -28,7 +28,7 @@ struct Reporter {
     node: Arc<Node>,
     /// The last report.
     parts: Vec<Part>,
-    /// What that takes of [`Bounds::parts`].
+    /// What that takes of `Bounds::parts`.
     size: usize,
     /// When that came, or the stream.
     last: Duration,
