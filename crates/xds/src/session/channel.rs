@@ -233,13 +233,6 @@ impl Channel {
         names
     }
 
-    /// So many names are about to be asked for.
-    pub(super) fn expect(&mut self, names: usize) {
-        self.names.reserve(names);
-        self.dirty.reserve(names);
-        self.force.reserve(names);
-    }
-
     /// Gives back what a burst of names took. A client is idle most of its life.
     fn shrink(&mut self) {
         for names in [&mut self.dirty, &mut self.force] {

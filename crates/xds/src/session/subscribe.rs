@@ -52,7 +52,6 @@ impl Session {
         for name in &request.unsubscribe {
             self.unsubscribe_name(type_url, request.stream, name);
         }
-        self.channel(type_url).expect(request.subscribe.len());
         for name in &request.subscribe {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
             let waits = *type_url == TypeUrl::Endpoints
@@ -125,7 +124,6 @@ impl Session {
         // one of many streams, each for one name: only that is compared
         channel.compare |= wildcard || !another;
         let mut listed = HashSet::with_capacity(request.initial_versions.len());
-        channel.known.reserve(request.initial_versions.len());
         for (name, version) in &request.initial_versions {
             let new = Known::listed(*version);
             let shared = shared(fleet, type_url, name);
