@@ -165,3 +165,64 @@ fn a_gateway_that_went_while_chancery_was_away_is_not_served_any_more() {
     let problems = running.status(&["problems"]).unwrap();
     assert!(problems.contains("damaged-1") && !problems.contains("served from"), "{problems}");
 }
+
+#[test]
+fn a_file_that_broke_while_chancery_was_away_takes_nothing_from_proxies_until_it_is_mended() {
+    let mut running = Running::prepare().unwrap();
+    let [edge] = free_ports().unwrap();
+    let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+    let services = documents([&*service("one", one.port), &service("two", two.port)]);
+    let whole =
+        [("gateway.yaml", gateway(edge)), ("routes.yaml", route("shop", &[("/", "one")])), ("services.yaml", services)];
+    whole.iter().for_each(|(name, text)| running.write(name, text).unwrap());
+    running.start().unwrap();
+    until_answers(edge, "one");
+    saved(&running, 1);
+    let envoys = running.envoys();
+    let (over, wrong) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        let asking = Over(&over);
+        scope.spawn(|| ask(edge, &["one", "two"], &over, &wrong));
+        for (name, text) in &whole {
+            running.kill_chancery().unwrap();
+            running.write(name, &text.replace("spec:", "spec: [")).unwrap();
+            running.begin().unwrap();
+            let told =
+                || Some(running.status(&["problems"]).unwrap()).filter(|told| told.contains("mended or removed"));
+            let told = wait::until("the problem", told).unwrap();
+            let folder = folder(&running, "default/edge");
+            wait::until("the stream", || is_connected(&folder)).unwrap();
+            assert!(told.contains(name), "{told}");
+            assert!(!running.ready_file().exists(), "{name}");
+            running.write(name, text).unwrap();
+            running.until_ready().unwrap();
+        }
+        running.write("routes.yaml", &route("shop", &[("/", "two")])).unwrap();
+        until_answers(edge, "two");
+        drop(asking);
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(running.envoys(), envoys);
+    drop((one, two));
+}
+
+#[test]
+fn what_was_broken_before_holds_up_no_later_start() {
+    let mut running = Running::prepare().unwrap();
+    let [edge] = free_ports().unwrap();
+    let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+    running.write("broken.yaml", "kind: [").unwrap();
+    running
+        .write("edge.yaml", &documents([&*gateway(edge), &service("one", one.port), &service("two", two.port)]))
+        .unwrap();
+    running.write("routes.yaml", &route("shop", &[("/", "one")])).unwrap();
+    running.start().unwrap();
+    until_answers(edge, "one");
+    saved(&running, 1);
+    running.kill_chancery().unwrap();
+    running.write("routes.yaml", &route("shop", &[("/", "two")])).unwrap();
+    running.start().unwrap();
+    until_answers(edge, "two");
+    drop((one, two));
+}

@@ -17,6 +17,7 @@ use api::{Object, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
+use provider::file::Past;
 use store::Source;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -53,7 +54,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
     let mut translator = translator(&layout, &state);
-    let (journals, last_good) = last_good(&mut translator, &server, &state, args.save_secrets);
+    let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, mut core) = core::start(Parts {
         translator,
@@ -69,7 +70,7 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
 
     // Source: files.
     let roots = roots(&args)?;
-    tasks.spawn("files", tasks::follow(&roots, inputs.clone(), stop.clone())?);
+    tasks.spawn("files", tasks::follow(&roots, past, inputs.clone(), stop.clone())?);
 
     // Protocol: where proxies connect, and what they answer.
     listen(&mut tasks, &args, &server, (layout.clone(), infra.clone(), last_good.clone()), &stop)?;
@@ -204,19 +205,22 @@ fn xds_server(args: &RunArgs, streams: &Handle, outbox: mpsc::Sender<Vec<xds::Ev
     server
 }
 
-/// What was saved of each Gateway is served until the sources have been read. Gives the files, and the Gateways.
+/// What was saved of each Gateway is served until the sources have been read. Gives the files, the Gateways, and what that means for
+/// the sources: also where what was saved could not be used, proxies have it.
 fn last_good(
     translator: &mut Translator,
     server: &xds::Server,
     state: &Path,
     secrets: bool,
-) -> (LastGood, BTreeSet<Arc<str>>) {
+) -> (LastGood, BTreeSet<Arc<str>>, Past) {
     let (files, mut found) = LastGood::open(state, secrets);
+    let served = !found.fleets.is_empty() || !found.problems.is_empty();
+    let past = Past { served, record: Some(state.join("broken")) };
     let (store, graph) = translator.store();
     last_good::note_set_aside(store, graph, std::mem::take(&mut found.problems));
     let fleets = last_good::restore(server, found, secrets);
     last_good::note_in_use(store, graph, &fleets);
-    (files, fleets)
+    (files, fleets, past)
 }
 
 /// What is acknowledged is saved until `stop`; gives the end of that.

@@ -9,7 +9,8 @@
 //! What happens to what cannot be read: a document that cannot be understood keeps what it gave last, and so does a
 //! file or directory that cannot be read, and a root that is gone; all others go on. What can be read another time (permissions, a mount, no
 //! descriptor) is tried again every second. A root that was never read holds up all: nothing is complete without it. So does, at the start, a file
-//! that was found and that somebody changes while it is read; but for five seconds at most (`unread`). What a link gave is gone when it leads to nothing, as if it were removed, but told. A
+//! that was found and that somebody changes while it is read; but for five seconds at most (`unread`). And so does what is broken at a start
+//! after which proxies have something, unless it gave nothing before (`past`). What a link gave is gone when it leads to nothing, as if it were removed, but told. A
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
@@ -18,7 +19,8 @@
 //!
 //! Map: `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
 //! `document` from bytes to objects, `merge` from one version of a file to the next, `offer` and `catalog` who is
-//! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `follower` the thread, `report` wording.
+//! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `past` what a broken place gave before it,
+//! `follower` the thread, `report` wording.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -36,6 +38,7 @@ mod follower;
 mod load;
 mod merge;
 mod offer;
+mod past;
 mod read;
 mod report;
 mod resolve;
@@ -46,6 +49,7 @@ mod watches;
 
 pub use follower::{Watcher, watch};
 pub use load::{Input, load, load_inputs};
+pub use past::Past;
 
 /// How long a file that vanished or became empty is given to come back. `git checkout` and editors that write backups need well under
 /// a millisecond between removing the old file and creating the new one; a busy machine may take some tens.

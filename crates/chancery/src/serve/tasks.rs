@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use provider::file::Past;
 use store::Change;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -62,11 +63,12 @@ impl Tasks {
 /// the thread when it is told to stop.
 pub(super) fn follow(
     roots: &[PathBuf],
+    past: Past,
     inputs: mpsc::Sender<Input>,
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
     let (alive, ended) = oneshot::channel::<Infallible>();
-    let watcher = provider::file::watch(roots, move |batch| {
+    let watcher = provider::file::watch(roots, past, move |batch| {
         // It belongs to the thread, however that ends.
         let _alive = &alive;
         if let Some(line) = gone(&batch) {

@@ -13,6 +13,7 @@ use store::{Change, Origin, identity};
 use crate::file::document::{Document, Parsed};
 use crate::file::merge;
 use crate::file::offer::{Offer, Offers, Standing};
+use crate::file::past::Dud;
 use crate::file::report;
 use crate::file::spot::Spot;
 
@@ -28,6 +29,9 @@ pub(crate) struct Catalog {
     to_report: BTreeSet<Arc<Spot>>,
     /// Files that the last commits reported problems of.
     reported: BTreeSet<Arc<Spot>>,
+    /// What was broken and gave nothing at the last commit, and whether that is news.
+    duds: BTreeMap<Arc<Spot>, Vec<Dud>>,
+    duds_changed: bool,
 }
 
 /// What is known of one file, or of a directory that cannot be read.
@@ -38,6 +42,8 @@ pub(crate) struct FileState {
     pub(crate) trouble: Option<Box<Problem>>,
     /// The file is not there, but may be about to come back.
     gone: bool,
+    /// The start waits until it is mended: what it keeps may be something else than what was lost.
+    held: bool,
 }
 
 impl Catalog {
@@ -60,7 +66,39 @@ impl Catalog {
     /// Whether a place, or anything below it, gives something, and is not about to go.
     pub(crate) fn gives(&self, top: &Arc<Spot>) -> bool {
         let range = self.files.range(top.clone()..).take_while(|(spot, _)| spot.is_under(top));
-        range.map(|(_, state)| state).any(|state| !state.documents.is_empty() && !state.gone)
+        range
+            .map(|(_, state)| state)
+            .any(|state| !state.gone && state.documents.iter().any(|document| !document.objects.is_empty()))
+    }
+
+    /// What is broken at a place and neither gives nor keeps anything.
+    pub(crate) fn duds(&self, spot: &Arc<Spot>) -> Vec<Dud> {
+        let Some(state) = self.files.get(spot).filter(|state| !state.gone) else { return Vec::new() };
+        let whole = (state.trouble.is_some() && (state.held || !self.gives(spot))).then_some(None);
+        whole.into_iter().chain(state.documents.iter().filter_map(|document| document.dud(state.held))).collect()
+    }
+
+    /// Whether they are others at the last commit than when this was last asked.
+    pub(crate) fn take_duds_changed(&mut self) -> bool {
+        std::mem::take(&mut self.duds_changed)
+    }
+
+    /// All of them as of the last commit.
+    pub(crate) fn all_duds(&self) -> impl Iterator<Item = (&Arc<Spot>, Dud)> {
+        self.duds.iter().flat_map(|(spot, duds)| duds.iter().map(move |dud| (spot, *dud)))
+    }
+
+    /// Whether the start waits until this file is mended: its problems say so.
+    pub(crate) fn hold(&mut self, spot: &Arc<Spot>, held: bool) {
+        if let Some(state) = self.files.get_mut(spot).filter(|state| state.held != held) {
+            state.held = held;
+            self.to_report.insert(spot.clone());
+        }
+    }
+
+    /// See [`Self::hold`].
+    pub(crate) fn is_held(&self, spot: &Spot) -> bool {
+        self.files.get(spot).is_some_and(|state| state.held)
     }
 
     /// Everything at or below a place.
@@ -146,6 +184,7 @@ impl Catalog {
             }
         }
         for spot in std::mem::take(&mut self.to_report) {
+            self.note_duds(&spot);
             let problems = self.files.get(&spot).map_or_else(Vec::new, |state| self.problems(&spot, state));
             let was_reported = if problems.is_empty() {
                 self.reported.remove(&spot)
@@ -160,11 +199,24 @@ impl Catalog {
         changes
     }
 
+    fn note_duds(&mut self, spot: &Arc<Spot>) {
+        let duds = self.duds(spot);
+        if self.duds.get(spot).map_or(&[][..], Vec::as_slice) == duds.as_slice() {
+            return;
+        }
+        self.duds_changed = true;
+        if duds.is_empty() {
+            self.duds.remove(spot);
+        } else {
+            self.duds.insert(spot.clone(), duds);
+        }
+    }
+
     fn problems(&self, spot: &Arc<Spot>, state: &FileState) -> Vec<Problem> {
         let mut problems: Vec<Problem> = state.trouble.as_deref().cloned().into_iter().collect();
         if problems.is_empty() {
             // Of a file that cannot be read any more nobody knows whether they still stand.
-            problems.extend(state.documents.iter().flat_map(|document| self.told(spot, document)));
+            problems.extend(state.documents.iter().flat_map(|document| self.told(spot, document, state.held)));
         }
         if self.offers.any_disputed() && !state.gone {
             for document in &state.documents {
@@ -181,7 +233,7 @@ impl Catalog {
     }
 
     /// What is wrong with a document; where an object of before stays in force because of it, that is said of the object.
-    fn told(&self, spot: &Arc<Spot>, document: &Document) -> Vec<Problem> {
+    fn told(&self, spot: &Arc<Spot>, document: &Document, held: bool) -> Vec<Problem> {
         let is_kept = |object: &&Object| {
             let winner = self.offers.winner(&identity(object.key()));
             winner.is_some_and(|winner| winner.standing == Standing::Last && winner.is(spot, object))
@@ -193,7 +245,10 @@ impl Catalog {
                 Some(key) => identity(object.key()) == identity(key),
                 None => true,
             };
-            if let Some(object) = kept.iter().find(is_meant).or(kept.first().filter(|_| document.is_nameless())) {
+            if held {
+                *problem = report::held(problem.clone());
+            } else if let Some(object) = kept.iter().find(is_meant).or(kept.first().filter(|_| document.is_nameless()))
+            {
                 problem.object = Some(object.key().clone());
                 problem.earlier = true;
                 *problem = report::kept(problem.clone());

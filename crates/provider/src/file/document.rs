@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use store::identity;
 
 use crate::file::offer::Standing;
+use crate::file::past::Dud;
 use crate::file::report;
 
 /// One document of a file: the hash of its text instead of the text, and what came of it: 64 bytes.
@@ -88,6 +89,16 @@ impl Document {
     /// Whether it does not say whose it is.
     pub(crate) fn is_nameless(&self) -> bool {
         lost(&[], &self.problems).all
+    }
+
+    /// Its dud, if part of it is neither given nor kept: nobody knows what that would be. What it keeps may be `of_another`.
+    pub(crate) fn dud(&self, of_another: bool) -> Option<Dud> {
+        if self.problems.is_empty() {
+            return None;
+        }
+        let counts = |(_, standing): &&(Object, Standing)| !of_another || *standing == Standing::Written;
+        let given: Vec<Object> = self.objects.iter().filter(counts).map(|(object, _)| object.clone()).collect();
+        (lost(&given, &self.problems) != Lost::default()).then_some(Some(self.hash))
     }
 
     /// Keeps further objects of before.

@@ -17,9 +17,10 @@ use store::{Batch, Source};
 
 use crate::file::catalog::Catalog;
 use crate::file::events::{Agenda, Created, Look, created};
+use crate::file::past::{Duds, Past};
 use crate::file::read::{Outcome, read_all};
 use crate::file::spot::Spot;
-use crate::file::tree::{Survey, Tree};
+use crate::file::tree::{Survey, Tree, Trouble};
 use crate::file::unread::Unread;
 use crate::file::watches::Watches;
 use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
@@ -46,12 +47,12 @@ pub struct Watcher {
 /// What is there at first comes in as many batches as it takes, of which the last is `listed`; each later one holds what a
 /// change came to. A root that does not exist, cannot be read, or vanishes, is a problem, and is read when it comes (back).
 /// No batch is `listed` before every root, and every file that was found, was read once or went: what a file gives that nobody could read
-/// yet is not gone.
+/// yet is not gone. Nor, after a `past` that served, while something is broken that may have given something then.
 ///
 /// # Errors
 ///
 /// inotify is not to be had, the current directory cannot be read, or no thread can be started.
-pub fn watch(roots: &[PathBuf], sink: impl Sink) -> Result<Watcher, Error> {
+pub fn watch(roots: &[PathBuf], past: Past, sink: impl Sink) -> Result<Watcher, Error> {
     let current = current_directory(roots)?;
     let watches = Watches::new().map_err(|error| Error::Inotify(error.into()))?;
     let tree = Tree::new(roots, &current, watches);
@@ -63,6 +64,7 @@ pub fn watch(roots: &[PathBuf], sink: impl Sink) -> Result<Watcher, Error> {
         vanished: BTreeMap::new(),
         to_read: BTreeMap::new(),
         unread: Unread::default(),
+        duds: Duds::read(past),
         awaited: BTreeSet::new(),
         stopped,
         listed: false,
@@ -114,6 +116,7 @@ struct Follower {
     to_read: BTreeMap<Arc<Spot>, PathBuf>,
     /// What was never read of what there was at the start.
     unread: Unread,
+    duds: Duds,
     /// What could not be read when it was looked at last, and may be another time.
     awaited: BTreeSet<Arc<Spot>>,
     stopped: PipeReader,
@@ -134,6 +137,11 @@ impl Follower {
             self.expire();
             let changes = self.catalog.commit();
             let listed = self.unread.is_empty();
+            if listed && (self.catalog.take_duds_changed() || !self.listed) {
+                // Before anything of it counts.
+                let Self { duds, catalog, tree, .. } = &mut self;
+                duds.record(catalog.all_duds().map(|(spot, dud)| (tree.path(spot), dud)));
+            }
             if !changes.is_empty() || listed && !self.listed {
                 self.listed = listed;
                 if sink(Batch { source: Source::File, changes, listed }).is_break() {
@@ -262,21 +270,40 @@ impl Follower {
         }
         if !self.listed {
             // Those that could not be read for want of descriptors among them.
-            let wanting = troubles.iter().filter(|trouble| trouble.wants).map(|trouble| &trouble.spot);
-            self.unread.extend(files.iter().map(|(spot, _)| spot).chain(wanting).cloned());
+            let is_awaited = |trouble: &&Trouble| trouble.wants || trouble.keeps && self.is_loss(&trouble.spot, true);
+            let awaited: Vec<_> = troubles.iter().filter(is_awaited).map(|trouble| &trouble.spot).collect();
+            self.unread.extend(files.iter().map(|(spot, _)| spot).chain(awaited).cloned());
         }
         for trouble in troubles {
-            let problem = if trouble.keeps { self.told(&trouble.spot, trouble.problem) } else { trouble.problem };
+            let problem = match trouble.keeps {
+                true => self.told(&trouble.spot, trouble.problem, trouble.wants || trouble.spot.is_root()),
+                false => trouble.problem,
+            };
             self.catalog.trouble(&trouble.spot, problem);
         }
         self.to_read.extend(files);
     }
 
+    /// Whether the start has to wait for a place, of which the whole is a dud or only what the catalog knows.
+    fn is_loss(&self, spot: &Arc<Spot>, whole: bool) -> bool {
+        if self.listed {
+            return false;
+        }
+        let whole = (whole && (self.catalog.is_held(spot) || !self.catalog.gives(spot))).then_some(None);
+        let mut duds = self.catalog.duds(spot).into_iter().chain(whole).peekable();
+        duds.peek().is_some() && {
+            let path = self.tree.path(spot);
+            duds.any(|dud| self.duds.is_loss(&path, dud))
+        }
+    }
+
     /// The problem of a place that cannot be read, with what follows from it.
-    fn told(&self, spot: &Arc<Spot>, problem: Problem) -> Problem {
-        if self.catalog.gives(spot) {
+    fn told(&self, spot: &Arc<Spot>, problem: Problem, waits: bool) -> Problem {
+        if !waits && self.is_loss(spot, true) {
+            report::held(problem)
+        } else if self.catalog.gives(spot) {
             report::kept(problem)
-        } else if self.unread.under(spot).next().is_some() {
+        } else if waits && self.unread.under(spot).next().is_some() {
             report::awaited(problem)
         } else {
             problem
@@ -296,46 +323,70 @@ impl Follower {
                 self.await_writer(&spot);
                 continue;
             }
-            let is_read = match &outcome {
-                // That it is empty, or gone, is believed later.
-                Outcome::Documents(parsed) if parsed.is_empty() => self.unread.must_count(&spot),
-                Outcome::Gone => self.unread.must_count(&spot),
-                Outcome::Documents(_) | Outcome::Trouble(_) => true,
-                Outcome::Unreadable { wants, .. } => !wants && !spot.is_root(),
-            };
-            if is_read {
-                self.unread.remove(&spot);
+            self.note(spot, outcome);
+        }
+        Ok(())
+    }
+
+    /// Takes in what came of reading a file.
+    fn note(&mut self, spot: Arc<Spot>, outcome: Outcome) {
+        self.awaited.remove(&spot);
+        match outcome {
+            // It went since; if it was a link, it may lead to nothing now.
+            Outcome::Gone => {
+                if self.unread.must_count(&spot) {
+                    self.unread.remove(&spot);
+                }
+                self.agenda.add(spot, Look::Survey);
             }
-            if matches!(outcome, Outcome::Unreadable { .. }) {
-                self.unread.wait(&spot);
+            Outcome::Trouble(problem) => {
+                self.trouble(&spot, problem, false);
+            }
+            Outcome::Unreadable { problem, wants } => {
                 self.awaited.insert(spot.clone());
-            } else {
-                self.awaited.remove(&spot);
+                self.trouble(&spot, problem, wants || spot.is_root());
             }
-            match outcome {
-                // It went since; if it was a link, it may lead to nothing now.
-                Outcome::Gone => self.agenda.add(spot, Look::Survey),
-                Outcome::Trouble(problem) | Outcome::Unreadable { problem, .. } => {
-                    let problem = self.told(&spot, problem);
-                    self.revive(&spot);
-                    self.catalog.trouble(&spot, problem);
+            // Whoever writes in place empties the file first, and the kernel says so only afterwards.
+            Outcome::Documents(parsed) if parsed.is_empty() => {
+                if self.unread.must_count(&spot) {
+                    self.unread.remove(&spot);
                 }
-                // Whoever writes in place empties the file first, and the kernel says so only afterwards.
-                Outcome::Documents(parsed) if parsed.is_empty() => {
-                    // The time runs from the last sign of life.
-                    self.vanished.remove(&spot);
-                    self.vanish(&spot);
-                    if !self.catalog.contains(&spot) {
-                        self.catalog.put(&spot, parsed);
-                    }
-                }
-                Outcome::Documents(parsed) => {
-                    self.vanished.remove(&spot);
+                // The time runs from the last sign of life.
+                self.vanished.remove(&spot);
+                self.vanish(&spot);
+                if !self.catalog.contains(&spot) {
                     self.catalog.put(&spot, parsed);
                 }
             }
+            Outcome::Documents(parsed) => {
+                self.vanished.remove(&spot);
+                self.catalog.put(&spot, parsed);
+                self.hold(&spot, self.is_loss(&spot, false));
+            }
         }
-        Ok(())
+    }
+
+    /// A file that cannot be read. The start waits for it if that may pass, else only if something may be lost with it.
+    fn trouble(&mut self, spot: &Arc<Spot>, problem: Problem, waits: bool) {
+        let is_held = self.is_loss(spot, true);
+        let problem = self.told(spot, problem, waits);
+        self.revive(spot);
+        self.catalog.trouble(spot, problem);
+        if waits {
+            self.unread.wait(spot);
+        } else {
+            self.hold(spot, is_held);
+        }
+    }
+
+    /// Whether the start waits for a file until it is mended.
+    fn hold(&mut self, spot: &Arc<Spot>, is_held: bool) {
+        self.catalog.hold(spot, is_held);
+        if is_held {
+            self.unread.wait(spot);
+        } else {
+            self.unread.remove(spot);
+        }
     }
 
     fn vanish(&mut self, spot: &Arc<Spot>) {

@@ -98,7 +98,7 @@ pub(crate) fn wants(error: &io::Error) -> bool {
 }
 
 /// The content of a file; never waits for a pipe or device.
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
     if about.is_dir() {

@@ -45,6 +45,17 @@ pub(crate) fn kept(mut problem: Problem) -> Problem {
     problem
 }
 
+/// The same problem of a place that may have given something that is served still, which only an earlier process knew.
+pub(crate) fn held(mut problem: Problem) -> Problem {
+    problem.text = format!(
+        "{}; what was served before the restart stays in force, and nothing else that changed counts, until this is mended or \
+         removed",
+        problem.text
+    )
+    .into();
+    problem
+}
+
 /// The same problem of a root that has not been read yet, while nothing is known of what it gives.
 pub(crate) fn awaited(mut problem: Problem) -> Problem {
     problem.text =

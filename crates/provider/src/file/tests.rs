@@ -17,6 +17,7 @@ mod broken;
 mod following;
 mod links;
 mod loading;
+mod past;
 mod property;
 mod starting;
 
@@ -127,12 +128,17 @@ impl Watched {
 
     /// Nothing is taken in yet.
     fn begin(folder: &TempDir, roots: &[PathBuf]) -> Self {
+        Self::after(Past::default(), folder, roots)
+    }
+
+    /// The same after an earlier process.
+    fn after(past: Past, folder: &TempDir, roots: &[PathBuf]) -> Self {
         let (sender, batches) = sync_channel(4);
         let sink = move |batch| match sender.send(batch) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let watcher = watch(roots, sink).unwrap();
+        let watcher = watch(roots, past, sink).unwrap();
         Self { folder: folder.path().to_owned(), state: State::default(), batches, watcher, listed: false }
     }
 

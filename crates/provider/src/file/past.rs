@@ -1,0 +1,69 @@
+//! [`Past`]: what an earlier process left, and what of the start has to wait for because of it.
+//!
+//! A broken place keeps what it gave, and after a restart nobody knows what that was. Whatever was published without it could take
+//! something away, also where nothing looks removed: a route configuration without one of its hosts is a change like any other. So a start
+//! after which proxies have something waits for such a place as for a root that is not there, and all that was served stays in force
+//! whole. To hold back only removals, or only what the place concerns, one would have to know its objects: that is a second copy of
+//! all sources on the disk, private keys among them. What was broken before and gave nothing holds up nobody: those places are recorded.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::file::read::read_bytes;
+
+/// What an earlier process left.
+#[derive(Debug, Clone, Default)]
+pub struct Past {
+    /// Proxies were given something: nothing of it is to go because a file cannot be understood now.
+    pub served: bool,
+    /// The file that names broken places that gave nothing; it is kept up to date.
+    pub record: Option<PathBuf>,
+}
+
+/// A broken place that neither gives nor keeps anything: a document by the hash of its text, or a whole file or directory.
+pub(crate) type Dud = Option<u128>;
+
+/// The record: one place a line.
+#[derive(Debug)]
+pub(crate) struct Duds {
+    served: bool,
+    record: Option<PathBuf>,
+    lines: BTreeSet<String>,
+}
+
+impl Duds {
+    /// Those of the process before.
+    pub(crate) fn read(past: Past) -> Self {
+        let bytes = past.record.as_deref().and_then(|path| read_bytes(path).ok()).unwrap_or_default();
+        let lines = String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
+        Self { served: past.served, record: past.record, lines }
+    }
+
+    /// Whether something that was served may be lost with this.
+    pub(crate) fn is_loss(&self, path: &Path, dud: Dud) -> bool {
+        self.served && !self.lines.contains(&line(path, dud))
+    }
+
+    /// From now on it is these. Where that cannot be written nothing is recorded: the next start waits for one place too many then, and
+    /// says so.
+    pub(crate) fn record(&mut self, duds: impl Iterator<Item = (PathBuf, Dud)>) {
+        let lines: BTreeSet<String> = duds.map(|(path, dud)| line(&path, dud)).collect();
+        let Some(record) = self.record.as_deref().filter(|_| lines != self.lines) else { return };
+        let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+        let beside = record.with_extension("new");
+        let written = !lines.is_empty() && fs::write(&beside, text).and_then(|()| fs::rename(&beside, record)).is_ok();
+        if !written {
+            let _absent = fs::remove_file(record);
+        }
+        self.lines = lines;
+    }
+}
+
+/// With the path as Rust writes it, so that it is one line whatever it is.
+fn line(path: &Path, dud: Dud) -> String {
+    match dud {
+        Some(hash) => format!("{hash:032x} {path:?}"),
+        None => format!("whole {path:?}"),
+    }
+}
