@@ -114,6 +114,25 @@ fn what_a_broken_file_keeps_is_shown_as_an_earlier_version_and_nothing_is_left_a
 }
 
 #[test]
+fn what_is_in_the_way_of_the_state_folder_is_named_with_its_remedy() {
+    for (name, is_file) in [("state", true), ("state/gateways", true), ("state/lock", false)] {
+        let place = tempfile::tempdir().unwrap();
+        let way = place.path().join(name);
+        std::fs::create_dir_all(way.parent().unwrap()).unwrap();
+        if is_file {
+            std::fs::write(&way, "in the way").unwrap();
+        } else {
+            std::fs::create_dir(&way).unwrap();
+        }
+        let output = command(place.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let remedy = "remove it, or choose another place with --state-dir\n";
+        assert!(told.contains(&way.display().to_string()) && told.ends_with(remedy), "{told}");
+        assert!(!output.status.success());
+    }
+}
+
+#[test]
 fn access_logs_go_to_standard_output_as_they_are_and_the_log_does_not() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("conf")).unwrap();

@@ -83,7 +83,11 @@ impl LastGood {
         let mut found = Found::default();
         match file::list(&all.folder) {
             Ok(files) => all.read_all(&files, &mut found),
-            Err(reason) => found.problems.push(problem(format!("{}: {reason}", all.folder.display()))),
+            Err(reason) => found.problems.push(problem(format!(
+                "{}: {reason}; nothing of it is served, and proxies keep what they have. Let it be a folder that the user of this \
+                 process can read, or remove it: a new one is made",
+                all.folder.display()
+            ))),
         }
         (all, found)
     }

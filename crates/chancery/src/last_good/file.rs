@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use xds::saved::SavedFleet;
 
-/// The largest file that is read: 50,000 routes are 50 MB, and a file grows to twice of what it holds.
+/// The largest file that is read: 50,000 routes are 50 MB, and a file grows to twice of what it holds. A start takes about a second longer
+/// for such a one, which only our own user can have put there.
 const LARGEST: u64 = 1 << 30;
 
 /// So many files are kept that were set aside, of each Gateway. Beyond, the last one is replaced.

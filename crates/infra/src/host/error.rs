@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be used.
-    #[error("cannot {doing} {}: {reason}", .path.display())]
+    #[error("cannot {doing} {}: {reason}{}", .path.display(), remedy(.reason))]
     File {
         /// What was tried: a verb, for example `write`.
         doing: &'static str,
@@ -71,6 +71,25 @@ pub enum Error {
     Task(String),
 }
 
+/// What to do about what is in the way.
+fn remedy(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "; something else is in the place of a folder: remove it, or choose another place with --state-dir"
+        }
+        io::ErrorKind::IsADirectory => {
+            "; a folder is in the place of a file: remove it, or choose another place with --state-dir"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; let the user of this process write there, or choose another place with --state-dir"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; make room there, or choose another place with --state-dir"
+        }
+        _ => "",
+    }
+}
+
 impl Error {
     /// For `map_err`: a failure at `path` while `doing`.
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
@@ -78,3 +97,6 @@ impl Error {
         move |reason| Self::File { doing, path, reason }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
 //! What a fleet's clients have acknowledged, as a file that grows with what changes.
 //!
 //! The format: `XDSF` and a format number, then records. A record is its length (8 bytes), a checksum of the length (8),
-//! the checksum of what follows (16), and one protobuf message; numbers are big-endian. The first record holds the fleet's name, each other
-//! one is a transaction: all of it is in force or nothing.
+//! the checksum of what follows (16), and one protobuf message; numbers are big-endian. The first record holds the fleet's name and the number
+//! of records that the file began with, each other one is a transaction: all of it is in force or nothing.
 //!
-//! Records are only ever added. So a last record that is not all there is what remains of a write that was cut off, and is no damage: what
-//! was before it holds. Anything else that is wrong is damage, and nothing of the file is used.
+//! A file gets its name once it holds what it begins with, and from then on records are only ever added. So a last record that is not all there is
+//! what remains of a write that was cut off, and is no damage, if it was added: what was before it holds. Anything else that is wrong is damage, and nothing of the file is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +38,9 @@ const AROUND: usize = 64;
 struct Owner {
     #[prost(string, tag = "1")]
     fleet: String,
+    /// Records that were there when the file got its name; none in the files of earlier programs.
+    #[prost(uint64, tag = "2")]
+    records: u64,
 }
 
 /// A change of what is saved.
@@ -82,12 +85,14 @@ impl Unsaved {
 
     /// The bytes, part by part. What is added to a file is one part.
     pub fn parts(&self) -> impl Iterator<Item = Vec<u8>> {
-        let owner = Owner { fleet: self.fleet.to_string() };
-        let head = self.whole.then(|| [FORMAT.head(), framed(&owner)].concat());
         let doubts = (!self.doubts.is_empty()).then(|| self.doubts());
         let (alone, together) = if self.whole { (doubts, None) } else { (None, doubts) };
+        let groups = self.groups();
+        let records = groups.len() as u64 + u64::from(alone.is_some());
+        let owner = Owner { fleet: self.fleet.to_string(), records };
+        let head = self.whole.then(|| [FORMAT.head(), framed(&owner)].concat());
         let alone = alone.map(|doubts| framed(&Record { doubts, ..Record::default() }));
-        let records = self.groups().into_iter().map(record);
+        let records = groups.into_iter().map(record);
         let records = records.map(move |record| {
             let doubts = together.clone().unwrap_or_default();
             framed(&Record { doubts, ..record })
@@ -179,14 +184,18 @@ impl SavedFleet {
         let records = FORMAT.rest(bytes)?;
         let owner = frame(&records)?.ok_or(SavedError::Damaged)?;
         let mut rest = records.slice(FRAME + owner.len()..);
-        let owner = Owner::decode(owner).map_err(|_| SavedError::Damaged)?;
-        let mut saved = Self { fleet: owner.fleet.into(), ..Self::default() };
+        let Owner { fleet, records: mut whole } = Owner::decode(owner).map_err(|_| SavedError::Damaged)?;
+        let mut saved = Self { fleet: fleet.into(), ..Self::default() };
         let mut names: HashSet<Arc<str>> = HashSet::new();
         let mut share = |name: &str| Arc::clone(names.get_or_insert_with(name, |name| name.into()));
         while let Some(record) = frame(&rest)? {
             rest = rest.slice(FRAME + record.len()..);
             let record = Record::decode(record).map_err(|_| SavedError::Damaged)?;
             saved.apply(record, bytes.len(), &mut share)?;
+            whole = whole.saturating_sub(1);
+        }
+        if whole > 0 {
+            return Err(SavedError::Damaged);
         }
         saved.intact = bytes.len() - rest.len();
         Ok(saved)

@@ -148,7 +148,7 @@ fn a_file_that_was_cut_off_anywhere_is_what_it_was_before_the_last_write() {
                 assert_eq!(saved.intact(), *end, "{length} bytes");
             }
             // a new file is renamed into place when it is whole
-            None => assert!(cut.is_err() || cut == Ok(BTreeMap::new()), "{length} of {first} bytes: {cut:?}"),
+            None => assert_eq!(cut, Err(error_of(length)), "{length} of {first} bytes"),
         }
         // a place in the file that no write came to
         let mut zeros = kept.file[..length].to_vec();
@@ -156,6 +156,23 @@ fn a_file_that_was_cut_off_anywhere_is_what_it_was_before_the_last_write() {
         if kept.ends.iter().any(|(end, _)| *end == length) {
             assert_eq!(restored(&zeros.into()).as_ref(), whole.map(|(_, expect)| expect).ok_or(&SavedError::Damaged));
         }
+    }
+}
+
+/// Of so many bytes, which are not all that a file began with.
+fn error_of(length: usize) -> SavedError {
+    if length < 4 { SavedError::Foreign } else { SavedError::Damaged }
+}
+
+#[test]
+fn any_change_of_a_file_to_which_nothing_was_added_is_damage() {
+    let mut kept = sample();
+    kept.snapshot.save_again();
+    kept.write();
+    for at in 8..kept.file.len() {
+        let mut damaged = kept.file.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert_eq!(restored(&damaged.into()), Err(SavedError::Damaged), "byte {at}");
     }
 }
 

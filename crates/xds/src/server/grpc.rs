@@ -96,13 +96,16 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
                 Ok(Cut::Begun(_) | Cut::Nothing) => {}
                 Err(broken) => return Poll::Ready(Some(Err(broken))),
             }
-            if self.room.as_mut().is_some_and(|room| room.poll_over(cx).is_ready()) {
-                return Poll::Ready(Some(Err(Broken(Code::ResourceExhausted, "the request was not complete in time"))));
+            if let Some(room) = &mut self.room
+                && let Poll::Ready(broken) = room.poll_over(cx)
+            {
+                return Poll::Ready(Some(Err(broken)));
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.buffer.extend_from_slice(&data);
+                        self.room.iter_mut().for_each(|room| room.have(self.buffer.len()));
                     }
                 }
                 Some(Err(_)) => return Poll::Ready(Some(Err(Broken(Code::Unavailable, "the connection broke")))),

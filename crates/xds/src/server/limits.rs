@@ -51,7 +51,8 @@ pub struct Limits {
     pub names: usize,
     /// Bytes of all those names, as if none were shared with the fleet. The default is 1 GiB: 64 for each of [`Self::names`].
     pub name_bytes: usize,
-    /// How long such a request may take to be complete. The default is a minute: 16 MiB at 2 Mbit/s.
+    /// How long such a request may take to be complete. The default is a minute: 16 MiB at 2 Mbit/s. A sixth of it is given at the
+    /// beginning, the rest with the bytes that come: who announces much and sends nothing keeps the room from others for 10 s.
     pub complete: Duration,
     /// How long a connection lasts, give or take a tenth, so that connections that began together do not end together; none: as
     /// long as its client likes. The default is half an hour: clients then spread over the servers that there are, and one whose
@@ -314,14 +315,28 @@ pub(super) struct Pace {
 
 /// Room for one request that does not come in one piece, until this is dropped.
 pub(super) struct Room {
+    account: Arc<Account>,
+    length: usize,
+    began: tokio::time::Instant,
     deadline: Pin<Box<Sleep>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+/// The part of [`Limits::complete`] that nothing has to come in.
+const SILENT: u32 = 6;
+
 impl Room {
-    /// Ready when the request should have been complete: nobody keeps room from others by sending nothing.
-    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.deadline.as_mut().poll(cx)
+    /// So much of it is there by now.
+    pub(super) fn have(&mut self, bytes: usize) {
+        let complete = self.account.limits.complete;
+        let earned = complete.mul_f64(bytes as f64 / self.length.max(1) as f64);
+        self.deadline.as_mut().reset(self.began + (complete / SILENT + earned).min(complete));
+    }
+
+    /// Ready when more should have come: nobody keeps room from others by sending nothing.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
+        ready!(self.deadline.as_mut().poll(cx));
+        Poll::Ready(self.account.refuse("the request was not complete in time"))
     }
 }
 
@@ -361,8 +376,13 @@ impl Pace {
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
             Box::pin(async move { room.acquire_many_owned(needed).await.ok() })
         });
-        let permit = ready!(waiting.as_mut().poll(cx));
+        let Poll::Ready(permit) = waiting.as_mut().poll(cx) else {
+            account.tell("more large requests at a time than one identity may send; they wait for each other");
+            return Poll::Pending;
+        };
         self.room = None;
-        Poll::Ready(Room { deadline: Box::pin(sleep(self.account.limits.complete)), _permit: permit })
+        let (began, silent) = (tokio::time::Instant::now(), account.limits.complete / SILENT);
+        let (account, deadline) = (Arc::clone(account), Box::pin(sleep(silent)));
+        Poll::Ready(Room { account, length, began, deadline, _permit: permit })
     }
 }

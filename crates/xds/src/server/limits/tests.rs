@@ -62,6 +62,23 @@ fn the_names_of_all_clients_of_an_identity_count_until_each_is_gone() {
     assert_eq!(one.refusal().0, Code::ResourceExhausted);
 }
 
+#[tokio::test(start_paused = true)]
+async fn room_is_kept_by_what_comes_and_not_by_what_was_announced() {
+    let accounts = Accounts::new(Limits { complete: Duration::from_secs(60), ..Limits::default() });
+    let mut pace = Pace::new(accounts.of(&"a".into()));
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut room = || match pace.poll_room(12 << 20, &mut cx) {
+        Poll::Ready(room) => room,
+        Poll::Pending => panic!("no room"),
+    };
+    for (have, seconds) in [(0, 10), (1 << 20, 15), (6 << 20, 40), (11 << 20, 60), (12 << 20, 60)] {
+        let (mut room, began) = (room(), tokio::time::Instant::now());
+        room.have(have);
+        std::future::poll_fn(|cx| room.poll_over(cx)).await;
+        assert_eq!(began.elapsed().as_secs(), seconds, "{have} bytes");
+    }
+}
+
 #[tokio::test]
 async fn large_requests_wait_for_room_and_one_alone_always_fits() {
     let accounts = Accounts::new(Limits { bytes: 100 << 10, ..Limits::default() });
