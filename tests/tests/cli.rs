@@ -525,6 +525,17 @@ fn a_static_configuration_may_say_where_objects_are() {
 }
 
 #[test]
+fn nothing_is_read_without_a_static_configuration_that_can_be_understood() {
+    let place = folder(&[("config.yaml", b"kind: ["), ("conf/a.yaml", b"")]);
+    for config in ["DIR/config.yaml", "DIR/none.yaml"] {
+        let words = ["run", "--config", config, "--dir", "DIR/conf", "--state-dir", "DIR/state", "--no-envoy"];
+        let told = told(place.path(), &words, "");
+        assert!(told.starts_with("exit code 1\n") && told.contains(&format!("chancery: {config}:1:")), "{told}");
+        assert!(told.ends_with("without it it is not known what to read. Envoys that run serve on\n"), "{told}");
+    }
+}
+
+#[test]
 fn a_text_that_is_not_utf_8_is_told_with_its_place() {
     let place = folder(&[("bad.yaml", b"kind: Service\nmetadata:\n  name: \xff\xfe\n")]);
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"

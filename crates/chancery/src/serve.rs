@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use api::{Object, Timestamp};
+use api::{Object, Severity, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
@@ -245,11 +245,16 @@ fn translator(layout: &Layout, state: &Path) -> Translator {
     translator
 }
 
-/// What is read: the static configuration, what the command line names, and what the static configuration names at this moment.
+/// What is read: the static configuration, what the command line names, and what the static configuration names at this moment. If it cannot
+/// be understood, nothing is: what it names would be taken from the proxies as if it had gone.
 fn roots(args: &RunArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).chain(&args.paths).cloned().collect();
     if let Some(config) = &args.config {
         let loaded = provider::file::load(std::slice::from_ref(config));
+        let problems = loaded.problems.iter().flat_map(|(_, problems)| problems);
+        if let Some(problem) = problems.into_iter().find(|problem| problem.severity == Severity::Error) {
+            anyhow::bail!("{problem}; mend it: without it it is not known what to read. Envoys that run serve on");
+        }
         for (object, _) in &loaded.objects {
             if let Object::EnvoyGateway(settings) = object {
                 roots.extend(settings.spec.paths().map(PathBuf::from));
