@@ -32,7 +32,10 @@ fuzz_target!(|data: &[u8]| {
             for locality in load.localities.values() {
                 for load in locality.endpoints.values().chain([&locality.load]) {
                     // of three reporters, and of each once for every way to write a place down
-                    assert!(load.issued.per_second() <= 3e8 * 16_384.0 && load.metrics.len() <= 3 * 16 * 256, "{load:?}");
+                    assert!(
+                        load.issued.per_second() <= 3e8 * 16_384.0 && load.metrics.len() <= 3 * 16 * 256,
+                        "{load:?}"
+                    );
                 }
             }
             clusters.insert(cluster);

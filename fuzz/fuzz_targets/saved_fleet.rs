@@ -1,10 +1,16 @@
-//! Any bytes, and any records, as a fleet's journal: no panic, bounded memory, and what can be read is served to a client without one.
+//! Any bytes, and any records, as a fleet's journal: no panic, bounded memory, and what can be read is written again as it was and served
+//! to clients that answer nothing, to whom nothing is denied.
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
+use std::time::Duration;
+
+use arbitrary::Unstructured;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
+use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest};
+use xds::TypeUrl;
+use xds::fuzzing::{Way, World, journal, transaction};
 use xds::saved::SavedFleet;
 
 /// Records of a journal at most.
@@ -12,98 +18,30 @@ const RECORDS: usize = 16;
 
 const NAMES: [&str; 4] = ["a", "b", "a/b", "xdstp://a/b/c"];
 
-#[derive(Clone, PartialEq, Message)]
-struct Record {
-    #[prost(message, repeated, tag = "1")]
-    puts: Vec<Put>,
-    #[prost(message, repeated, tag = "2")]
-    gone: Vec<Key>,
-    #[prost(message, repeated, tag = "3")]
-    doubts: Vec<Doubts>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Put {
-    #[prost(message, optional, tag = "1")]
-    key: Option<Key>,
-    #[prost(bytes = "bytes", tag = "2")]
-    version: Bytes,
-    #[prost(message, repeated, tag = "3")]
-    body: Vec<Piece>,
-    #[prost(message, repeated, tag = "4")]
-    needs: Vec<Slice>,
-    #[prost(string, optional, tag = "5")]
-    replaces: Option<String>,
-    #[prost(uint32, tag = "6")]
-    ttl_millis: u32,
-    #[prost(uint32, tag = "7")]
-    apart: u32,
-    #[prost(uint32, tag = "8")]
-    vhds: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Key {
-    #[prost(uint32, tag = "1")]
-    kind: u32,
-    #[prost(string, tag = "2")]
-    other: String,
-    #[prost(string, tag = "3")]
-    name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Piece {
-    #[prost(bytes = "bytes", tag = "1")]
-    bytes: Bytes,
-    #[prost(uint32, tag = "2")]
-    from: u32,
-    #[prost(uint32, tag = "3")]
-    count: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Slice {
-    #[prost(message, repeated, tag = "1")]
-    needs: Vec<Key>,
-    #[prost(uint32, tag = "2")]
-    from: u32,
-    #[prost(uint32, tag = "3")]
-    count: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Doubts {
-    #[prost(string, tag = "1")]
-    node: String,
-    #[prost(message, repeated, tag = "2")]
-    needs: Vec<Key>,
-}
+/// Kinds that are asked for.
+const KINDS: [TypeUrl; 7] = [
+    TypeUrl::Cluster,
+    TypeUrl::Endpoints,
+    TypeUrl::Listener,
+    TypeUrl::Secret,
+    TypeUrl::Route,
+    TypeUrl::VirtualHost,
+    TypeUrl::Runtime,
+];
 
 fuzz_target!(|data: &[u8]| {
+    assert!(SavedFleet::read(&journal("f", &[])).is_ok(), "what this makes is no journal");
     check(Bytes::copy_from_slice(data));
     let (first, second) = data.split_at(data.len() / 2);
-    check(journal(&[first.to_vec(), second.to_vec()]));
+    check(journal("f", &[first.to_vec(), second.to_vec()]));
     let mut source = Unstructured::new(data);
     let mut records = Vec::new();
     while !source.is_empty() && records.len() < RECORDS {
-        records.push(record(&mut source).unwrap_or_default().encode_to_vec());
+        let mut choose = |most| source.int_in_range(0..=most).unwrap_or(0);
+        records.push(transaction(&mut choose, &NAMES));
     }
-    check(journal(&records));
+    check(journal("f", &records));
 });
-
-/// A journal's begin, and records with their checksums.
-fn journal(records: &[Vec<u8>]) -> Bytes {
-    let mut file = b"XDSF\0\0\0\x01".to_vec();
-    for content in [b"\x0a\x01f".to_vec()].iter().chain(records) {
-        let length = (content.len() as u64).to_be_bytes();
-        file.extend(length);
-        file.extend(xxhash_rust::xxh3::xxh3_64(&length).to_be_bytes());
-        file.extend(xxhash_rust::xxh3::xxh3_128(content).to_be_bytes());
-        file.extend(content);
-    }
-    file.into()
-}
 
 fn check(bytes: Bytes) {
     let Ok(mut saved) = SavedFleet::read(&bytes) else { return };
@@ -124,55 +62,40 @@ fn check(bytes: Bytes) {
         let written: Bytes = unsaved.parts().flatten().collect();
         let again = SavedFleet::read(&written).expect("what was written");
         assert_eq!((again.len(), again.intact()), (left, written.len()));
+        for delta in [true, false] {
+            serve(SavedFleet::read(&written).expect("what was written"), delta);
+        }
     }
 }
 
-fn record(source: &mut Unstructured<'_>) -> Result<Record> {
-    Ok(Record { puts: list(source, put)?, gone: list(source, key)?, doubts: list(source, doubts)? })
-}
-
-fn put(source: &mut Unstructured<'_>) -> Result<Put> {
-    let version = source.int_in_range(0..=7_u8)?;
-    Ok(Put {
-        key: if source.ratio(1, 32)? { None } else { Some(key(source)?) },
-        version: u128::from(version).to_be_bytes().get(usize::from(version == 7)..).unwrap_or_default().to_vec().into(),
-        body: list(source, piece)?,
-        needs: list(source, slice)?,
-        replaces: if source.arbitrary()? { Some(name(source)?) } else { None },
-        ttl_millis: *source.choose(&[0, 0, 1, u32::MAX])?,
-        apart: source.int_in_range(0..=1)?,
-        vhds: source.int_in_range(0..=1)?,
-    })
-}
-
-fn piece(source: &mut Unstructured<'_>) -> Result<Piece> {
-    let bytes = vec![b'x'; source.int_in_range(0..=300)?].into();
-    let (from, count) = run(source)?;
-    Ok(Piece { bytes, from, count })
-}
-
-fn slice(source: &mut Unstructured<'_>) -> Result<Slice> {
-    let (needs, (from, count)) = (list(source, key)?, run(source)?);
-    Ok(Slice { needs, from, count })
-}
-
-/// Where something begins in the version before, and how long it is.
-fn run(source: &mut Unstructured<'_>) -> Result<(u32, u32)> {
-    Ok((*source.choose(&[0, 0, 1, 2, u32::MAX])?, *source.choose(&[0, 0, 0, 1, 2, 3, u32::MAX])?))
-}
-
-fn doubts(source: &mut Unstructured<'_>) -> Result<Doubts> {
-    Ok(Doubts { node: name(source)?, needs: list(source, key)? })
-}
-
-fn key(source: &mut Unstructured<'_>) -> Result<Key> {
-    Ok(Key { kind: source.int_in_range(0..=12)?, other: name(source)?, name: name(source)? })
-}
-
-fn name(source: &mut Unstructured<'_>) -> Result<String> {
-    Ok((*source.choose(&NAMES)?).to_owned())
-}
-
-fn list<'a, T>(source: &mut Unstructured<'a>, one: impl Fn(&mut Unstructured<'a>) -> Result<T>) -> Result<Vec<T>> {
-    (0..source.int_in_range(0..=3)?).map(|_| one(source)).collect()
+/// A client comes that has nothing, asks for everything, and answers nothing; nor does it when the fleet is known again.
+fn serve(saved: SavedFleet, delta: bool) {
+    let (mut world, mut now) = (World::default(), Duration::from_secs(1));
+    world.restore(saved);
+    let mut client = world.connect(Way { delta, aggregated: true, envoy: true }, "none of the names");
+    let stream = client.open(None);
+    for kind in KINDS {
+        let (type_url, names) = (kind.as_str().to_owned(), ["*"].iter().chain(&NAMES).map(|name| (*name).to_owned()));
+        let request = if delta {
+            let resource_names_subscribe = names.collect();
+            DeltaDiscoveryRequest { type_url, resource_names_subscribe, ..Default::default() }.encode_to_vec()
+        } else {
+            DiscoveryRequest { type_url, resource_names: names.collect(), ..Default::default() }.encode_to_vec()
+        };
+        assert!(client.receive(&mut world, stream, request, now));
+    }
+    for turn in 0..8 {
+        if turn == 4 {
+            world.publish(Vec::new());
+        }
+        client.advance(&mut world, now);
+        now += Duration::from_secs(6);
+        while let Some(response) = client.next(stream) {
+            // later that goes which it was sent and says nothing about
+            if let (0, true, Ok(response)) = (turn, delta, DeltaDiscoveryResponse::decode(response)) {
+                assert!(response.removed_resources.is_empty(), "{:?}", response.removed_resources);
+            }
+        }
+    }
+    client.leave(&mut world);
 }

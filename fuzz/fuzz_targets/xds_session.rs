@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
+use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use proto::envoy::service::discovery::v3::{
@@ -125,8 +126,12 @@ impl Stage {
                 continue;
             }
             let version = source.int_in_range(1..=6)?;
-            let mut resource =
-                Resource::new(kind.clone(), name, Version(version), [format!("{name}@{version}").into()]);
+            let mut resource = Resource::new(
+                kind.clone(),
+                name,
+                Version(version),
+                [format!("{name}@{version};").into(), Bytes::new()],
+            );
             let needed = match kind {
                 TypeUrl::Listener => Some(TypeUrl::Route),
                 TypeUrl::Route | TypeUrl::VirtualHost => Some(TypeUrl::Cluster),
@@ -137,6 +142,8 @@ impl Stage {
                 resource.needs = [Arc::from([Need::new(needed, *source.choose(&NAMES[1..])?)])].into();
             }
             resource.apart = kind == TypeUrl::Cluster && source.arbitrary()?;
+            // its last piece asks for hosts, which nobody reads here
+            resource.vhds = kind == TypeUrl::Route && version > 3;
             changes.push(Change::Put(resource.into()));
         }
         self.world.publish(changes);
@@ -474,11 +481,14 @@ impl Talk {
     }
 }
 
-/// A response as it is on the wire: the body of each resource is its name and version, or that of an empty one.
-fn read(delta: bool, bytes: bytes::Bytes, at: Duration) -> Heard {
+/// A response as it is on the wire: the body of each resource begins with its name and version, or is that of an
+/// empty one.
+fn read(delta: bool, bytes: Bytes, at: Duration) -> Heard {
     let put = |body: &[u8]| {
         let text = String::from_utf8_lossy(body).into_owned();
-        match text.split_once('@') {
+        // hosts stand behind
+        let own = text.split(';').next().unwrap_or_default();
+        match own.split_once('@') {
             Some((name, version)) => (name.to_owned(), version.parse().unwrap_or(0)),
             None => (text.get(2..).unwrap_or_default().to_owned(), 0),
         }

@@ -1,5 +1,5 @@
 //! The server's state machine as the fuzzer drives it: clients of one fleet, in messages as they are on the wire. There only where
-//! something is built for fuzzing (`cfg(fuzzing)`).
+//! something is built for fuzzing (`cfg(fuzzing)`), and with the tests, so that what breaks it does not build.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use bytes::{Bytes, BytesMut};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Change, TypeUrl, Version};
+use crate::saved::SavedFleet;
+pub use crate::saved::fuzzing::{Choose, journal, transaction};
 pub use crate::server::fuzzing::{Desk, admit, messages, refusal};
 use crate::snapshot::Look;
 use crate::streams::Streams;
@@ -40,6 +42,11 @@ impl World {
     /// The fleet changes.
     pub fn publish(&mut self, changes: Vec<Change>) {
         self.0.publish(changes);
+    }
+
+    /// The fleet begins with what was saved.
+    pub fn restore(&mut self, saved: SavedFleet) {
+        self.0.restore(saved);
     }
 
     /// The fleet has nothing to say until it is published again.

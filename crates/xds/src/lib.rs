@@ -15,7 +15,7 @@ mod empty;
 mod event;
 mod facts;
 mod fleet;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod inline;
 pub mod load;

@@ -3,6 +3,8 @@
 
 use bytes::Bytes;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod journal;
 mod record;
 

@@ -26,7 +26,7 @@ mod call;
 mod calm;
 mod connection;
 mod exchange;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod gate;
 mod grpc;

@@ -20,7 +20,7 @@ use crate::resource::{Need, Resource, TypeUrl};
 
 /// Since 2 a route configuration says whether its hosts come by VHDS. What does not say so cannot be served to who knows no VHDS, so that
 /// older files are of no use.
-const FORMAT: Format = Format { magic: *b"XDSF", number: 2 };
+pub(super) const FORMAT: Format = Format { magic: *b"XDSF", number: 2 };
 
 /// Length and checksums before a record.
 const FRAME: usize = 2 * LENGTH + SUM;
@@ -35,12 +35,12 @@ const AROUND: usize = 64;
 
 /// Of whom a journal is.
 #[derive(Clone, PartialEq, Message)]
-struct Owner {
+pub(super) struct Owner {
     #[prost(string, tag = "1")]
-    fleet: String,
+    pub(super) fleet: String,
     /// Records that were there when the file got its name; none in the files of earlier programs.
     #[prost(uint64, tag = "2")]
-    records: u64,
+    pub(super) records: u64,
 }
 
 /// A change of what is saved.
@@ -149,9 +149,13 @@ fn record(edits: &[Edit]) -> Record {
 }
 
 fn framed(message: &impl Message) -> Vec<u8> {
-    let content = message.encode_to_vec();
+    sealed(&message.encode_to_vec())
+}
+
+/// A record of this content.
+pub(super) fn sealed(content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u64).to_be_bytes();
-    [&length[..], &sum_of_length(length), &sum(&content), &content].concat()
+    [&length[..], &sum_of_length(length), &sum(content), content].concat()
 }
 
 fn sum_of_length(length: [u8; LENGTH]) -> [u8; LENGTH] {

@@ -13,6 +13,9 @@ use prost::Message;
 use super::SavedError;
 use crate::resource::{Need, Resource, TypeUrl, Version};
 
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
+
 /// The kinds by number: for ever, whatever their order elsewhere. 0 is any other, by its URL.
 const KINDS: [(u32, TypeUrl); 10] = [
     (1, TypeUrl::Cluster),

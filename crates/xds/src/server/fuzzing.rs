@@ -1,4 +1,5 @@
-//! What else of the server reads bytes from outside, as the fuzzer drives it. There only where something is built for fuzzing.
+//! What else of the server reads bytes from outside, as the fuzzer drives it. There only where something is
+//! built for fuzzing, and with the tests, so that what breaks it does not build.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -47,12 +48,12 @@ impl Desk {
         let shared = server.0;
         let node = Node { id: "node".into(), ..Node::default() };
         let purpose = Purpose { variant: Variant::Delta, kind: None };
-        let (client, stream) = Siblings::default().client(&shared, &purpose, Arc::clone(&fleet), node);
+        let caller = runtime.block_on(Gate::of(Arc::clone(&fleet)).admit_anyone(&Peer::Unix)).ok()?;
+        let (client, stream) = Siblings::default().client(&shared, &purpose, &caller, fleet, node);
         for request in requests {
             client.receive(&shared, stream, Discovery::decode(Variant::Delta, request).ok()?).ok()?;
             client.advance(&shared);
         }
-        let caller = runtime.block_on(Gate::of(fleet).admit_anyone(&Peer::Unix)).ok()?;
         let answers = vec![
             health::check(Turns::One),
             health::check(Turns::Watch),

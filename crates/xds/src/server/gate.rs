@@ -184,7 +184,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Who that is.
-    #[cfg(fuzzing)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -97,7 +97,7 @@ impl Tls {
 }
 
 /// What a certificate proves whose bytes an authority of ours has signed.
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(super) fn peer(certificate: &CertificateDer<'_>, now: rustls_pki_types::UnixTime) -> Option<Peer> {
     certificate::peer(certificate, now)
 }
