@@ -22,6 +22,13 @@ use crate::server::accept::Io;
 /// Longest wait for anything here.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
+pub(super) const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+pub(super) const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+pub(super) const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+
+/// The method of an aggregated delta stream.
+pub(super) const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+
 pub(super) struct Client {
     requests: mpsc::Sender<Bytes>,
     body: Incoming,
@@ -32,16 +39,11 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) async fn unix(path: &Path) -> Self {
-        Self::over(Box::new(UnixStream::connect(path).await.unwrap()), "DeltaAggregatedResources").await
+        Self::call(Box::new(UnixStream::connect(path).await.unwrap()), DELTA, None).await
     }
 
     pub(super) async fn tcp(address: SocketAddr) -> Self {
-        Self::over(Box::new(TcpStream::connect(address).await.unwrap()), "DeltaAggregatedResources").await
-    }
-
-    /// Opens an aggregated stream of this method.
-    pub(super) async fn over(io: Box<dyn Io>, method: &str) -> Self {
-        Self::call(io, &format!("/envoy.service.discovery.v3.AggregatedDiscoveryService/{method}"), None).await
+        Self::call(Box::new(TcpStream::connect(address).await.unwrap()), DELTA, None).await
     }
 
     /// Calls the method at this path, perhaps with a bearer token.

@@ -12,16 +12,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::authority::{Authority, Pair};
-use super::client::{Client, DEADLINE};
+use super::client::{CDS, Client, DEADLINE, DELTA, EDS, SDS};
 use crate::{
     Change, Event, FleetUpdate, Fleets, Gate, Identity, Limits, Rate, Resource, Server, Tls, TokenError, TypeUrl,
     VerifyToken, Verifying, Version,
 };
-
-const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
-const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
-const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
-const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
 fn put(type_url: TypeUrl, name: &str, body: &'static str) -> Change {
     Change::Put(Resource::new(type_url, name, Version(1), [Bytes::from_static(body.as_bytes())]).into())
@@ -67,7 +62,7 @@ impl Stage {
 
     async fn client(&self, pair: &Pair) -> Client {
         let io = self.authority.connect(self.at, Some(pair)).await.unwrap();
-        Client::over(io, "DeltaAggregatedResources").await
+        Client::call(io, DELTA, None).await
     }
 
     /// What a client of this name is answered that asks for clusters, saying to be of a cluster.
@@ -155,7 +150,7 @@ async fn certificates_and_authorities_change_under_open_streams() {
     assert!(stage.authority.connect(stage.at, Some(&old)).await.is_err(), "the new certificate is not trusted yet");
     assert!(next.connect(stage.at, Some(&old)).await.is_err(), "the old authority is no more");
     let io = next.connect(stage.at, Some(&next.issue("spiffe://td/ns/b"))).await.unwrap();
-    let mut after = Client::over(io, "DeltaAggregatedResources").await;
+    let mut after = Client::call(io, DELTA, None).await;
     after.subscribe(None, CDS, &[]).await;
     assert_eq!(after.names().await, ["b"]);
     // what cannot be used changes nothing
@@ -355,7 +350,7 @@ async fn a_bearer_token_says_which_fleet_until_it_expires() {
     publish(&server, "ns/a", vec![put(TypeUrl::Cluster, "a", "")]);
     let gate = Gate::with_tokens(Arc::new(fleets_of), Limits::default(), Arc::new(Double));
     let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
-    let open = async |token| Client::call(Box::new(TcpStream::connect(at).await.unwrap()), METHOD, token).await;
+    let open = async |token| Client::call(Box::new(TcpStream::connect(at).await.unwrap()), DELTA, token).await;
     assert_eq!(open(None).await.headers["grpc-status"], "16");
     assert_eq!(open(Some("bad")).await.headers["grpc-status"], "16");
     let mut wide = open(Some("ns/a")).await;

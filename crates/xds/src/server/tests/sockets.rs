@@ -1,20 +1,27 @@
 //! Streams over sockets: who sees what, what wakes whom, how streams end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use proto::envoy::config::core::v3::Node;
 use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::client::{Client, frame};
+use super::client::{CDS, Client, DEADLINE, DELTA, EDS, frame};
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resource, Server, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
     Change::Put(Resource::new(type_url, name, Version(version), body).into())
+}
+
+/// A version of a cluster.
+fn cluster(name: &str, version: u128) -> Change {
+    put(TypeUrl::Cluster, name, version, Vec::new())
 }
 
 fn update(fleet: &str, changes: Vec<Change>) -> Vec<FleetUpdate> {
@@ -26,34 +33,63 @@ fn server() -> (Server, mpsc::Receiver<Vec<Event>>) {
     (Server::start(&Handle::current(), events), received)
 }
 
-const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
-const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+/// A server with the fleet `one` at a Unix socket.
+struct One {
+    server: Server,
+    events: mpsc::Receiver<Vec<Event>>,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl One {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("xds.sock");
+        let (server, events) = server();
+        let one = Self { server, events, path, _folder: folder };
+        one.listen();
+        one
+    }
+
+    fn listen(&self) {
+        self.server.listen_unix(&self.path, "one".into()).unwrap();
+    }
+
+    fn publish(&self, changes: Vec<Change>) {
+        self.server.publish(update("one", changes));
+    }
+
+    /// A client that asks for all clusters.
+    async fn client(&self) -> Client {
+        let client = Client::unix(&self.path).await;
+        client.subscribe(None, CDS, &[]).await;
+        client
+    }
+
+    async fn stop(&self) {
+        self.server.stop(DEADLINE).await;
+    }
+}
 
 #[tokio::test]
 async fn a_change_published_from_another_thread_wakes_the_stream() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
-    let mut client = Client::unix(&path).await;
+    let one = One::start();
+    let mut client = Client::unix(&one.path).await;
     client.subscribe(Some("whatever"), CDS, &[]).await;
-    let publisher = server.clone();
+    let publisher = one.server.clone();
     let thread = std::thread::spawn(move || {
-        publisher.publish(update("other", vec![put(TypeUrl::Cluster, "not yours", 1, Vec::new())]));
-        publisher.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+        publisher.publish(update("other", vec![cluster("not yours", 1)]));
+        publisher.publish(update("one", vec![cluster("a", 1)]));
     });
     assert_eq!(client.names().await, ["a"]);
     thread.join().unwrap();
-    server.stop(Duration::from_secs(5)).await;
-    assert!(!path.exists());
+    one.stop().await;
+    assert!(!one.path.exists());
 }
 
 #[tokio::test]
 async fn large_and_small_pieces_arrive_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
+    let one = One::start();
     let bodies: Vec<Vec<Bytes>> = (0..40)
         .map(|n| vec![Bytes::from(vec![1u8; n]), Bytes::from(vec![2u8; n * 2000]), Bytes::from(vec![3u8; 5])])
         .collect();
@@ -62,15 +98,14 @@ async fn large_and_small_pieces_arrive_whole() {
         .enumerate()
         .map(|(n, body)| put(TypeUrl::Cluster, &format!("c{n:02}"), 1, body.clone()))
         .collect();
-    server.publish(update("one", puts));
-    let mut client = Client::unix(&path).await;
-    client.subscribe(None, CDS, &[]).await;
+    one.publish(puts);
+    let mut client = one.client().await;
     let response = client.next().await.unwrap();
     for (resource, body) in response.resources.iter().zip(&bodies) {
         assert!(resource.resource.as_ref().unwrap().value == body.concat(), "{}", resource.name);
     }
     assert_eq!(response.resources.len(), 40);
-    server.stop(Duration::from_secs(5)).await;
+    one.stop().await;
 }
 
 #[tokio::test]
@@ -78,7 +113,7 @@ async fn over_tcp_the_node_says_which_fleet_and_may_be_refused() {
     let (server, _events) = server();
     let gate = Gate::new(Arc::new(|_| Fleets::These(vec!["one".into(), "three".into()])), Limits::default());
     let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.publish(update("one", vec![cluster("a", 1)]));
     let mut client = Client::tcp(address).await;
     client.subscribe(Some("one"), CDS, &[]).await;
     assert_eq!(client.names().await, ["a"]);
@@ -87,28 +122,25 @@ async fn over_tcp_the_node_says_which_fleet_and_may_be_refused() {
     assert_eq!(stranger.next().await, Err("7".into()));
     client.subscribe(Some("two"), EDS, &[]).await;
     assert_eq!(client.next().await, Err("3".into()));
-    server.stop(Duration::from_secs(5)).await;
+    server.stop(DEADLINE).await;
 }
 
 #[tokio::test]
 async fn a_name_of_more_than_4_kib_ends_the_stream() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
-    server.publish(update("one", Vec::new()));
+    let one = One::start();
+    one.publish(Vec::new());
     let long = "n".repeat(4097);
-    let mut client = Client::unix(&path).await;
+    let mut client = Client::unix(&one.path).await;
     client.subscribe(None, EDS, &[&long[1..]]).await;
     assert_eq!(client.names().await, [format!("-{}", &long[1..])], "there is none");
     client.subscribe(None, EDS, &[&long]).await;
     assert_eq!(client.next().await, Err("3".into()));
     for (node, kind) in [(Some(&*long), EDS), (None, &*long)] {
-        let mut client = Client::unix(&path).await;
+        let mut client = Client::unix(&one.path).await;
         client.subscribe(node, kind, &[]).await;
         assert_eq!(client.next().await, Err("3".into()));
     }
-    server.stop(Duration::from_secs(5)).await;
+    one.stop().await;
 }
 
 #[tokio::test]
@@ -127,9 +159,9 @@ async fn a_dead_socket_is_taken_over_and_a_live_one_is_not() {
     first.listen_unix(&path, "one".into()).unwrap();
     let (second, _events) = server();
     assert!(matches!(second.listen_unix(&path, "one".into()), Err(ListenError::InUse(_))));
-    first.stop(Duration::from_secs(5)).await;
+    first.stop(DEADLINE).await;
     second.listen_unix(&path, "one".into()).unwrap();
-    second.stop(Duration::from_secs(5)).await;
+    second.stop(DEADLINE).await;
 }
 
 #[tokio::test]
@@ -145,74 +177,57 @@ async fn a_file_that_is_no_socket_is_named_with_the_remedy_and_left_as_it_is() {
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
     std::fs::remove_file(&path).unwrap();
     server.listen_unix(&path, "one".into()).unwrap();
-    server.stop(Duration::from_secs(5)).await;
+    server.stop(DEADLINE).await;
 }
 
 #[tokio::test]
 async fn a_socket_whose_file_was_removed_can_be_made_again_and_stays() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
-    server.listen_unix(&path, "one".into()).unwrap();
-    let mut before = Client::unix(&path).await;
-    before.subscribe(None, CDS, &[]).await;
+    let one = One::start();
+    one.publish(vec![cluster("a", 1)]);
+    let mut before = one.client().await;
     assert_eq!(before.names().await, ["a"]);
-    std::fs::remove_file(&path).unwrap();
-    server.listen_unix(&path, "one".into()).unwrap();
+    std::fs::remove_file(&one.path).unwrap();
+    one.listen();
     assert_eq!(before.next().await, Err("14".into()), "its stream ends when the old listener has");
-    let mut after = Client::unix(&path).await;
-    after.subscribe(None, CDS, &[]).await;
+    let mut after = one.client().await;
     assert_eq!(after.names().await, ["a"]);
-    server.stop(Duration::from_secs(5)).await;
-    assert!(!path.exists());
+    one.stop().await;
+    assert!(!one.path.exists());
 }
 
 #[tokio::test]
 async fn other_methods_and_broken_messages_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
-    let io = Box::new(UnixStream::connect(&path).await.unwrap());
-    let client = Client::over(io, "NoSuchMethod").await;
+    let one = One::start();
+    let io = Box::new(UnixStream::connect(&one.path).await.unwrap());
+    let client = Client::call(io, &DELTA.replace("Delta", "NoSuch"), None).await;
     assert_eq!(client.headers["grpc-status"], "12");
-    let mut client = Client::unix(&path).await;
+    let mut client = Client::unix(&one.path).await;
     client.send(DeltaDiscoveryRequest { type_url: "x".repeat(17 << 20), ..DeltaDiscoveryRequest::default() }).await;
     assert_eq!(client.next().await, Err("8".into()));
-    server.stop(Duration::from_secs(5)).await;
+    one.stop().await;
 }
 
 #[tokio::test]
 async fn a_stopping_server_ends_its_streams() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, mut events) = server();
-    server.publish(update("one", Vec::new()));
-    server.listen_unix(&path, "one".into()).unwrap();
-    let mut client = Client::unix(&path).await;
-    client.subscribe(None, CDS, &[]).await;
+    let mut one = One::start();
+    one.publish(Vec::new());
+    let mut client = one.client().await;
     assert_eq!(client.names().await, Vec::<String>::new());
-    assert!(matches!(events.recv().await.unwrap()[..], [Event::Connected { .. }]));
-    server.stop(Duration::from_secs(5)).await;
+    assert!(matches!(one.events.recv().await.unwrap()[..], [Event::Connected { .. }]));
+    one.stop().await;
     assert_eq!(client.next().await, Err("14".into()));
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_read_holds_up_nobody_and_gets_the_latest_in_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
+    let one = One::start();
     let body = |n: u8| vec![Bytes::from(vec![n; 300 << 10])];
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, body(1))]));
-    let mut slow = Client::unix(&path).await;
-    slow.subscribe(None, CDS, &[]).await;
-    let mut quick = Client::unix(&path).await;
-    quick.subscribe(None, CDS, &[]).await;
+    one.publish(vec![put(TypeUrl::Cluster, "a", 1, body(1))]);
+    let mut slow = one.client().await;
+    let mut quick = one.client().await;
     assert_eq!(quick.names().await, ["a"]);
     for version in 2..40 {
-        server.publish(update("one", vec![put(TypeUrl::Cluster, "a", version, body(1))]));
+        one.publish(vec![put(TypeUrl::Cluster, "a", version, body(1))]);
         assert_eq!(quick.names().await, ["a"]);
     }
     let mut seen = 0;
@@ -225,82 +240,69 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_gets_the_latest_in_the_
         }
     }
     assert!(seen < 5, "{seen} versions for a client that read at the end");
-    server.stop(Duration::from_secs(5)).await;
+    one.stop().await;
 }
 
 #[tokio::test]
 async fn a_fleet_that_comes_back_serves_the_clients_that_never_went() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
-    let mut client = Client::unix(&path).await;
-    client.subscribe(None, CDS, &[]).await;
+    let one = One::start();
+    one.publish(vec![cluster("a", 1)]);
+    let mut client = one.client().await;
     assert_eq!(client.names().await, ["a"]);
-    server.publish(update("one", vec![Change::Remove { type_url: TypeUrl::Cluster, name: "a".into() }]));
-    server.forget(&"one".into());
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "b", 1, Vec::new())]));
+    one.publish(vec![Change::Remove { type_url: TypeUrl::Cluster, name: "a".into() }]);
+    one.server.forget(&"one".into());
+    one.publish(vec![cluster("b", 1)]);
     // an update without changes takes nothing away
-    server.publish(update("one", Vec::new()));
+    one.publish(Vec::new());
     assert!(client.names().await.contains(&"b".to_owned()));
-    let mut second = Client::unix(&path).await;
-    second.subscribe(None, CDS, &[]).await;
+    let mut second = one.client().await;
     assert_eq!(second.names().await, ["b"]);
-    server.stop(Duration::from_secs(5)).await;
+    one.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_left_of_a_forgotten_fleet_is_there_when_it_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.listen_unix(&path, "one".into()).unwrap();
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
-    server.forget(&"one".into());
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "b", 1, Vec::new())]));
-    let mut client = Client::unix(&path).await;
-    client.subscribe(None, CDS, &[]).await;
+    let one = One::start();
+    one.publish(vec![cluster("a", 1)]);
+    one.server.forget(&"one".into());
+    one.publish(vec![cluster("b", 1)]);
+    let mut client = one.client().await;
     assert_eq!(client.names().await, ["a", "b"]);
-    server.stop(Duration::from_secs(5)).await;
+    one.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_is_closed_and_opened_again_stays() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("xds.sock");
-    let (server, _events) = server();
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    let one = One::start();
+    one.publish(vec![cluster("a", 1)]);
     for _ in 0..50 {
-        server.listen_unix(&path, "one".into()).unwrap();
         // it is served: the task of the listener runs
-        let mut client = Client::unix(&path).await;
-        client.subscribe(None, CDS, &[]).await;
+        let mut client = one.client().await;
         assert_eq!(client.names().await, ["a"]);
-        server.close_unix(&path);
-        assert!(!path.exists());
+        one.server.close_unix(&one.path);
+        assert!(!one.path.exists());
+        one.listen();
     }
-    server.listen_unix(&path, "one".into()).unwrap();
-    server.stop(Duration::from_secs(5)).await;
-    assert!(!path.exists());
+    one.stop().await;
+    assert!(!one.path.exists());
 }
 
 #[tokio::test]
 async fn nobody_waits_for_another_fleet_that_is_being_worked_on() {
     let (server, _events) = server();
-    server.publish(update("busy", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.publish(update("busy", vec![cluster("a", 1)]));
     let (told, other) = std::sync::mpsc::channel();
     let thread = server.0.with_fleet(&"busy".into(), |_| {
         let server = server.clone();
         let thread = std::thread::spawn(move || {
-            server.publish(update("other", vec![put(TypeUrl::Cluster, "b", 1, Vec::new())]));
+            server.publish(update("other", vec![cluster("b", 1)]));
             told.send(()).unwrap();
         });
         other.recv_timeout(Duration::from_secs(20)).expect("published meanwhile");
         thread
     });
     thread.1.join().unwrap();
-    server.stop(Duration::from_secs(5)).await;
+    server.stop(DEADLINE).await;
 }
 
 #[tokio::test]
@@ -308,11 +310,11 @@ async fn a_fleet_that_was_dropped_while_somebody_was_about_to_use_it_is_not_used
     let (server, _events) = server();
     let (old, ()) = server.0.with_fleet(&"one".into(), |_| {});
     server.0.drop_if_idle("one", &old);
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.publish(update("one", vec![cluster("a", 1)]));
     server.0.drop_if_idle("one", &old);
     let there = server.0.look("one", |fleet| fleet.snapshot().targets(&TypeUrl::Cluster).count());
     assert_eq!(there, Some(1));
-    server.stop(Duration::from_secs(5)).await;
+    server.stop(DEADLINE).await;
 }
 
 /// The timers of the sockets of this machine's processes that are connected and have this port, as `proc_pid_net(5)` has them: which
@@ -334,7 +336,7 @@ fn timers(port: u16) -> Vec<(String, u64)> {
 async fn the_system_watches_over_tcp_connections() {
     let (server, _events) = server();
     let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), Gate::open()).unwrap();
-    server.publish(update("one", vec![put(TypeUrl::Cluster, "a", 1, Vec::new())]));
+    server.publish(update("one", vec![cluster("a", 1)]));
     let mut client = Client::tcp(address).await;
     client.subscribe(Some("one"), CDS, &[]).await;
     assert_eq!(client.names().await, ["a"]);
@@ -344,7 +346,7 @@ async fn the_system_watches_over_tcp_connections() {
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", timers(address.port()));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    server.stop(Duration::from_secs(5)).await;
+    server.stop(DEADLINE).await;
 }
 
 #[tokio::test]
@@ -369,5 +371,5 @@ async fn many_small_requests_at_once_are_taken_slowly_but_all() {
         denied += client.next().await.unwrap().removed_resources.len();
     }
     sending.await.unwrap();
-    server.stop(Duration::from_secs(5)).await;
+    server.stop(DEADLINE).await;
 }

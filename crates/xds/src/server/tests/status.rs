@@ -11,13 +11,10 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::authority::Authority;
-use super::client::{Client, DEADLINE};
+use super::client::{CDS, Client, DEADLINE, DELTA, SDS};
 use crate::server::gate::Peer;
 use crate::{Change, FleetUpdate, Fleets, Gate, Identity, Limits, Rate, Resource, Server, Tls, TypeUrl, Version};
 
-const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
-const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
-const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 const CSDS: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService";
 
 #[derive(Clone, PartialEq, Message)]
