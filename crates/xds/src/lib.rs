@@ -7,8 +7,9 @@
 //! driven by messages, changes and the time, all of them arguments. `server` is the thin shell of sockets around them;
 //! its `gate` decides who may call, and as what.
 //!
-//! Reading order: `resource`, `order`, `names`; `needs`, `inline` and `snapshot`; `event`, `redact`, `facts` and `fleet`; `wire` and
-//! `empty`, then `session` and its parts and `streams`; [`saved`], [`load`] and `server`. The other end of a stream is [`client`].
+//! Reading order: `resource`, `order`, `names`, `timed`; `needs`, `inline` and `snapshot`; `event`, `redact`, `facts` and `fleet`;
+//! `wire` and `empty`, then `session` and its parts and `streams`; [`saved`], [`load`] and `server`. The other end of a stream is
+//! [`client`].
 
 pub mod client;
 mod empty;
@@ -29,6 +30,7 @@ mod server;
 mod session;
 mod snapshot;
 mod streams;
+mod timed;
 mod wire;
 
 pub use event::{Event, Features, MOST_OBJECTIONS, Node, Objection};

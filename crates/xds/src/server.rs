@@ -130,7 +130,7 @@ impl Server {
                     tokio::select! {
                         () = mail.outbox.deliver(&events) => {}
                         () = mail.tell_loads() => {}
-                        () = told(&mut stop) => {}
+                        () = stopped(&mut stop) => {}
                     }
                 };
                 while !bugs::survived("what tells of xDS clients", work()).await {}
@@ -290,7 +290,7 @@ impl Shared {
 }
 
 /// Waits until told to stop, or until nobody is left who could tell.
-async fn told(stop: &mut watch::Receiver<bool>) {
+async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         tracing::trace!("nobody is left who could tell");
     }

@@ -3,7 +3,7 @@
 //! A session never queues history. Each change of the fleet only marks names; when something can be sent, [`Session::advance`]
 //! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
 //!
-//! Reading order: `channel`, `carriers` and `timed`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `blockers`,
+//! Reading order: `channel` and `carriers`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `blockers`,
 //! `put`, `remove` and `send`, what it is told; `clusters`, `cold`, `warm` and `ghost`, what of Envoy's ways with clusters; `time` and `heartbeat`;
 //! `sotw`, what differs for clients of the state of the world; `view`, for people.
 
@@ -34,7 +34,6 @@ mod send;
 mod sotw;
 mod subscribe;
 mod time;
-mod timed;
 mod view;
 mod warm;
 

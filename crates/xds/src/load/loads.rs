@@ -100,8 +100,8 @@ impl Loads {
         Ok(ReporterId(self.number))
     }
 
-    /// A client's report takes the place of its last. Clusters that are not `known` do not count. True if [`Self::next_deadline`] has
-    /// become earlier.
+    /// A client's report takes the place of its last. Clusters that are not `known` do not count. Gives the time of
+    /// [`Self::next_deadline`] if it has become earlier.
     ///
     /// # Errors
     /// The message is none; nothing of it counts.
@@ -111,21 +111,21 @@ impl Loads {
         message: &[u8],
         now: Duration,
         known: &dyn Fn(&str) -> bool,
-    ) -> Result<bool, Malformed> {
-        let Some(reporter) = self.reporters.get(&number) else { return Ok(false) };
+    ) -> Result<Option<Duration>, Malformed> {
+        let Some(reporter) = self.reporters.get(&number) else { return Ok(None) };
         let room = self.rows.bounds.parts.saturating_sub(self.size - reporter.size);
         let usual = reporter.parts.len();
         self.number += 1;
         let mut stage = Stage::new(&mut self.rows, (self.number, self.interval), known, (usual, room));
         let read = stage.report(message);
-        let Stage { parts, metrics, requests, odd, .. } = stage;
+        let Stage { new, parts, metrics, requests, odd, .. } = stage;
         if let Err(malformed) = read {
-            self.rows.sweep();
+            self.rows.take_back(&new);
             return Err(malformed);
         }
         self.put(number, parts, metrics, &requests);
         self.note_report(number, odd, now);
-        Ok(self.is_due(now + self.interval / GATHER))
+        Ok(self.set_due(now + self.interval / GATHER))
     }
 
     /// A client's stream has ended: its last report still counts for a while.
@@ -225,13 +225,13 @@ impl Loads {
         self.reporters.remove(&number);
     }
 
-    /// Tells at this time, if there is something to tell and no time is set; true if that was so.
-    fn is_due(&mut self, at: Duration) -> bool {
+    /// Tells at this time, if there is something to tell and no time is set; none if that was not so.
+    fn set_due(&mut self, at: Duration) -> Option<Duration> {
         let news = self.due.is_none() && (self.rows.is_marked() || !self.misreports.is_empty());
         if news {
             self.due = Some(at);
         }
-        news
+        self.due.filter(|_| news)
     }
 }
 

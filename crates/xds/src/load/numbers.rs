@@ -22,6 +22,9 @@ const MOST_VALUE: f64 = 1e12;
 /// are few, as they travel with each of its answers.
 pub(super) const MOST_METRICS: usize = 16;
 
+/// The same of all reports together, about: the names of 16 applications. Each is looked at with each change of the place's sum.
+pub(super) const MOST_NAMES: usize = 256;
+
 /// Of a locality or an endpoint; of a cluster the first rate is that of drops and the tallies are by category. All rates in millionths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {

@@ -60,6 +60,8 @@ pub(super) struct Row {
     cluster: RowId,
     place: Place,
     children: Vec<RowId>,
+    /// Which of its parent's children it is.
+    index: usize,
     sum: Numbers,
     /// Reporters that have it in their last report.
     users: u32,
@@ -121,11 +123,9 @@ impl Rows {
         self.index.get(&Named { parent, name }).copied()
     }
 
-    /// The row's tally of this name, if it has one.
-    pub(super) fn tally(&self, id: RowId, name: &[u8]) -> Option<&Tally> {
-        let tallies = self.rows.get(id as usize)?.sum.tallies();
-        let at = tallies.binary_search_by(|tally| tally.name.as_bytes().cmp(name)).ok()?;
-        tallies.get(at)
+    /// The row's tallies by name.
+    pub(super) fn tallies(&self, id: RowId) -> &[Tally] {
+        self.rows.get(id as usize).map_or(&[], |row| row.sum.tallies())
     }
 
     /// A new row, of which nobody says anything yet; none if there are as many as there may be.
@@ -142,16 +142,16 @@ impl Rows {
                 id
             }
         };
-        let cluster = match self.get_mut(parent) {
+        let (cluster, index) = match self.get_mut(parent) {
             Some(parent) => {
                 parent.children.push(id);
-                parent.cluster
+                (parent.cluster, parent.children.len() - 1)
             }
-            None => id,
+            None => (id, 0),
         };
         let key = Key { parent, name: name.into() };
         self.index.insert(key.clone(), id);
-        *self.get_mut(id)? = Row { key, cluster, place, ..Row::default() };
+        *self.get_mut(id)? = Row { key, cluster, place, index, ..Row::default() };
         Some(id)
     }
 
@@ -215,24 +215,26 @@ impl Rows {
         }
     }
 
-    /// Removes the rows of which nobody says anything: those that came with a report that was then not read to its end.
-    pub(super) fn sweep(&mut self) {
-        let unused = |row: &Row| row.users == 0 && !matches!(row.place, Place::Free);
-        let ids = self.index.values().copied();
-        let ids: Vec<RowId> = ids.filter(|id| self.rows.get(*id as usize).is_some_and(unused)).collect();
-        for id in ids {
-            self.remove(id);
-        }
+    /// Removes rows of which nobody says anything, in the order in which they came: with a report that was then not read to its end.
+    pub(super) fn take_back(&mut self, new: &[RowId]) {
+        new.iter().rev().for_each(|id| self.remove(*id));
     }
 
     fn remove(&mut self, id: RowId) {
         let Some(row) = self.get_mut(id).map(std::mem::take) else { return };
         self.index.remove(&row.key);
         self.name_bytes -= row.key.name.len();
-        if let Some(parent) = self.get_mut(row.key.parent) {
-            parent.children.retain(|child| *child != id);
-        }
         self.free.push(id);
+        // a parent that went before has none any more
+        let Some(parent) = self.get_mut(row.key.parent).filter(|parent| parent.children.get(row.index) == Some(&id))
+        else {
+            return;
+        };
+        parent.children.swap_remove(row.index);
+        let moved = parent.children.get(row.index).copied();
+        if let Some(moved) = moved.and_then(|child| self.get_mut(child)) {
+            moved.index = row.index;
+        }
     }
 
     fn mark(&mut self, cluster: RowId) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::numbers::{MOST_METRICS, More, Numbers, Scale};
+use super::numbers::{MOST_METRICS, MOST_NAMES, More, Numbers, Scale};
 use super::rows::{Place, RowId, Rows, TOP};
 use super::wire::{self, CLUSTERS, ClusterStats, Fields, Malformed, Named, Stats, Value};
 use super::{LONGEST_INTERVAL, Locality};
@@ -44,6 +44,8 @@ pub(super) struct Stage<'a> {
     known: &'a dyn Fn(&str) -> bool,
     /// Parts that there may be.
     room: usize,
+    /// Rows that were not there before, parents before their children.
+    pub(super) new: Vec<RowId>,
     pub(super) metrics: usize,
     pub(super) parts: Vec<Part>,
     /// Requests issued, by the row of their cluster.
@@ -61,8 +63,8 @@ impl<'a> Stage<'a> {
         known: &'a dyn Fn(&str) -> bool,
         (usual, room): (usize, usize),
     ) -> Self {
-        let (parts, requests) = (Vec::with_capacity(usual), Vec::new());
-        Self { rows, serial, asked, known, room: room.min(MOST_PARTS), metrics: 0, parts, requests, odd: None }
+        let (new, parts, requests) = (Vec::new(), Vec::with_capacity(usual), Vec::new());
+        Self { rows, serial, asked, known, room: room.min(MOST_PARTS), new, metrics: 0, parts, requests, odd: None }
     }
 
     /// Reads a report.
@@ -180,8 +182,15 @@ impl<'a> Stage<'a> {
         name: &[u8],
         make: impl FnOnce(Arc<str>) -> Option<super::numbers::Tally>,
     ) {
-        let (name, own) = match self.rows.tally(row, name) {
+        let tallies = self.rows.tallies(row);
+        let known =
+            tallies.binary_search_by(|tally| tally.name.as_bytes().cmp(name)).ok().and_then(|at| tallies.get(at));
+        let (name, own) = match known {
             Some(known) => (Some(Arc::clone(&known.name)), 0),
+            None if tallies.len() >= MOST_NAMES => {
+                self.odd = Some("more than 256 names of metrics of one place in all reports");
+                return;
+            }
             None => (text(name), name.len()),
         };
         let Some(tally) = name.and_then(make) else { return };
@@ -208,8 +217,9 @@ impl<'a> Stage<'a> {
             return Some(found);
         }
         let new = self.rows.insert(parent, name, place()?);
-        if new.is_none() {
-            self.odd = Some("more places than the proxies of one Gateway may name");
+        match new {
+            Some(row) => self.new.push(row),
+            None => self.odd = Some("more places than the proxies of one Gateway may name"),
         }
         new
     }

@@ -19,7 +19,7 @@ use super::connection::{self, Came};
 use super::gate::{Gate, Peer};
 use super::limits::Limits;
 use super::tls::Tls;
-use super::{ListenError, Shared, locked, told};
+use super::{ListenError, Shared, locked, stopped};
 
 /// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
 const MOST_CONNECTIONS: usize = 16_384;
@@ -57,20 +57,20 @@ struct Handshakes {
     most: usize,
     longest: Duration,
     /// When a refusal was logged last.
-    told: Arc<Mutex<Option<Instant>>>,
+    logged: Arc<Mutex<Option<Instant>>>,
 }
 
 /// One of the handshakes under way.
 struct Turn {
     within: Duration,
-    told: Arc<Mutex<Option<Instant>>>,
+    logged: Arc<Mutex<Option<Instant>>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Handshakes {
     fn new(limits: &Limits) -> Self {
         let turns = Arc::new(Semaphore::new(limits.handshakes));
-        Self { turns, most: limits.handshakes, longest: limits.handshake, told: Arc::default() }
+        Self { turns, most: limits.handshakes, longest: limits.handshake, logged: Arc::default() }
     }
 
     /// Waits for a turn. How long the handshake may take depends on how many others are under way.
@@ -78,16 +78,16 @@ impl Handshakes {
         let permit = Arc::clone(&self.turns).acquire_owned().await.ok()?;
         let crowded = self.turns.available_permits() < self.most / 2;
         let within = if crowded { self.longest / 5 } else { self.longest };
-        Some(Turn { within, told: Arc::clone(&self.told), _permit: permit })
+        Some(Turn { within, logged: Arc::clone(&self.logged), _permit: permit })
     }
 }
 
 impl Turn {
     /// Logs that there was no handshake, at most one in a second: anybody can make us do so.
     fn tell(&self, from: SocketAddr, words: &str) {
-        let (mut told, now) = (locked(&self.told), Instant::now());
-        if told.is_none_or(|at| now.saturating_duration_since(at) >= Duration::from_secs(1)) {
-            *told = Some(now);
+        let (mut logged, now) = (locked(&self.logged), Instant::now());
+        if logged.is_none_or(|at| now.saturating_duration_since(at) >= Duration::from_secs(1)) {
+            *logged = Some(now);
             tracing::info!(%from, "an xDS connection is refused: {words}");
         }
     }
@@ -257,8 +257,8 @@ impl Connections {
         let mut all = self.shared.stop.subscribe();
         loop {
             tokio::select! {
-                () = told(stop) => return,
-                () = told(&mut all) => return,
+                () = stopped(stop) => return,
+                () = stopped(&mut all) => return,
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => bugs::note(ended),
                 accepted = socket.accept(), if self.tasks.len() < MOST_CONNECTIONS => match accepted {
                     Ok(None) => {}

@@ -30,7 +30,7 @@ use super::limits::Admission;
 use super::services::Service;
 use super::streams::Siblings;
 use super::together::Together;
-use super::{Shared, locked, told};
+use super::{Shared, locked, stopped};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
 /// reading may cost.
@@ -120,14 +120,14 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
             None => std::future::pending().await,
         }
     };
-    let (mut told, mut old) = (pin!(told(&mut stop)), pin!(old));
-    match running.until(select(told.as_mut(), old.as_mut())).await {
+    let (mut stopping, mut old) = (pin!(stopped(&mut stop)), pin!(old));
+    match running.until(select(stopping.as_mut(), old.as_mut())).await {
         None => return,
         Some(Either::Left(_)) => {}
         Some(Either::Right(_)) => {
             // GOAWAY: what is open goes on for a moment, what is new goes elsewhere
             running.connection.as_mut().graceful_shutdown();
-            if running.until(select(told, pin!(sleep(AGE_GRACE)))).await.is_none() {
+            if running.until(select(stopping, pin!(sleep(AGE_GRACE)))).await.is_none() {
                 return;
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use tokio::time::{Instant, sleep_until};
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code};
-use super::{Shared, locked, told};
-use crate::event::Node;
+use super::{Shared, locked, stopped};
+use crate::event::{Event, Node};
 use crate::load::{LoadReports, Loads, Malformed, ReporterId, Talk, frame, node_of};
 use crate::resource::TypeUrl;
 use crate::snapshot::Look;
+use crate::timed::Timed;
 use crate::wire::read;
 
 /// Messages taken in before others have their turn.
@@ -27,6 +28,9 @@ const BURST: usize = 64;
 
 /// Until clients are asked for reports.
 const NO_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A fleet of which a report is being read is looked at again after this time: the largest report takes longer, an ordinary one a tenth.
+const BUSY: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests;
@@ -36,13 +40,15 @@ pub(super) struct Desk {
     asked: watch::Sender<Option<Arc<LoadReports>>>,
     /// By fleet: nobody waits while a report of another fleet is read. One is dropped while all are locked and nobody else has it.
     fleets: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Loads>>>>,
-    /// [`Loads::next_deadline`] may have become earlier.
+    /// When to look at which fleet.
+    due: Mutex<Timed>,
+    /// One of them is due earlier than all were.
     news: Notify,
 }
 
 impl Default for Desk {
     fn default() -> Self {
-        Self { asked: watch::Sender::new(None), fleets: Mutex::default(), news: Notify::new() }
+        Self { asked: watch::Sender::new(None), fleets: Mutex::default(), due: Mutex::default(), news: Notify::new() }
     }
 }
 
@@ -54,13 +60,56 @@ impl Desk {
         Arc::clone(locked(&self.fleets).entry(Arc::clone(fleet)).or_insert_with(new))
     }
 
-    fn all(&self) -> Vec<Arc<Mutex<Loads>>> {
-        locked(&self.fleets).values().cloned().collect()
+    /// The fleet is looked at at this time or before.
+    fn look_at(&self, fleet: &Arc<str>, time: Duration) {
+        let mut due = locked(&self.due);
+        if due.of(fleet).is_none_or(|before| time < before) {
+            due.set(time, fleet);
+            self.news.notify_one();
+        }
     }
 
-    /// Drops what is of no use any more.
-    fn sweep(&self) {
-        locked(&self.fleets).retain(|_, loads| Arc::strong_count(loads) > 1 || !locked(loads).is_idle());
+    /// When to look at the next fleet.
+    fn next(&self) -> Option<Duration> {
+        locked(&self.due).next(Duration::ZERO)
+    }
+
+    /// The fleets to be looked at by now.
+    fn take_due(&self, now: Duration) -> Vec<Arc<str>> {
+        let mut due = locked(&self.due);
+        let fleets: Vec<Arc<str>> = due.due(now).cloned().collect();
+        fleets.iter().for_each(|fleet| due.release(fleet));
+        fleets
+    }
+
+    /// What there is to tell of a fleet by now, and when to look again. Waits for nobody. One of which nobody reports any more is forgotten.
+    fn look(&self, fleet: &Arc<str>, now: Duration) -> Vec<Event> {
+        let Some(loads) = locked(&self.fleets).get(fleet).cloned() else { return Vec::new() };
+        let mut open = match loads.try_lock() {
+            Ok(open) => open,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.look_at(fleet, now + BUSY);
+                return Vec::new();
+            }
+        };
+        let events = open.advance(now);
+        let (next, idle) = (open.next_deadline(), open.is_idle());
+        drop(open);
+        // a stream that begins or ends just now has it too
+        let next = if idle && !self.forget(fleet, &loads) { Some(now + BUSY) } else { next };
+        if let Some(time) = next {
+            self.look_at(fleet, time);
+        }
+        events
+    }
+
+    /// Drops what clients of a fleet reported, unless somebody else has it, or it is of use.
+    fn forget(&self, fleet: &str, loads: &Arc<Mutex<Loads>>) -> bool {
+        let mut fleets = locked(&self.fleets);
+        // the entry and the caller
+        let unused = Arc::strong_count(loads) == 2 && locked(loads).is_idle();
+        unused && fleets.remove(fleet).is_some()
     }
 }
 
@@ -71,29 +120,23 @@ impl Shared {
         self.desk.asked.send_replace(reports.map(Arc::new));
         if let Some(interval) = interval {
             let now = self.now();
-            self.desk.all().iter().for_each(|loads| locked(loads).set_interval(interval, now));
-            self.desk.news.notify_one();
+            let all: Vec<_> = locked(&self.desk.fleets).clone().into_iter().collect();
+            for (fleet, loads) in all {
+                locked(&loads).set_interval(interval, now);
+                self.desk.look_at(&fleet, now);
+            }
         }
     }
 
     /// Hands on what there is to tell, when it is time.
     pub(super) async fn tell_loads(&self) {
         loop {
-            let deadline = self.desk.all().iter().filter_map(|loads| locked(loads).next_deadline()).min();
-            self.desk.sweep();
-            let due = async {
-                match deadline {
-                    Some(at) => sleep_until(Instant::from_std(self.epoch + at)).await,
-                    None => pending().await,
-                }
-            };
             tokio::select! {
-                () = due => {}
+                () = at(self.desk.next().map(|time| Instant::from_std(self.epoch + time))) => {}
                 () = self.desk.news.notified() => {}
             }
-            for loads in self.desk.all() {
-                let events = locked(&loads).advance(self.now());
-                self.outbox.put(events);
+            for fleet in self.desk.take_due(self.now()) {
+                self.outbox.put(self.desk.look(&fleet, self.now()));
             }
         }
     }
@@ -104,6 +147,14 @@ impl Shared {
             fleet.snapshot().targets(&TypeUrl::Cluster).map(|item| Arc::clone(item.name())).collect()
         };
         self.look(fleet, names).unwrap_or_default()
+    }
+}
+
+/// Waits until then; for ever if that is never.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
     }
 }
 
@@ -153,11 +204,7 @@ struct Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         locked(&self.loads).close(self.id);
-        let mut fleets = locked(&self.shared.desk.fleets);
-        // but for this one and the entry; else the next telling sweeps
-        if Arc::strong_count(&self.loads) <= 2 && locked(&self.loads).is_idle() {
-            fleets.remove(&self.fleet);
-        }
+        self.shared.desk.look_at(&self.fleet, self.shared.now());
     }
 }
 
@@ -165,34 +212,37 @@ impl Drop for Reporter {
 async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Broken> {
     let Call { shared, caller, mut requests, mut stop, .. } = call;
     let mut asked = shared.desk.asked.subscribe();
-    let mut stopped = std::pin::pin!(told(&mut stop));
+    let mut stopping = std::pin::pin!(stopped(&mut stop));
     let mut open: Option<(Reporter, Talk)> = None;
-    let mut taken = 0;
+    let (mut taken, mut again) = (0, None);
     loop {
-        let again = open.as_ref().and_then(|(_, talk)| talk.look_again());
         tokio::select! {
             biased;
-            () = &mut stopped => return Err(Broken(Code::Unavailable, "the server is stopping")),
+            () = &mut stopping => return Err(Broken(Code::Unavailable, "the server is stopping")),
             changed = asked.changed() => if changed.is_err() { return Ok(()) },
+            () = at(again) => {}
             message = poll_fn(|cx| requests.poll_next(cx)) => {
                 let Some(message) = message else { return Ok(()) };
                 let message = message?;
-                match &mut open {
-                    Some((reporter, _)) => reporter.report(&message)?,
-                    None => open = Some(begin(&shared, &caller, &message)?),
+                if let Some((reporter, _)) = &mut open {
+                    reporter.report(&message)?;
+                    taken += 1;
+                    if taken % BURST == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                    // that it reports changes nothing of what it is asked for
+                    continue;
                 }
-                taken += 1;
-                if taken % BURST == 0 {
-                    tokio::task::yield_now().await;
-                }
+                open = Some(begin(&shared, &caller, &message)?);
             }
-            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
         }
         if let Some((reporter, talk)) = &mut open {
             let reports = asked.borrow_and_update().clone();
             let clusters = || shared.clusters(&reporter.fleet).into_iter();
-            if let Some(told) = talk.tell(reports.as_deref(), clusters)
-                && responses.send(frame(told)).await.is_err()
+            let response = talk.tell(reports.as_deref(), clusters).map(frame);
+            again = talk.look_again().map(|after| Instant::now() + after);
+            if let Some(response) = response
+                && responses.send(response).await.is_err()
             {
                 return Ok(());
             }
@@ -226,8 +276,8 @@ impl Reporter {
         let has = |name: &str| shared.look(fleet, |fleet| fleet.snapshot().target(&TypeUrl::Cluster, name).is_some());
         let known = |name: &str| has(name).unwrap_or(false);
         let earlier = locked(loads).receive(*id, message, shared.now(), &known).map_err(unreadable)?;
-        if earlier {
-            shared.desk.news.notify_one();
+        if let Some(time) = earlier {
+            shared.desk.look_at(fleet, time);
         }
         Ok(())
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 
 use super::carriers::Carriers;
-use super::timed::Timed;
 use crate::names::collection_of;
 use crate::resource::{Mark, Version};
 use crate::snapshot::Item;
+use crate::timed::Timed;
 use crate::wire::{AGGREGATED, Nonce, StreamId};
 
 /// Responses of one kind that are told apart while they are not acknowledged. CDS acknowledgements can be withheld for minutes

@@ -160,6 +160,50 @@ fn a_metric_with_a_long_name_counts_as_several() {
 }
 
 #[test]
+fn the_names_of_metrics_of_one_place_are_bounded_together_and_what_goes_makes_room() {
+    let mut rig = Rig::new();
+    let reporters: Vec<_> = (0..17).map(|n| rig.open(&n.to_string())).collect();
+    let named = |prefix: &str| {
+        let metrics = (0..16).map(|n| metric(&format!("{prefix} {n:02}"), 1, 1.0)).collect();
+        let locality = UpstreamLocalityStats { load_metric_stats: metrics, ..zone("x", 1) };
+        [cluster("a", 10.0, vec![locality])]
+    };
+    for (n, reporter) in reporters.iter().enumerate() {
+        rig.report(reporter, &named(&n.to_string()));
+    }
+    rig.gather();
+    assert_eq!(rig.load("a", "x").metrics.len(), 256);
+    assert_eq!(rig.misreports, [("16".into(), "more than 256 names of metrics of one place in all reports")]);
+    rig.report(&reporters[0], &named("1"));
+    rig.report(&reporters[16], &named("16"));
+    rig.gather();
+    assert!(rig.load("a", "x").metrics.contains_key("16 00") && !rig.load("a", "x").metrics.contains_key("0 00"));
+}
+
+#[test]
+fn of_a_report_that_is_none_the_new_places_go_and_no_others() {
+    let mut rig = Rig::new();
+    let envoy = rig.open("e");
+    let zones = |names: &[&str]| names.iter().map(|name| zone(name, 10)).collect::<Vec<_>>();
+    rig.report(&envoy, &[cluster("a", 10.0, zones(&["v", "w"]))]);
+    let other = rig.open("f");
+    let clusters = vec![cluster("a", 10.0, zones(&["x", "v", "y", "z"])), cluster("b", 10.0, zones(&["x"]))];
+    let mut whole = LoadStatsRequest { node: None, cluster_stats: clusters }.encode_to_vec();
+    whole.push(0xff);
+    rig.try_report(&other, &whole).unwrap_err();
+    // the places that are left go one by one, whichever took the place of which
+    rig.report(&other, &[cluster("a", 10.0, zones(&["z"]))]);
+    rig.report(&envoy, &[cluster("a", 10.0, zones(&["w"]))]);
+    rig.gather();
+    let left: Vec<_> = rig.told["a"].localities.keys().map(|locality| &*locality.zone).collect();
+    assert_eq!((left, rig.told.len()), (vec!["w", "z"], 1));
+    rig.loads.close(envoy);
+    rig.loads.close(other);
+    rig.pass(std::time::Duration::from_secs(60));
+    assert!(rig.told.is_empty() && rig.loads.next_deadline().is_none(), "no row is left behind");
+}
+
+#[test]
 fn reporters_are_as_many_as_may_be() {
     let mut rig = Rig::new();
     rig.loads.rows.bounds.reporters = 2;

@@ -8,9 +8,9 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// See the module. Most channels have none: then it is a pointer.
+/// See the module. Most who keep one have none: then it is a pointer.
 #[derive(Default)]
-pub(super) struct Timed(Option<Box<Times>>);
+pub(crate) struct Timed(Option<Box<Times>>);
 
 #[derive(Default)]
 struct Times {
@@ -20,18 +20,18 @@ struct Times {
 
 impl Timed {
     /// The next time after `now`.
-    pub(super) fn next(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn next(&self, now: Duration) -> Option<Duration> {
         let times = &self.0.as_ref()?.by_time;
         times.range((Bound::Excluded(now), Bound::Unbounded)).next().map(|(time, _)| *time)
     }
 
     /// The time of this name.
-    pub(super) fn of(&self, name: &str) -> Option<Duration> {
+    pub(crate) fn of(&self, name: &str) -> Option<Duration> {
         self.0.as_ref()?.by_name.get(name).copied()
     }
 
     /// The name has this time, and no other.
-    pub(super) fn set(&mut self, time: Duration, name: &Arc<str>) {
+    pub(crate) fn set(&mut self, time: Duration, name: &Arc<str>) {
         self.release(name);
         let times = self.0.get_or_insert_default();
         times.by_name.insert(Arc::clone(name), time);
@@ -39,7 +39,7 @@ impl Timed {
     }
 
     /// The name has no time any more.
-    pub(super) fn release(&mut self, name: &str) {
+    pub(crate) fn release(&mut self, name: &str) {
         let Some(times) = &mut self.0 else { return };
         let Some(time) = times.by_name.remove(name) else { return };
         if let Some(names) = times.by_time.get_mut(&time) {
@@ -54,18 +54,18 @@ impl Timed {
     }
 
     /// Forgets all but these names.
-    pub(super) fn retain(&mut self, which: impl Fn(&str) -> bool) {
+    pub(crate) fn retain(&mut self, which: impl Fn(&str) -> bool) {
         let gone: Vec<Arc<str>> = self.names().filter(|name| !which(name)).cloned().collect();
         gone.iter().for_each(|name| self.release(name));
     }
 
     /// Those that have one, in order.
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().flat_map(|times| times.by_name.keys())
     }
 
     /// Those whose time is not after `now`.
-    pub(super) fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn due(&self, now: Duration) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().flat_map(move |times| times.by_time.range(..=now)).flat_map(|(_, names)| names)
     }
 }
