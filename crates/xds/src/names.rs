@@ -16,6 +16,9 @@ use std::borrow::Cow;
 #[cfg(test)]
 mod tests;
 
+/// The name that asks for everything of a kind.
+pub(crate) const EVERYTHING: &str = "*";
+
 const SCHEME: &str = "xdstp://";
 
 /// The name with its context parameters in order.

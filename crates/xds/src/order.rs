@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Remove(Class),
 }
 
-/// [`TypeUrl`] without its text, so that the table can be a constant.
+/// What has one place in the order: a kind, or all those that have none of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// CDS.

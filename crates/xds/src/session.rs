@@ -296,13 +296,6 @@ impl Session {
         self.refused.get(&key) == Some(&item.seq)
     }
 
-    /// The name is gone, and with it what the client thought of it.
-    fn forget_refusal(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
-        if !self.refused.is_empty() {
-            self.refused.remove(&Need::new(type_url.clone(), Arc::clone(name)));
-        }
-    }
-
     /// The response with this name that is not answered yet.
     fn flying(&self, type_url: &TypeUrl, name: &str) -> Option<Nonce> {
         self.channels.get(type_url)?.known.get(name)?.flying

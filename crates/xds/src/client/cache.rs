@@ -9,11 +9,8 @@ use bytes::Bytes;
 use super::deadlines::Deadlines;
 use super::message::{Arrival, Content, ResourceFailure, Response};
 use super::{Event, Judge, Offer, Variant};
-use crate::names::{collection_of, is_collection};
+use crate::names::{EVERYTHING, collection_of, is_collection};
 use crate::resource::{Need, TypeUrl};
-
-/// The name that asks for everything of a kind.
-pub(super) const WILDCARD: &str = "*";
 
 /// Resources that are held at most: as many as a stream may ask our own server for. An entry without its content costs about 200
 /// bytes, so this many are 52 MB.
@@ -107,7 +104,7 @@ impl Entry {
 /// One kind of resources.
 #[derive(Default)]
 pub(super) struct Kind {
-    /// What is asked for; [`WILDCARD`] is among the names.
+    /// What is asked for; [`EVERYTHING`] is among the names.
     pub(super) names: BTreeSet<Arc<str>>,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
     /// State of the world: the version that was accepted last, and the server that it came from.
@@ -123,7 +120,7 @@ impl Kind {
     /// Whether this name is asked for, by itself, by the wildcard or as a member of an `xdstp` collection.
     pub(super) fn covers(&self, name: &str) -> bool {
         let collection = || collection_of(name).is_some_and(|collection| self.names.contains(&*collection));
-        self.names.contains(name) || self.names.contains(WILDCARD) || collection()
+        self.names.contains(name) || self.names.contains(EVERYTHING) || collection()
     }
 
     /// State of the world: all is held that was accepted under `version`.
@@ -149,7 +146,7 @@ impl Kind {
 
 /// Whether a name stands for many.
 pub(super) fn is_pattern(name: &str) -> bool {
-    name == WILDCARD || is_collection(name)
+    name == EVERYTHING || is_collection(name)
 }
 
 /// How a response is to be read.

@@ -45,10 +45,16 @@ impl Session {
             flight.names().for_each(|name| {
                 self.clusters.uncured.remove(name);
             });
+            if self.repeats(type_url) && self.is(type_url, |clusters| clusters.flights.is_empty()) {
+                // it has what it was sent, and nothing else
+                let sent = self.sent_items.get(type_url);
+                self.clusters.uncured.retain(|name| sent.is_some_and(|sent| sent.holds(name)));
+            }
         }
         for item in &flight.puts {
             match type_url {
                 TypeUrl::Cluster => {
+                    self.clusters.heard_of(item);
                     self.clusters.without_witness.remove(item.name());
                     fleet.accept(item);
                     let cold = self.clusters.cold.get(item.name());
@@ -79,6 +85,7 @@ impl Session {
             }
             if *type_url == TypeUrl::Endpoints {
                 self.endpoints_acked(fleet, item.name(), flight);
+                self.forget_unasked(fleet, type_url, item.name());
             }
         }
         if *type_url == TypeUrl::Secret {
@@ -234,8 +241,8 @@ impl Session {
             channel.force.insert(Arc::clone(&key.name));
         }
         let confirmed = self.confirmed(&key);
-        // what stands for nothing is sent again whenever it is asked for
-        if item.version() != Version::STAND_IN {
+        // what stands for nothing is sent again whenever it is asked for, and what is gone is not sent again
+        if item.version() != Version::STAND_IN && !gone {
             self.refused.insert(key, item.seq);
         }
         fleet.refuse((self.client, confirmed), item, text, now);
@@ -309,7 +316,9 @@ impl Session {
         for (name, waits) in lost {
             if let Some(activation) = self.activations.remove(&name) {
                 let item = activation.item;
-                self.refused.insert(Need::new(TypeUrl::Listener, Arc::clone(&name)), item.seq);
+                if self.see(fleet).current(&TypeUrl::Listener, &name).is_some() {
+                    self.refused.insert(Need::new(TypeUrl::Listener, Arc::clone(&name)), item.seq);
+                }
                 self.channel(&TypeUrl::Listener).dirty.insert(name);
                 fleet.take_back(self.client, &item, waits, now);
             }

@@ -11,11 +11,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::names::collection_of;
+use crate::names::{EVERYTHING, collection_of};
 use crate::wire::StreamId;
-
-/// What a stream asks for that asks for everything, or for nothing in particular.
-pub(super) const EVERYTHING: &str = "*";
 
 /// See the module.
 #[derive(Default)]

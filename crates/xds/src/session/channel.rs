@@ -190,6 +190,12 @@ impl Channel {
         let mut known = std::mem::take(&mut self.known);
         known.retain(|name, _| self.subscribed(name));
         self.known = known;
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.retain(|name, _| self.subscribed(name));
+        self.suspects = suspects;
+        let mut unsure = std::mem::take(&mut self.unsure);
+        unsure.retain(|name| self.subscribed(name));
+        self.unsure = unsure;
     }
 
     /// Nothing is to be done about this name.

@@ -15,8 +15,7 @@ pub(super) struct Clusters {
     pub(super) spoken_of: bool,
     /// Not ready for requests on this client.
     pub(super) cold: ColdClusters,
-    /// By the endpoint set that they use, where that has another name.
-    pub(super) sharers: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    pub(super) sharers: Sharers,
     /// On their way, and only the CDS acknowledgement proves anything (R3).
     pub(super) without_witness: BTreeSet<Arc<str>>,
     /// May be ghosts: refused, or sent on an earlier stream and not answered.
@@ -25,6 +24,64 @@ pub(super) struct Clusters {
     pub(super) cures: Vec<Cure>,
     /// Taken back because nothing was heard of them: the version, and how often.
     pub(super) haunted: BTreeMap<Arc<str>, (Version, u8)>,
+}
+
+impl Clusters {
+    /// The client has this version.
+    pub(super) fn heard_of(&mut self, item: &Item) {
+        if self.haunted.get(item.name()).is_some_and(|(version, _)| *version == item.version()) {
+            self.haunted.remove(item.name());
+        }
+    }
+
+    /// The client has let go of this cluster, or never had it.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.cold.remove(name);
+        self.sharers.forget(name);
+        self.without_witness.remove(name);
+    }
+}
+
+/// Which clusters use endpoint sets of other names than theirs, in the version that was sent last.
+#[derive(Default)]
+pub(super) struct Sharers {
+    by_set: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    by_cluster: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+}
+
+impl Sharers {
+    /// A cluster is sent that uses these sets.
+    pub(super) fn note(&mut self, cluster: &Arc<str>, sets: &[Arc<str>]) {
+        self.forget(cluster);
+        let sets: Vec<Arc<str>> = sets.iter().filter(|set| *set != cluster).cloned().collect();
+        for set in &sets {
+            self.by_set.entry(Arc::clone(set)).or_default().insert(Arc::clone(cluster));
+        }
+        if !sets.is_empty() {
+            self.by_cluster.insert(Arc::clone(cluster), sets);
+        }
+    }
+
+    /// A cluster uses none.
+    pub(super) fn forget(&mut self, cluster: &str) {
+        for set in self.by_cluster.remove(cluster).unwrap_or_default() {
+            let Some(clusters) = self.by_set.get_mut(&set) else { continue };
+            clusters.remove(cluster);
+            if clusters.is_empty() {
+                self.by_set.remove(&set);
+            }
+        }
+    }
+
+    /// Those that use this set.
+    pub(super) fn of(&self, set: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.by_set.get(set).into_iter().flatten()
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn len(&self) -> usize {
+        self.by_cluster.len()
+    }
 }
 
 /// What undoes a refused CDS response (R11a): the last good clusters and the names of those that were new.

@@ -72,8 +72,15 @@ impl Session {
             // the version is an old acquaintance, published anew
             self.confirm_again(fleet, type_url, &name);
         }
-        if self.see(fleet).current(type_url, &name).is_none() {
-            self.forget_refusal(type_url, &name);
+        let gone = self.see(fleet).current(type_url, &name).is_none();
+        let channel = self.channel(type_url);
+        if gone && channel.known.get(&name).is_none_or(|known| known.sent.is_none() && known.flying.is_none()) {
+            channel.known.remove(&name);
+            channel.unsure.remove(&name);
+        }
+        if *type_url == TypeUrl::Cluster && !channel.has(&name) {
+            self.clusters.sharers.forget(&name);
+            self.clusters.without_witness.remove(&name);
         }
         self.waits.remove(&Need::new(type_url.clone(), name));
     }
@@ -86,6 +93,7 @@ impl Session {
         let subscribed = channel.subscribed(name);
         let wanted = subscribed || forced || (*type_url == TypeUrl::VirtualHost && self.wants_host(name));
         if !wanted {
+            self.channel(type_url).suspects.remove(name);
             return if known.sent.is_some() { Verdict::Gone } else { Verdict::Drop };
         }
         let whatever = || if forced { self.see(fleet).target(type_url, name) } else { None };

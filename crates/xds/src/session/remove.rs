@@ -69,7 +69,6 @@ impl Session {
         for names in groups.into_values() {
             for name in &names {
                 self.forget_activity(type_url, name);
-                self.forget_refusal(type_url, name);
             }
             self.send(turn, type_url, Vec::new(), names);
         }
@@ -111,16 +110,10 @@ impl Session {
         self.began.map(|began| began + PATIENCE)
     }
 
-    fn forget_activity(&mut self, type_url: &TypeUrl, name: &Arc<str>) {
+    /// The client has nothing of this name any more, or is about to.
+    pub(super) fn forget_activity(&mut self, type_url: &TypeUrl, name: &str) {
         match type_url {
-            TypeUrl::Cluster => {
-                self.clusters.cold.remove(name);
-                self.clusters.sharers.values_mut().for_each(|clusters| {
-                    clusters.remove(name);
-                });
-                self.clusters.sharers.retain(|_, clusters| !clusters.is_empty());
-                self.clusters.without_witness.remove(name);
-            }
+            TypeUrl::Cluster => self.clusters.forget(name),
             TypeUrl::Listener => {
                 self.activations.remove(name);
             }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::carriers::EVERYTHING;
 use super::channel::Channel;
 use super::{Session, Turn};
+use crate::names::EVERYTHING;
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::Item;
 use crate::wire::write::AROUND;
@@ -99,6 +99,10 @@ impl Session {
         puts: Vec<Arc<Item>>,
         removed: Vec<Arc<str>>,
     ) {
+        let waits = !self.waits.is_empty();
+        for name in removed.iter().filter(|_| waits) {
+            self.waits.remove(&Need::new(type_url.clone(), Arc::clone(name)));
+        }
         if self.aggregated {
             self.send_on((AGGREGATED, manner), turn, type_url, puts, removed);
             return;

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::channel::Known;
 use super::{Session, Violation};
 use crate::fleet::{Fleet, Stage};
-use crate::names::is_collection;
+use crate::names::{EVERYTHING, is_collection};
 use crate::order::Class;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::{Item, Look};
@@ -93,6 +93,16 @@ impl SentItems {
         if let Some(held) = self.items.remove(name) {
             self.state ^= digest(name, held.sent.version());
         }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether the client was sent something of this name last.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.items.contains_key(name)
     }
 
     /// The client has this.
@@ -185,7 +195,7 @@ impl Session {
         let (mut subscribe, mut unsubscribe) = (Vec::new(), Vec::new());
         // Who never named anything means everything, if that can be; who did, and names nothing now, wants nothing.
         if !names.is_empty() && !std::mem::replace(&mut wants.named, true) {
-            unsubscribe.extend(self.is(type_url, |channel| channel.wildcard).then(|| "*".to_owned()));
+            unsubscribe.extend(self.is(type_url, |channel| channel.wildcard).then(|| EVERYTHING.to_owned()));
         }
         if wants.named {
             let names: BTreeSet<String> = names.into_iter().collect();
@@ -208,7 +218,7 @@ impl Session {
         names: &[String],
         version: &str,
     ) -> Vec<(String, Option<Version>)> {
-        let wildcard = names.is_empty() || names.iter().any(|name| name == "*");
+        let wildcard = names.is_empty() || names.iter().any(|name| name == EVERYTHING);
         if !wildcard || !is_complete(type_url) {
             let single = names.iter().filter(|name| !is_collection(name));
             return single.map(|name| (name.clone(), None)).collect();

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
-use super::carriers::{EVERYTHING, Left};
+use super::carriers::Left;
 use super::channel::{Channel, Known};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
-use crate::names::is_collection;
+use crate::names::{EVERYTHING, is_collection};
 use crate::order::Class;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::snapshot::{Key, Look};
@@ -264,6 +264,10 @@ impl Session {
             if let Some(sent) = sent_items.get_mut(type_url) {
                 sent.retain(|name| channel.subscribed(name));
             }
+            if *type_url == TypeUrl::Cluster {
+                let cold: Vec<Arc<str>> = self.clusters.cold.iter().map(|(name, _)| Arc::clone(name)).collect();
+                cold.iter().filter(|name| !channel.subscribed(name)).for_each(|name| self.clusters.forget(name));
+            }
             return;
         }
         if channel.is_swept_in(name) {
@@ -285,15 +289,17 @@ impl Session {
             self.name_bytes = self.name_bytes.saturating_sub(name.len());
         }
         self.waits.remove(&Need::new(type_url.clone(), name));
-        if *type_url == TypeUrl::Route {
-            self.forget_hosts_of(name);
-        }
+        self.forget_activity(type_url, name);
     }
 
     /// The client has dropped a route configuration, and its virtual hosts with it.
     pub(super) fn forget_hosts_of(&mut self, route_configuration: &str) {
+        self.lost_hosts.remove(route_configuration);
         let Some(hosts) = self.channels.get_mut(&TypeUrl::VirtualHost) else { return };
         let inside = |host: &str| route_configuration_of(host) == Some(route_configuration);
+        self.waits.retain(|need, _| need.type_url != TypeUrl::VirtualHost || !inside(&need.name));
+        hosts.suspects.retain(|host, _| !inside(host));
+        hosts.unsure.retain(|host| !inside(host));
         hosts.known.retain(|host, _| !inside(host));
         hosts.dirty.retain(|host| !inside(host));
         hosts.force.retain(|host| !inside(host));
@@ -306,7 +312,10 @@ impl Session {
         if self.cursor != seq {
             match fleet.snapshot().changes_since(self.cursor) {
                 Some(changes) => changes.for_each(|change| self.mark(fleet, change, now)),
-                None => self.channels.values_mut().for_each(|channel| channel.compare |= channel.opened),
+                None => {
+                    self.channels.values_mut().for_each(|channel| channel.compare |= channel.opened);
+                    self.forget_gone(fleet);
+                }
             }
             self.cursor = seq;
         }
@@ -319,12 +328,15 @@ impl Session {
     /// One name changed.
     fn mark(&mut self, fleet: &Fleet, change: &Key, now: Duration) {
         let (type_url, name) = (change.type_url(), change.name());
+        self.forget_if_gone(fleet, type_url, name);
         let concerned = match type_url {
             TypeUrl::VirtualHost => self.wants_host(name),
             _ => self.is(type_url, |channel| channel.subscribed(name)),
         };
         if concerned {
             self.channel(type_url).dirty.insert(Arc::clone(name));
+        } else {
+            self.forget_unasked(fleet, type_url, name);
         }
         if *type_url == TypeUrl::Cluster && concerned {
             self.note_cold(fleet, name, now);
@@ -333,6 +345,39 @@ impl Session {
             // hosts stayed with it while it was gone; it may have come back without them
             self.channel(&TypeUrl::VirtualHost).wake(|host| route_configuration_of(host) == Some(name));
         }
+    }
+
+    /// What came unasked, behind what would have used it, and is gone is not remembered.
+    pub(super) fn forget_unasked(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str) {
+        let unasked = self.is(type_url, |channel| channel.known.contains_key(name) && !channel.subscribed(name));
+        if unasked && self.see(fleet).current(type_url, name).is_none() {
+            self.channel(type_url).forget(name);
+            if let Some(sent) = self.sent_items.get_mut(type_url) {
+                sent.remove(name);
+            }
+        }
+    }
+
+    /// What the client thought of something that the fleet has no more is forgotten.
+    fn forget_if_gone(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>) {
+        let nothing = self.refused.is_empty() && self.clusters.haunted.is_empty() && self.lost_hosts.is_empty();
+        if nothing || self.see(fleet).current(type_url, name).is_some() {
+            return;
+        }
+        self.refused.remove(&Need::new(type_url.clone(), Arc::clone(name)));
+        match type_url {
+            TypeUrl::Cluster => _ = self.clusters.haunted.remove(name),
+            TypeUrl::Route => _ = self.lost_hosts.remove(name),
+            _ => {}
+        }
+    }
+
+    /// The same where it is not known what has changed.
+    fn forget_gone(&mut self, fleet: &Fleet) {
+        let mut names: Vec<Need> = self.refused.keys().cloned().collect();
+        names.extend(self.clusters.haunted.keys().map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name))));
+        names.extend(self.lost_hosts.iter().map(|name| Need::new(TypeUrl::Route, Arc::clone(name))));
+        names.iter().for_each(|Need { type_url, name }| self.forget_if_gone(fleet, type_url, name));
     }
 
     /// Compares everything of a kind: the client's first request, or it is too far behind.

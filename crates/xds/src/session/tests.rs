@@ -4,6 +4,7 @@ mod dispute;
 mod envoy;
 mod first_start;
 mod histories;
+mod kept;
 mod last_good;
 mod link;
 mod nack;

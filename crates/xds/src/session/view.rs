@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::Session;
 use super::channel::Channel;
+#[cfg(any(test, fuzzing))]
+use super::{channel::Flight, sotw::SentItems};
 use crate::fleet::Fleet;
+use crate::names::EVERYTHING;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::Look;
 
@@ -36,32 +39,38 @@ impl Session {
     /// How many things are kept for the client.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn entries(&self) -> usize {
-        let of_channel = |channel: &Channel| {
-            let flights: usize =
-                channel.flights.iter().map(|flight| 1 + flight.puts.len() + flight.removed.len()).sum();
-            let marks = [
-                channel.dirty.len(),
-                channel.force.len(),
-                channel.suspects.len(),
-                channel.unsure.len(),
-                channel.carriers.owed(),
-            ];
-            channel.names.len() + channel.carriers.names + channel.known.len() + flights + marks.iter().sum::<usize>()
-        };
-        let own = [
-            self.clusters.cold.len(),
-            self.clusters.sharers.len(),
-            self.clusters.without_witness.len(),
-            self.waits.len(),
-            self.lost_hosts.len(),
-            self.asked.len(),
-            self.activations.len(),
-            self.clusters.cures.len(),
-            self.clusters.haunted.len(),
-            self.refused.len(),
-            self.clusters.uncured.len(),
-        ];
-        self.channels.values().map(of_channel).sum::<usize>() + own.iter().sum::<usize>()
+        self.kept().iter().map(|(_, count)| count).sum()
+    }
+
+    /// What they are.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> Vec<(&'static str, usize)> {
+        let of_all = |count: &dyn Fn(&Channel) -> usize| self.channels.values().map(count).sum::<usize>();
+        let flight = |flight: &Flight| 1 + flight.puts.len() + flight.removed.len();
+        vec![
+            ("names", of_all(&|channel| channel.names.len() + channel.collections.len() + channel.carriers.names)),
+            ("known", of_all(&|channel| channel.known.len())),
+            ("flights", of_all(&|channel| channel.flights.iter().map(flight).sum())),
+            ("dirty", of_all(&|channel| channel.dirty.len())),
+            ("force", of_all(&|channel| channel.force.len())),
+            ("suspects", of_all(&|channel| channel.suspects.len())),
+            ("unsure", of_all(&|channel| channel.unsure.len())),
+            ("owed", of_all(&|channel| channel.carriers.owed())),
+            ("kept", of_all(&|channel| channel.kept.names().count())),
+            ("beats", of_all(&|channel| channel.beats.names().count())),
+            ("sent items", self.sent_items.values().map(SentItems::len).sum()),
+            ("cold", self.clusters.cold.len()),
+            ("sharers", self.clusters.sharers.len()),
+            ("without witness", self.clusters.without_witness.len()),
+            ("cures", self.clusters.cures.len()),
+            ("haunted", self.clusters.haunted.len()),
+            ("uncured", self.clusters.uncured.len()),
+            ("waits", self.waits.len()),
+            ("lost hosts", self.lost_hosts.len()),
+            ("asked", self.asked.len()),
+            ("activations", self.activations.len()),
+            ("refused", self.refused.len()),
+        ]
     }
 
     /// Everything that the client knows or asks for, sorted by kind and name.
@@ -72,7 +81,7 @@ impl Session {
             if channel.wildcard {
                 names.extend(fleet.snapshot().targets(type_url).map(|item| item.name()));
             }
-            names.remove(&Arc::from("*"));
+            names.remove(&Arc::from(EVERYTHING));
             all.extend(names.into_iter().map(|name| self.holding(fleet, type_url, channel, name)));
         }
         all

@@ -21,7 +21,8 @@ use crate::wire::{Nonce, StreamId};
 impl Session {
     /// A cluster is wanted, or not any more.
     pub(super) fn note_cold(&mut self, fleet: &Fleet, name: &Arc<str>, now: Duration) {
-        let Some(item) = self.wanted(fleet, &TypeUrl::Cluster, name) else {
+        let asked = self.is(&TypeUrl::Cluster, |clusters| clusters.subscribed(name));
+        let Some(item) = self.wanted(fleet, &TypeUrl::Cluster, name).filter(|_| asked) else {
             self.clusters.cold.remove(name);
             return;
         };
@@ -54,9 +55,7 @@ impl Session {
         } else {
             self.clusters.without_witness.remove(item.name());
         }
-        for set in sets.iter().filter(|set| *set != item.name()) {
-            self.clusters.sharers.entry(Arc::clone(set)).or_default().insert(Arc::clone(item.name()));
-        }
+        self.clusters.sharers.note(item.name(), sets);
     }
 
     /// Envoy asks for an endpoint set.
@@ -104,7 +103,7 @@ impl Session {
     pub(super) fn endpoints_acked(&mut self, fleet: &mut Fleet, set: &Arc<str>, flight: &Flight) {
         let (nonce, aggregated) = (flight.last, self.aggregated);
         let mut clusters = vec![Arc::clone(set)];
-        clusters.extend(self.clusters.sharers.get(set).into_iter().flatten().cloned());
+        clusters.extend(self.clusters.sharers.of(set).cloned());
         for cluster in clusters {
             if self.clusters.without_witness.contains(&cluster) {
                 continue;
@@ -149,6 +148,7 @@ impl Session {
             known.acked = Some(if proven { item.version().mark() } else { before });
         }
         if proven {
+            self.clusters.heard_of(&item);
             fleet.accept(&item);
         }
         self.confirm(fleet, &TypeUrl::Cluster, name);

@@ -164,8 +164,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(way: Way, strict: bool) -> Self {
+        Self::of(Wanted::start(), way, strict)
+    }
+
+    fn of(wanted: Wanted, way: Way, strict: bool) -> Self {
         let mut fleet = Fleet::new("f".into());
-        let wanted = Wanted::start();
         let all: Vec<String> = wanted.resources().into_values().collect();
         fleet.publish(changes(&all.join(";")));
         let streams = begin(&mut fleet, way);
@@ -237,8 +240,13 @@ impl World {
     }
 
     fn publish(&mut self, edits: &[Edit]) {
-        let before = self.wanted.resources();
-        edits.iter().for_each(|edit| self.wanted.edit(edit));
+        let mut wanted = self.wanted.clone();
+        edits.iter().for_each(|edit| wanted.edit(edit));
+        self.want(wanted);
+    }
+
+    fn want(&mut self, wanted: Wanted) {
+        let before = std::mem::replace(&mut self.wanted, wanted).resources();
         let after = self.wanted.resources();
         let put = after.iter().filter(|(name, text)| before.get(*name) != Some(text)).map(|(_, text)| text.clone());
         let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("-{name}"));
@@ -288,15 +296,26 @@ impl World {
         format!("{story}{}\nunfinished: {:?}", channels.collect::<String>(), self.envoy.unfinished())
     }
 
-    /// Lets everything happen that is on its way; then nothing may be left to do.
-    pub(super) fn finish(&mut self) {
+    /// Everything goes: then no more is kept for the client than for one that never found anything.
+    pub(super) fn clear(&mut self) {
+        self.want(Wanted::default());
+        self.quiet(self.now + LONG_AFTER * 4);
+        let mut new = Self::of(Wanted::default(), self.link.way, self.strict);
+        new.quiet(LONG_AFTER);
+        let (kept, least) = (self.session().kept(), new.session().kept());
+        let more: Vec<_> = kept.iter().zip(&least).filter(|(kept, least)| kept.1 > least.1).collect();
+        assert!(more.is_empty(), "{more:?}\n{}", self.tail());
+    }
+
+    /// Lets everything happen that is on its way, and that is due before this time.
+    fn quiet(&mut self, end: Duration) {
         for round in 0.. {
             assert!(round < 10_000, "never quiet:\n{}", self.tail());
             if !self.link.down().is_empty() {
                 self.step(&Step::ToClient(1, round));
             } else if !self.link.up().is_empty() {
                 self.step(&Step::ToServer(1, round));
-            } else if let Some(at) = self.session().next_deadline(&self.fleet, self.now).filter(|at| *at < LONG_AFTER) {
+            } else if let Some(at) = self.session().next_deadline(&self.fleet, self.now).filter(|at| *at < end) {
                 assert!(at > self.now, "a deadline that has passed:\n{}", self.tail());
                 self.trace.push(format!("AT {at:?}"));
                 self.now = at;
@@ -305,6 +324,11 @@ impl World {
                 break;
             }
         }
+    }
+
+    /// Lets everything happen that is on its way; then nothing may be left to do.
+    pub(super) fn finish(&mut self) {
+        self.quiet(LONG_AFTER);
         let trace = self.tail();
         // a refused cluster of which no good bytes are known stays a ghost rather than being taken away from those who use it
         let snapshot = self.fleet.snapshot();
@@ -416,6 +440,7 @@ proptest! {
         let mut world = World::new(way, true);
         steps.iter().for_each(|step| world.step(step));
         world.finish();
+        world.clear();
     }
 
     #[test]
@@ -425,5 +450,6 @@ proptest! {
         let mut world = World::new(way, false);
         steps.iter().for_each(|step| world.step(step));
         world.finish();
+        world.clear();
     }
 }
