@@ -158,6 +158,38 @@ fn access_logs_go_to_standard_output_as_they_are_and_the_log_does_not() {
     assert!(!std::fs::read_to_string(&log).unwrap().contains(&path));
 }
 
+#[test]
+fn the_limit_of_open_files_is_raised_and_a_change_that_met_it_counts_once_there_are_some_again() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("conf");
+    std::fs::create_dir(&folder).unwrap();
+    let write = |text: &str| std::fs::write(folder.join("web.yaml"), text).unwrap();
+    write(&objects::service("web", 9));
+    let plain = command(place.path());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -Sn 50 && ulimit -Hn 80 && exec \"$0\" \"$@\""]).arg(plain.get_program());
+    let log = place.path().join("log");
+    limited.args(plain.get_args()).stdin(Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
+    let mut child = limited.spawn().unwrap();
+    let logs = |word: &str| {
+        wait::until(word, || std::fs::read_to_string(&log).ok().filter(|text| text.contains(word))).map(drop)
+    };
+    let ready = logs(" ready");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let socket = place.path().join("state/admin.sock");
+    let many: Vec<_> = (0..100).filter_map(|_| UnixStream::connect(&socket).ok()).collect();
+    let open = format!("/proc/{}/fd", child.id());
+    let all = wait::until("all to be taken", || (std::fs::read_dir(&open).ok()?.count() >= 80).then_some(()));
+    write("# emptied\n");
+    let met = logs("cannot be read");
+    drop(many);
+    let counts = logs("removed, as no file has it any more");
+    assert!(ends(&mut child));
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["Max", "open", "files", "80", "80", "files"]);
+    ready.and(all).and(met).and(counts).unwrap();
+}
+
 /// Everything below a folder.
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::{Outcome, StateDir};
 use crate::telemetry::{self, LogFormat};
@@ -105,6 +106,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
              --xds-client-ca"
         );
     }
+    raise_descriptors();
     // Three kinds of work keep out of each other's way: the core has a thread, streams have theirs, and all else (people, proxies)
     // is on this one. A stream's thread that sleeps is woken once for an edit; among several idle ones each wakes the next. So
     // these are half of the cores: enough for thousands of streams, and none to spare on a small machine.
@@ -118,6 +120,16 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(crate::serve::serve(args, log, streams.handle()))?;
     Ok(Outcome::Fine)
+}
+
+/// A shell gives 1,024 descriptors as a rule, which is less than the connections that one identity may have; up to the hard limit whoever runs this may
+/// have more without asking.
+fn raise_descriptors() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is; raise it with ulimit -n");
+    }
 }
 
 /// `10s`, `500ms`, `1m30s`: the format of Gateway API (GEP-2257).

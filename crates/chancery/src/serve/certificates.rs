@@ -1,10 +1,14 @@
 //! TLS of the xDS address: the files it is in, read again when they change, and which Gateway a client's certificate names.
 
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::fs::OFlags;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use xds::{Fleets, Gate, Identity, Limits, Pem, Tls, TlsError};
@@ -17,6 +21,9 @@ mod tests;
 /// How often the files are read: some kilobytes, about 30 µs. It finds a change however it is made: in place, by renaming, through a
 /// `..data` link as in a mounted Secret.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A file may have so many bytes: all authorities that a system trusts are about 250 KB.
+const MAX_FILE: u64 = 1 << 20;
 
 /// The three files and what was read last.
 pub(super) struct CertificateFiles {
@@ -99,12 +106,27 @@ impl Failure {
 }
 
 fn read(certificate: &Path, key: &Path, client_ca: &Path) -> anyhow::Result<Pem> {
-    let file = |option, file: &Path| std::fs::read(file).with_context(|| format!("{option} {}", file.display()));
+    let file = |option, file: &Path| read_file(file).with_context(|| format!("{option} {}", file.display()));
     Ok(Pem {
         certificate: file("--xds-tls-cert", certificate)?,
         key: file("--xds-tls-key", key)?,
         client_ca: file("--xds-client-ca", client_ca)?,
     })
+}
+
+/// The content of a file; never waits for a pipe.
+fn read_file(file: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(file)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file; name a file in PEM"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("larger than {} MiB; name a file in PEM", MAX_FILE >> 20)));
+    }
+    Ok(bytes)
 }
 
 /// The error with the option and the file that it is about.

@@ -40,6 +40,9 @@ const LOST: Duration = Duration::from_mins(2);
 /// Pause after a failed accept (out of file descriptors): long enough not to spin, short beside a client's back-off of 0.1 s to 1 s.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How often a failed accept is logged: it may fail for as long as descriptors are wanting.
+const TELL: Duration = Duration::from_secs(1);
+
 /// A byte stream of either kind.
 pub(super) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
@@ -255,6 +258,7 @@ impl Connections {
     /// Accepts until told to stop.
     async fn accept(&mut self, socket: &Listening, stop: &mut watch::Receiver<bool>) {
         let mut all = self.shared.stop.subscribe();
+        let mut last = None;
         loop {
             tokio::select! {
                 () = stopped(stop) => return,
@@ -264,7 +268,10 @@ impl Connections {
                     Ok(None) => {}
                     Ok(Some(arriving)) => self.add(arriving),
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept an xDS connection");
+                        if last.is_none_or(|last: Instant| last.elapsed() >= TELL) {
+                            last = Some(Instant::now());
+                            tracing::warn!(%error, "cannot accept an xDS connection; trying again");
+                        }
                         tokio::time::sleep(PAUSE).await;
                     }
                 }

@@ -46,3 +46,16 @@ fn a_failure_is_told_once_and_not_when_it_passes_at_once() {
     assert_eq!(seen("a"), None);
     assert_eq!(seen("a"), Some("a".to_owned()));
 }
+
+#[test]
+fn nobody_waits_for_a_pipe_and_a_file_without_end_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file.pem");
+    std::fs::write(&path, "text").unwrap();
+    assert_eq!(read_file(&path).unwrap(), b"text");
+    std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    assert!(read_file(&path).unwrap_err().to_string().contains("larger than 1 MiB"));
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(read_file(&path).unwrap_err().to_string().contains("not a regular file"));
+}
