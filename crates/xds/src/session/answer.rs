@@ -300,7 +300,11 @@ impl Session {
                 activation.item.resource.needs().filter(|need| !self.has_part(fleet, need)).cloned().collect();
             if waits.is_empty() && activation.acked {
                 active.push(Arc::clone(name));
-            } else if activation.acked && may_lose && waits.iter().any(|need| self.is_hopeless(fleet, need)) {
+            } else if activation.acked
+                && may_lose
+                && self.is_undone(fleet, &activation.item)
+                && waits.iter().any(|need| self.is_hopeless(fleet, need))
+            {
                 lost.push((Arc::clone(name), waits));
             }
         }
@@ -337,6 +341,14 @@ impl Session {
             }
             _ => true,
         }
+    }
+
+    /// Whether the client gets what it had before where a listener is taken back. Of a SotW client that came again that may not be known:
+    /// it would lose the listener at once.
+    fn is_undone(&self, fleet: &Fleet, listener: &Item) -> bool {
+        let before = self.see(fleet).accepted(&TypeUrl::Listener, listener.name());
+        let known = before.is_some_and(|before| before.version() != listener.version());
+        known || !self.resumed || !self.repeats(&TypeUrl::Listener)
     }
 
     /// Whether nothing is left that could be sent under this name.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::blockers::PATIENCE;
 use super::carriers::Carriers;
 use crate::names::collection_of;
 use crate::resource::{Mark, Version};
@@ -120,6 +121,11 @@ pub(super) struct Channel {
     /// SotW: the version that the client came with while nothing was published of which that could be the version. It has something, and
     /// any answer would take away what is not in it.
     pub(super) muted: Option<String>,
+    /// SotW: the client came with a version of which nothing is known, and was not sent anything since. It has something, and the first
+    /// response takes away what is not in it: all that there is has to be.
+    pub(super) uncharted: bool,
+    /// Since when that response is held back.
+    pub(super) held_since: Option<Duration>,
     /// SotW: a response was refused that left something out, which the client may have still.
     pub(super) unheard: bool,
     /// Some response of this stream was taken.
@@ -162,6 +168,11 @@ impl Channel {
     /// Whether the client has, or is about to have, something under this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.known.get(name).is_some_and(|known| known.sent.is_some())
+    }
+
+    /// Until when a response that would take away what is not ready is held back.
+    pub(super) fn held_until(&self) -> Option<Duration> {
+        self.held_since.map(|since| since + PATIENCE)
     }
 
     /// Whether the client has acknowledged something under this name.

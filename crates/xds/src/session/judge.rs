@@ -39,6 +39,7 @@ impl Session {
     pub(super) fn sort_out(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) -> Ready {
         let mut ready = Ready::default();
         let (mut waiting, mut blocked) = (0, 0);
+        let overdue = self.is(type_url, |channel| channel.held_until().is_some_and(|until| turn.now >= until));
         let channel = self.channel(type_url);
         if channel.paused_until.is_some_and(|until| turn.now < until) {
             (channel.waiting, channel.blocked) = (channel.dirty.len(), 0);
@@ -50,6 +51,9 @@ impl Session {
                 Verdict::Send(item) => ready.puts.push(item),
                 Verdict::Deny => ready.denied.push(name),
                 Verdict::Wait => waiting += 1,
+                Verdict::Blocked if overdue && self.wanted(turn.fleet, type_url, &name).is_some() => {
+                    ready.puts.extend(self.wanted(turn.fleet, type_url, &name).cloned());
+                }
                 Verdict::Blocked => {
                     blocked += 1;
                     if !turn.fleet.is_last_good() {
@@ -61,6 +65,14 @@ impl Session {
         }
         let channel = self.channel(type_url);
         (channel.waiting, channel.blocked) = (waiting, blocked);
+        if channel.uncharted && waiting + blocked > 0 {
+            // what is left out of the first response the client loses
+            channel.held_since.get_or_insert(turn.now);
+            if !overdue {
+                (channel.waiting, channel.blocked) = (channel.dirty.len(), 0);
+                return Ready::default();
+            }
+        }
         ready
     }
 

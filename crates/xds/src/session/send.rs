@@ -194,6 +194,7 @@ impl Session {
         }
         let channel = self.channel(type_url);
         channel.owes_first = false;
+        (channel.uncharted, channel.held_since) = (false, None);
         channel.sent((stream, nonce), &puts, &removed, turn.now);
         puts.iter().for_each(|item| self.note_ttl(item, turn.now));
         let with_ttl = self.understands_ttl();

@@ -236,6 +236,7 @@ impl Session {
             let departed = snapshot.departed().map(|departed| Arc::clone(&departed.cluster));
             departed.filter(|item| item.resource.type_url == *type_url).collect()
         };
+        self.channel(type_url).uncharted = !exact;
         let sent = self.sent_items.entry(type_url.clone()).or_default();
         for item in &items {
             sent.put(item, None);
@@ -260,7 +261,11 @@ impl Session {
             channel.owes_first &= has.is_empty();
             channel.compare = true;
             for (name, version) in has {
-                channel.known.entry(name.into()).or_insert(Known::listed(version));
+                if type_url == TypeUrl::Cluster {
+                    // it was taken for new as long as nothing was known
+                    self.clusters.cold.remove(&name);
+                }
+                self.channel(&type_url).known.entry(name.into()).or_insert(Known::listed(version));
             }
         }
     }

@@ -68,8 +68,10 @@ impl Session {
         }
         let doubts = fleet.take_doubts(&self.node.id, &TypeUrl::Cluster);
         self.unasked = true;
+        let repeats = self.repeats(&TypeUrl::Cluster);
         let clusters = self.channel(&TypeUrl::Cluster);
         (clusters.opened, clusters.wildcard, clusters.compare) = (true, true, true);
+        clusters.uncharted = repeats;
         self.inherit(fleet, &TypeUrl::Cluster, doubts);
     }
 
@@ -135,10 +137,12 @@ impl Session {
         let withheld = self.withheld_at().filter(|at| *at > now);
         let drained = self.channels.values().filter_map(|channel| channel.kept.next(now)).min();
         let beats = self.channels.values().filter_map(|channel| channel.beats.next(now)).min();
+        let held = self.channels.values().filter_map(Channel::held_until).filter(|until| *until > now);
         let rests = self.channels.values().filter_map(|channel| channel.paused_until).filter(|until| *until > now);
         cold.into_iter()
             .chain(introduction)
             .chain(rests)
+            .chain(held)
             .chain(self.clusters_withheld().filter(|at| *at > now))
             .chain(self.parted_until.filter(|at| *at > now))
             .chain(drained)

@@ -271,3 +271,24 @@ fn a_client_of_the_other_variant_with_another_version_waits_so_that_nothing_is_t
     rig.fleet.publish(changes(SHOP));
     assert_eq!(stranger.take(&mut rig, &[]), "CDS a@1 | EDS a@1");
 }
+
+#[test]
+fn clusters_that_turn_out_to_be_what_the_client_has_are_not_taken_for_new_and_hold_up_no_routes() {
+    let mut rig = started(SHOP, false);
+    let before = saved(&mut rig);
+    rig.publish("cds b; eds b");
+    rig.ack_all(0);
+    let mut first = Sotw::connect(&mut rig, BTreeMap::new());
+    assert_eq!(first.say(&mut rig, "cds", &[]), "CDS a@1 b@1");
+    first.say(&mut rig, "eds", &["a", "b"]);
+    first.say(&mut rig, "lds", &[]);
+    first.say(&mut rig, "rds", &["r"]);
+    let mut rig = restarted(&before);
+    let mut again = Sotw::connect(&mut rig, first.versions.clone());
+    let told = [("cds", &[][..]), ("eds", &["a", "b"]), ("lds", &[]), ("rds", &["r"])];
+    assert_eq!(told.map(|(short, names)| again.say(&mut rig, short, names)).concat(), "");
+    rig.publish("cds a; eds a; lds l -> r; rds r@2 -> a; cds b; eds b");
+    let responses = again.session.advance(&mut rig.fleet, rig.now);
+    let told: Vec<String> = responses.iter().map(show).collect();
+    assert_eq!(told, ["EDS a@1 b@1", "RDS r@2"]);
+}

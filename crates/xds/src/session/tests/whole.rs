@@ -459,3 +459,36 @@ fn of_answers_that_were_withheld_the_last_tells_of_all_and_the_culprit_is_tried_
     let said = rig.ack_all();
     assert!(said.contains("CDS a@2 b@90"), "the culprit by itself, at the same moment: {said}");
 }
+
+#[test]
+fn a_listener_that_has_to_wait_is_not_left_out_of_the_first_response_to_a_client_that_may_have_it() {
+    let routes = "rds r@1 -> a; rds t@1 -> b";
+    let mut rig = Whole::new(&format!("cds a@1; eds a@1; cds b@1; eds b@1; lds l@1 -> r; lds m@1 -> t; {routes}"));
+    rig.ask_with("cds", &[], "7");
+    assert_eq!(rig.ask_with("lds", &[], "8"), "", "the routes of one wait for a cluster");
+    rig.ask("eds", &["a", "b"]);
+    assert!(rig.ack_all().contains("LDS l@1 m@1"));
+}
+
+#[test]
+fn a_listener_whose_secret_is_not_there_is_not_left_out_of_the_first_response_to_a_client_that_may_have_it() {
+    let resources = "cds a@1; eds a@1; lds l@1 -> r; lds m@1 -> r, sds:k; rds r@1 -> a";
+    let comes_again = || {
+        let mut rig = Whole::new(resources);
+        rig.ask_with("cds", &[], "7");
+        rig.ask("eds", &["a"]);
+        rig.ack_all();
+        assert_eq!(rig.ask_with("lds", &[], "8"), "");
+        rig
+    };
+    assert_eq!(comes_again().publish("sds k@1"), "LDS l@1 m@1 | SDS k@1");
+    // the others do not wait for ever, and the port that it may have stays open
+    let mut rig = comes_again();
+    assert_eq!(rig.pass(4_999), "");
+    assert_eq!(rig.pass(1), "LDS l@1 m@1");
+    rig.ask_with("rds", &["r"], "9");
+    rig.ask_with("sds", &["k"], "9");
+    rig.ack_all();
+    assert_eq!(rig.pass(60_000), "", "it is not taken back: what there was before is not known");
+    assert_eq!(rig.publish("lds l@2 -> r"), "LDS l@2 m@1");
+}
