@@ -32,13 +32,13 @@ impl Session {
         // the first response of a SotW stream takes away what is not in it
         let at_once = self.repeats(&TypeUrl::Cluster) && self.resumed && !self.clusters.spoken_of;
         let (apart, ordinary): (Vec<_>, Vec<_>) = puts.into_iter().partition(|item| item.resource.apart && !at_once);
-        if !denied.is_empty() {
-            self.deny(turn, &TypeUrl::Cluster, denied);
-        }
+        let (denied_first, denied_last) = self.in_order(&TypeUrl::Cluster, denied);
+        self.deny(turn, &TypeUrl::Cluster, denied_first);
         for batch in self.batches(&TypeUrl::Cluster, ordinary) {
             let replaced = self.replaced(turn.fleet, &TypeUrl::Cluster, &batch);
             self.send_clusters(turn, batch, replaced);
         }
+        self.deny(turn, &TypeUrl::Cluster, denied_last);
         if !apart.is_empty() && self.others_settled() {
             let together = if self.repeats(&TypeUrl::Cluster) { apart.len().max(1) } else { 1 };
             for items in apart.chunks(together) {
@@ -51,9 +51,8 @@ impl Session {
     /// Resources of a kind that needs nothing special but its order.
     pub(super) fn put(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
         let Ready { puts, denied } = self.sort_out(turn, type_url);
-        if !denied.is_empty() {
-            self.deny(turn, type_url, denied);
-        }
+        let (denied_first, denied_last) = self.in_order(type_url, denied);
+        self.deny(turn, type_url, denied_first);
         for batch in self.batches(type_url, puts) {
             let replaced = self.replaced(turn.fleet, type_url, &batch);
             match type_url {
@@ -62,6 +61,7 @@ impl Session {
                 _ => self.send(turn, type_url, batch, replaced),
             }
         }
+        self.deny(turn, type_url, denied_last);
         if *type_url == TypeUrl::Listener {
             self.respond_first(turn, type_url);
         }
@@ -75,9 +75,7 @@ impl Session {
             return;
         }
         let Ready { puts, denied } = self.sort_out(turn, &kind);
-        if !denied.is_empty() {
-            self.deny(turn, &kind, denied);
-        }
+        self.deny(turn, &kind, denied);
         for batch in self.batches(&kind, puts) {
             let mut removed = self.replaced(turn.fleet, &kind, &batch);
             let parent = batch.first().and_then(|item| route_configuration_of(item.name())).map(str::to_owned);
@@ -90,6 +88,11 @@ impl Session {
             removed.dedup();
             self.send(turn, &kind, batch, removed);
         }
+    }
+
+    /// What is denied before what is sent, and what behind it: a response that repeats everything would take away what is not sent yet.
+    fn in_order(&self, type_url: &TypeUrl, denied: Vec<Arc<str>>) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+        if self.repeats(type_url) { (Vec::new(), denied) } else { (denied, Vec::new()) }
     }
 
     /// What the resources of a response take the place of, as far as the client has it and it is gone.

@@ -84,8 +84,11 @@ impl Session {
         self.send_as(Manner::News, turn, type_url, puts, removed);
     }
 
-    /// Tells the client that there is nothing of these names.
+    /// Tells the client that there is nothing of these names, if there are any.
     pub(super) fn deny(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl, names: Vec<Arc<str>>) {
+        if names.is_empty() {
+            return;
+        }
         let manner = if self.envoy { Manner::News } else { Manner::Denial };
         self.send_as(manner, turn, type_url, Vec::new(), names);
     }

@@ -236,7 +236,7 @@ impl Session {
             let departed = snapshot.departed().map(|departed| Arc::clone(&departed.cluster));
             departed.filter(|item| item.resource.type_url == *type_url).collect()
         };
-        self.channel(type_url).uncharted = !exact;
+        self.channel(type_url).uncharted = !exact && !self.sent_items.contains_key(type_url);
         let sent = self.sent_items.entry(type_url.clone()).or_default();
         for item in &items {
             sent.put(item, None);

@@ -68,11 +68,14 @@ impl Session {
         }
         let doubts = fleet.take_doubts(&self.node.id, &TypeUrl::Cluster);
         self.unasked = true;
-        let repeats = self.repeats(&TypeUrl::Cluster);
         let clusters = self.channel(&TypeUrl::Cluster);
         (clusters.opened, clusters.wildcard, clusters.compare) = (true, true, true);
-        clusters.uncharted = repeats;
         self.inherit(fleet, &TypeUrl::Cluster, doubts);
+        if self.repeats(&TypeUrl::Cluster) {
+            // and with which version it came it has not said
+            self.channel(&TypeUrl::Cluster).muted = Some(String::new());
+            self.unmute(fleet);
+        }
     }
 
     /// When a request for clusters that has not come counts as withheld.

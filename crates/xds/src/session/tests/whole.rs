@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::rig::{changes, kind, short, show, show_event};
 use crate::event::Node;
 use crate::fleet::Fleet;
-use crate::resource::{Change, Resource, TypeUrl, Version};
+use crate::resource::{Change, Need, Resource, TypeUrl, Version};
 use crate::session::{Session, Wants};
 use crate::snapshot::{Item, Look};
 use crate::wire::{Response, Variant, WholeRequest};
@@ -491,4 +491,13 @@ fn a_listener_whose_secret_is_not_there_is_not_left_out_of_the_first_response_to
     rig.ack_all();
     assert_eq!(rig.pass(60_000), "", "it is not taken back: what there was before is not known");
     assert_eq!(rig.publish("lds l@2 -> r"), "LDS l@2 m@1");
+}
+
+#[test]
+fn what_a_client_that_comes_again_is_to_be_rid_of_takes_nothing_else_along() {
+    let mut rig = Whole::new("cds a@1; eds a@1");
+    rig.reconnect();
+    // refused by it, and then the process ended
+    rig.fleet.doubt(&"envoy".into(), [Need::new(TypeUrl::Cluster, "ghost")].into());
+    assert_eq!(rig.ask_with("cds", &[], "7"), "CDS a@1 | EDS a@1 | CDS a@1");
 }
