@@ -32,13 +32,12 @@ impl Session {
         // the first response of a SotW stream takes away what is not in it
         let at_once = self.repeats(&TypeUrl::Cluster) && self.resumed && !self.clusters.spoken_of;
         let (apart, ordinary): (Vec<_>, Vec<_>) = puts.into_iter().partition(|item| item.resource.apart && !at_once);
-        let (denied_first, denied_last) = self.in_order(&TypeUrl::Cluster, denied);
-        self.deny(turn, &TypeUrl::Cluster, denied_first);
-        for batch in self.batches(&TypeUrl::Cluster, ordinary) {
-            let replaced = self.replaced(turn.fleet, &TypeUrl::Cluster, &batch);
-            self.send_clusters(turn, batch, replaced);
+        let batches = self.batches(&TypeUrl::Cluster, ordinary);
+        let mut along = self.deny_before(turn, &TypeUrl::Cluster, denied, &batches);
+        for batch in batches {
+            along.extend(self.replaced(turn.fleet, &TypeUrl::Cluster, &batch));
+            self.send_clusters(turn, batch, std::mem::take(&mut along));
         }
-        self.deny(turn, &TypeUrl::Cluster, denied_last);
         if !apart.is_empty() && self.others_settled() {
             let together = if self.repeats(&TypeUrl::Cluster) { apart.len().max(1) } else { 1 };
             for items in apart.chunks(together) {
@@ -51,17 +50,17 @@ impl Session {
     /// Resources of a kind that needs nothing special but its order.
     pub(super) fn put(&mut self, turn: &mut Turn<'_>, type_url: &TypeUrl) {
         let Ready { puts, denied } = self.sort_out(turn, type_url);
-        let (denied_first, denied_last) = self.in_order(type_url, denied);
-        self.deny(turn, type_url, denied_first);
-        for batch in self.batches(type_url, puts) {
-            let replaced = self.replaced(turn.fleet, type_url, &batch);
+        let batches = self.batches(type_url, puts);
+        let mut along = self.deny_before(turn, type_url, denied, &batches);
+        for batch in batches {
+            along.extend(self.replaced(turn.fleet, type_url, &batch));
+            let along = std::mem::take(&mut along);
             match type_url {
-                TypeUrl::Listener => self.send_listeners(turn, batch, replaced),
+                TypeUrl::Listener => self.send_listeners(turn, batch, along),
                 TypeUrl::Route => self.send_routes(turn, batch),
-                _ => self.send(turn, type_url, batch, replaced),
+                _ => self.send(turn, type_url, batch, along),
             }
         }
-        self.deny(turn, type_url, denied_last);
         if *type_url == TypeUrl::Listener {
             self.respond_first(turn, type_url);
         }
@@ -90,9 +89,20 @@ impl Session {
         }
     }
 
-    /// What is denied before what is sent, and what behind it: a response that repeats everything would take away what is not sent yet.
-    fn in_order(&self, type_url: &TypeUrl, denied: Vec<Arc<str>>) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
-        if self.repeats(type_url) { (Vec::new(), denied) } else { (denied, Vec::new()) }
+    /// Denies these names before what is sent, or gives those back that go in the same response: one before it that repeats everything would
+    /// take away what was not sent yet, and be all that Envoy answers for while a cluster warms.
+    fn deny_before(
+        &mut self,
+        turn: &mut Turn<'_>,
+        type_url: &TypeUrl,
+        denied: Vec<Arc<str>>,
+        batches: &[Vec<Arc<Item>>],
+    ) -> Vec<Arc<str>> {
+        if self.repeats(type_url) && !batches.is_empty() {
+            return denied;
+        }
+        self.deny(turn, type_url, denied);
+        Vec::new()
     }
 
     /// What the resources of a response take the place of, as far as the client has it and it is gone.

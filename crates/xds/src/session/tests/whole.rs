@@ -499,5 +499,5 @@ fn what_a_client_that_comes_again_is_to_be_rid_of_takes_nothing_else_along() {
     rig.reconnect();
     // refused by it, and then the process ended
     rig.fleet.doubt(&"envoy".into(), [Need::new(TypeUrl::Cluster, "ghost")].into());
-    assert_eq!(rig.ask_with("cds", &[], "7"), "CDS a@1 | EDS a@1 | CDS a@1");
+    assert_eq!(rig.ask_with("cds", &[], "7"), "CDS a@1 | EDS a@1");
 }
