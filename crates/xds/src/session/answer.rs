@@ -26,8 +26,8 @@ impl Session {
         let repeats = self.repeats(type_url);
         let Some(channel) = self.channels.get_mut(type_url) else { return };
         let Some(mut flight) = channel.answered(nonce, error.is_some()) else { return };
-        if error.is_some() && repeats {
-            channel.answered_along(&mut flight);
+        if repeats {
+            channel.answered_along(&mut flight, error.is_some());
         }
         if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
             self.begin_drain(now);

@@ -351,17 +351,19 @@ impl Channel {
     }
 
     /// SotW: of several answers that Envoy withholds, the last is all that comes, with the words of the first that refuses (R2). What
-    /// was sent before it is not answered any more.
-    pub(super) fn answered_along(&mut self, refused: &mut Flight) {
-        let earlier =
-            |flight: &Flight| flight.last < refused.first && !flight.overdue && flight.stream == refused.stream;
+    /// was sent before it is not answered any more. What took something back proves nothing of what is under suspicion.
+    pub(super) fn answered_along(&mut self, answered: &mut Flight, refused: bool) {
+        let earlier = |flight: &Flight| {
+            let counts = !flight.overdue && (refused || !flight.cure && !flight.doubted);
+            flight.last < answered.first && counts && flight.stream == answered.stream
+        };
         let (along, left) = std::mem::take(&mut self.flights).into_iter().partition(earlier);
         self.flights = left;
         let along: VecDeque<Flight> = along;
         for Flight { puts, removed, .. } in along.into_iter().rev() {
-            let named: HashSet<Arc<str>> = refused.names().cloned().collect();
-            refused.puts.extend(puts.into_iter().filter(|item| !named.contains(item.name())));
-            refused.removed.extend(removed.into_iter().filter(|name| !named.contains(name)));
+            let named: HashSet<Arc<str>> = answered.names().cloned().collect();
+            answered.puts.extend(puts.into_iter().filter(|item| !named.contains(item.name())));
+            answered.removed.extend(removed.into_iter().filter(|name| !named.contains(name)));
         }
     }
 

@@ -501,3 +501,17 @@ fn what_a_client_that_comes_again_is_to_be_rid_of_takes_nothing_else_along() {
     rig.fleet.doubt(&"envoy".into(), [Need::new(TypeUrl::Cluster, "ghost")].into());
     assert_eq!(rig.ask_with("cds", &[], "7"), "CDS a@1 | EDS a@1");
 }
+
+#[test]
+fn an_acknowledgement_that_is_the_only_one_of_several_speaks_for_all() {
+    let mut rig = Whole::new("cds a@1; eds a@1");
+    rig.ask("cds", &[]);
+    rig.ask("eds", &["a"]);
+    rig.ack_all();
+    assert_eq!(rig.publish("cds a@2"), "CDS a@2 | EDS a@1");
+    assert_eq!(rig.publish("cds b@1; eds b@1"), "CDS a@2 b@1");
+    rig.open.retain(|response| response.type_url == kind("cds"));
+    rig.open.pop_front();
+    rig.ack("cds");
+    assert_eq!(rig.publish("cds a@3"), "CDS a@3 b@1 | EDS a@1");
+}
