@@ -65,7 +65,7 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
         refusal,
     };
     if let Some(words) = lookup.refused(desired) {
-        let form = lookup.fallback().filter(|form| survives(lookup, form));
+        let form = lookup.fallback().filter(|form| survives(lookup, form)).map(|form| spread(&form, desired));
         return serve(&form.unwrap_or_else(|| failing(desired, &words)), Some(words));
     }
     let held = held(lookup, desired);
@@ -75,7 +75,7 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
     // Before a fleet is live, what was published is not known to be accepted.
     let served = if lookup.is_live() { lookup.served() } else { None };
     let was_served = served.as_ref().is_some_and(|served| !served.clusters.is_empty());
-    let served = served.filter(|served| survives(lookup, served));
+    let served = served.filter(|served| survives(lookup, served)).map(|served| spread(&served, desired));
     if held.warming {
         return match served {
             Some(served) => serve(&served, None),
@@ -117,6 +117,26 @@ fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
 /// A form that was served can go on only while every backend that it names is there.
 fn survives(lookup: &mut impl Lookup, served: &AttachedRoute) -> bool {
     served.clusters.iter().all(|target| lookup.exists(target))
+}
+
+/// The form that was served, on all listeners that the route has now: on a new one as on another that is to get the same of it, or
+/// what of it needs nothing but what is served. A new listener would answer 404 without.
+fn spread(served: &Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedRoute> {
+    let on = |name: &Arc<str>| served.listeners.iter().find(|other| other.listener == *name);
+    let new: Vec<&AttachedListener> =
+        desired.listeners.iter().filter(|listener| on(&listener.listener).is_none()).collect();
+    if new.is_empty() {
+        return Arc::clone(served);
+    }
+    let is_served = |name: &ClusterName| served.clusters.iter().any(|target| target.name() == name);
+    let entries = |listener: &AttachedListener| {
+        let mut alike = desired.listeners.iter().filter(|other| other.entries == listener.entries);
+        alike.find_map(|other| Some(Arc::clone(&on(&other.listener)?.entries))).unwrap_or_else(|| {
+            listener.entries.iter().filter(|entry| clusters(&entry.route).all(is_served)).cloned().collect()
+        })
+    };
+    let new = new.into_iter().map(|listener| AttachedListener { entries: entries(listener), ..listener.clone() });
+    Arc::new(AttachedRoute { listeners: served.listeners.iter().cloned().chain(new).collect(), ..(**served).clone() })
 }
 
 /// A route that is not served yet: attached, without entries.
@@ -183,14 +203,20 @@ fn refused_entry(entry: &Entry, words: Arc<str>) -> Entry {
 
 /// The first held cluster that a route names: the words of its refusal, none for one that may still warm.
 fn needs(route: &Route, held: &BTreeMap<ClusterName, Option<Arc<str>>>) -> Option<Option<Arc<str>>> {
-    let mut names: Vec<&ClusterName> = route.filters.mirrors.iter().map(|mirror| &mirror.cluster).collect();
-    if let Action::Forward(forward) = &route.action {
-        for destination in &forward.destinations {
-            names.extend(destination.filters.mirrors.iter().map(|mirror| &mirror.cluster));
-            if let Backend::Cluster(name) = &destination.backend {
-                names.push(name);
-            }
-        }
-    }
-    names.into_iter().find_map(|name| held.get(name)).cloned()
+    clusters(route).find_map(|name| held.get(name)).cloned()
+}
+
+/// The clusters that a route names.
+fn clusters(route: &Route) -> impl Iterator<Item = &ClusterName> {
+    let destinations = match &route.action {
+        Action::Forward(forward) => &*forward.destinations,
+        _ => &[],
+    };
+    let mirrors = destinations.iter().map(|destination| &destination.filters);
+    let mirrors = std::iter::once(&route.filters).chain(mirrors).flat_map(|filters| filters.mirrors.iter());
+    let named = destinations.iter().filter_map(|destination| match &destination.backend {
+        Backend::Cluster(name) => Some(name),
+        _ => None,
+    });
+    mirrors.map(|mirror| &mirror.cluster).chain(named)
 }

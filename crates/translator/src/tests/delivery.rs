@@ -87,6 +87,37 @@ fn a_new_route_is_absent_until_all_its_clusters_are_warm() {
 }
 
 #[test]
+fn a_listener_that_is_new_while_a_cluster_warms_serves_what_the_others_do() {
+    let mut world = world();
+    edit(&mut world, &[("/a", "v1"), ("/b", "v1")]);
+    edit(&mut world, &[("/a", "v2"), ("/b", "v1")]);
+    let listener = |name, port| json!({"name": name, "port": port, "protocol": "HTTP"});
+    world.apply([gateway("web", json!([listener("http", 80), listener("more", 81)]))]);
+    world.translator.remember_served();
+    for port in [80, 81] {
+        let asked = |path| world.ask(&format!("default/web/{port}"), HOST, path);
+        assert_eq!(["/a", "/b"].map(asked), ["default/v1/80*1", "default/v1/80*1"]);
+    }
+    set(&mut world, "default/v2/80", Some(ClusterState::Stalled));
+    assert_eq!(world.ask("default/web/81", HOST, "/a"), "default/v1/80*1");
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(world.ask("default/web/81", HOST, "/a"), "default/v2/80*1");
+}
+
+#[test]
+fn a_listener_of_its_own_that_is_new_while_a_cluster_warms_serves_what_needs_it_not() {
+    let mut world = world();
+    let listener = |name, port| json!({"name": name, "port": port, "protocol": "HTTP"});
+    edit(&mut world, &[("/a", "v1")]);
+    world.apply([
+        gateway("web", json!([listener("other", 81)])),
+        route("r", "web", &[HOST], &[("/a", "v2"), ("/b", "v1")]),
+    ]);
+    world.translator.remember_served();
+    assert_eq!(["/a", "/b"].map(|path| world.ask("default/web/81", HOST, path)), ["404", "default/v1/80*1"]);
+}
+
+#[test]
 fn an_edit_that_needs_no_new_cluster_is_served_at_once() {
     let mut world = world();
     edit(&mut world, &[("/a", "v1")]);

@@ -109,9 +109,11 @@ impl Session {
 
     fn has_stale(&self, fleet: &Fleet, name: &Arc<str>) -> bool {
         let known = self.channels.get(&TypeUrl::Route).and_then(|routes| routes.known.get(name));
-        let Some(acked) = known.and_then(|known| known.acked) else { return false };
+        let Some((acked, flying)) = known.and_then(|known| Some((known.acked?, known.flying))) else { return false };
         let inside = |host: &str| route_configuration_of(host) == Some(name);
-        self.wanted(fleet, &TypeUrl::Route, name).is_some_and(|item| item.version().mark() != acked)
+        // what it was sent since it may have or not
+        flying.is_some()
+            || self.wanted(fleet, &TypeUrl::Route, name).is_some_and(|item| item.version().mark() != acked)
             || self.is(&TypeUrl::VirtualHost, |hosts| hosts.has_unsettled(inside))
     }
 

@@ -195,6 +195,9 @@ impl Session {
                 self.refused.remove(&key);
             }
         }
+        if *type_url == TypeUrl::Listener {
+            removed.iter().for_each(|name| _ = self.activations.remove(name));
+        }
         let channel = self.channel(type_url);
         channel.owes_first = false;
         (channel.uncharted, channel.held_since) = (false, None);
