@@ -39,6 +39,7 @@ fn a_stream_that_breaks_while_clusters_warm_goes_on_where_it_was() {
             endpoints(&new, 1, backend.address),
             routes(round, &new),
         ];
+        stage.wait_until_all_is_answered();
         relay.hold_endpoints_of(&new);
         stage.publish(changes.clone());
         for version in [round, 100 + round] {
@@ -75,6 +76,7 @@ fn ghosts_that_the_client_was_not_rid_of_in_time_hold_up_nothing_after_a_restart
     for round in 0..6 {
         let new = format!("g{round}");
         let ghosts = ghosts(&new, round, stage.b.address);
+        stage.wait_until_all_is_answered();
         relay.hold_endpoints_of(&new);
         stage.publish(ghosts.clone());
         for ghost in [50 + round, 60 + round] {

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use super::super::locked;
 use super::client::DEADLINE;
 use super::proxy::{Backend, Envoy, free_address, get, wait_for};
 use super::resources::{cluster, endpoints, listener};
@@ -118,6 +119,19 @@ impl Stage {
             "the routes to be accepted",
             |event| matches!(event, Event::Accepted { type_url: TypeUrl::Route, version, .. } if version.0 == number),
         );
+    }
+
+    /// Waits until Envoy has answered all that it was sent: before that the server may send nothing more of a name.
+    pub(super) fn wait_until_all_is_answered(&self) {
+        let settled = |kept: Vec<(&'static str, usize)>| {
+            kept.iter().all(|(what, count)| !["flights", "dirty", "cures"].contains(what) || *count == 0)
+        };
+        wait_for("all to be answered", SOON, || {
+            let fleet = locked(&self.server.0.fleets).get("ns/gw").map(Arc::clone);
+            let clients = fleet.map(|fleet| fleet.clients.clients()).unwrap_or_default();
+            clients.len() == 1
+                && clients.iter().all(|client| client.look(|session| session.kept()).is_some_and(settled))
+        });
     }
 
     pub(super) fn wait_for_answer(&self, host: &str, answer: &str) {
