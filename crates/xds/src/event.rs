@@ -56,6 +56,8 @@ pub enum Event {
         fleet: Arc<str>,
         /// The client.
         node: Arc<Node>,
+        /// How many clients there are now.
+        connected: usize,
     },
     /// A client has acknowledged a complete configuration, and the fleet had none that did. What [`Event::ClusterWarm`] has to say
     /// about its clusters comes before this in the same batch or an earlier one.

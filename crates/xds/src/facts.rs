@@ -51,8 +51,9 @@ impl Facts {
     /// A client came.
     pub(crate) fn join(&mut self, node: Arc<Node>) -> ClientId {
         self.next += 1;
-        self.events.push(Event::Connected { fleet: Arc::clone(&self.fleet), node: Arc::clone(&node) });
-        self.clients.insert(self.next, Member { node, counted_since: None });
+        self.clients.insert(self.next, Member { node: Arc::clone(&node), counted_since: None });
+        let (fleet, connected) = (Arc::clone(&self.fleet), self.clients.len());
+        self.events.push(Event::Connected { fleet, node, connected });
         self.next
     }
 

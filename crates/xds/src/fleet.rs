@@ -158,7 +158,9 @@ impl Fleet {
             self.sotw_clients.insert(client);
             self.snapshot.set_inlines(true);
         }
-        self.namesakes.come(&node.id, client);
+        if self.namesakes.come(&node.id, client) {
+            self.note_namesake(&node.id);
+        }
         self.ask_again(client, &node.id);
         client
     }

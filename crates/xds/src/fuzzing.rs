@@ -34,7 +34,9 @@ pub struct World(Fleet);
 
 impl Default for World {
     fn default() -> Self {
-        Self(Fleet::new("fleet".into()))
+        let mut fleet = Fleet::new("fleet".into());
+        fleet.keep(true);
+        Self(fleet)
     }
 }
 
@@ -68,9 +70,9 @@ impl World {
         Connection { variant, streams: Streams::new(&mut self.0, Arc::new(node), variant, way.aggregated) }
     }
 
-    /// What happened is taken by somebody.
+    /// What happened is taken by somebody, and saved.
     pub fn forget_events(&mut self) {
-        drop(self.0.take_events());
+        drop((self.0.take_events(), self.0.take_unsaved(&"fleet".into())));
     }
 }
 

@@ -11,7 +11,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use journal::Edit;
+pub(crate) use journal::{Doubt, Edit};
 pub use journal::{SavedFleet, Unsaved};
 
 /// Length of a checksum.

@@ -16,14 +16,14 @@ impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
     pub(super) fn note_event(&mut self, event: Event) -> bool {
         match event {
-            Event::Connected { fleet, node } => {
-                info!(gateway = %fleet, node = %node.id, "a proxy connected");
-                self.metrics.connected(&fleet, 1);
+            Event::Connected { fleet, node, connected } => {
+                info!(gateway = %fleet, node = %node.id, connected, "a proxy connected");
+                self.metrics.connected(fleet, connected);
                 false
             }
             Event::Gone { fleet, node, connected } => {
                 info!(gateway = %fleet, node = %node.id, connected, "a proxy is gone");
-                self.metrics.connected(&fleet, -1);
+                self.metrics.connected(fleet, connected);
                 false
             }
             Event::Namesakes { fleet, node } => {

@@ -21,7 +21,7 @@ pub(super) struct Metrics {
     ticks: u64,
     runs: u64,
     tick_micros: u64,
-    connected: BTreeMap<Arc<str>, i64>,
+    connected: BTreeMap<Arc<str>, usize>,
     /// The process that each fleet's Envoy was last.
     envoys: BTreeMap<Arc<str>, u32>,
     envoy_restarts: u64,
@@ -35,13 +35,12 @@ impl Metrics {
         self.tick_micros += micros(took);
     }
 
-    /// A proxy came (1) or went (-1).
-    pub(super) fn connected(&mut self, fleet: &Arc<str>, by: i64) {
-        let count = self.connected.entry(Arc::clone(fleet)).or_default();
-        *count += by;
-        if *count <= 0 {
-            self.connected.remove(fleet);
-        }
+    /// A fleet has so many proxies. That one came or went is not told of each: facts about one client take each other's place.
+    pub(super) fn connected(&mut self, fleet: Arc<str>, count: usize) {
+        match count {
+            0 => self.connected.remove(&fleet),
+            count => self.connected.insert(fleet, count),
+        };
     }
 
     /// A fleet's Envoy is this process. Another one than before: it died, or was to be started otherwise.
@@ -95,7 +94,7 @@ impl Metrics {
             "connected_proxies",
             "gauge",
             "Proxies with an open stream",
-            self.connected.values().sum::<i64>().to_string(),
+            self.connected.values().sum::<usize>().to_string(),
         );
         text.push_str("# EOF\n");
         text

@@ -38,7 +38,7 @@ pub(super) struct Dispute {
     /// When it is the fleet's refusal if nobody has taken the version by then; none if that is decided.
     until: Option<Duration>,
     /// Of whom the outside knows that they have another opinion than others.
-    told: Vec<Objection>,
+    published: Vec<Objection>,
 }
 
 /// All that are open or decided. A client that comes or goes costs what concerns it.
@@ -132,7 +132,7 @@ impl Fleet {
             decided: None,
             clients: BTreeMap::new(),
             until: None,
-            told: Vec::new(),
+            published: Vec::new(),
         });
         // one that was decided is open again since another client came
         if opens || dispute.until.is_none() && !accepted {
@@ -194,8 +194,8 @@ impl Fleet {
         };
         let by = dispute.clients.values().take(MOST_OBJECTIONS).map(|refuser| refuser.said.clone());
         let by: Vec<Objection> = by.collect();
-        if dispute.told != by {
-            dispute.told.clone_from(&by);
+        if dispute.published != by {
+            dispute.published.clone_from(&by);
             self.facts.dispute(key, by);
         }
     }
@@ -309,14 +309,14 @@ impl Fleet {
         let Some(dispute) = by_name.get_mut(key) else { return };
         dispute.until = None;
         shared.insert(key.clone());
-        if !std::mem::take(&mut dispute.told).is_empty() {
+        if !std::mem::take(&mut dispute.published).is_empty() {
             self.facts.dispute(key, Vec::new());
         }
         self.facts.refuse(&item);
-        let told = (item.seq, Arc::clone(&dispute.text));
-        if dispute.decided.as_ref() != Some(&told) {
-            self.facts.tell_refused(&item, Arc::clone(&told.1));
-            dispute.decided = Some(told);
+        let decision = (item.seq, Arc::clone(&dispute.text));
+        if dispute.decided.as_ref() != Some(&decision) {
+            self.facts.tell_refused(&item, Arc::clone(&decision.1));
+            dispute.decided = Some(decision);
         }
         self.snapshot.forget_report(&item.parts.first().map_or_else(|| key.clone(), |route| route.key()));
         self.snapshot.refuse(&item);
@@ -325,7 +325,7 @@ impl Fleet {
     /// Nobody is known to refuse the current version of this name any more. Who did.
     pub(super) fn close(&mut self, key: &Key) -> Option<Dispute> {
         let mut dispute = self.disputes.close(key)?;
-        if !std::mem::take(&mut dispute.told).is_empty() {
+        if !std::mem::take(&mut dispute.published).is_empty() {
             self.facts.dispute(key, Vec::new());
         }
         Some(dispute)

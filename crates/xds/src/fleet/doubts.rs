@@ -81,6 +81,11 @@ impl Doubts {
         self.clients.get(node).into_iter().flat_map(|left| &left.needs)
     }
 
+    /// Of how many clients it is.
+    pub(super) fn heirs(&self, node: &str) -> usize {
+        self.clients.get(node).map_or(0, |left| left.heirs)
+    }
+
     /// Who left something.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
         self.clients.keys()

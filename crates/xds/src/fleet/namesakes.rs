@@ -32,13 +32,15 @@ pub(super) struct Namesakes {
 }
 
 impl Namesakes {
-    /// A client comes.
-    pub(super) fn come(&mut self, id: &Arc<str>, client: ClientId) {
+    /// A client comes. Whether there are more of its id at once than there were, and several.
+    pub(super) fn come(&mut self, id: &Arc<str>, client: ClientId) -> bool {
         let one = self.ids.entry(Arc::clone(id)).or_default();
         one.clients.insert(client);
-        one.most = one.most.max(one.clients.len());
+        let before = one.most;
+        one.most = before.max(one.clients.len());
         one.since = None;
         self.several += usize::from(one.clients.len() == 2);
+        one.most > before.max(1)
     }
 
     /// A client goes.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Fleet, Stage};
 use crate::facts::ClientId;
 use crate::resource::{Need, TypeUrl};
-use crate::saved::{SavedFleet, Unsaved};
+use crate::saved::{Doubt, SavedFleet, Unsaved};
 
 /// Clients whose doubts may wait to be saved; beyond, all is saved anew.
 const MOST_NODES: usize = 4096;
@@ -36,6 +36,12 @@ impl Memory {
         }
     }
 
+    /// What clients of this id may hold as ghosts.
+    fn ghosts_of(&self, node: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
+        let all = (Arc::clone(node), ClientId::MIN)..=(Arc::clone(node), ClientId::MAX);
+        self.ghosts.range(all).flat_map(|(_, clusters)| clusters)
+    }
+
     /// The client's stream has ended: what it may hold is the fleet's business again.
     pub(super) fn leave(&mut self, node: &Arc<str>, client: ClientId) {
         if !self.ghosts.is_empty() && self.ghosts.remove(&(Arc::clone(node), client)).is_some() {
@@ -57,8 +63,8 @@ impl Fleet {
             return;
         }
         self.memory.kept = true;
-        for (node, doubts) in saved.doubts {
-            self.doubts.add(&node, doubts, 1);
+        for (node, Doubt { needs, heirs }) in saved.doubts {
+            self.doubts.add(&node, needs, heirs.max(1));
         }
         self.snapshot.restore(saved.resources.into_values());
         if !self.snapshot.is_empty() {
@@ -123,10 +129,16 @@ impl Fleet {
     }
 
     /// What may be wrong with a client, or with several of this id.
-    fn doubts_about(&self, node: &Arc<str>) -> BTreeSet<Need> {
-        let left = self.doubts.of(node).cloned();
-        let all = (Arc::clone(node), ClientId::MIN)..=(Arc::clone(node), ClientId::MAX);
-        let ghosts = self.memory.ghosts.range(all).flat_map(|(_, clusters)| clusters);
-        left.chain(ghosts.map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name)))).collect()
+    fn doubts_about(&self, node: &Arc<str>) -> Doubt {
+        let ghosts = self.memory.ghosts_of(node).map(|name| Need::new(TypeUrl::Cluster, Arc::clone(name)));
+        let heirs = self.doubts.heirs(node).max(self.namesakes.most(node));
+        Doubt { needs: self.doubts.of(node).cloned().chain(ghosts).collect(), heirs }
+    }
+
+    /// There are more clients of this id at once than there were.
+    pub(super) fn note_namesake(&mut self, node: &Arc<str>) {
+        if self.doubts.of(node).next().is_some() || self.memory.ghosts_of(node).next().is_some() {
+            self.memory.note(node);
+        }
     }
 }

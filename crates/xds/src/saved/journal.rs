@@ -51,12 +51,20 @@ pub(crate) enum Edit {
     Remove(Need),
 }
 
+/// What clients of one id may have without saying so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    pub(crate) needs: BTreeSet<Need>,
+    /// How many clients had the id at once: each of them may be the one.
+    pub(crate) heirs: usize,
+}
+
 /// What of a fleet is to be saved.
 pub struct Unsaved {
     pub(crate) fleet: Arc<str>,
     pub(crate) whole: bool,
     pub(crate) edits: Vec<Edit>,
-    pub(crate) doubts: Vec<(Arc<str>, BTreeSet<Need>)>,
+    pub(crate) doubts: Vec<(Arc<str>, Doubt)>,
     pub(crate) gone: bool,
 }
 
@@ -116,8 +124,12 @@ impl Unsaved {
     }
 
     fn doubts(&self) -> Vec<Doubts> {
-        let needs = |needs: &BTreeSet<Need>| needs.iter().map(Key::of).collect();
-        self.doubts.iter().map(|(node, all)| Doubts { node: node.to_string(), needs: needs(all) }).collect()
+        let doubts = self.doubts.iter().map(|(node, Doubt { needs, heirs })| Doubts {
+            node: node.to_string(),
+            needs: needs.iter().map(Key::of).collect(),
+            heirs: u32::try_from(*heirs).unwrap_or(u32::MAX),
+        });
+        doubts.collect()
     }
 }
 
@@ -173,7 +185,7 @@ fn size(resource: &Resource) -> usize {
 pub struct SavedFleet {
     pub(crate) fleet: Arc<str>,
     pub(crate) resources: BTreeMap<Need, Arc<Resource>>,
-    pub(crate) doubts: BTreeMap<Arc<str>, BTreeSet<Need>>,
+    pub(crate) doubts: BTreeMap<Arc<str>, Doubt>,
     intact: usize,
     /// Pieces and slices of all resources.
     held: usize,
@@ -271,13 +283,13 @@ impl SavedFleet {
             }
             self.resources.insert(need, resource);
         }
-        for Doubts { node, needs } in record.doubts {
+        for Doubts { node, needs, heirs } in record.doubts {
             let needs: BTreeSet<Need> = needs.iter().map(|key| key.need(share)).collect();
             let node = share(&node);
             if needs.is_empty() {
                 self.doubts.remove(&node)
             } else {
-                self.doubts.insert(node, needs)
+                self.doubts.insert(node, Doubt { needs, heirs: heirs as usize })
             };
         }
         Ok(())

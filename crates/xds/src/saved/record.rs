@@ -105,6 +105,9 @@ pub(super) struct Doubts {
     pub(super) node: String,
     #[prost(message, repeated, tag = "2")]
     pub(super) needs: Vec<Key>,
+    /// Of so many clients; 0 in older files.
+    #[prost(uint32, tag = "3")]
+    pub(super) heirs: u32,
 }
 
 impl Key {

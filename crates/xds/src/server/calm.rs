@@ -43,7 +43,7 @@ pub(super) struct Calm<T> {
     /// Bytes that were read since the streams had their turn.
     read: usize,
     /// How much of [`GOAWAY`] was sent; none as long as all is well.
-    told: Option<usize>,
+    goaway: Option<usize>,
 }
 
 /// Follows frames through a byte stream.
@@ -82,15 +82,15 @@ impl Frames {
 impl<T> Calm<T> {
     pub(super) fn new(io: T) -> Self {
         let frames = Frames { skip: PREFACE, head: [0; 9], have: 0 };
-        Self { io, frames, pings: Bucket::full(Instant::now()), written: 0, read: 0, told: None }
+        Self { io, frames, pings: Bucket::full(Instant::now()), written: 0, read: 0, goaway: None }
     }
 
     fn count(&mut self, pings: usize) {
         for _ in 0..pings {
             let free = std::mem::take(&mut self.written) > SAID;
-            if !free && self.pings.take(PINGS, Instant::now()).is_err() && self.told.is_none() {
+            if !free && self.pings.take(PINGS, Instant::now()).is_err() && self.goaway.is_none() {
                 tracing::info!("an xDS connection is ended: its client pings too often");
-                self.told = Some(0);
+                self.goaway = Some(0);
             }
         }
     }
@@ -98,7 +98,7 @@ impl<T> Calm<T> {
 
 impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.told == Some(GOAWAY.len()) {
+        if self.goaway == Some(GOAWAY.len()) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         if self.read >= AT_ONCE {
@@ -143,7 +143,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Calm<T> {
     /// The library flushes when whole frames were written, as it does after its answer to a PING: here the last word fits.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        while let Some(sent) = &mut this.told
+        while let Some(sent) = &mut this.goaway
             && let Some(rest) = GOAWAY.get(*sent..).filter(|rest| !rest.is_empty())
         {
             *sent += ready!(Pin::new(&mut this.io).poll_write(cx, rest))?;

@@ -122,7 +122,7 @@ pub(super) struct Account {
     requests: Mutex<Bucket>,
     /// [`Limits::bytes`] in KiB.
     room: Arc<Semaphore>,
-    told: Mutex<Option<Instant>>,
+    logged: Mutex<Option<Instant>>,
 }
 
 impl Accounts {
@@ -147,7 +147,7 @@ impl Accounts {
             verifying: Semaphore::new(VERIFIED_AT_ONCE),
             requests: Mutex::new(Bucket::full(Instant::now())),
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
-            told: Mutex::default(),
+            logged: Mutex::default(),
         });
         all.insert(Arc::clone(identity), Arc::downgrade(&account));
         account
@@ -225,9 +225,9 @@ impl Account {
 
     /// Logs what is refused, once in a minute.
     pub(super) fn tell(&self, words: &str) {
-        let (mut told, now) = (locked(&self.told), Instant::now());
-        if told.is_none_or(|at| now.saturating_duration_since(at) >= QUIET) {
-            *told = Some(now);
+        let (mut logged, now) = (locked(&self.logged), Instant::now());
+        if logged.is_none_or(|at| now.saturating_duration_since(at) >= QUIET) {
+            *logged = Some(now);
             tracing::warn!(identity = %self.identity, "an xDS client is held back: {words}");
         }
     }

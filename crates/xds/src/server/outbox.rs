@@ -106,7 +106,7 @@ fn ends_with_refusal(event: &Event) -> bool {
 
 fn about(event: &Event) -> About {
     match event {
-        Event::Connected { fleet, node } | Event::Gone { fleet, node, .. } => {
+        Event::Connected { fleet, node, .. } | Event::Gone { fleet, node, .. } => {
             About::Client(Arc::clone(fleet), Arc::clone(&node.id))
         }
         Event::Namesakes { fleet, node } => About::Namesakes(Arc::clone(fleet), Arc::clone(&node.id)),

@@ -180,18 +180,18 @@ fn clients(shared: &Shared, caller: &Caller, fleet: &str, request: &Request) -> 
         }
         // one client at a time: others of the fleet are served in between
         let Some(holdings) = client.look(|session| session.holdings(&locked(&cell.fleet))) else { continue };
-        let told = told(&client.node, holdings);
-        caller.charge(told.resources.len().div_ceil(NAMES_PER_REQUEST));
-        size += told.encoded_len();
+        let config = config(&client.node, holdings);
+        caller.charge(config.resources.len().div_ceil(NAMES_PER_REQUEST));
+        size += config.encoded_len();
         if size > LARGEST {
             return Err(Broken(Code::ResourceExhausted, "more than 4 MiB: ask for fewer clients with node_matchers"));
         }
-        all.push(told);
+        all.push(config);
     }
     Ok(all)
 }
 
-fn told(node: &Node, holdings: Vec<Holding>) -> ClientConfig {
+fn config(node: &Node, holdings: Vec<Holding>) -> ClientConfig {
     let text = |text: &Arc<str>| text.as_ref().to_owned();
     let resources = holdings.into_iter().map(|holding| {
         let (status, failure) = match holding.standing {

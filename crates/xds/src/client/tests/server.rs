@@ -130,7 +130,7 @@ impl Server {
         if !file.is_empty() {
             let saved = SavedFleet::read(&file.clone().into()).expect("what was written");
             // what was in doubt when it was written is sent to be sure
-            self.doubts.extend(saved.doubts.values().flatten().cloned());
+            self.doubts.extend(saved.doubts.values().flat_map(|doubt| &doubt.needs).cloned());
             self.fleet.restore(saved);
         }
         self.file = file;

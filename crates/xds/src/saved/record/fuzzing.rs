@@ -15,6 +15,7 @@ impl Record {
         let doubts = several(choose, |choose| Doubts {
             node: name(choose, names),
             needs: several(choose, |choose| Key::chosen(choose, names)),
+            heirs: choose(2),
         });
         Self { puts, gone, doubts }
     }

@@ -31,11 +31,11 @@ fn pings_cost_nothing_while_something_is_sent() {
         calm.written = SAID + 1;
         calm.count(1);
     }
-    assert_eq!(calm.told, None);
+    assert_eq!(calm.goaway, None);
     calm.count(60);
-    assert_eq!(calm.told, None);
+    assert_eq!(calm.goaway, None);
     calm.count(10);
-    assert_eq!(calm.told, Some(0));
+    assert_eq!(calm.goaway, Some(0));
 }
 
 #[tokio::test]

@@ -54,3 +54,12 @@ fn a_fact_takes_the_place_of_an_earlier_one_or_goes_last_however_much_waits() {
     let routes = (0..MANY).map(|n| event(false, n, 2));
     assert!(told.into_iter().eq(routes.chain((0..MANY).map(|n| event(true, n, 2)))));
 }
+
+#[test]
+fn how_many_clients_there_are_is_known_though_two_have_one_id() {
+    let node = || std::sync::Arc::new(crate::Node { id: "same".into(), ..crate::Node::default() });
+    let came = |connected| Event::Connected { fleet: "f".into(), node: node(), connected };
+    let gone = |connected| Event::Gone { fleet: "f".into(), node: node(), connected };
+    assert_eq!(waiting(vec![came(1), came(2), gone(1)]), [gone(1)]);
+    assert_eq!(waiting(vec![came(1), gone(0), came(1), came(2)]), [came(2)]);
+}

@@ -84,7 +84,7 @@ fn ghosts_that_the_client_was_not_rid_of_in_time_hold_up_nothing_after_a_restart
         }
         wait_for("the refusals to be saved", SOON, || {
             let saved = stage.save();
-            let doubts: Vec<&Need> = saved.doubts.values().flatten().collect();
+            let doubts: Vec<&Need> = saved.doubts.values().flat_map(|doubt| &doubt.needs).collect();
             [&*new, "a"].iter().all(|name| doubts.contains(&&Need::new(TypeUrl::Cluster, *name)))
         });
         stage.restart_with_what_was_saved();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::rig::{Rig, changes, request};
 use crate::event::Node;
+use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl};
+use crate::saved::{Doubt, SavedFleet};
 use crate::session::Session;
 use crate::wire::Variant;
 
@@ -96,11 +98,29 @@ fn what_each_may_hold_as_ghosts_is_saved_together_and_once() {
     rig.fleet.haunt(other, &node, BTreeSet::from(["d".into()]));
     let unsaved = rig.fleet.take_unsaved(&fleet).expect("ghosts");
     let both = ["c", "d"].map(|name| Need::new(TypeUrl::Cluster, name));
-    assert_eq!(unsaved.doubts, [(Arc::clone(&node), BTreeSet::from(both))]);
+    assert_eq!(unsaved.doubts, [(Arc::clone(&node), Doubt { needs: both.into(), heirs: 2 })]);
     rig.fleet.haunt(one, &node, BTreeSet::from(["c".into()]));
     rig.fleet.haunt(other, &node, BTreeSet::from(["d".into()]));
     assert!(!rig.fleet.has_unsaved());
     rig.fleet.haunt(other, &node, BTreeSet::new());
     let unsaved = rig.fleet.take_unsaved(&fleet).expect("one is laid");
-    assert_eq!(unsaved.doubts, [(node, BTreeSet::from([Need::new(TypeUrl::Cluster, "c")]))]);
+    let needs = BTreeSet::from([Need::new(TypeUrl::Cluster, "c")]);
+    assert_eq!(unsaved.doubts, [(node, Doubt { needs, heirs: 2 })]);
+}
+
+#[test]
+fn what_one_of_two_may_have_is_cleared_up_with_each_after_a_restart_too() {
+    let mut rig = Rig::started(SMALL);
+    rig.fleet.keep(false);
+    let (fleet, node): (Arc<str>, Arc<str>) = ("ns/gw".into(), "envoy".into());
+    rig.fleet.haunt(rig.clients[0].session.id(), &node, BTreeSet::from(["c".into()]));
+    let mut file: Vec<u8> = rig.fleet.take_unsaved(&fleet).expect("ghosts").parts().flatten().collect();
+    rig.connect("envoy");
+    let unsaved = rig.fleet.take_unsaved(&fleet).expect("they are two");
+    file.extend(unsaved.parts().flatten());
+    let saved = SavedFleet::read(&file.into()).expect("what was saved");
+    rig.fleet = Fleet::new(fleet);
+    rig.fleet.restore(saved);
+    let mut taken = || rig.fleet.take_doubts("envoy", &TypeUrl::Cluster).len();
+    assert_eq!([taken(), taken(), taken()], [1, 1, 0]);
 }
