@@ -43,6 +43,7 @@ mod stream;
 mod streams;
 mod tls;
 mod together;
+mod unread;
 
 #[cfg(test)]
 mod tests;

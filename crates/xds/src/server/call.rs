@@ -19,6 +19,7 @@ use super::grpc::{Code, Frames};
 use super::load::LoadStream;
 use super::stream::Stream;
 use super::streams::Siblings;
+use super::unread::Turns;
 
 /// A call that passed the gate, as a service gets it.
 pub(super) struct Call {
@@ -60,16 +61,17 @@ impl Reply {
 pub(super) struct Guarded {
     reply: Reply,
     expires: Option<(Instant, Pin<Box<Sleep>>)>,
+    turns: Option<Turns>,
 }
 
 impl Guarded {
     /// No answer but headers.
     pub(super) fn nothing() -> Self {
-        Self { reply: Reply::Nothing, expires: None }
+        Self { reply: Reply::Nothing, expires: None, turns: None }
     }
 
-    pub(super) fn new(reply: Reply, expires: Option<Instant>) -> Self {
-        Self { reply, expires: expires.map(|at| (at, Box::pin(sleep_until(at.into())))) }
+    pub(super) fn new(reply: Reply, expires: Option<Instant>, turns: Turns) -> Self {
+        Self { reply, expires: expires.map(|at| (at, Box::pin(sleep_until(at.into())))), turns: Some(turns) }
     }
 
     /// Whether the caller's identity has expired; asks to be polled when it does.
@@ -90,7 +92,12 @@ impl Body for Guarded {
             let trailers = Code::Unauthenticated.headers("the identity of the client has expired");
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
-        this.reply.poll_frame(cx).map(|frame| frame.map(Ok))
+        let Self { reply, turns, .. } = this;
+        let frame = match turns {
+            Some(turns) => turns.poll_frame(cx, |cx| reply.poll_frame(cx)),
+            None => reply.poll_frame(cx),
+        };
+        frame.map(|frame| frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {

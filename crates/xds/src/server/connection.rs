@@ -30,10 +30,11 @@ use super::limits::Admission;
 use super::services::Service;
 use super::streams::Siblings;
 use super::together::Together;
+use super::unread::Unread;
 use super::{Shared, locked, stopped};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
-/// reading may cost.
+/// reading may cost. All streams of a connection together have twice that ([`super::unread`]).
 const SEND_BUFFER: usize = 48 << 10;
 
 /// Bytes that a client may send before they are taken: Envoy's first message is 61 KB. For the names of 10,000 clusters, 310 KB, it is
@@ -97,8 +98,16 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     let (streams, most_streams) = (Spawned::default(), gate.limits().streams);
     let ending = watch::Sender::new(false);
     let called = AtomicBool::new(false);
-    let origin =
-        Arc::new(Origin { shared, gate, peer, refused, called, siblings: Arc::default(), stop: ending.subscribe() });
+    let origin = Arc::new(Origin {
+        shared,
+        gate,
+        peer,
+        refused,
+        called,
+        siblings: Arc::default(),
+        unread: Unread::default(),
+        stop: ending.subscribe(),
+    });
     let origins = Arc::clone(&origin);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let origin = Arc::clone(&origins);
@@ -211,6 +220,7 @@ struct Origin {
     /// There was a call.
     called: AtomicBool,
     siblings: Arc<Siblings>,
+    unread: Unread,
     stop: watch::Receiver<bool>,
 }
 
@@ -250,6 +260,6 @@ impl Origin {
         let (expires, pace) = (caller.expires(), caller.pace());
         let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());
         let reply = service.answer(Call { shared, siblings, caller, requests: Frames::paced(body, pace), stop });
-        Ok(Guarded::new(reply, expires))
+        Ok(Guarded::new(reply, expires, self.unread.turns()))
     }
 }

@@ -34,7 +34,8 @@ pub struct Limits {
     /// Calls under way. The default is four for each connection: a discovery stream, a stream of load reports, and two for people.
     pub calls: usize,
     /// Streams of one connection at a time. The default is 16,384: a client that asks for each kind apart opens one for each endpoint set
-    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`].
+    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`], [`Self::names`] and
+    /// [`Self::bytes`]; what is not read of them by 96 KiB for each connection.
     pub streams: u32,
     /// Requests of one stream. The default is 1,000 in a second: Envoy acknowledges one response in 1 ms; and 4,000 at once: a first
     /// start that asks for 1,000 clusters one by one, four kinds of resources.
