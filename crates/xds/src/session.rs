@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::event::Node;
 use crate::facts::ClientId;
 use crate::fleet::{Fleet, Stage};
-use crate::order::{Class, STEPS, Step};
+use crate::order::{STEPS, Step, is_rest};
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, Look, View};
 use crate::wire::{Nonce, Request, Response, StreamId, Variant};
@@ -189,12 +189,15 @@ impl Session {
         self.activate_listeners(fleet, now);
         self.absorb(fleet, now);
         let mut turn = Turn { fleet, now, out: &mut out };
-        for step in STEPS {
+        for step in &STEPS {
             match step {
                 Step::Clusters => self.put_clusters(&mut turn),
-                Step::Put(class) => self.each_of(class).iter().for_each(|type_url| self.put(&mut turn, type_url)),
                 Step::VirtualHosts => self.put_virtual_hosts(&mut turn),
-                Step::Remove(class) => self.each_of(class).iter().for_each(|type_url| self.remove(&mut turn, type_url)),
+                Step::PutRest => self.rest().iter().for_each(|type_url| self.put(&mut turn, type_url)),
+                Step::RemoveRest => self.rest().iter().for_each(|type_url| self.remove(&mut turn, type_url)),
+                Step::Put(type_url) | Step::Remove(type_url) if !self.channels.contains_key(type_url) => {}
+                Step::Put(type_url) => self.put(&mut turn, type_url),
+                Step::Remove(type_url) => self.remove(&mut turn, type_url),
             }
         }
         self.beat(&mut turn);
@@ -211,6 +214,7 @@ impl Session {
             self.unsubscribe_name(type_url, stream, &name);
         }
         self.channel(type_url).end(stream);
+        self.clusters.ghosts_told &= *type_url != TypeUrl::Cluster;
     }
 
     /// The stream for one kind has ended, and the client has others still.
@@ -310,9 +314,9 @@ impl Session {
         self.channels.get(type_url).is_some_and(test)
     }
 
-    /// The kinds of this class that the client has spoken of.
-    fn each_of(&self, class: Class) -> Vec<TypeUrl> {
-        self.channels.keys().filter(|type_url| Class::of(type_url) == class).cloned().collect()
+    /// The kinds without a place of their own in the order that the client has spoken of.
+    fn rest(&self) -> Vec<TypeUrl> {
+        self.channels.keys().filter(|type_url| is_rest(type_url)).cloned().collect()
     }
 }
 

@@ -95,6 +95,13 @@ impl Fleet {
         self.memory.note(node);
     }
 
+    /// Whether all of these are noted, if anything is.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn knows_ghosts(&self, client: ClientId, node: &Arc<str>, clusters: &BTreeSet<Arc<str>>) -> bool {
+        let known = self.memory.ghosts.get(&(Arc::clone(node), client));
+        !self.memory.keeps || clusters.is_empty() || known.is_some_and(|known| known.is_superset(clusters))
+    }
+
     /// There is something to save.
     pub(crate) fn has_unsaved(&self) -> bool {
         self.snapshot.has_unsaved() || !self.memory.nodes.is_empty()

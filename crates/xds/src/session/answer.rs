@@ -32,6 +32,7 @@ impl Session {
         if *type_url == TypeUrl::Listener && !flight.removed.is_empty() {
             self.begin_drain(now);
         }
+        self.clusters.ghosts_told &= *type_url != TypeUrl::Cluster;
         self.channel(type_url).count_refusal(error.is_some(), now);
         match error {
             None => self.acked(fleet, type_url, &flight, now),
@@ -89,7 +90,7 @@ impl Session {
             }
         }
         if *type_url == TypeUrl::Secret {
-            self.secret_acked(fleet);
+            flight.puts.iter().for_each(|secret| self.secret_acked(fleet, secret.name()));
         }
     }
 

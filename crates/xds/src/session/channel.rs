@@ -463,16 +463,18 @@ impl Channel {
         !flight.overdue && (empty || flight.names().any(awaited))
     }
 
-    /// Nothing waits any longer for flights that were sent before `limit`.
-    pub(super) fn give_up_before(&mut self, limit: Duration) {
+    /// Nothing waits any longer for flights that were sent before `limit`; whether that is new of some.
+    pub(super) fn give_up_before(&mut self, limit: Duration) -> bool {
+        let mut some = false;
         for flight in self.flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
-            flight.overdue = true;
+            (flight.overdue, some) = (true, true);
             for name in flight.puts.iter().map(|item| item.name()).chain(&flight.removed) {
                 if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
                     known.flying = None;
                 }
             }
         }
+        some
     }
 
     /// One of the kind's streams has ended: what went out on it is not answered any more, and may not have been heard.

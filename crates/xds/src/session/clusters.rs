@@ -15,11 +15,16 @@ pub(super) struct Clusters {
     pub(super) spoken_of: bool,
     /// Not ready for requests on this client.
     pub(super) cold: ColdClusters,
-    pub(super) sharers: Sharers,
+    /// Clusters by endpoint sets of other names than theirs.
+    pub(super) sharers: Users,
+    /// Clusters by the secret that they wait for, if they wait for nothing else.
+    pub(super) without_secret: Users,
     /// On their way, and only the CDS acknowledgement proves anything (R3).
     pub(super) without_witness: BTreeSet<Arc<str>>,
     /// May be ghosts: refused, or sent on an earlier stream and not answered.
     pub(super) uncured: BTreeSet<Arc<str>>,
+    /// The fleet knows of those, and of what has had no answer for long.
+    pub(super) ghosts_told: bool,
     /// What is to be sent to lay them.
     pub(super) cures: Vec<Cure>,
     /// Taken back because nothing was heard of them: the version, and how often.
@@ -38,44 +43,44 @@ impl Clusters {
     pub(super) fn forget(&mut self, name: &str) {
         self.cold.remove(name);
         self.sharers.forget(name);
+        self.without_secret.forget(name);
         self.without_witness.remove(name);
     }
 }
 
-/// Which clusters use endpoint sets of other names than theirs, in the version that was sent last.
+/// Which clusters use what other resources, in the version that was sent last.
 #[derive(Default)]
-pub(super) struct Sharers {
-    by_set: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+pub(super) struct Users {
+    by_part: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     by_cluster: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
 
-impl Sharers {
-    /// A cluster is sent that uses these sets.
-    pub(super) fn note(&mut self, cluster: &Arc<str>, sets: &[Arc<str>]) {
+impl Users {
+    /// A cluster uses these, and no others.
+    pub(super) fn note(&mut self, cluster: &Arc<str>, parts: Vec<Arc<str>>) {
         self.forget(cluster);
-        let sets: Vec<Arc<str>> = sets.iter().filter(|set| *set != cluster).cloned().collect();
-        for set in &sets {
-            self.by_set.entry(Arc::clone(set)).or_default().insert(Arc::clone(cluster));
+        for part in &parts {
+            self.by_part.entry(Arc::clone(part)).or_default().insert(Arc::clone(cluster));
         }
-        if !sets.is_empty() {
-            self.by_cluster.insert(Arc::clone(cluster), sets);
+        if !parts.is_empty() {
+            self.by_cluster.insert(Arc::clone(cluster), parts);
         }
     }
 
     /// A cluster uses none.
     pub(super) fn forget(&mut self, cluster: &str) {
-        for set in self.by_cluster.remove(cluster).unwrap_or_default() {
-            let Some(clusters) = self.by_set.get_mut(&set) else { continue };
+        for part in self.by_cluster.remove(cluster).unwrap_or_default() {
+            let Some(clusters) = self.by_part.get_mut(&part) else { continue };
             clusters.remove(cluster);
             if clusters.is_empty() {
-                self.by_set.remove(&set);
+                self.by_part.remove(&part);
             }
         }
     }
 
-    /// Those that use this set.
-    pub(super) fn of(&self, set: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.by_set.get(set).into_iter().flatten()
+    /// Those that use this one.
+    pub(super) fn of(&self, part: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.by_part.get(part).into_iter().flatten()
     }
 
     #[cfg(any(test, fuzzing))]

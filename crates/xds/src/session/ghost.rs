@@ -4,6 +4,7 @@
 //! cluster comes while another warms, its refusal never arrives. The signs: Envoy acknowledges everything else, and no cluster is
 //! left that could still get ready. Then what was not answered is taken back, which opens the gate, and goes again one by one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,11 +65,20 @@ impl Session {
     }
 
     /// What the client may hold as ghosts is to be known to the next life of the process too: what it refused, and what it has not answered
-    /// for long.
-    pub(super) fn tell_ghosts(&self, fleet: &mut Fleet) {
+    /// for long. Called with each message and each look; what is merely dropped among many that have no answer is told with the next change.
+    pub(super) fn tell_ghosts(&mut self, fleet: &mut Fleet) {
+        if std::mem::replace(&mut self.clusters.ghosts_told, true) {
+            #[cfg(any(test, fuzzing))]
+            assert!(fleet.knows_ghosts(self.client, &self.node.id, &self.ghosts()), "a change was not told");
+            return;
+        }
+        fleet.haunt(self.client, &self.node.id, self.ghosts());
+    }
+
+    fn ghosts(&self) -> BTreeSet<Arc<str>> {
         let flights = self.channels.get(&TypeUrl::Cluster).into_iter().flat_map(|clusters| &clusters.flights);
         let silent = flights.filter(|flight| flight.overdue).flat_map(Flight::names);
-        fleet.haunt(self.client, &self.node.id, self.clusters.uncured.iter().chain(silent).cloned().collect());
+        self.clusters.uncured.iter().chain(silent).cloned().collect()
     }
 
     /// Whether the version was sent last and nothing proves that the client took it.

@@ -92,6 +92,7 @@ impl Session {
         }
         if *type_url == TypeUrl::Cluster && !channel.has(&name) {
             self.clusters.sharers.forget(&name);
+            self.clusters.without_secret.forget(&name);
             self.clusters.without_witness.remove(&name);
         }
         self.waits.remove(&Need::new(type_url.clone(), name));

@@ -15,14 +15,13 @@ use super::channel::Known;
 use super::{Session, Violation};
 use crate::fleet::{Fleet, Stage};
 use crate::names::{EVERYTHING, is_collection};
-use crate::order::Class;
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::{Item, Look};
 use crate::wire::{Nonce, Request, Variant, Whole, WholeRequest};
 
 /// Kinds of which a SotW response lists everything, so that absence from it is removal.
 pub(super) fn is_complete(type_url: &TypeUrl) -> bool {
-    matches!(Class::of(type_url), Class::Cluster | Class::Listener)
+    matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener)
 }
 
 /// What a client wants of one kind on one stream.

@@ -11,7 +11,7 @@ use super::channel::{Channel, Known};
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::names::{EVERYTHING, is_collection};
-use crate::order::Class;
+use crate::order::is_rest;
 use crate::resource::{Need, TypeUrl, Version, route_configuration_of};
 use crate::snapshot::{Key, Look};
 use crate::wire::{Request, StreamId, Variant};
@@ -29,7 +29,7 @@ pub(super) const MOST_KINDS: usize = 32;
 /// Kinds where a first request without names means everything. Envoy's first VHDS request has no names either, and its first
 /// EDS message may be the answer to a set that came with a cluster.
 fn is_legacy_wildcard(type_url: &TypeUrl) -> bool {
-    matches!(Class::of(type_url), Class::Cluster | Class::Listener | Class::Rest)
+    matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener) || is_rest(type_url)
 }
 
 impl Session {
@@ -210,6 +210,7 @@ impl Session {
             channel.unsure.insert(Arc::clone(name));
         }
         if *type_url == TypeUrl::Cluster {
+            self.clusters.ghosts_told &= doubts.is_empty();
             self.clusters.uncured.extend(doubts);
         }
     }

@@ -33,11 +33,11 @@ impl Session {
     pub(super) fn pass_time(&mut self, fleet: &mut Fleet, now: Duration) {
         self.retry = fleet.retry(now);
         self.tell_clusters_unasked(fleet, now);
-        for channel in self.channels.values_mut() {
+        for (type_url, channel) in &mut self.channels {
             channel.wake_kept(now);
-            if let Some(limit) = now.checked_sub(UNANSWERED) {
-                channel.give_up_before(limit);
-            }
+            let limit = now.checked_sub(UNANSWERED);
+            let given_up = limit.is_some_and(|limit| channel.give_up_before(limit));
+            self.clusters.ghosts_told &= !(given_up && *type_url == TypeUrl::Cluster);
         }
         self.tell_ghosts(fleet);
         let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);

@@ -61,6 +61,7 @@ impl Session {
             ("sent items", self.sent_items.values().map(SentItems::len).sum()),
             ("cold", self.clusters.cold.len()),
             ("sharers", self.clusters.sharers.len()),
+            ("without secret", self.clusters.without_secret.len()),
             ("without witness", self.clusters.without_witness.len()),
             ("cures", self.clusters.cures.len()),
             ("haunted", self.clusters.haunted.len()),

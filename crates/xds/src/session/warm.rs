@@ -55,7 +55,9 @@ impl Session {
         } else {
             self.clusters.without_witness.remove(item.name());
         }
-        self.clusters.sharers.note(item.name(), sets);
+        let others = sets.iter().filter(|set| *set != item.name()).cloned().collect();
+        self.clusters.sharers.note(item.name(), others);
+        self.clusters.without_secret.forget(item.name());
     }
 
     /// Envoy asks for an endpoint set.
@@ -122,10 +124,12 @@ impl Session {
     }
 
     /// The acknowledgement of a secret can be the last thing that a cluster waited for.
-    pub(super) fn secret_acked(&mut self, fleet: &mut Fleet) {
-        let waiting: Vec<Arc<str>> =
-            self.clusters.cold.iter().filter(|(_, cold)| cold.acked).map(|(n, _)| Arc::clone(n)).collect();
-        waiting.iter().for_each(|cluster| self.warm_if_witnessed(fleet, cluster));
+    pub(super) fn secret_acked(&mut self, fleet: &mut Fleet, secret: &str) {
+        let waiting: Vec<Arc<str>> = self.clusters.without_secret.of(secret).cloned().collect();
+        for cluster in &waiting {
+            self.clusters.without_secret.forget(cluster);
+            self.warm_if_witnessed(fleet, cluster);
+        }
     }
 
     /// A new cluster is ready for requests if both witnesses say so. That Envoy asked for its endpoints proves that it took the
@@ -137,7 +141,11 @@ impl Session {
         let Some(cold) = self.clusters.cold.get(name).filter(witnessed) else { return };
         let (item, proven) = (Arc::clone(&cold.item), asked(cold));
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
-        if !secrets.all(|Need { type_url, name }| self.is(type_url, |secrets| secrets.holds(name))) {
+        let lacking = secrets.find(|Need { type_url, name }| !self.is(type_url, |secrets| secrets.holds(name)));
+        let lacking: Vec<Arc<str>> = lacking.map(|secret| Arc::clone(&secret.name)).into_iter().collect();
+        let waits = !lacking.is_empty();
+        self.clusters.without_secret.note(name, lacking);
+        if waits {
             return;
         }
         self.clusters.cold.remove(name);
