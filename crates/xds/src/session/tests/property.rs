@@ -169,6 +169,7 @@ impl World {
 
     fn of(wanted: Wanted, way: Way, strict: bool) -> Self {
         let mut fleet = Fleet::new("f".into());
+        fleet.keep(true);
         let all: Vec<String> = wanted.resources().into_values().collect();
         fleet.publish(changes(&all.join(";")));
         let streams = begin(&mut fleet, way);

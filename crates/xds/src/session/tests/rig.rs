@@ -169,6 +169,7 @@ impl Rig {
     /// A fleet with these resources and one client that has said nothing yet.
     pub(super) fn new(resources: &str) -> Self {
         let mut fleet = Fleet::new("ns/gw".into());
+        fleet.keep(true);
         fleet.publish(changes(resources));
         let mut rig = Self { fleet, clients: Vec::new(), now: Duration::from_secs(1) };
         rig.connect("envoy");
