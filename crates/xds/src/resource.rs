@@ -177,6 +177,8 @@ pub struct Resource {
     pub apart: bool,
     /// A route configuration whose hosts come by VHDS. The last piece of its body is the field that says so
     /// (`RouteConfiguration.vhds`) and nothing else: clients that know no VHDS get the hosts in its place.
+    /// A configuration that had its hosts inside must not ask for them under the same name: Envoy forgets those that were inside when it
+    /// takes it, before the others come.
     pub vhds: bool,
 }
 

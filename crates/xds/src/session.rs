@@ -95,6 +95,8 @@ pub(crate) struct Session {
     waits: BTreeMap<Need, Wait>,
     /// Route configurations that were refused together with their first virtual hosts.
     lost_hosts: BTreeSet<Arc<str>>,
+    /// Envoy has just asked for virtual hosts on a stream of its own.
+    hosts_asked: bool,
     /// Endpoint sets that Envoy has just asked for.
     asked: Vec<Arc<str>>,
     activations: BTreeMap<Arc<str>, Activation>,
@@ -137,6 +139,7 @@ impl Session {
             clusters: Clusters::default(),
             waits: BTreeMap::new(),
             lost_hosts: BTreeSet::new(),
+            hosts_asked: false,
             asked: Vec::new(),
             activations: BTreeMap::new(),
             refused: BTreeMap::new(),

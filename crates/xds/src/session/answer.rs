@@ -124,6 +124,11 @@ impl Session {
             flight.puts.iter().for_each(|item| self.hosts_are_lost(fleet, item.name()));
         }
         let blamed = self.blame(fleet, type_url, flight, text, now);
+        if *type_url == TypeUrl::Listener {
+            let is_blamed =
+                |item: &Item| blamed.iter().any(|one| one.key() == item.key() && one.version() == item.version());
+            self.activations.retain(|_, activation| !is_blamed(&activation.item));
+        }
         if *type_url == TypeUrl::Cluster {
             self.clusters.uncured.extend(blamed.iter().map(|item| Arc::clone(item.name())));
             self.cure(fleet, &blamed, &had, now);

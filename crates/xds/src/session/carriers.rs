@@ -57,6 +57,11 @@ impl Carriers {
         self.streams.get(&stream).is_some_and(|asked| asked.names.contains(name))
     }
 
+    /// The same, or a collection that the name is in.
+    pub(super) fn tells(&self, stream: StreamId, name: &str) -> bool {
+        self.wants(stream, name) || collection_of(name).is_some_and(|collection| self.wants(stream, &collection))
+    }
+
     /// The stream is to be told what there is under this name.
     pub(super) fn owe(&mut self, stream: StreamId, name: &Arc<str>) {
         self.streams.entry(stream).or_default().owed.insert(Arc::clone(name));

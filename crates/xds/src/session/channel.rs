@@ -305,6 +305,7 @@ impl Channel {
         for name in removed {
             self.settle(name);
             self.known.remove(name);
+            self.unsure.remove(name);
         }
     }
 

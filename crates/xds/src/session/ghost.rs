@@ -108,7 +108,10 @@ impl Session {
         }
         let mut groups = self.groups;
         for item in again {
-            if self.is_out_of_chances(&item) {
+            // what is gone is not tried again
+            if self.see(fleet).current(&TypeUrl::Cluster, item.name()).is_none() {
+                self.channel(&TypeUrl::Cluster).dirty.insert(Arc::clone(item.name()));
+            } else if self.is_out_of_chances(&item) {
                 self.refuse(fleet, &item, "it neither became ready nor was refused", now);
             } else {
                 self.channel(&TypeUrl::Cluster).suspect(&[Arc::clone(&item)], &mut groups);

@@ -73,6 +73,12 @@ impl Session {
         if !self.channels.contains_key(&kind) {
             return;
         }
+        if std::mem::take(&mut self.hosts_asked) {
+            let none = self.without_hosts(turn.fleet);
+            if !none.is_empty() {
+                self.send(turn, &kind, Vec::new(), none);
+            }
+        }
         let Ready { puts, denied } = self.sort_out(turn, &kind);
         self.deny(turn, &kind, denied);
         for batch in self.batches(&kind, puts) {
@@ -179,7 +185,7 @@ impl Session {
     /// Behind a route configuration that is new to the client go all its hosts. If it has none, Envoy waits for them all the same: it is told
     /// that there is none of some name, as it takes an empty response for no answer (measured).
     fn send_routes(&mut self, turn: &mut Turn<'_>, puts: Vec<Arc<Item>>) {
-        let mut without = Vec::new();
+        let mut without: Vec<Arc<str>> = Vec::new();
         for item in &puts {
             let lost = self.lost_hosts.remove(item.name());
             let routes = self.channel(&TypeUrl::Route);
@@ -193,13 +199,23 @@ impl Session {
                 channel.force.extend(hosts.iter().cloned());
                 channel.dirty.extend(hosts);
             } else if self.envoy && item.resource.vhds {
-                without.push(format!("{}/none", item.name()).into());
+                without.push(none_of(item.name()));
             }
         }
         self.send(turn, &TypeUrl::Route, puts, Vec::new());
         for name in without {
             self.send(turn, &TypeUrl::VirtualHost, Vec::new(), vec![name]);
         }
+    }
+
+    /// Where hosts have streams of their own Envoy opens one once it has the route configuration: only then it can be told that there is
+    /// none. It does not say which configuration the stream is for, so that each is told what concerns all; of others Envoy takes no
+    /// notice (measured).
+    fn without_hosts(&self, fleet: &Fleet) -> Vec<Arc<str>> {
+        let Some(routes) = self.channels.get(&TypeUrl::Route) else { return Vec::new() };
+        let asking = fleet.snapshot().targets(&TypeUrl::Route).filter(|item| item.resource.vhds);
+        let known = asking.map(|item| item.name()).filter(|name| routes.has(name));
+        known.filter(|name| self.see(fleet).hosts_of(name).next().is_none()).map(|name| none_of(name)).collect()
     }
 
     /// On a first start everything new is asked for: sending it unasked would be sending it twice.
@@ -232,6 +248,11 @@ impl Session {
         };
         !cold && !self.is(&TypeUrl::Cluster, flying)
     }
+}
+
+/// A host that there is not, of a route configuration that has none.
+fn none_of(route_configuration: &str) -> Arc<str> {
+    format!("{route_configuration}/none").into()
 }
 
 /// The endpoint sets of a cluster: those that it names, else the one of its name, if there is one.

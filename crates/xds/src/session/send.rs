@@ -106,6 +106,9 @@ impl Session {
         for name in removed.iter().filter(|_| waits) {
             self.waits.remove(&Need::new(type_url.clone(), Arc::clone(name)));
         }
+        if *type_url == TypeUrl::Listener {
+            removed.iter().for_each(|name| _ = self.activations.remove(name));
+        }
         if self.aggregated {
             self.send_on((AGGREGATED, manner), turn, type_url, puts, removed);
             return;
@@ -194,9 +197,6 @@ impl Session {
             if self.refused.get(&key).is_some_and(|seq| *seq < item.seq) {
                 self.refused.remove(&key);
             }
-        }
-        if *type_url == TypeUrl::Listener {
-            removed.iter().for_each(|name| _ = self.activations.remove(name));
         }
         let channel = self.channel(type_url);
         channel.owes_first = false;

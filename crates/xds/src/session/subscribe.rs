@@ -115,6 +115,7 @@ impl Session {
         if request.subscribe.is_empty() {
             self.carry(type_url, request.stream, &EVERYTHING.into());
         }
+        self.hosts_asked |= *type_url == TypeUrl::VirtualHost && !self.aggregated && self.envoy;
         let channel = self.channel(type_url);
         let another = std::mem::replace(&mut channel.opened, true);
         channel.wildcard |= legacy;
@@ -170,7 +171,7 @@ impl Session {
         let channel = self.channel(type_url);
         for item in fleet.snapshot().targets(type_url) {
             let name = item.name();
-            if channel.has(name) && !listed.contains(&**name) && !channel.carriers.wants(stream, name) {
+            if channel.has(name) && !listed.contains(&**name) && !channel.carriers.tells(stream, name) {
                 channel.owe(stream, name);
             }
         }
@@ -195,23 +196,30 @@ impl Session {
     }
 
     /// Takes over what an earlier stream left in doubt: it is sent, or denied, whatever the client lists. Only what the client
-    /// lists and should not have goes in its turn, because its routes may name it.
+    /// lists and should not have goes in its turn, because its routes may name it. What no stream has asked for, of several, is sent
+    /// to the one that does.
     pub(super) fn inherit(&mut self, fleet: &Fleet, type_url: &TypeUrl, doubts: BTreeSet<Arc<str>>) {
-        let see = self.see(fleet);
+        let (see, aggregated) = (self.see(fleet), self.aggregated);
+        let mut uncured = BTreeSet::new();
         let channel = self.channel(type_url);
-        for name in &doubts {
-            if !channel.has(name) || see.target(type_url, name).is_some() {
-                channel.force.insert(Arc::clone(name));
+        for name in doubts {
+            if !aggregated && channel.carriers.of(&name, channel.wildcard).is_empty() {
+                channel.unsure.extend(see.current(type_url, &name).is_some().then_some(name));
+                continue;
             }
-            if let Some(known) = channel.known.get_mut(name) {
+            channel.unsure.insert(Arc::clone(&name));
+            if !channel.has(&name) || see.target(type_url, &name).is_some() {
+                channel.force.insert(Arc::clone(&name));
+            }
+            if let Some(known) = channel.known.get_mut(&name) {
                 known.sent = Some(Version::UNSURE.mark());
             }
-            channel.dirty.insert(Arc::clone(name));
-            channel.unsure.insert(Arc::clone(name));
+            channel.dirty.insert(Arc::clone(&name));
+            uncured.insert(name);
         }
         if *type_url == TypeUrl::Cluster {
-            self.clusters.ghosts_told &= doubts.is_empty();
-            self.clusters.uncured.extend(doubts);
+            self.clusters.ghosts_told &= uncured.is_empty();
+            self.clusters.uncured.append(&mut uncured);
         }
     }
 
@@ -235,7 +243,7 @@ impl Session {
             members.push(Arc::clone(&name));
         }
         for name in members {
-            if listed {
+            if listed && !channel.unsure.contains(&name) {
                 channel.dirty.insert(name);
             } else {
                 channel.owe(stream, &name);
@@ -350,7 +358,8 @@ impl Session {
 
     /// What came unasked, behind what would have used it, and is gone is not remembered.
     pub(super) fn forget_unasked(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str) {
-        let unasked = self.is(type_url, |channel| channel.known.contains_key(name) && !channel.subscribed(name));
+        let has = |channel: &Channel| channel.known.contains_key(name) || channel.unsure.contains(name);
+        let unasked = self.is(type_url, |channel| has(channel) && !channel.subscribed(name));
         if unasked && self.see(fleet).current(type_url, name).is_none() {
             self.channel(type_url).forget(name);
             if let Some(sent) = self.sent_items.get_mut(type_url) {

@@ -14,3 +14,4 @@ mod property;
 pub(crate) mod rig;
 mod subscription;
 mod whole;
+mod world;

@@ -1,4 +1,4 @@
-//! Our server on the other end of simulated connections: sessions and their fleet, fed with bytes.
+//! Our server on the other end of simulated connections: clients with their streams, and their fleet, fed with bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,13 @@ use crate::client::{Frames, LinkId};
 use crate::fleet::Fleet;
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
 use crate::saved::SavedFleet;
-use crate::session::{Session, Wants};
+use crate::streams::Streams;
 use crate::wire::read::Discovery;
 use crate::wire::write::{Step, Writing};
-use crate::wire::{Request, Variant, WholeRequest};
+use crate::wire::{Request, Response, StreamId, Variant};
+
+/// Names a connection: streams for one kind each that come on the same one are of one client.
+pub(super) type Connection = u64;
 
 /// What a resource of the simulation holds: its name in field 1, where all these kinds have it, and its version in one that none has.
 pub(super) fn body(name: &str, version: u32) -> Bytes {
@@ -33,9 +36,13 @@ pub(super) fn change(type_url: &TypeUrl, name: &str, version: Option<u32>) -> Ch
 /// The server's end of a stream.
 struct End {
     frames: Frames,
-    session: Option<Session>,
-    /// State of the world: what the client wants.
-    wants: BTreeMap<TypeUrl, Wants>,
+    connection: Connection,
+    /// What it is for; none: for all kinds.
+    kind: Option<TypeUrl>,
+    /// Its number among those of its client, once something was said on it.
+    stream: Option<StreamId>,
+    /// Another one of the client is, or was, for the same kind: what that one leaves goes to this one, to be sure.
+    inherits: bool,
     sent: Sent,
 }
 
@@ -54,6 +61,28 @@ impl Sent {
     fn withheld(&self, now: Duration) -> BTreeSet<Need> {
         let late = self.responses.values().filter(|(at, _)| now >= *at + Duration::from_secs(5));
         late.flat_map(|(_, keys)| keys).filter(|key| key.type_url == TypeUrl::Cluster).cloned().collect()
+    }
+
+    /// A response goes out. What of it the client had, and had not asked for again.
+    fn note(&mut self, response: &Response, now: Duration) -> Vec<Need> {
+        let kind = &response.type_url;
+        let key = |name: &Arc<str>| Need::new(kind.clone(), Arc::clone(name));
+        let withheld = self.withheld(now);
+        let names = response.puts.iter().map(|item| key(item.name())).collect();
+        self.responses.insert(response.nonce.to_string(), (now, names));
+        let mut again = Vec::new();
+        for item in &response.puts {
+            let (key, version) = (key(item.name()), item.version());
+            // EDS follows every CDS, changed or not (R1)
+            let due = *kind == TypeUrl::Endpoints || withheld.contains(&key);
+            if self.has.insert(key.clone(), version) == Some(version) && !due {
+                again.push(key);
+            }
+        }
+        for name in &response.removed {
+            self.has.remove(&key(name));
+        }
+        again
     }
 
     /// What the client says may make it right to send something again.
@@ -88,6 +117,7 @@ pub(super) struct Server {
     variant: Variant,
     pub(super) fleet: Fleet,
     ends: BTreeMap<LinkId, End>,
+    clients: BTreeMap<Connection, Streams>,
     /// Was on its way when a stream ended, or refused on it: it is sent to be sure.
     doubts: BTreeSet<Need>,
     /// It runs.
@@ -105,6 +135,7 @@ impl Server {
             variant,
             fleet: Fleet::new("fleet".into()),
             ends: BTreeMap::new(),
+            clients: BTreeMap::new(),
             doubts: BTreeSet::new(),
             up: true,
             repeated: Vec::new(),
@@ -148,11 +179,14 @@ impl Server {
         }
     }
 
-    pub(super) fn open(&mut self, link: LinkId) {
-        self.ends.insert(
-            link,
-            End { frames: Frames::default(), session: None, wants: BTreeMap::new(), sent: Sent::default() },
-        );
+    /// A stream is opened on a connection, for one kind or for all.
+    pub(super) fn open(&mut self, link: LinkId, connection: Connection, kind: Option<TypeUrl>) {
+        let mut inherits = false;
+        for end in self.ends.values_mut().filter(|end| end.connection == connection && end.kind == kind) {
+            (inherits, end.inherits) = (true, true);
+        }
+        let (frames, sent) = (Frames::default(), Sent::default());
+        self.ends.insert(link, End { frames, connection, kind, stream: None, inherits, sent });
     }
 
     pub(super) fn has(&self, link: LinkId) -> bool {
@@ -160,11 +194,15 @@ impl Server {
     }
 
     /// The server sees that a stream has ended.
-    pub(super) fn close(&mut self, link: LinkId) {
-        let Some(End { session, sent, .. }) = self.ends.remove(&link) else { return };
+    pub(super) fn close(&mut self, link: LinkId, now: Duration) {
+        let Some(End { connection, stream, sent, .. }) = self.ends.remove(&link) else { return };
         self.doubts.extend(sent.responses.into_values().flat_map(|(_, keys)| keys).chain(sent.refused));
-        if let Some(session) = session {
-            session.leave(&mut self.fleet);
+        let (Some(stream), Some(client)) = (stream, self.clients.get_mut(&connection)) else { return };
+        client.close(&mut self.fleet, stream, now);
+        if client.any().is_none()
+            && let Some(client) = self.clients.remove(&connection)
+        {
+            client.leave(&mut self.fleet);
         }
     }
 
@@ -174,55 +212,34 @@ impl Server {
         end.frames.push(bytes);
         while let Some(message) = end.frames.next_message().expect("a frame") {
             let request = Discovery::decode(self.variant, message).expect("a request");
-            let fleet = &mut self.fleet;
-            let session = end.session.get_or_insert_with(|| {
-                let node = request.node().expect("the first message of a stream says who the client is");
-                Session::new(fleet, Arc::new(node), self.variant, true)
+            let (fleet, variant, aggregated) = (&mut self.fleet, self.variant, end.kind.is_none());
+            let node = request.node();
+            let client = self.clients.entry(end.connection).or_insert_with(|| {
+                let node = node.expect("the first message of a stream says who the client is");
+                Streams::new(fleet, Arc::new(node), variant, aggregated)
             });
-            let received = match request {
-                Discovery::Delta(delta) => {
-                    let request = Request::from(delta);
-                    end.sent.hear(&request, &self.doubts);
-                    session.receive(fleet, request, now)
-                }
-                Discovery::Sotw(whole) => {
-                    let request = WholeRequest::from(whole);
-                    let wants = end.wants.entry(TypeUrl::from(request.type_url.as_str())).or_default();
-                    session.receive_whole(fleet, wants, request, now)
-                }
-            };
-            received.expect("within the bounds");
+            let stream = *end.stream.get_or_insert_with(|| client.open(end.kind.clone()));
+            if let Discovery::Delta(delta) = &request {
+                end.sent.hear(&Request::from(delta.clone()), &self.doubts);
+            }
+            client.receive(fleet, stream, request, now).expect("within the bounds");
         }
     }
 
     /// All that the server has to say now, by stream.
     pub(super) fn speak(&mut self, now: Duration) -> Vec<(LinkId, Bytes)> {
         self.save();
-        let Self { fleet, ends, repeated, variant, .. } = self;
         let mut said = Vec::new();
-        for (link, End { session, sent, wants, .. }) in ends {
-            let Some(session) = session else { continue };
-            for response in session.advance(fleet, now) {
-                let kind = &response.type_url;
-                wants.entry(kind.clone()).or_default().latest = Some(response.nonce);
-                let key = |name: &Arc<str>| Need::new(kind.clone(), Arc::clone(name));
-                let names = response.puts.iter().map(|item| key(item.name())).collect();
-                let withheld = sent.withheld(now);
-                sent.responses.insert(response.nonce.to_string(), (now, names));
-                for item in &response.puts {
-                    let before = sent.has.insert(key(item.name()), item.version());
-                    // EDS follows every CDS, changed or not (R1)
-                    let again = withheld.contains(&key(item.name()));
-                    if before == Some(item.version())
-                        && *kind != TypeUrl::Endpoints
-                        && !again
-                        && *variant == Variant::Delta
-                    {
-                        repeated.push(format!("{link:?}: {kind:?} {} {:?}", item.name(), item.version()));
-                    }
-                }
-                for name in &response.removed {
-                    sent.has.remove(&key(name));
+        for (connection, client) in &mut self.clients {
+            let mut speakers = Vec::new();
+            client.advance(&mut self.fleet, now, |stream| speakers.push(stream));
+            for stream in speakers {
+                let response = client.next(stream).expect("it was woken");
+                let of = |end: &End| end.connection == *connection && end.stream == Some(stream);
+                let (link, end) = self.ends.iter_mut().find(|(_, end)| of(end)).expect("an open stream");
+                let again = end.sent.note(&response, now);
+                if self.variant == Variant::Delta && !end.inherits {
+                    self.repeated.extend(again.into_iter().map(|key| format!("{link:?}: {key:?}")));
                 }
                 let (mut writing, mut bytes) = (Writing::new(response), BytesMut::new());
                 while let Step::More | Step::Flush = writing.step(&mut bytes, usize::MAX) {}
@@ -233,7 +250,6 @@ impl Server {
     }
 
     pub(super) fn next_deadline(&self, now: Duration) -> Option<Duration> {
-        let sessions = self.ends.values().filter_map(|end| end.session.as_ref());
-        sessions.filter_map(|session| session.next_deadline(&self.fleet, now)).min()
+        self.clients.values().filter_map(|client| client.session().next_deadline(&self.fleet, now)).min()
     }
 }

@@ -1,5 +1,8 @@
 //! Our client against our server over a network that delays, cuts, halves and heals: afterwards the client holds exactly what the
 //! fleet should have, and nothing has travelled twice.
+//!
+//! Our client speaks the aggregated protocols only. One that has a stream for each kind is several of it here, one for each kind, whose
+//! streams share a connection while it holds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -9,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::{Action, Client, ClientNode, Config, Event, Frames, LinkId, Offer, Presence, Saved, Variant, frame};
-use super::server::{Server, body, change};
+use super::server::{Connection, Server, body, change};
 use crate::empty::stand_in;
 use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::{Key, Look};
@@ -43,17 +46,28 @@ const LEAP: Duration = Duration::from_secs(200);
 /// From this version on the client refuses.
 const BAD: u32 = 90;
 
-/// Streams in one life of the client are fewer.
+/// Streams in one life of the client are fewer, and those of each kind fewer than the other.
 const LIFE: u64 = 1_000_000;
+const OF_ONE: u64 = 100_000;
 
-/// A stream's name as the client gave it.
-fn local(link: LinkId) -> LinkId {
-    LinkId(link.0 % LIFE)
+/// Which of the clients a stream belongs to, and its name as that one gave it.
+fn local(link: LinkId) -> (usize, LinkId) {
+    ((link.0 % LIFE / OF_ONE) as usize, LinkId(link.0 % OF_ONE))
+}
+
+/// One of the four variants of the protocol.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    variant: Variant,
+    aggregated: bool,
 }
 
 /// A stream as the network sees it.
 struct Wire {
     server: usize,
+    connection: Connection,
+    /// What it is for; none: for all kinds.
+    kind: Option<TypeUrl>,
     /// Each end believes that it is open.
     client: bool,
     established: bool,
@@ -65,7 +79,11 @@ struct Wire {
 struct World {
     rng: fastrand::Rng,
     now: Duration,
-    client: Client,
+    way: Way,
+    /// One, or one for each kind.
+    clients: Vec<Client>,
+    /// To each server: the latest.
+    connections: Vec<Connection>,
     /// How often the client's process has begun.
     life: u64,
     servers: Vec<Server>,
@@ -88,20 +106,22 @@ fn judge(offer: &Offer<'_>) -> Result<(), String> {
 }
 
 impl World {
-    fn new(seed: u64, variant: Variant) -> Self {
+    fn new(seed: u64, way: Way) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let count = rng.usize(1..=2);
         let names = ["first", "second"].into_iter().take(count).map(Arc::from).collect();
         let mut config = Config::new(ClientNode { id: "agent".into(), ..ClientNode::default() }, names, seed);
         config.shared_versions = rng.bool();
-        config.variant = variant;
-        let spoken = match variant {
+        config.variant = way.variant;
+        let spoken = match way.variant {
             Variant::Delta => wire::Variant::Delta,
             Variant::Sotw => wire::Variant::Sotw,
         };
         let mut world = Self {
             now: Duration::from_secs(1),
-            client: Client::new(config),
+            way,
+            clients: (0..if way.aggregated { 1 } else { KINDS.len() }).map(|_| Client::new(config.clone())).collect(),
+            connections: vec![0; count],
             life: 0,
             servers: (0..count).map(|_| Server::new(spoken)).collect(),
             reachable: vec![true; count],
@@ -145,8 +165,7 @@ impl World {
             }
             62..72 => {
                 if let Some(link) = self.any_wire() {
-                    let cut = (self.rng.bool(), self.rng.bool());
-                    self.cut(link, cut.0, cut.1);
+                    self.cut_somehow(link);
                 }
             }
             72..76 => {
@@ -159,6 +178,7 @@ impl World {
                 if self.servers[server].up {
                     self.note(format!("server {server} dies"));
                     self.servers[server].die();
+                    self.connections[server] += 1;
                 } else {
                     self.note(format!("server {server} comes"));
                     self.servers[server].up = true;
@@ -183,10 +203,26 @@ impl World {
             _ => {
                 let most = [50, 500, 5_000, 20_000][self.rng.usize(0..4)];
                 self.now += Duration::from_millis(self.rng.u64(1..most));
-                self.client.pass_time(self.now);
+                self.clients.iter_mut().for_each(|client| client.pass_time(self.now));
             }
         }
         self.pump();
+    }
+
+    /// A stream breaks, or the connection that it shares with others.
+    fn cut_somehow(&mut self, link: LinkId) {
+        let ends = (self.rng.bool(), self.rng.bool());
+        if self.way.aggregated || self.rng.bool() {
+            self.cut(link, ends);
+        } else {
+            self.cut_connection(link, ends);
+        }
+    }
+
+    /// The client that asks for a kind.
+    fn client_of(&self, kind: &TypeUrl) -> usize {
+        let own = || KINDS.iter().position(|(of, _)| of == kind).expect("a kind of the simulation");
+        if self.way.aggregated { 0 } else { own() }
     }
 
     /// The publisher changes its mind about something.
@@ -236,15 +272,16 @@ impl World {
         let wild = matches!(kind, TypeUrl::Cluster | TypeUrl::Listener | TypeUrl::Runtime);
         let many = if *kind == TypeUrl::Runtime && self.rng.bool() { COLLECTION } else { "*" };
         let name = if wild && self.rng.bool() { many } else { names[self.rng.usize(0..names.len())] };
+        let client = self.client_of(kind);
         let interest = self.interest.entry(kind.clone()).or_default();
         let asks = !interest.remove(name);
         if !asks {
-            self.client.unsubscribe(kind, [name]);
+            self.clients[client].unsubscribe(kind, [name]);
             self.told.retain(|(of, name), _| of != kind || covers(interest, name));
         }
         if asks || self.rng.u32(0..3) == 0 {
             interest.insert(name);
-            self.client.subscribe(kind, [name]);
+            self.clients[client].subscribe(kind, [name]);
         }
         let interest = interest.clone();
         self.note(format!("interest {kind:?} {interest:?}"));
@@ -253,15 +290,19 @@ impl World {
     /// The client's process ends and begins again, with what it saved.
     fn restart(&mut self) {
         self.note("the client restarts".into());
-        let saved = Saved::decode(&self.client.save(true)).expect("what was saved");
-        let config = Config { seed: self.rng.u64(..), ..self.client.config().clone() };
-        self.client = Client::new(config);
-        self.client.restore(saved, &mut judge);
+        for client in &mut self.clients {
+            let saved = Saved::decode(&client.save(true)).expect("what was saved");
+            let config = Config { seed: self.rng.u64(..), ..client.config().clone() };
+            *client = Client::new(config);
+            client.restore(saved, &mut judge);
+        }
         self.told.clear();
         self.life += 1;
         self.wires.values_mut().for_each(|wire| wire.client = false);
+        self.connections.iter_mut().for_each(|connection| *connection += 1);
         for (kind, names) in &self.interest {
-            self.client.subscribe(kind, names.iter().copied());
+            let client = self.client_of(kind);
+            self.clients[client].subscribe(kind, names.iter().copied());
         }
     }
 
@@ -278,14 +319,16 @@ impl World {
             if !self.reachable[wire.server] || !server.up {
                 if self.rng.bool() && wire.client {
                     wire.client = false;
-                    self.client.ended(local(link), "refused", self.now);
+                    let (client, local) = local(link);
+                    self.clients[client].ended(local, "refused", self.now);
                 }
                 return;
             }
             wire.established = true;
-            server.open(link);
+            server.open(link, wire.connection, wire.kind.clone());
             if wire.client {
-                self.client.connected(local(link), self.now);
+                let (client, local) = local(link);
+                self.clients[client].connected(local, self.now);
             }
             return;
         }
@@ -302,7 +345,8 @@ impl World {
             messages.clear();
         }
         for message in messages {
-            self.client.received(local(link), message, self.now, &mut judge);
+            let (client, local) = local(link);
+            self.clients[client].received(local, message, self.now, &mut judge);
             self.hear_events();
         }
         let (up, down) = (up.len(), down.len());
@@ -310,15 +354,16 @@ impl World {
     }
 
     /// The stream breaks; each end may see it, now or later.
-    fn cut(&mut self, link: LinkId, client: bool, server: bool) {
+    fn cut(&mut self, link: LinkId, (client, server): (bool, bool)) {
         self.note(format!("{link:?} is cut: client {client}, server {server}"));
         let Some(wire) = self.wires.get_mut(&link) else { return };
         if client && wire.client {
             wire.client = false;
-            self.client.ended(local(link), "cut", self.now);
+            let (client, local) = local(link);
+            self.clients[client].ended(local, "cut", self.now);
         }
         if server {
-            self.servers[wire.server].close(link);
+            self.servers[wire.server].close(link, self.now);
         }
         let dead = !self.servers[wire.server].has(link);
         if !wire.client && dead {
@@ -326,28 +371,20 @@ impl World {
         }
     }
 
+    /// The same with all streams of its connection.
+    fn cut_connection(&mut self, link: LinkId, ends: (bool, bool)) {
+        let Some(Wire { server, connection, .. }) = self.wires.get(&link) else { return };
+        let (server, connection) = (*server, *connection);
+        let same = |wire: &Wire| wire.server == server && wire.connection == connection;
+        let links: Vec<LinkId> = self.wires.iter().filter(|(_, wire)| same(wire)).map(|(link, _)| *link).collect();
+        links.into_iter().for_each(|link| self.cut(link, ends));
+        self.connections[server] += u64::from(ends.0 && self.connections[server] == connection);
+    }
+
     /// Everybody says what there is to say.
     fn pump(&mut self) {
-        while let Some(action) = self.client.next_action(self.now) {
-            let life = self.life;
-            // each life of the client counts from 1
-            let global = |link: LinkId| LinkId(life * LIFE + link.0);
-            match action {
-                Action::Connect { link, server } => {
-                    let (up, down, frames) = (VecDeque::new(), VecDeque::new(), Frames::default());
-                    self.wires
-                        .insert(global(link), Wire { server, client: true, established: false, up, down, frames });
-                }
-                Action::Send { link, message } => {
-                    let wire = self.wires.get_mut(&global(link)).filter(|wire| wire.client && wire.established);
-                    wire.expect("an open stream").up.extend(frame(&message));
-                }
-                Action::Close { link } => {
-                    if let Some(wire) = self.wires.get_mut(&global(link)) {
-                        wire.client = false;
-                    }
-                }
-            }
+        for client in 0..self.clients.len() {
+            self.act(client);
         }
         for server in 0..self.servers.len() {
             for (link, bytes) in self.servers[server].speak(self.now) {
@@ -359,12 +396,46 @@ impl World {
         self.hear_events();
     }
 
+    /// A client does what it has to do.
+    fn act(&mut self, client: usize) {
+        // each life of each client counts from 1
+        let base = self.life * LIFE + client as u64 * OF_ONE;
+        while let Some(action) = self.clients[client].next_action(self.now) {
+            match action {
+                Action::Connect { link, server } => {
+                    let kind = (!self.way.aggregated).then(|| KINDS[client].0.clone());
+                    let link = LinkId(base + link.0);
+                    let connection = if self.way.aggregated { link.0 } else { self.connections[server] };
+                    let (up, down, frames) = (VecDeque::new(), VecDeque::new(), Frames::default());
+                    let wire = Wire { server, connection, kind, client: true, established: false, up, down, frames };
+                    self.wires.insert(link, wire);
+                }
+                Action::Send { link, message } => {
+                    let link = LinkId(base + link.0);
+                    let wire = self.wires.get_mut(&link).filter(|wire| wire.client && wire.established);
+                    wire.expect("an open stream").up.extend(frame(&message));
+                }
+                Action::Close { link } => {
+                    if let Some(wire) = self.wires.get_mut(&LinkId(base + link.0)) {
+                        wire.client = false;
+                    }
+                }
+            }
+        }
+    }
+
     /// What the client tells is news.
     fn hear_events(&mut self) {
-        while let Some(event) = self.client.next_event() {
+        for client in 0..self.clients.len() {
+            self.hear_events_of(client);
+        }
+    }
+
+    fn hear_events_of(&mut self, client: usize) {
+        while let Some(event) = self.clients[client].next_event() {
             match event {
                 Event::Changed { type_url, name } => {
-                    let entry = self.client.cache().get(&type_url, &name);
+                    let entry = self.clients[client].cache().get(&type_url, &name);
                     let held = entry.and_then(|entry| entry.held()).map(|held| held.body.clone());
                     // what came in between may have gone again
                     let Some(held) = held else { continue };
@@ -406,7 +477,7 @@ impl World {
                 let half = wire.established && (!wire.client || !self.servers[wire.server].has(link));
                 moved |= half || !wire.established || !wire.up.is_empty() || !wire.down.is_empty();
                 if half || (!wire.established && !wire.client) {
-                    self.cut(link, true, true);
+                    self.cut(link, (true, true));
                 } else {
                     self.carry(link, usize::MAX);
                 }
@@ -415,24 +486,25 @@ impl World {
                 continue;
             }
             let deadlines = self.servers.iter().filter_map(|server| server.next_deadline(self.now));
-            let Some(next) = deadlines.chain(self.client.next_deadline()).min().filter(|at| *at < end) else { break };
+            let deadlines = deadlines.chain(self.clients.iter().filter_map(Client::next_deadline));
+            let Some(next) = deadlines.min().filter(|at| *at < end) else { break };
             let soon = end - LONG_AFTER + SOON_AFTER;
             let least = if self.now < soon { Duration::from_millis(1) } else { LEAP };
             self.now = next.max(self.now + least);
-            self.client.pass_time(self.now);
+            self.clients.iter_mut().for_each(|client| client.pass_time(self.now));
         }
     }
 
     fn check(&self) {
         let trace = &self.trace;
-        let wants = self.interest.values().any(|names| !names.is_empty());
-        assert!(!wants || self.client.in_use() == 0, "the best server is in use\n{trace}");
         let fleet = &self.servers[0].fleet;
-        let own = self.client.config().variant == Variant::Delta;
+        let own = self.way.variant == Variant::Delta;
         for (kind, interest) in &self.interest {
+            let client = &self.clients[self.client_of(kind)];
+            assert!(interest.is_empty() || client.in_use() == 0, "the best server is in use\n{trace}");
             let covered = |name: &str| covers(interest, name);
             for name in KINDS.iter().find(|(of, _)| of == kind).map_or(&[][..], |(_, names)| names) {
-                let entry = self.client.cache().get(kind, name);
+                let entry = client.cache().get(kind, name);
                 let held = entry.and_then(|entry| entry.held());
                 let target = fleet.snapshot().target(kind, name).filter(|_| covered(name));
                 let told = self.told.get(&(kind.clone(), Arc::from(*name)));
@@ -476,18 +548,24 @@ impl World {
 }
 
 /// One schedule.
-fn run(seed: u64, variant: Variant) {
-    let mut world = World::new(seed, variant);
+fn run(seed: u64, way: Way) {
+    let mut world = World::new(seed, way);
     let steps = world.rng.usize(1..60);
     (0..steps).for_each(|_| world.step());
     world.heal();
     world.check();
 }
 
-/// Runs these schedules; the first that fails is named.
-fn run_all(seeds: std::ops::Range<u64>, variant: Variant) {
+/// Schedules for each of the four variants, which run at the same time.
+const SCHEDULES: u64 = 10_000;
+
+/// Runs the schedules; the first that fails is named. `SCHEDULES=100000` runs so many others.
+#[expect(clippy::disallowed_methods, reason = "how many schedules is the business of whoever runs this")]
+fn run_all(variant: Variant, aggregated: bool) {
+    let more: Option<u64> = std::env::var("SCHEDULES").ok().and_then(|number| number.parse().ok());
+    let seeds = more.map_or(0..SCHEDULES, |more| SCHEDULES..SCHEDULES + more);
     for seed in seeds {
-        let ended = std::panic::catch_unwind(|| run(seed, variant));
+        let ended = std::panic::catch_unwind(|| run(seed, Way { variant, aggregated }));
         if let Err(cause) = ended {
             let text = cause.downcast_ref::<String>().map_or("?", String::as_str);
             panic!("schedule {seed}: {text}");
@@ -495,15 +573,22 @@ fn run_all(seeds: std::ops::Range<u64>, variant: Variant) {
     }
 }
 
-/// Schedules for each of the two protocols, which run at the same time.
-const SCHEDULES: u64 = 10_000;
-
 #[test]
 fn after_any_turmoil_the_client_holds_what_the_fleet_has() {
-    run_all(0..SCHEDULES, Variant::Delta);
+    run_all(Variant::Delta, true);
 }
 
 #[test]
 fn after_any_turmoil_the_client_of_the_state_of_the_world_holds_what_the_fleet_has() {
-    run_all(0..SCHEDULES, Variant::Sotw);
+    run_all(Variant::Sotw, true);
+}
+
+#[test]
+fn after_any_turmoil_the_client_with_a_stream_for_each_kind_holds_what_the_fleet_has() {
+    run_all(Variant::Delta, false);
+}
+
+#[test]
+fn after_any_turmoil_the_client_of_the_state_of_the_world_with_a_stream_for_each_kind_holds_what_the_fleet_has() {
+    run_all(Variant::Sotw, false);
 }

@@ -2,7 +2,8 @@
 //!
 //! What a resource means follows from its name and version: a cluster `silent…` never warms, `plain…` has no endpoint set; a route
 //! configuration `v…` asks for its hosts. Versions 90 to 99 are refused when they are applied, 80 to 89 before anything of their
-//! response is; a cluster refused with 95 to 99 stays behind as a ghost.
+//! response is; a cluster refused with 95 to 99 stays behind as a ghost. One that is picky refuses those that end with 70 to 79 too, with 78
+//! so that a ghost stays.
 //!
 //! Where there is not one stream for all kinds, nothing is withheld, and each version of a cluster, each route configuration and each
 //! secret is asked for on a stream of its own.
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use super::rig::{Way, answer, kind, request, short};
 use crate::resource::{Resource, TypeUrl, Version, route_configuration_of};
+use crate::snapshot::Item;
 use crate::wire::{Request, Response, StreamId, Variant};
 
 type Name = Arc<str>;
@@ -60,6 +62,7 @@ pub(super) enum Deed {
 #[derive(Default)]
 pub(super) struct Envoy {
     way: Way,
+    picky: bool,
     /// Those that are not for all kinds.
     streams: BTreeMap<Purpose, StreamId>,
     latest: StreamId,
@@ -85,8 +88,18 @@ pub(super) struct Envoy {
     pub(super) out: VecDeque<Deed>,
 }
 
-fn is_bad(resource: &Resource) -> bool {
-    (90..100).contains(&resource.version.0)
+fn is_bad(picky: bool, resource: &Resource) -> bool {
+    (90..100).contains(&resource.version.0) || picky && dislikes(resource.version)
+}
+
+/// Whether a picky client refuses this version.
+pub(super) fn dislikes(version: Version) -> bool {
+    version.0 < 100_000 && (70..80).contains(&(version.0 % 100))
+}
+
+/// The same of a resource, or of one that it is made from.
+pub(super) fn is_disliked(item: &Item) -> bool {
+    dislikes(item.version()) || item.parts.iter().any(|part| dislikes(part.version()))
 }
 
 fn is_rotten(resource: &Resource) -> bool {
@@ -98,8 +111,8 @@ fn needs(resource: &Resource, kind: &TypeUrl) -> BTreeSet<Name> {
 }
 
 impl Envoy {
-    pub(super) fn of(way: Way) -> Self {
-        Self { way, ..Self::default() }
+    pub(super) fn of(way: Way, picky: bool) -> Self {
+        Self { way, picky, ..Self::default() }
     }
 
     /// State of the world: hosts stand inside their route configurations, and are not asked for.
@@ -248,12 +261,13 @@ impl Envoy {
     }
 
     fn take_clusters(&mut self, response: &Response) -> Option<String> {
+        let picky = self.picky;
         let mut refused = Vec::new();
         for item in &response.puts {
             let (name, resource) = (Arc::clone(item.name()), Arc::clone(&item.resource));
-            if is_bad(&resource) {
+            if is_bad(picky, &resource) {
                 refused.push(name.to_string());
-                if (95..100).contains(&resource.version.0) {
+                if (95..100).contains(&resource.version.0) || resource.version.0 % 100 == 78 {
                     self.ghosts.insert(name);
                 }
                 continue;
@@ -298,7 +312,7 @@ impl Envoy {
         }
         if error.is_some() {
             // it does not note the versions of a response that it refuses
-            for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
+            for item in response.puts.iter().filter(|item| !is_bad(picky, &item.resource)) {
                 let old = self.clusters.get(item.name()).map_or(Version(0), |held| held.listed);
                 if let Some(held) = self.warming.get_mut(item.name()) {
                     held.listed = old;
@@ -316,8 +330,9 @@ impl Envoy {
 
     /// Endpoint sets come, where one stream is not for all kinds perhaps for the version of a cluster that is `active`.
     fn take_sets(&mut self, response: &Response, active: bool) -> Option<String> {
-        let bad = response.puts.iter().any(|item| is_bad(&item.resource));
-        for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
+        let picky = self.picky;
+        let bad = response.puts.iter().any(|item| is_bad(picky, &item.resource));
+        for item in response.puts.iter().filter(|item| !is_bad(picky, &item.resource)) {
             let name = item.name();
             if self.way.aggregated && !self.asked.get(&TypeUrl::Endpoints).is_some_and(|asked| asked.contains(name)) {
                 continue;
@@ -341,9 +356,10 @@ impl Envoy {
     }
 
     fn take_listeners(&mut self, response: &Response) -> Option<String> {
+        let picky = self.picky;
         let mut refused = Vec::new();
         for item in &response.puts {
-            if is_bad(&item.resource) {
+            if is_bad(picky, &item.resource) {
                 refused.push(item.name().to_string());
                 continue;
             }
@@ -355,7 +371,7 @@ impl Envoy {
             self.warming_listeners.remove(name);
         }
         (!refused.is_empty()).then(|| {
-            for item in response.puts.iter().filter(|item| !is_bad(&item.resource)) {
+            for item in response.puts.iter().filter(|item| !is_bad(picky, &item.resource)) {
                 let old = self.listeners.get(item.name()).map_or(Version(0), |held| held.listed);
                 if let Some(held) = self.warming_listeners.get_mut(item.name()) {
                     held.listed = old;
@@ -366,10 +382,11 @@ impl Envoy {
     }
 
     fn take_routes(&mut self, response: &Response) -> Option<String> {
-        let bad = response.puts.iter().any(|item| is_bad(&item.resource));
+        let picky = self.picky;
+        let bad = response.puts.iter().any(|item| is_bad(picky, &item.resource));
         for item in response.puts.iter() {
             let name = item.name();
-            if is_bad(&item.resource) {
+            if is_bad(picky, &item.resource) {
                 // the first failure stops the rest
                 break;
             }
@@ -393,9 +410,11 @@ impl Envoy {
     }
 
     fn take_hosts(&mut self, response: &Response) -> Option<String> {
-        let parents = response.puts.iter().filter_map(|item| route_configuration_of(item.name()));
+        let picky = self.picky;
+        let names = response.puts.iter().map(|item| item.name()).chain(&response.removed);
+        let parents = names.filter_map(|name| route_configuration_of(name));
         self.hosted.extend(parents.map(Name::from));
-        if response.puts.iter().any(|item| is_bad(&item.resource) || is_rotten(&item.resource)) {
+        if response.puts.iter().any(|item| is_bad(picky, &item.resource) || is_rotten(&item.resource)) {
             return Some("Only unique values for domains are permitted".to_owned());
         }
         for item in &response.puts {
@@ -412,7 +431,8 @@ impl Envoy {
     }
 
     fn take_secrets(&mut self, response: &Response) -> Option<String> {
-        let bad = response.puts.iter().any(|item| is_bad(&item.resource));
+        let picky = self.picky;
+        let bad = response.puts.iter().any(|item| is_bad(picky, &item.resource));
         for item in response.puts.iter().filter(|_| !bad) {
             if self.asked.get(&TypeUrl::Secret).is_some_and(|asked| asked.contains(item.name())) {
                 let held = Held { resource: Arc::clone(&item.resource), listed: item.version() };

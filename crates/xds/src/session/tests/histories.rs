@@ -1,9 +1,9 @@
 //! Histories that the property test found once. Who reads and who is read is said by place among those that have something.
 
-use super::property::Edit::{Cluster, Listener, NoCluster, Route};
-use super::property::Step::{self, Break, Cut, Publish, ToClient, ToServer};
-use super::property::World;
 use super::rig::Way;
+use super::world::Edit::{Cluster, Listener, NoCluster, NoHost, Route};
+use super::world::Step::{self, Break, Cut, Publish, ToClient, ToServer};
+use super::world::World;
 use crate::wire::Variant::{self, Delta, Sotw};
 
 /// A history of good resources, over streams for each kind.
@@ -17,7 +17,7 @@ fn with_bad(variant: Variant, aggregated: bool, steps: &[Step]) {
 }
 
 fn tell(way: Way, strict: bool, steps: &[Step]) {
-    let mut world = World::new(way, strict);
+    let mut world = World::new(&[(way, false)], strict);
     steps.iter().for_each(|step| world.step(step));
     world.finish();
 }
@@ -41,7 +41,7 @@ fn endpoints_that_are_asked_for_late_prove_nothing_of_a_later_version() {
 #[test]
 fn what_a_client_that_comes_again_asked_for_long_ago_proves_nothing_of_a_version_that_it_refuses() {
     let (bad, new) = (Publish(vec![Cluster(0, 90)]), Publish(vec![Cluster(1, 1)]));
-    let steps = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), bad, Break, new];
+    let steps = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), bad, Break(0), new];
     for (variant, aggregated) in [(Delta, true), (Sotw, true), (Delta, false)] {
         with_bad(variant, aggregated, &steps);
     }
@@ -59,7 +59,7 @@ fn a_cluster_that_comes_again_before_it_went_has_its_endpoints_on_the_stream_tha
 #[test]
 fn what_is_taken_back_together_with_something_bad_is_not_to_blame() {
     let start = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), Publish(vec![Cluster(1, 80)])];
-    let end = [ToServer(1, 0), Publish(vec![Cluster(1, 90), Cluster(2, 95)]), Break];
+    let end = [ToServer(1, 0), Publish(vec![Cluster(1, 90), Cluster(2, 95)]), Break(0)];
     with_bad(Sotw, true, &[start.as_slice(), &end].concat());
 }
 
@@ -71,4 +71,9 @@ fn hosts_that_went_out_on_a_stream_that_is_no_more_go_to_the_next_one() {
     let more = [ToServer(3, 0), Publish(vec![Listener(1, 1, 2)]), ToClient(2, 5), ToClient(3, 0), ToServer(3, 0)];
     let end = [ToServer(1, 0), ToServer(2, 5), Publish(vec![Listener(0, 1, 1)]), ToClient(1, 0)];
     apart(Delta, &[start.as_slice(), &turn, &news, &more, &end].concat());
+}
+
+#[test]
+fn a_listener_whose_hosts_come_on_streams_of_their_own_serves_though_there_are_none() {
+    apart(Delta, &[Publish(vec![NoHost(0), NoHost(1), Listener(0, 1, 2)])]);
 }

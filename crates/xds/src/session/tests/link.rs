@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::envoy::{Deed, Envoy};
+use super::envoy::{Deed, Envoy, dislikes};
 use super::rig::Way;
 use crate::fleet::Fleet;
 use crate::resource::{Resource, TypeUrl};
@@ -37,6 +37,8 @@ struct Stream {
 /// See the module.
 pub(super) struct Link {
     pub(super) way: Way,
+    /// The client refuses what others take.
+    pub(super) picky: bool,
     kinds: BTreeMap<(StreamId, String), Kind>,
     streams: BTreeMap<StreamId, Stream>,
 }
@@ -50,8 +52,8 @@ enum Said {
 }
 
 impl Link {
-    pub(super) fn new(way: Way) -> Self {
-        Self { way, kinds: BTreeMap::new(), streams: BTreeMap::new() }
+    pub(super) fn new(way: Way, picky: bool) -> Self {
+        Self { way, picky, kinds: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
     /// The connection has broken.
@@ -80,6 +82,11 @@ impl Link {
     /// Streams on which something is on its way to the client.
     pub(super) fn down(&self) -> Vec<StreamId> {
         self.streams.iter().filter(|(_, stream)| !stream.to_client.is_empty()).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether something is on its way.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.up().is_empty() || !self.down().is_empty()
     }
 
     /// The next that the client did on a stream reaches the server. What it was.
@@ -179,7 +186,7 @@ impl Link {
         let mut response = self.streams.get_mut(&id)?.to_client.pop_front()?;
         let shown = response.clone();
         response.stream = id;
-        response.puts.iter_mut().for_each(spoil);
+        response.puts.iter_mut().for_each(|item| spoil(item, self.picky));
         match response.whole.clone() {
             None => envoy.receive(&response),
             Some(whole) => {
@@ -212,9 +219,9 @@ impl Link {
 }
 
 /// What is made of several has a version that says nothing; the model takes it for bad if a part is.
-fn spoil(item: &mut Arc<Item>) {
-    let bad = item.parts.iter().find(|part| (80..100).contains(&part.version().0));
-    if let Some(version) = bad.map(|part| part.version()) {
+fn spoil(item: &mut Arc<Item>, picky: bool) {
+    let is_bad = |part: &&Arc<Item>| (80..100).contains(&part.version().0) || picky && dislikes(part.version());
+    if let Some(version) = item.parts.iter().find(is_bad).map(|part| part.version()) {
         *item = Item::new(Arc::new(Resource { version, ..(*item.resource).clone() }), item.seq);
     }
 }
