@@ -90,9 +90,12 @@ struct Client {
     told: usize,
 }
 
+/// The messages of a stream as they go out.
+type Frames = BoxStream<'static, Result<Frame<Bytes>, Infallible>>;
+
 /// A connection, which can be made deaf.
 struct Connection {
-    sender: SendRequest<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>,
+    sender: SendRequest<StreamBody<Frames>>,
     listens: Arc<watch::Sender<bool>>,
 }
 
