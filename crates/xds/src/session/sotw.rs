@@ -222,6 +222,10 @@ impl Session {
             let single = names.iter().filter(|name| !is_collection(name));
             return single.map(|name| (name.clone(), None)).collect();
         }
+        if *type_url == TypeUrl::Cluster && self.clusters.spoken_of {
+            // it was told of all unasked, which this request did not know of
+            return Vec::new();
+        }
         let snapshot = fleet.snapshot();
         let state = snapshot.targets(type_url).fold(0, |state, item| state ^ digest(item.name(), item.version()));
         let exact = version == state.to_string();

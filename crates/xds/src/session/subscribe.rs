@@ -45,7 +45,8 @@ impl Session {
         self.check_bounds(type_url, request, &has)?;
         let mut listed = HashSet::new();
         let had_everything = self.carries_everything(type_url, request.stream);
-        let unasked = *type_url == TypeUrl::Cluster && std::mem::take(&mut self.unasked);
+        let introduces = request.nonce.is_empty() || !request.initial_versions.is_empty();
+        let unasked = *type_url == TypeUrl::Cluster && introduces && std::mem::take(&mut self.unasked);
         if unasked || request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
             listed = self.open(fleet, type_url, (request, &has), now);
         }
@@ -347,8 +348,10 @@ impl Session {
         } else {
             self.forget_unasked(fleet, type_url, name);
         }
-        if *type_url == TypeUrl::Cluster && concerned {
-            self.note_cold(fleet, name, now);
+        match type_url {
+            TypeUrl::Cluster if concerned => self.note_cold(fleet, name, now),
+            TypeUrl::Endpoints => self.endpoints_came(fleet, name, now),
+            _ => {}
         }
         if *type_url == TypeUrl::Route && self.channels.contains_key(&TypeUrl::VirtualHost) {
             // hosts stayed with it while it was gone; it may have come back without them

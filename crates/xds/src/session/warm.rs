@@ -96,6 +96,18 @@ impl Session {
         true
     }
 
+    /// There are endpoints that were not saved with their cluster: of one that Envoy said it has it waits for them.
+    pub(super) fn endpoints_came(&mut self, fleet: &Fleet, set: &Arc<str>, now: Duration) {
+        let Some(item) = self.see(fleet).target(&TypeUrl::Cluster, set).cloned() else { return };
+        let has = |known: &Known| known.flying.is_none() && known.acked == Some(item.version().mark());
+        if self.resumed
+            && !self.clusters.cold.contains(set)
+            && self.is(&TypeUrl::Cluster, |clusters| clusters.known.get(set).is_some_and(has))
+        {
+            self.may_be_warming(fleet, &item, now);
+        }
+    }
+
     /// The stream that asks for an endpoint set.
     fn asker_of(&mut self, set: &str) -> Option<StreamId> {
         self.channel(&TypeUrl::Endpoints).carriers.of(set, true).pop()

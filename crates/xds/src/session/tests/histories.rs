@@ -2,7 +2,7 @@
 
 use super::rig::Way;
 use super::world::Edit::{Cluster, Listener, NoCluster, NoHost, Route};
-use super::world::Step::{self, Break, Cut, Publish, ToClient, ToServer};
+use super::world::Step::{self, Break, Calm, Cut, Pass, Publish, Restart, Save, ToClient, ToServer};
 use super::world::World;
 use crate::wire::Variant::{self, Delta, Sotw};
 
@@ -76,4 +76,33 @@ fn hosts_that_went_out_on_a_stream_that_is_no_more_go_to_the_next_one() {
 #[test]
 fn a_listener_whose_hosts_come_on_streams_of_their_own_serves_though_there_are_none() {
     apart(Delta, &[Publish(vec![NoHost(0), NoHost(1), Listener(0, 1, 2)])]);
+}
+
+/// A history of good resources, of so many clients of one variant.
+fn with_new_servers(variant: Variant, aggregated: bool, clients: usize, steps: &[Step]) {
+    let mut world = World::new(&vec![(Way { variant, aggregated }, false); clients], true);
+    steps.iter().for_each(|step| world.step(step));
+    world.finish();
+    world.clear();
+}
+
+#[test]
+fn a_cluster_whose_endpoints_were_not_saved_waits_for_them_where_it_was_acknowledged_before() {
+    let more = Publish(vec![Cluster(0, 2), Route(0, 1, 2), Listener(0, 1, 1)]);
+    let steps = [Calm(1), Publish(vec![Cluster(1, 1)]), ToClient(1, 0), ToServer(1, 0), Restart(true), Calm(1), more];
+    with_new_servers(Delta, false, 2, &[steps.as_slice(), &[ToClient(1, 2)]].concat());
+}
+
+#[test]
+fn what_a_client_says_it_has_counts_also_behind_the_answer_to_what_it_was_told_unasked() {
+    let start = [ToServer(1, 1), ToClient(1, 0), ToServer(1, 1), Publish(vec![Cluster(1, 1)]), ToClient(2, 0)];
+    let end = [ToServer(2, 1), Publish(vec![NoCluster(0), NoCluster(1)]), Restart(true), ToServer(1, 5), Pass(5000)];
+    with_new_servers(Delta, true, 2, &[start.as_slice(), &end].concat());
+}
+
+#[test]
+fn what_a_client_was_told_unasked_counts_whatever_it_said_before_it_heard_of_it() {
+    let start = [Save, Publish(vec![Cluster(1, 1)]), ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0)];
+    let end = [Publish(vec![NoCluster(0)]), Break(0), ToServer(1, 0), Pass(5000)];
+    with_new_servers(Sotw, true, 1, &[start.as_slice(), &end].concat());
 }
