@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
 use crate::redact;
-use crate::resource::{Change, Need, TypeUrl};
+use crate::resource::{Change, Need, TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, Key, Look, Snapshot};
 use crate::wire::Variant;
 
@@ -42,6 +42,13 @@ struct Retry {
     early: bool,
 }
 
+/// A listener that was taken back.
+struct TakenBack {
+    /// The number of its item.
+    seq: u64,
+    waits_for: BTreeSet<Need>,
+}
+
 /// What clients are answered from.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -61,8 +68,10 @@ pub(crate) struct Fleet {
     facts: Facts,
     stage: Stage,
     doubts: Doubts,
-    /// Listeners that were taken back because what they need did not come (R5), and those needs.
-    taken_back: BTreeMap<Key, Vec<Key>>,
+    /// Listeners that were taken back because what they need did not come (R5).
+    taken_back: BTreeMap<Key, TakenBack>,
+    /// The change up to which those were looked at.
+    chances: u64,
     /// Listeners that were refused.
     retries: BTreeMap<Key, Retry>,
     /// When they are tried again.
@@ -93,7 +102,7 @@ impl Fleet {
             self.retries.retain(|key, _| !changed.contains(key));
         }
         self.drop_outdated_disputes();
-        self.give_another_chance(before);
+        self.give_another_chance();
         let (snapshot, facts) = (&self.snapshot, &mut self.facts);
         snapshot.changes_since(before).into_iter().flatten().for_each(|key| facts.forget_gone(key, snapshot));
         if !self.facts.is_idle() {
@@ -241,7 +250,9 @@ impl Fleet {
         if !self.retries.is_empty() && !self.is_disputed(&item.key()) {
             self.retries.remove(&item.key());
         }
-        self.snapshot.accept(item);
+        if self.snapshot.accept(item) {
+            self.show_to_refusers(item);
+        }
     }
 
     /// A client has the item in use. `before` is the number of the item that it was last reported to use.
@@ -284,8 +295,12 @@ impl Fleet {
     pub(crate) fn take_back(&mut self, client: ClientId, item: &Arc<Item>, waits_for: Vec<Need>, now: Duration) {
         let Some(first) = waits_for.first() else { return };
         let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
+        self.give_another_chance();
         if self.object((client, 0), item, &text.into(), now) {
-            self.taken_back.insert(item.key(), waits_for.into_iter().map(Key::Put).collect());
+            let new = TakenBack { seq: item.seq, waits_for: BTreeSet::new() };
+            let taken_back = self.taken_back.entry(item.key()).or_insert(new);
+            taken_back.seq = item.seq;
+            taken_back.waits_for.extend(waits_for);
         }
     }
 
@@ -298,6 +313,7 @@ impl Fleet {
             self.snapshot.forgive(&key);
         }
         self.snapshot.forget_departed(now);
+        self.give_another_chance();
         let decision = self.decide(now);
         let trial = self.trials.next(|key| self.retries.get(key)?.at);
         trial.into_iter().chain(decision).min()
@@ -326,21 +342,32 @@ impl Fleet {
         self.snapshot.is_refused(&item.key())
     }
 
-    /// What a listener that was taken back waits for has changed: the listener is tried again.
-    fn give_another_chance(&mut self, since: u64) {
-        if self.taken_back.is_empty() {
+    /// What a listener that was taken back waits for has changed, be it because something else was refused: the listener is tried again.
+    fn give_another_chance(&mut self) {
+        let since = std::mem::replace(&mut self.chances, self.snapshot.seq());
+        if self.taken_back.is_empty() || since == self.chances {
             return;
         }
-        let changed: BTreeSet<&Key> = self.snapshot.changes_since(since).into_iter().flatten().collect();
-        let again: Vec<Key> = self
-            .taken_back
-            .iter()
-            .filter(|(listener, needs)| needs.iter().any(|need| changed.contains(need)) || changed.contains(listener))
-            .map(|(listener, _)| listener.clone())
-            .collect();
+        let snapshot = &self.snapshot;
+        let is_as_taken_back =
+            |listener: &Key, seq| snapshot.at(listener).is_some_and(|entry| entry.current().seq == seq);
+        self.taken_back.retain(|listener, TakenBack { seq, .. }| is_as_taken_back(listener, *seq));
+        let changed: Option<BTreeSet<Need>> = snapshot.changes_since(since).map(|changes| changes.map(part).collect());
+        let hopes = |(_, one): &(&Key, &TakenBack)| changed.as_ref().is_none_or(|all| !all.is_disjoint(&one.waits_for));
+        let again: Vec<Key> = self.taken_back.iter().filter(hopes).map(|(listener, _)| listener.clone()).collect();
         for listener in again {
             self.taken_back.remove(&listener);
             self.snapshot.forgive(&listener);
         }
+    }
+}
+
+/// What a listener needs that this is or belongs to.
+fn part(changed: &Key) -> Need {
+    match changed {
+        Key::Put(Need { type_url: TypeUrl::VirtualHost, name }) => {
+            Need::new(TypeUrl::Route, route_configuration_of(name).unwrap_or_default())
+        }
+        other => other.need(),
     }
 }

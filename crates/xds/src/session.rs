@@ -214,7 +214,7 @@ impl Session {
         self.part(type_url, now);
         let carriers = &mut self.channel(type_url).carriers;
         for name in carriers.names_of(stream) {
-            self.unsubscribe_name(type_url, stream, &name);
+            self.drop_name(type_url, stream, &name);
         }
         self.channel(type_url).end(stream);
         self.clusters.ghosts_told &= *type_url != TypeUrl::Cluster;

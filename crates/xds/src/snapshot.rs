@@ -237,6 +237,12 @@ impl Snapshot {
         }
     }
 
+    /// What was accepted under a name, and is not current, is to be looked at.
+    pub(crate) fn show(&mut self, key: &Key) {
+        self.changed(key.clone());
+        self.inline_stale();
+    }
+
     /// What was reported of a name is to be reported again once it is true again.
     pub(crate) fn forget_report(&mut self, key: &Key) {
         if let Some(entry) = self.entry_mut(key) {

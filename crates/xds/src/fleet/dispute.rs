@@ -268,6 +268,18 @@ impl Fleet {
         old.iter().for_each(|key| drop(self.close(key)));
     }
 
+    /// A client has taken this: who refuses what came after it can have it too.
+    pub(super) fn show_to_refusers(&mut self, item: &Arc<Item>) {
+        if self.disputes.by_name.is_empty() {
+            return;
+        }
+        for item in std::iter::once(item).chain(&item.parts) {
+            if self.is_disputed(&item.key()) && !self.is_current(item) {
+                self.snapshot.show(&item.key());
+            }
+        }
+    }
+
     /// Decides what is due. Gives the time of the next decision.
     pub(super) fn decide(&mut self, now: Duration) -> Option<Duration> {
         self.drop_outdated_disputes();
@@ -288,6 +300,8 @@ impl Fleet {
             let version = dispute.version;
             if !self.is_accepted(&key, version) {
                 self.share(&key);
+                // what is made of that is another version now
+                self.drop_outdated_disputes();
             }
         }
         let Disputes { by_name, decisions, .. } = &mut self.disputes;

@@ -119,7 +119,17 @@ impl Session {
         let had: BTreeSet<Arc<str>> =
             names.filter(|name| self.is(type_url, |channel| channel.holds(name))).cloned().collect();
         self.land(type_url, flight, false);
-        self.channel(type_url).dirty.extend(flight.removed.iter().cloned());
+        let repeats = self.repeats(type_url);
+        let channel = self.channel(type_url);
+        for name in &flight.removed {
+            channel.dirty.insert(Arc::clone(name));
+            // who refuses even that something is gone has nothing to be told
+            if !repeats && !flight.puts.is_empty() {
+                // whether it has let go of it depends on the kind
+                let unsure = Known { sent: Some(Version::UNSURE.mark()), ..Known::default() };
+                channel.known.entry(Arc::clone(name)).or_insert(unsure);
+            }
+        }
         if *type_url == TypeUrl::Route {
             flight.puts.iter().for_each(|item| self.hosts_are_lost(fleet, item.name()));
         }
@@ -190,9 +200,12 @@ impl Session {
             channel.dirty.insert(Arc::clone(item.name()));
             channel.force.insert(Arc::clone(item.name()));
         }
+        // of those that are named no other is to blame
+        let crowded = flight.crowded && !names_culprits(text);
         // what takes back is no trial: with it went what else was out then
-        let alone =
-            |item: &Arc<Item>| !flight.cure && matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item));
+        let alone = |item: &Arc<Item>| {
+            !flight.cure && !crowded && matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item))
+        };
         let is_trial = |item: &Arc<Item>| alone(item) && channel.suspects.contains_key(item.name());
         // what a client that comes again has besides is not known
         let unknown = resumed && !channel.heard;
@@ -349,12 +362,12 @@ impl Session {
         }
     }
 
-    /// Whether the client gets what it had before where a listener is taken back. Of a SotW client that came again that may not be known:
+    /// Whether the client gets what it had before where a listener is taken back. Of a SotW client that came again with listeners that may not be known:
     /// it would lose the listener at once.
     fn is_undone(&self, fleet: &Fleet, listener: &Item) -> bool {
         let before = self.see(fleet).accepted(&TypeUrl::Listener, listener.name());
         let known = before.is_some_and(|before| before.version() != listener.version());
-        known || !self.resumed || !self.repeats(&TypeUrl::Listener)
+        known || !self.is(&TypeUrl::Listener, |listeners| listeners.had_others)
     }
 
     /// Whether nothing is left that could be sent under this name.

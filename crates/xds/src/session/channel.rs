@@ -72,6 +72,8 @@ pub(super) struct Flight {
     pub(super) cure: bool,
     /// Was taken back without an answer.
     pub(super) doubted: bool,
+    /// SotW: it repeats something else that nobody knows to be good.
+    pub(super) crowded: bool,
     pub(super) puts: Vec<Arc<Item>>,
     pub(super) removed: Vec<Arc<str>>,
 }
@@ -124,6 +126,8 @@ pub(super) struct Channel {
     /// SotW: the client came with a version of which nothing is known, and was not sent anything since. It has something, and the first
     /// response takes away what is not in it: all that there is has to be.
     pub(super) uncharted: bool,
+    /// The same whatever it was sent since.
+    pub(super) had_others: bool,
     /// Since when that response is held back.
     pub(super) held_since: Option<Duration>,
     /// SotW: a response was refused that left something out, which the client may have still.
@@ -339,6 +343,7 @@ impl Channel {
             overdue: false,
             cure: false,
             doubted: false,
+            crowded: false,
             puts,
             removed,
         });
@@ -396,6 +401,11 @@ impl Channel {
                 self.known.get(name).is_some_and(|known| known.sent.is_none() && known.flying <= Some(flight.last));
             if over {
                 self.known.remove(name);
+            } else if let Some(known) = self.known.get_mut(name)
+                && (known.flying > Some(flight.last) || known.acked != known.sent)
+            {
+                // what it had before it let go of that it has no more, whatever becomes of what was sent since
+                known.acked = (!acked).then(|| Version::UNSURE.mark());
             }
             if acked {
                 self.unsure.remove(name);

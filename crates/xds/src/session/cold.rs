@@ -24,6 +24,8 @@ pub(super) struct Cold {
     pub(super) had: bool,
     /// It has an endpoint set of its own name, which Envoy asks for if it takes the cluster.
     pub(super) asks: bool,
+    /// It was sent in two versions before Envoy asked for its endpoint set: which of them Envoy took is not known.
+    pub(super) ambiguous: bool,
     /// Envoy has asked for its endpoint set since, on this stream.
     pub(super) subscribed: Option<StreamId>,
     /// Envoy has acknowledged its endpoint set since.
@@ -34,7 +36,18 @@ pub(super) struct Cold {
 
 impl Cold {
     pub(super) fn new(item: Arc<Item>, since: Duration, nonce: Option<Nonce>, asks: bool) -> Self {
-        Self { item, since, nonce, taken: false, had: false, asks, subscribed: None, acked: false, stalled: false }
+        Self {
+            item,
+            since,
+            nonce,
+            taken: false,
+            had: false,
+            asks,
+            ambiguous: false,
+            subscribed: None,
+            acked: false,
+            stalled: false,
+        }
     }
 
     /// Whether it went in this response or one before.

@@ -9,7 +9,7 @@ use super::channel::Channel;
 use super::judge::Verdict;
 use super::{Session, Turn};
 use crate::fleet::Fleet;
-use crate::resource::{TypeUrl, route_configuration_of};
+use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::Look;
 
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
@@ -36,6 +36,12 @@ impl Session {
         if nothing || !self.is_quiet(turn, type_url) {
             return;
         }
+        let old_listener = || self.stays_behind(turn.fleet, &USERS[..2]);
+        let used = match type_url {
+            TypeUrl::Cluster | TypeUrl::Endpoints | TypeUrl::Secret => self.stays_behind(turn.fleet, &USERS),
+            TypeUrl::Route | TypeUrl::VirtualHost => old_listener(),
+            _ => false,
+        };
         let dirty = self.channel(type_url).dirty_in_order();
         let mut groups: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
         for name in &dirty {
@@ -48,6 +54,9 @@ impl Session {
                 };
                 let whole = || self.see(turn.fleet).current(&TypeUrl::Route, group).is_none();
                 let drained = DRAINED.contains(type_url) && (*type_url != TypeUrl::VirtualHost || whole());
+                if drained && used {
+                    continue;
+                }
                 let named = self.is(type_url, |channel| channel.names.contains(name));
                 let kept = match type_url {
                     TypeUrl::Route => named,
@@ -72,6 +81,16 @@ impl Session {
             }
             self.send(turn, type_url, Vec::new(), names);
         }
+    }
+
+    /// Whether the client has a version of one of these kinds that is none of the fleet's, because it refuses what others take. Nobody knows what
+    /// that needs, so that nothing it may need goes until it takes another.
+    fn stays_behind(&self, fleet: &Fleet, users: &[TypeUrl]) -> bool {
+        let has_old = |(Need { type_url, name }, seq): (&Need, &u64)| {
+            let refuses = self.see(fleet).target(type_url, name).is_some_and(|target| target.seq == *seq);
+            refuses && self.is(type_url, |channel| channel.holds(name)) && self.wanted(fleet, type_url, name).is_none()
+        };
+        self.refused.iter().filter(|(need, _)| users.contains(&need.type_url)).any(has_old)
     }
 
     /// Whether nothing is on its way that could use resources of this kind.

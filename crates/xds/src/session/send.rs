@@ -202,6 +202,7 @@ impl Session {
         channel.owes_first = false;
         (channel.uncharted, channel.held_since) = (false, None);
         channel.sent((stream, nonce), &puts, &removed, turn.now);
+        self.note_crowded(type_url, nonce, &puts);
         puts.iter().for_each(|item| self.note_ttl(item, turn.now));
         let with_ttl = self.understands_ttl();
         turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });

@@ -239,7 +239,9 @@ impl Session {
             let departed = snapshot.departed().map(|departed| Arc::clone(&departed.cluster));
             departed.filter(|item| item.resource.type_url == *type_url).collect()
         };
-        self.channel(type_url).uncharted = !exact && !self.sent_items.contains_key(type_url);
+        let uncharted = !exact && !self.sent_items.contains_key(type_url);
+        let channel = self.channel(type_url);
+        (channel.uncharted, channel.had_others) = (uncharted, !exact);
         let sent = self.sent_items.entry(type_url.clone()).or_default();
         for item in &items {
             sent.put(item, None);
@@ -283,6 +285,16 @@ impl Session {
         removed.iter().for_each(|name| sent.remove(name));
         let all = || sent.items.values().map(|held| Arc::clone(&held.sent)).collect();
         Some(Whole { version: sent.state, all: is_complete(type_url).then(all) })
+    }
+
+    /// A response that was sent to try what is under suspicion proves nothing if it repeats something else that is not known to be good.
+    pub(super) fn note_crowded(&mut self, type_url: &TypeUrl, nonce: Nonce, puts: &[Arc<Item>]) {
+        let trial = self.repeats(type_url) && self.is(type_url, |channel| !channel.suspects.is_empty());
+        let Some(sent) = self.sent_items.get(type_url).filter(|_| trial) else { return };
+        let crowded = sent.unproven(nonce).iter().any(|item| !puts.iter().any(|put| put.name() == item.name()));
+        if let Some(flight) = self.channel(type_url).flights.back_mut() {
+            flight.crowded = crowded;
+        }
     }
 
     /// Endpoint sets that have to go behind the first clusters of a stream besides those of what is new: it repeats clusters that are gone

@@ -257,8 +257,16 @@ impl Session {
     }
 
     pub(super) fn unsubscribe_name(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) {
+        if self.drop_name(type_url, stream, name) {
+            self.forget_activity(type_url, name);
+        }
+    }
+
+    /// The same if perhaps only the stream has broken: what belongs to it, on other streams, the client has still. Whether nothing asks for the
+    /// name any more.
+    pub(super) fn drop_name(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) -> bool {
         if !self.uncarry(type_url, stream, name) {
-            return;
+            return false;
         }
         let Self { channels, sent_items, .. } = self;
         let channel = channels.entry(type_url.clone()).or_default();
@@ -278,7 +286,7 @@ impl Session {
                 let cold: Vec<Arc<str>> = self.clusters.cold.iter().map(|(name, _)| Arc::clone(name)).collect();
                 cold.iter().filter(|name| !channel.subscribed(name)).for_each(|name| self.clusters.forget(name));
             }
-            return;
+            return false;
         }
         if channel.is_swept_in(name) {
             // still in the wildcard, or not there at all: the client is to be told which
@@ -288,7 +296,7 @@ impl Session {
                 channel.force.insert(name);
                 self.name_bytes = self.name_bytes.saturating_sub(length);
             }
-            return;
+            return false;
         }
         if let Some(sent) = sent_items.get_mut(type_url) {
             sent.remove(name);
@@ -299,7 +307,7 @@ impl Session {
             self.name_bytes = self.name_bytes.saturating_sub(name.len());
         }
         self.waits.remove(&Need::new(type_url.clone(), name));
-        self.forget_activity(type_url, name);
+        true
     }
 
     /// The client has dropped a route configuration, and its virtual hosts with it.

@@ -36,8 +36,9 @@ impl Session {
         // removed and published again while it was on its way: it was sent all the same
         let under_way = known.filter(|known| known.sent == Some(item.version().mark()));
         let under_way = under_way.map(|known| known.flying.unwrap_or(Nonce::MIN));
+        let ambiguous = sent && under_way.is_none();
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
-        self.clusters.cold.insert(name, Cold::new(Arc::clone(item), now, under_way, asks));
+        self.clusters.cold.insert(name, Cold { ambiguous, ..Cold::new(Arc::clone(item), now, under_way, asks) });
     }
 
     /// A cluster goes out in response `nonce`, with these endpoint sets.
@@ -48,7 +49,8 @@ impl Session {
         self.clusters.cold.edit(item.name(), |cold| {
             let asks = sets.contains(item.name());
             let (had, stalled) = (cold.had || asks && asked, cold.stalled);
-            *cold = Cold { had, stalled, ..Cold::new(Arc::clone(item), now, nonce, asks) };
+            let ambiguous = cold.ambiguous || cold.nonce.is_some() && cold.item.version() != item.version();
+            *cold = Cold { had, stalled, ambiguous, ..Cold::new(Arc::clone(item), now, nonce, asks) };
         });
         if lacks_witness(item) {
             self.clusters.without_witness.insert(Arc::clone(item.name()));
@@ -151,7 +153,7 @@ impl Session {
         let asked = |cold: &Cold| cold.subscribed.is_some() && (self.aggregated || cold.taken);
         let witnessed = |cold: &&Cold| cold.acked && (asked(cold) || cold.had) && !lacks_witness(&cold.item);
         let Some(cold) = self.clusters.cold.get(name).filter(witnessed) else { return };
-        let (item, proven) = (Arc::clone(&cold.item), asked(cold));
+        let (item, proven) = (Arc::clone(&cold.item), asked(cold) && !(cold.ambiguous && self.aggregated));
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
         let lacking = secrets.find(|Need { type_url, name }| !self.is(type_url, |secrets| secrets.holds(name)));
         let lacking: Vec<Arc<str>> = lacking.map(|secret| Arc::clone(&secret.name)).into_iter().collect();

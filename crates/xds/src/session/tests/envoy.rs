@@ -509,6 +509,12 @@ impl Envoy {
         }
     }
 
+    /// Whether it has something that it will not say it has when it comes again: a ghost, or part of a response that it refused.
+    pub(super) fn conceals(&self) -> bool {
+        let all = [&self.clusters, &self.warming, &self.listeners, &self.warming_listeners, &self.routes, &self.hosts];
+        !self.ghosts.is_empty() || all.into_iter().flat_map(BTreeMap::values).any(|held| held.listed == Version(0))
+    }
+
     /// Under each name of a kind the version that it was told last; none where it was refused and is stuck.
     pub(super) fn holds(&self, kind: &TypeUrl) -> BTreeMap<Name, Option<Version>> {
         let (active, warming) = match kind {

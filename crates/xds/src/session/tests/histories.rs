@@ -106,3 +106,62 @@ fn what_a_client_was_told_unasked_counts_whatever_it_said_before_it_heard_of_it(
     let end = [Publish(vec![NoCluster(0)]), Break(0), ToServer(1, 0), Pass(5000)];
     with_new_servers(Sotw, true, 1, &[start.as_slice(), &end].concat());
 }
+
+/// A history with bad resources, of these clients; some refuse what others take.
+fn disagreeing(clients: &[(Variant, bool, bool)], steps: &[Step]) {
+    let way = |&(variant, aggregated, picky)| (Way { variant, aggregated }, picky);
+    let mut world = World::new(&clients.iter().map(way).collect::<Vec<_>>(), false);
+    steps.iter().for_each(|step| world.step(step));
+    world.finish();
+    world.clear();
+}
+
+#[test]
+fn a_listener_that_was_taken_back_comes_again_when_the_bad_host_of_its_routes_is_left_out() {
+    let bad = Publish(vec![Route(3, 90, 0)]);
+    disagreeing(&[(Delta, true, false), (Sotw, true, false)], &[bad, Publish(vec![Listener(0, 1, 2)])]);
+}
+
+#[test]
+fn what_a_client_keeps_because_it_refuses_what_others_take_keeps_its_clusters() {
+    let steps = [Calm(1), Publish(vec![Route(0, 72, 0)]), Publish(vec![NoCluster(0)])];
+    disagreeing(&[(Delta, true, true), (Delta, true, false)], &steps);
+}
+
+#[test]
+fn a_host_that_is_gone_goes_though_the_response_that_says_so_is_refused() {
+    let routes = [Publish(vec![Listener(0, 1, 0)]), Publish(vec![Listener(0, 1, 2)]), Calm(1)];
+    let steps = [Publish(vec![Route(3, 90, 0)]), Restart(false), Publish(vec![NoHost(1)])];
+    disagreeing(&[(Delta, true, false)], &[routes.as_slice(), &steps].concat());
+}
+
+#[test]
+fn a_client_that_comes_again_without_listeners_is_not_left_with_one_that_waits() {
+    let start = [ToServer(2, 14), ToClient(1, 1), Publish(vec![Cluster(1, 1)]), Publish(vec![Route(0, 90, 1)])];
+    let end = [Break(2), ToServer(3, 8), Publish(vec![Cluster(2, 1)]), ToClient(1, 2), Calm(1)];
+    let clients = [(Sotw, true, false), (Delta, true, false), (Sotw, false, false)];
+    disagreeing(&clients, &[start.as_slice(), &end].concat());
+}
+
+#[test]
+fn endpoints_asked_for_prove_nothing_of_a_cluster_that_came_again_in_another_version() {
+    let start = [ToServer(1, 0), Publish(vec![NoCluster(0)]), Publish(vec![Cluster(0, 90)]), Pass(91), Pass(4909)];
+    disagreeing(&[(Delta, true, false), (Delta, true, false)], &start);
+}
+
+#[test]
+fn what_is_tried_beside_something_bad_that_was_not_answered_in_time_is_not_to_blame() {
+    let start = [Publish(vec![Cluster(1, 1)]), Publish(vec![Cluster(0, 80)]), ToServer(2, 1), ToClient(2, 0)];
+    let end = [ToServer(1, 11), ToClient(1, 0), ToServer(2, 3), Pass(5000)];
+    let clients = [(Delta, true, false), (Sotw, false, false), (Sotw, true, false)];
+    disagreeing(&clients, &[start.as_slice(), &end].concat());
+}
+
+#[test]
+fn a_route_is_not_left_to_a_cluster_that_comes_again_bad_after_others_let_it_go() {
+    let start = [ToServer(1, 9), ToClient(1, 0), ToServer(2, 3), Publish(vec![Cluster(0, 1)])];
+    let turn = [Publish(vec![NoCluster(0)]), Publish(vec![Cluster(0, 90)]), Publish(vec![NoCluster(0)]), Pass(5000)];
+    let end = [Publish(vec![Cluster(0, 90)]), Pass(1)];
+    let clients = [(Delta, false, false), (Delta, true, false), (Delta, true, false)];
+    disagreeing(&clients, &[start.as_slice(), &turn, &end].concat());
+}

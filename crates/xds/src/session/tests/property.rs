@@ -91,7 +91,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "a SotW client does not get a new listener back whose hosts of VHDS others found bad: to be run by hand"]
     fn any_history_of_several_clients_with_bad_resources_ends_with_the_last_accepted_ones(
         ways in ways(3, false), steps in steps(true, false),
     ) {
@@ -106,7 +105,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "finds more than is mended yet: to be run by hand"]
     fn any_history_of_clients_that_disagree_ends_with_the_last_accepted_ones(
         ways in ways(3, true), steps in steps(true, true),
     ) {
