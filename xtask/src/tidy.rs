@@ -70,7 +70,7 @@ fn edges(root: &Path) -> anyhow::Result<Vec<String>> {
         for name in &named {
             if allowed.contains_key(name.as_str()) && !targets.contains(&name.as_str()) {
                 breaches.push(format!(
-                    "crates/{room}/Cargo.toml: `{room}` may not depend on `{name}` (DESIGN: rooms and walls)"
+                    "crates/{room}/Cargo.toml: `{room}` may not depend on `{name}` (ARCHITECTURE.md: rooms)"
                 ));
             }
             if PURE.contains(&room.as_str()) && EFFECTS.contains(&name.as_str()) {

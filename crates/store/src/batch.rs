@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{Object, ObjectKey, Problem};
 
-/// A source of objects. Declaration order is precedence, strongest first (DESIGN, section 8).
+/// A source of objects. Declaration order is precedence, strongest first; the crate's opening says what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// The admin API of this process.

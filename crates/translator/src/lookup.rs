@@ -314,7 +314,8 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
         for wanted in uses {
             let fact = FactKey { fleet: self.tables.fleet.0.clone(), name: secret::name(wanted).0 };
             if self.cx.get(self.tables.inputs.secret_refusals, &fact).is_some() {
-                // The words of a proxy about a secret can hold the secret, so they are not repeated (DESIGN, section 6).
+                // The words of a proxy about a secret can hold the secret, so they are not repeated here,
+                // nor anywhere else.
                 return Some(format!("the proxy refused {}", wanted.object).into());
             }
         }

@@ -52,7 +52,8 @@ struct TakenBack {
 /// What clients are answered from.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing was published: nobody is answered, because "nothing" would be taken for an answer (invariant 11).
+    /// Nothing was published: nobody is answered, because "nothing" would be taken for an answer, and remove
+    /// what there is.
     #[default]
     Unknown,
     /// Nothing was published, and what was saved is given to those who have nothing.

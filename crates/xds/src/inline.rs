@@ -1,5 +1,5 @@
 //! Route configurations whose virtual hosts travel one by one (VHDS), for clients of the state of the world, who know no VHDS: their
-//! hosts stand inside (DESIGN 11.6). The bytes are put together from those that delta clients get, and not looked into: which of them ask
+//! hosts stand inside. The bytes are put together from those that delta clients get, and not looked into: which of them ask
 //! for the hosts says who published them.
 
 use std::sync::Arc;

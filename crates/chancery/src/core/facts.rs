@@ -161,7 +161,6 @@ impl Core {
         }
     }
 
-    /// True if that is news: of a listener that was published anew, or a secret that is gone, it is not.
     /// What a proxy said when it refused this, as far as that still holds.
     fn refusal(&self, type_url: &TypeUrl, key: &FactKey) -> Option<Arc<str>> {
         let (tables, graph) = (self.translator.stored().tables(), self.translator.graph());
@@ -174,6 +173,7 @@ impl Core {
         }
     }
 
+    /// True if that is news: of a listener that was published anew, or a secret that is gone, it is not.
     fn refused(&mut self, type_url: &TypeUrl, key: FactKey, version: Version, text: Arc<str>) -> bool {
         let secrets = self.outputs.secrets;
         let (store, graph) = self.translator.store();
