@@ -42,15 +42,15 @@
 //!
 //! **Requests and answers**
 //!
-//! - **R6** A name that is asked for and does not exist is waited for, and "it does not exist" is not always heard as such: an endpoint
-//!   set takes it for empty, a route configuration keeps a first start from ever ending, a secret lets a listener begin without a
-//!   certificate. → Nothing is sent whose parts there are not. What is asked for all the same gets an empty endpoint set, on a first
-//!   start an empty route configuration (later that it does not exist: then the listener before serves on), for a secret nothing; the
-//!   first request for clusters or listeners an empty response if there are none.
+//! - **R6** A name that is asked for and does not exist is waited for, and what "it does not exist" does depends on the kind: an
+//!   endpoint set is empty then, a first start without a route configuration never ends, a listener without a secret begins all the same
+//!   and resets its connections. → Nothing is sent whose parts there are not. What is asked for all the same
+//!   gets an empty endpoint set; on a first start an empty route configuration, later that it does not exist (the listener before serves
+//!   on then); for a secret nothing. The first request for clusters or listeners gets an empty response if there are none.
 //! - **R9** Who unsubscribes and subscribes again waits for an answer, though nothing has changed. → A name that is asked for anew is
 //!   sent whatever the client has.
-//! - **R13** A stream that begins while a cluster warms asks for endpoints first, and for clusters only once it has them. → No kind waits
-//!   for the request of another.
+//! - **R13** A stream that begins while a cluster warms asks for endpoints first, and for clusters only once it has them. → Endpoints are
+//!   answered whether clusters were asked for or not, and a request for clusters that does not come is done without.
 //! - **R17** By default Envoy sends its node, 61 KB, with every message, and after a long outage comes back up to 30 s late. → The
 //!   bootstrap of the crate `envoy` says `set_node_on_first_message_only` and a back-off of 0.1 s to 1 s.
 //!
@@ -62,5 +62,5 @@
 //! - **R11a** A cluster that is refused late (ring sizes, a Maglev table that is no prime) stays in Envoy as one that warms for ever, on
 //!   later streams too, and so closes all CDS answers (R2): a ghost. → After a CDS refusal, at once, what was active is sent in its last
 //!   acknowledged bytes with endpoints behind, and what was new is removed. Both cure it.
-//! - **R12** The words of a refusal can repeat the resource, private keys included. → Only known causes of them are shown, logged or
-//!   kept; of a secret none of Envoy's words (`redact`).
+//! - **R12** The words of a refusal can repeat the resource, private keys included. → What it repeats is
+//!   cut out before anything is shown, logged or kept, and of a secret's refusal there is none of Envoy's words (`redact`).

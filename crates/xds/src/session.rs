@@ -1,11 +1,64 @@
-//! One client: what it asked for, what it has, and what it is to be told next, on all its streams. Driven by messages and the time, sans-io.
+//! One client: what it asked for, what it has, and what it is to be told next, on all its streams. Driven by messages and the time,
+//! sans-io.
 //!
 //! A session never queues history. Each change of the fleet only marks names; when something can be sent, [`Session::advance`]
 //! walks the steps of [`crate::order`] and sends what those names are now. A name has at most one version on its way.
 //!
-//! Reading order: `channel` and `carriers`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`, `blockers`,
-//! `put`, `remove` and `send`, what it is told; `clusters`, `cold`, `warm` and `ghost`, what of Envoy's ways with clusters; `time` and `heartbeat`;
-//! `sotw`, what differs for clients of the state of the world; `view`, for people.
+//! Reading order: `channel` and `carriers`, what is known of each kind; `subscribe` and `answer`, what the client says; `judge`,
+//! `blockers`, `put`, `remove` and `send`, what it is told; `clusters`, `cold`, `warm` and `ghost`, what of Envoy's ways with clusters;
+//! `time` and `heartbeat`; `sotw`, what differs for clients of the state of the world; `view`, for people.
+//!
+//! ```text
+//! receive: a message comes in                                advance: what can be said now goes out
+//!   subscribe  names asked for, let go, and on a first         unmute             SotW: what it came with can be told now
+//!              request listed as held        known, dirty      absorb             what changed in the fleet       dirty, cold
+//!   inherit    what an earlier stream left in doubt            pass_time          retries, waits that are over, ghosts
+//!                                      unsure, uncured         activate_listeners active, or taken back
+//!   endpoints_asked_for   a witness of clusters  cold          STEPS              clusters first, removals last:
+//!   answer     land    each name of the response is free         sort_out           judge each dirty name: wanted? passage?
+//!     acked    confirm to the fleet, warm                        batches, send      known.sent, known.flying
+//!     nacked   blame: one is refused, several are suspects       remove             when nothing that uses it is on its way
+//!              cure: what was refused is undone                beat, tell_stalled, judge_client
+//! ```
+//!
+//! What is kept per name: the first ten by kind ([`Channel`]), `waits` and `refused` of all kinds, the rest of clusters ([`Clusters`]).
+//!
+//! | | means | set by | cleared by |
+//! |---|---|---|---|
+//! | `known.acked` | the version that it took last | its list on a new stream, an ACK, witnesses | the name's end: let go, or gone |
+//! | `known.sent` | the version sent last; a mark of its own if unsure | a response, its list, doubts | a removal; a refusal: `acked` |
+//! | `known.flying` | the response to be answered before this name goes again | a response | its answer, a witness, 5 s, the stream's end |
+//! | `known.confirmed` | the item that the fleet was told to be in use | `confirm` | the name's end |
+//! | `dirty` | the fleet may have something else than the client | `absorb`, requests, refusals | a response, or `judge`: nothing to do |
+//! | `force` | is sent though nothing changed (R9) | requests, doubts, a refused secret | as `dirty` |
+//! | `suspects` | was refused with others; the group it is tried in (R11) | `suspect` | an ACK, a refusal alone, nobody wants it |
+//! | `unsure` | the client may have taken it or not | a refusal of several, doubts | an ACK, the name's end |
+//! | `kept` | gone, and stays until then for what drains | `remove` | its time, or it is back |
+//! | `beats` | when it needs a heartbeat | a response with a time to live | the heartbeat, the next response |
+//! | `waits` | what it waits for, and until when | `passage` | a response, `judge`: nothing to do |
+//! | `refused` | the item that this client refused alone | `refuse`, a listener taken back | a later item is sent, or there is none |
+//! | `cold` | no route may name it yet (R10) | `note_cold`: it is wanted | witnesses, a CDS ACK, not wanted any more |
+//! | `uncured` | may be a ghost (R11a) | a CDS refusal, doubts | an ACK with its name in it; the stream's end: a doubt |
+//! | `haunted` | how often it was taken back unanswered; a third time is a refusal | `lay_ghosts` | an ACK, another version, it is gone |
+//!
+//! Words of our own:
+//!
+//! - *apart*: of a cluster that it goes alone and last (R3); of streams that there is one for each kind
+//! - *carriers*: the streams for one kind that asked for a name; the last one's answers count
+//! - *cold*: a cluster that is not ready on this client
+//! - *cure*: the response that undoes a refused CDS response; *uncured* is what it has not been acknowledged for
+//! - *haunt*: to tell the fleet what this client may hold as ghosts, so that it is saved
+//! - *heirs*: the clients of one id, each of which takes over what one of them left in doubt; of streams, the one whose answers count next
+//! - *in doubt*: what a client that left may have or not and will not say; its fleet keeps it for the next with that id
+//! - *lay*: to take back, without an answer, what holds the CDS answers shut
+//! - *muted*: SotW: came with a version before anything was published that it could stand for, and is told nothing of that kind until then
+//! - *owe*, *pay*: a stream that asked for a name is owed an answer, and is paid with the response that has it
+//! - *stand-in*: the empty resource in place of one that does not exist (R6)
+//! - *swept in*: asked for with `*` or a collection and not by its own name
+//! - *uncharted*: SotW: came with a version that nobody knows, so that the first response takes away whatever is not in it
+//! - *unheard*: SotW: a refused response left something out, which the client may have still; the next leaves it out again
+//! - *unsure*: of one name, that the client may have the version or not
+//! - *witness*: whatever other than a CDS answer proves that a cluster is ready (R2)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -187,6 +240,7 @@ impl Session {
             return out;
         }
         self.unmute(fleet);
+        // what is due is judged by what the fleet has now, and can change that itself: a retry, a refusal, a listener taken back
         self.absorb(fleet, now);
         self.pass_time(fleet, now);
         self.activate_listeners(fleet, now);
