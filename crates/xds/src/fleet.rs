@@ -1,5 +1,14 @@
 //! One fleet: its resources and what its clients have in common. Everything that belongs to one client is in its
 //! [`crate::session`].
+//!
+//! "Refused" is said by several, each of its own. A *session* knows which item its client refused alone (`Session::refused`), and gives
+//! it the accepted one. The *dispute* of a name ([`dispute`]) knows which clients refuse its current version, and decides when that is
+//! the fleet's refusal: if all of them do, or if one does and nobody takes it in time. The *snapshot* has that decision
+//! (`Entry::refused`): from then on every client is to have the accepted version, until there is another, a trial, or a new client that
+//! may take it. [`blame`] is asked before: of a route configuration with its hosts inside it makes the refusal that of one host.
+//! `retries` is when a refused listener is tried again, as its port may be free by then. `taken_back` are listeners that no client
+//! refused, but that we took back because what they need did not come; they are disputed like the others, and tried again when one of
+//! these needs changes. [`Facts`] know what the outside was told to be refused and was not told to be accepted since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

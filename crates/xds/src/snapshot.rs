@@ -163,7 +163,7 @@ impl Snapshot {
             }
         }
         let Some(entry) = self.entry_of(item) else { return false };
-        // what was tried again since it was sent is the same
+        // since it was sent it may have been put again to be tried again: the same version with a later number, and that is accepted
         let current = (entry.current.version() == item.version()).then(|| Arc::clone(&entry.current));
         let item = current.as_ref().unwrap_or(item);
         let newer = entry.accepted.as_ref().is_none_or(|accepted| accepted.seq < item.seq);

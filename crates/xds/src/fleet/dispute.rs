@@ -13,8 +13,9 @@ use crate::redact;
 use crate::resource::{Need, Version};
 use crate::snapshot::{Entry, Item, Key};
 
-/// So long the others have to take what one client refuses. A client answers within milliseconds of being sent something, which
-/// can be twice [`crate::session`]'s patience with clusters after the first; one that never asked for it does not answer at all.
+/// So long the others have to take what one client refuses. They answer within milliseconds, but may be sent it 10 s later: a listener
+/// and then its route configuration each wait up to 5 s for clusters (`PATIENCE` in `session::blockers`). Who never asked for it does not
+/// answer at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One who refuses.

@@ -165,7 +165,8 @@ impl Session {
         flight.puts.clone()
     }
 
-    /// The same where a response repeats what was sent before: that may be to blame too.
+    /// The same where a response repeats what was sent before (SotW, clusters and listeners): to blame is whoever the words name, and if
+    /// they name nobody whatever stood in it and is not known to be taken. It gives way to what the client took before; the rest goes again.
     fn blame_repeated(
         &mut self,
         fleet: &mut Fleet,
@@ -176,7 +177,7 @@ impl Session {
     ) -> Vec<Arc<Item>> {
         let unproven = self.sent_items.get(type_url).map(|sent| sent.unproven(flight.last)).unwrap_or_default();
         let named = named_in(text, &unproven);
-        // of a late answer the culprit may be out again
+        // whom the words of a late answer name may be taken back already: then nobody is to blame
         let blamed = if names_culprits(text) { named } else { unproven };
         let resumed = self.resumed;
         for item in &blamed {
@@ -189,7 +190,7 @@ impl Session {
             }
             channel.known.remove(item.name());
             if resumed {
-                // it may have had another version when it came
+                // it may have come with another version of it, which it did not name
                 let known = Known { sent: Some(Version::UNSURE.mark()), ..Known::default() };
                 channel.known.insert(Arc::clone(item.name()), known);
                 channel.dirty.insert(Arc::clone(item.name()));
@@ -202,12 +203,12 @@ impl Session {
         }
         // of those that are named no other is to blame
         let crowded = flight.crowded && !names_culprits(text);
-        // what takes back is no trial: with it went what else was out then
+        // a trial is one suspect alone; a cure is none, as whatever else was unanswered then went with it
         let alone = |item: &Arc<Item>| {
             !flight.cure && !crowded && matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item))
         };
         let is_trial = |item: &Arc<Item>| alone(item) && channel.suspects.contains_key(item.name());
-        // what a client that comes again has besides is not known
+        // what a client came with is not known until it has taken a first response: what is not in this one it may have
         let unknown = resumed && !channel.heard;
         let leaves_out = unknown || !flight.removed.is_empty() || flight.puts.is_empty() && !blamed.is_empty();
         match blamed.as_slice() {

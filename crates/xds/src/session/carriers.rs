@@ -118,9 +118,9 @@ impl Carriers {
         self.streams.remove(&stream);
     }
 
-    /// The streams that are to be told about this name: who asked for itself, for the collection that it is in, and for everything, if
-    /// they are told of everything; else, if nobody asked for it, those that asked for nothing in particular. The last one's answers
-    /// count.
+    /// The streams that are to be told about this name, each once: those that asked for everything, then those that asked for the
+    /// collection that it is in, then those that asked for the name itself, each group in the order of asking. The answers of the last
+    /// stream count. Unless `everything` is set, who asked for everything (or named nothing) is told only what nobody else asked for.
     pub(super) fn of(&self, name: &str, everything: bool) -> Vec<StreamId> {
         let named = self.askers.get(name);
         let collection = collection_of(name).and_then(|collection| self.askers.get(&*collection));

@@ -4,6 +4,24 @@
 //! and, on its first request of a kind, what it holds of an earlier stream. What it was sent is kept item by item ([`SentItems`]),
 //! because a response of clusters or listeners has to repeat all of them, and because the version of a response stands for all that
 //! the client has of that kind then: whoever comes again with the version that the fleet would have now gets nothing.
+//!
+//! Elsewhere it differs in these places, most of which ask [`Session::repeats`], whether a response holds everything anew:
+//!
+//! - `snapshot::View`: route configurations have their virtual hosts inside, as there is no VHDS (`inline`; `confirmed` in `session`,
+//!   `fleet::blame`)
+//! - `streams`: what a client wants is kept for each stream ([`Wants`]), and which response on it is the latest
+//! - `session::subscribe`: who lets go of a name has it no more in [`SentItems`]
+//! - `session::answer`: an answer counts for the earlier responses of its stream too; a refusal blames whatever is in it and not proven;
+//!   the first response of a client that comes again may have taken anything away (`resumed`)
+//! - `session::send`: one trial at a time, and only while nothing else is unanswered; of kinds other than clusters and listeners it is
+//!   not said that something is gone
+//! - `session::put`: clusters that may not warm go together; on a resumed stream the first response holds them too; what is denied
+//!   goes in the same response; what a refused one left out is left out of one more (`unheard`)
+//! - `session::judge`: the first response to who is `uncharted` goes whole or waits, and none goes to who is `muted`; the good version of an earlier time that is still repeated is left alone
+//! - `session::answer`: who came again did not say which versions it has: a cure puts back the one published before, and a listener
+//!   of which none is known is not taken back
+//! - `session::heartbeat`: times to live only for clients that take wrapped resources
+//! - `wire::write`: the version of a response, and all of a kind from [`Whole::all`]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
