@@ -149,8 +149,8 @@ impl Server {
 
     /// Makes changes known: each fleet's at once, and its clients are woken. May be called from any thread. It waits
     /// for no client to read or to answer, only for the fleet's lock, which each of its streams has while a message is taken in or what can
-    /// be said is collected. An update without changes says that the fleet has nothing: before its first update a fleet's clients get no
-    /// answer at all.
+    /// be said is collected. An update without changes says of a fleet that is new that it has nothing: before its first update a fleet's
+    /// clients get no answer at all.
     pub fn publish(&self, updates: Vec<FleetUpdate>) {
         for FleetUpdate { fleet, changes } in updates {
             self.0.with_fleet(&fleet, |fleet| fleet.publish(changes));
@@ -300,8 +300,8 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 /// The value, whoever panicked before. What the shell itself does under a lock is a line or two, and whole. A fleet's work is not: a panic
 /// in the midst of it leaves what was done until then, and all clients go on with that until the process ends. The client in whose turn
-/// it happened loses its connection (`bugs::note`) and says anew what it has; who published gets the panic, and Chancery ends with its core.
-/// A fleet that answers nobody any more would be worse.
+/// it happened loses its connection (`bugs::note`) and says anew what it has; who published gets the panic, and Chancery ends with its
+/// core. A fleet that answers nobody any more would be worse.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

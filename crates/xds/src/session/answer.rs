@@ -166,7 +166,8 @@ impl Session {
     }
 
     /// The same where a response repeats what was sent before (SotW, clusters and listeners): to blame is whoever the words name, and if
-    /// they name nobody whatever stood in it and is not known to be taken. It gives way to what the client took before; the rest goes again.
+    /// they name nobody whatever stood in it and is not known to be taken. It gives way to what the client took before; the
+    /// rest goes again.
     fn blame_repeated(
         &mut self,
         fleet: &mut Fleet,

@@ -17,7 +17,8 @@
 //!   not said that something is gone
 //! - `session::put`: clusters that may not warm go together; on a resumed stream the first response holds them too; what is denied
 //!   goes in the same response; what a refused one left out is left out of one more (`unheard`)
-//! - `session::judge`: the first response to who is `uncharted` goes whole or waits, and none goes to who is `muted`; the good version of an earlier time that is still repeated is left alone
+//! - `session::judge`: the first response to who is `uncharted` goes whole or waits, and none goes to who is `muted`; a good
+//!   version of an earlier time, which is repeated still, stays
 //! - `session::answer`: who came again did not say which versions it has: a cure puts back the one published before, and a listener
 //!   of which none is known is not taken back
 //! - `session::heartbeat`: times to live only for clients that take wrapped resources
