@@ -44,6 +44,7 @@ mod streams;
 mod tls;
 mod together;
 mod unread;
+mod untaken;
 
 #[cfg(test)]
 mod tests;

@@ -98,6 +98,7 @@ use channel::Channel;
 use clusters::Clusters;
 use sotw::SentItems;
 pub(crate) use sotw::Wants;
+pub(crate) use time::LAGGING;
 pub(crate) use view::{Holding, Standing};
 
 /// Why a stream is ended by us.
@@ -169,6 +170,8 @@ pub(crate) struct Session {
     configured: bool,
     /// The client is waited for by its fleet.
     counted: bool,
+    /// The client does not take what it is told.
+    behind: bool,
     /// Clusters of which the fleet knows that they do not get ready on this client.
     stalled: BTreeSet<Arc<str>>,
 }
@@ -203,6 +206,7 @@ impl Session {
             resumed: false,
             configured: false,
             counted: false,
+            behind: false,
             stalled: BTreeSet::new(),
         }
     }

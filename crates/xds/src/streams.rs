@@ -29,6 +29,8 @@ pub(crate) struct Streams {
     latest: StreamId,
     /// Responses that no stream has taken yet.
     unsaid: usize,
+    /// Of how many streams the client does not take what was said.
+    behind: usize,
     /// There was something to do while a stream had not said everything yet.
     due: bool,
 }
@@ -40,6 +42,8 @@ struct Outlet {
     wants: BTreeMap<TypeUrl, Wants>,
     /// What is to be said on it.
     responses: VecDeque<Response>,
+    /// The client does not take what was said on it.
+    behind: bool,
 }
 
 impl Streams {
@@ -47,7 +51,7 @@ impl Streams {
     pub(crate) fn new(fleet: &mut Fleet, node: Arc<Node>, variant: Variant, aggregated: bool) -> Self {
         let session = Session::new(fleet, node, variant, aggregated);
         let (outlets, kinds) = (BTreeMap::new(), BTreeMap::new());
-        Self { session, aggregated, outlets, kinds, latest: 0, unsaid: 0, due: false }
+        Self { session, aggregated, outlets, kinds, latest: 0, unsaid: 0, behind: 0, due: false }
     }
 
     /// What the client has and is to have.
@@ -61,7 +65,8 @@ impl Streams {
         if let Some(kind) = &kind {
             *self.kinds.entry(kind.clone()).or_default() += 1;
         }
-        self.outlets.insert(self.latest, Outlet { kind, wants: BTreeMap::new(), responses: VecDeque::new() });
+        self.outlets
+            .insert(self.latest, Outlet { kind, wants: BTreeMap::new(), responses: VecDeque::new(), behind: false });
         self.latest
     }
 
@@ -133,10 +138,33 @@ impl Streams {
         }
     }
 
+    /// The client does not take what was said on this stream, and so does not look: nobody waits for it any more.
+    pub(crate) fn fall_behind(&mut self, fleet: &mut Fleet, stream: StreamId) {
+        let Some(outlet) = self.outlets.get_mut(&stream) else { return };
+        self.behind += usize::from(!std::mem::replace(&mut outlet.behind, true));
+        self.session.fall_behind(fleet);
+    }
+
+    /// It has taken all of it. [`Self::advance`] is to be called.
+    pub(crate) fn catch_up(&mut self, stream: StreamId) {
+        let Some(outlet) = self.outlets.get_mut(&stream) else { return };
+        let behind = std::mem::take(&mut outlet.behind);
+        self.caught_up(behind);
+    }
+
+    /// One stream fewer is behind, if it was.
+    fn caught_up(&mut self, behind: bool) {
+        self.behind -= usize::from(behind);
+        if behind && self.behind == 0 {
+            self.session.catch_up();
+        }
+    }
+
     /// A stream has ended, and others may go on: it may have been the one that knew when to look again.
     pub(crate) fn close(&mut self, fleet: &mut Fleet, stream: StreamId, now: Duration) {
         let Some(outlet) = self.outlets.remove(&stream) else { return };
         self.unsaid -= outlet.responses.len();
+        self.caught_up(outlet.behind);
         self.due = true;
         let Some(kind) = outlet.kind else { return };
         let others = self.kinds.get_mut(&kind).is_some_and(|streams| {

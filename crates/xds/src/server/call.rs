@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
@@ -12,7 +12,6 @@ use hyper::body::Incoming;
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep_until};
 
-use super::Shared;
 use super::exchange::Exchange;
 use super::gate::Caller;
 use super::grpc::{Code, Frames};
@@ -20,6 +19,9 @@ use super::load::LoadStream;
 use super::stream::Stream;
 use super::streams::Siblings;
 use super::unread::Turns;
+use super::untaken::Watch;
+use super::{Shared, locked};
+use crate::session::LAGGING;
 
 /// A call that passed the gate, as a service gets it.
 pub(super) struct Call {
@@ -56,27 +58,71 @@ impl Reply {
     }
 }
 
+/// What the body of an answer and the connection that watches over it share.
+pub(super) struct Answer {
+    reply: Reply,
+    /// When the caller's identity expires; none where that does not matter, or was said.
+    expires: Option<Instant>,
+    /// Since when the client has not taken all that was said; none if it has.
+    untaken: Option<Duration>,
+    /// It is among those that the connection looks at.
+    watched: bool,
+}
+
+impl Answer {
+    fn new(reply: Reply, expires: Option<Instant>) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { reply, expires, untaken: None, watched: false }))
+    }
+
+    /// It is not being asked for more, or may not: what is due by now. Gives the time to look again.
+    pub(super) fn look(&mut self, shared: &Shared, now: Duration) -> Option<Duration> {
+        let next = self.next_look(shared, now);
+        self.watched = next.is_some();
+        next
+    }
+
+    fn next_look(&mut self, shared: &Shared, now: Duration) -> Option<Duration> {
+        let since = self.untaken?;
+        let expires = self.expires.map(|at| at.saturating_duration_since(shared.epoch));
+        if expires.is_some_and(|at| at <= now) {
+            // the service ends with its value; the words are said when the client reads
+            self.reply = Reply::Nothing;
+            return None;
+        }
+        let Reply::Stream(stream) = &mut self.reply else { return expires };
+        let lags = since + LAGGING;
+        if lags > now {
+            return expires.into_iter().chain([lags]).min();
+        }
+        stream.fall_behind();
+        expires
+    }
+}
+
 /// The body of any answer. A service works only while its body is polled, so nothing is taken in from a caller whose identity has
 /// expired, and a timer ends the answer of one that says nothing.
 pub(super) struct Guarded {
-    reply: Reply,
-    expires: Option<(Instant, Pin<Box<Sleep>>)>,
-    turns: Option<Turns>,
+    answer: Arc<Mutex<Answer>>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Over what is said; none where there is nothing but headers.
+    watch: Option<(Arc<Watch>, Turns)>,
 }
 
 impl Guarded {
     /// No answer but headers.
     pub(super) fn nothing() -> Self {
-        Self { reply: Reply::Nothing, expires: None, turns: None }
+        Self { answer: Answer::new(Reply::Nothing, None), timer: None, watch: None }
     }
 
-    pub(super) fn new(reply: Reply, expires: Option<Instant>, turns: Turns) -> Self {
-        Self { reply, expires: expires.map(|at| (at, Box::pin(sleep_until(at.into())))), turns: Some(turns) }
+    pub(super) fn new(reply: Reply, expires: Option<Instant>, watch: &Arc<Watch>, turns: Turns) -> Self {
+        let timer = expires.map(|at| Box::pin(sleep_until(at.into())));
+        Self { answer: Answer::new(reply, expires), timer, watch: Some((Arc::clone(watch), turns)) }
     }
 
     /// Whether the caller's identity has expired; asks to be polled when it does.
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        self.expires.as_mut().is_some_and(|(at, timer)| timer.as_mut().poll(cx).is_ready() || *at <= Instant::now())
+    fn is_over(&mut self, expires: Option<Instant>, cx: &mut Context<'_>) -> bool {
+        let due = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        expires.is_some_and(|at| due || at <= Instant::now())
     }
 }
 
@@ -86,21 +132,34 @@ impl Body for Guarded {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        if this.is_over(cx) {
+        let shared = Arc::clone(&this.answer);
+        let mut answer = locked(&shared);
+        if this.is_over(answer.expires, cx) {
             // the service ends with its value
-            (this.reply, this.expires) = (Reply::Nothing, None);
+            (answer.reply, answer.expires, this.timer) = (Reply::Nothing, None, None);
             let trailers = Code::Unauthenticated.headers("the identity of the client has expired");
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
-        let Self { reply, turns, .. } = this;
-        let frame = match turns {
-            Some(turns) => turns.poll_frame(cx, |cx| reply.poll_frame(cx)),
-            None => reply.poll_frame(cx),
-        };
+        let Some((watch, turns)) = &mut this.watch else { return Poll::Ready(None) };
+        let mut asked = false;
+        let frame = turns.poll_frame(cx, |cx| {
+            asked = true;
+            answer.reply.poll_frame(cx)
+        });
+        if asked && frame.is_pending() {
+            answer.untaken = None;
+        } else if !matches!(frame, Poll::Ready(None)) {
+            // it has said something, or may not because of what others have said
+            answer.untaken.get_or_insert_with(|| watch.now());
+            if !std::mem::replace(&mut answer.watched, true) {
+                watch.add(&shared);
+            }
+        }
         frame.map(|frame| frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.reply, Reply::Nothing)
+        let answer = locked(&self.answer);
+        matches!(answer.reply, Reply::Nothing) && answer.expires.is_none()
     }
 }

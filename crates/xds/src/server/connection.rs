@@ -31,6 +31,7 @@ use super::services::Service;
 use super::streams::Siblings;
 use super::together::Together;
 use super::unread::Unread;
+use super::untaken::Watch;
 use super::{Shared, locked, stopped};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
@@ -97,15 +98,16 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     };
     let (streams, most_streams) = (Spawned::default(), gate.limits().streams);
     let ending = watch::Sender::new(false);
-    let called = AtomicBool::new(false);
+    let watch = Arc::new(Watch::new(&shared));
     let origin = Arc::new(Origin {
         shared,
         gate,
         peer,
         refused,
-        called,
+        called: AtomicBool::new(false),
         siblings: Arc::default(),
         unread: Unread::default(),
+        watch: Arc::clone(&watch),
         stop: ending.subscribe(),
     });
     let origins = Arc::clone(&origin);
@@ -118,6 +120,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         connection: connection.as_mut(),
         new: streams,
         streams: FuturesUnordered::new(),
+        watch,
         parts: Together::new(),
     };
     let old = async {
@@ -167,13 +170,15 @@ struct Running<'a, C> {
     /// Spawned that have just begun.
     new: Spawned,
     streams: FuturesUnordered<Task>,
-    parts: Together<3>,
+    watch: Arc<Watch>,
+    parts: Together<4>,
 }
 
 /// The parts of [`Running`], in the order in which they are polled: what streams say goes out at once.
 const STREAMS: usize = 0;
 const CONNECTION: usize = 1;
-const END: usize = 2;
+const WATCH: usize = 2;
+const END: usize = 3;
 
 impl<C, E> Running<'_, C>
 where
@@ -182,12 +187,15 @@ where
 {
     /// Goes on until `end` is there, and gives it; none when the connection has ended.
     async fn until<T>(&mut self, mut end: impl Future<Output = T> + Unpin) -> Option<T> {
-        let Self { connection, new, streams, parts } = self;
+        let Self { connection, new, streams, watch, parts } = self;
         parts.touch(CONNECTION);
         parts.touch(END);
         let mut poll = |part: usize, cx: &mut Context<'_>| match part {
             STREAMS => {
                 while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
+                if watch.is_due() {
+                    parts.touch(WATCH);
+                }
                 Poll::Pending
             }
             CONNECTION => {
@@ -202,6 +210,10 @@ where
                     streams.extend(tasks);
                     parts.touch(STREAMS);
                 }
+                Poll::Pending
+            }
+            WATCH => {
+                watch.poll(cx);
                 Poll::Pending
             }
             _ => end.poll_unpin(cx).map(Some),
@@ -221,6 +233,7 @@ struct Origin {
     called: AtomicBool,
     siblings: Arc<Siblings>,
     unread: Unread,
+    watch: Arc<Watch>,
     stop: watch::Receiver<bool>,
 }
 
@@ -260,6 +273,6 @@ impl Origin {
         let (expires, pace) = (caller.expires(), caller.pace());
         let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());
         let reply = service.answer(Call { shared, siblings, caller, requests: Frames::paced(body, pace), stop });
-        Ok(Guarded::new(reply, expires, self.unread.turns()))
+        Ok(Guarded::new(reply, expires, &self.watch, self.unread.turns()))
     }
 }

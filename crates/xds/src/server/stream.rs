@@ -58,6 +58,8 @@ pub(super) struct Stream {
     timer: Option<Pin<Box<Sleep>>>,
     stop: WatchStream<bool>,
     writing: Option<Writing>,
+    /// Nobody waits for the client, which does not take what is said here.
+    behind: bool,
     end: Option<Broken>,
     done: bool,
 }
@@ -76,6 +78,7 @@ impl Stream {
             timer: None,
             stop: WatchStream::new(stop),
             writing: None,
+            behind: false,
             end: None,
             done: false,
         }
@@ -97,10 +100,28 @@ impl Stream {
             }
             if self.poll_news(cx) || again {
                 self.advance();
+            } else if std::mem::take(&mut self.behind) {
+                self.catch_up();
             } else if self.end.is_none() {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// The client has not taken what was said here for so long that nobody waits for it any more.
+    pub(super) fn fall_behind(&mut self) {
+        if let Some(open) = &self.open {
+            self.behind = true;
+            open.client.fall_behind(&self.shared, open.id);
+        }
+    }
+
+    /// It has taken all that there was.
+    fn catch_up(&mut self) {
+        if let Some(open) = &self.open {
+            open.client.catch_up(open.id);
+        }
+        self.advance();
     }
 
     /// Looks at whatever has happened; true if there is perhaps something to say.

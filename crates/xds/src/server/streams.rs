@@ -144,6 +144,20 @@ impl SharedClient {
         }
     }
 
+    /// The client does not take what was said on this stream: nobody waits for it.
+    pub(super) fn fall_behind(&self, shared: &Shared, stream: StreamId) {
+        if let Some(streams) = &mut self.inner().streams {
+            shared.with(&self.cell, |fleet| streams.fall_behind(fleet, stream));
+        }
+    }
+
+    /// It has taken all of it.
+    pub(super) fn catch_up(&self, stream: StreamId) {
+        if let Some(streams) = &mut self.inner().streams {
+            streams.catch_up(stream);
+        }
+    }
+
     /// Whether this stream is the one that looks when the fleet changes: one is enough, whatever their number.
     pub(super) fn watches(&self, stream: StreamId) -> bool {
         self.inner().watches == Some(stream)

@@ -20,8 +20,9 @@ const STALLED_AT_START: Duration = Duration::from_secs(30);
 /// never (an SDS response before it has asked for any secret; CDS while a cluster warms).
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// A client that has not answered for this long does not keep up, and the fleet's facts do without it. CDS does not count.
-const LAGGING: Duration = Duration::from_secs(2);
+/// A client that has not answered for this long does not keep up, and the fleet's facts do without it. CDS does not count. The same of one
+/// that has not taken all that it was told, whatever it is.
+pub(crate) const LAGGING: Duration = Duration::from_secs(2);
 
 /// A listener that changes goes on for the connections that it has, with the routes that it had; each is told to close with its next
 /// answer (`--drain-strategy immediate`). What these routes name stays for this long, in which a client that keeps a connection as a
@@ -41,10 +42,8 @@ impl Session {
         }
         self.tell_ghosts(fleet);
         let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
-        if lagging && self.counted {
-            self.counted = false;
-            let (client, session) = (self.client, &*self);
-            fleet.uncount(client, |key| session.confirmed(key));
+        if lagging {
+            self.uncount(fleet);
         }
         if !lagging {
             self.lay_ghosts(fleet, now);
@@ -57,6 +56,24 @@ impl Session {
                 false => cold.stalled = true,
             });
         }
+    }
+
+    /// Nobody waits for this client any more.
+    fn uncount(&mut self, fleet: &mut Fleet) {
+        if std::mem::take(&mut self.counted) {
+            fleet.uncount(self.client, |key| self.confirmed(key));
+        }
+    }
+
+    /// The client does not take what it is told, and so is not looked at.
+    pub(crate) fn fall_behind(&mut self, fleet: &mut Fleet) {
+        self.behind = true;
+        self.uncount(fleet);
+    }
+
+    /// It takes what it is told again.
+    pub(crate) fn catch_up(&mut self) {
+        self.behind = false;
     }
 
     /// While a cluster warms Envoy withholds what it has to say about clusters, on a stream that begins meanwhile the request for them too
@@ -165,7 +182,7 @@ impl Session {
         }
         self.configured |= self.has_everything();
         let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
-        if self.configured && !lagging {
+        if self.configured && !lagging && !self.behind {
             self.counted = true;
             fleet.count(self.client);
         }

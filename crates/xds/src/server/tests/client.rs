@@ -23,6 +23,7 @@ use crate::server::accept::Io;
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(super) const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+pub(super) const LDS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 pub(super) const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 pub(super) const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 

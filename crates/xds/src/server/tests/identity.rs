@@ -136,6 +136,24 @@ async fn an_identity_that_expires_ends_its_stream_though_nobody_says_anything() 
 }
 
 #[tokio::test]
+async fn an_identity_that_expires_ends_its_stream_though_its_client_does_not_read() {
+    let mut stage = Stage::new(Limits::default());
+    let brief = stage.authority.issue_for("spiffe://td/ns/a", Duration::from_secs(5));
+    // what is said first is more than the client's windows take
+    let pieces = [Bytes::from(vec![1; 12 << 20]), Bytes::from(vec![2; 12 << 20])];
+    let large = Resource::new(TypeUrl::Cluster, "large", Version(1), pieces);
+    publish(&stage.server, "ns/a", vec![Change::Put(large.into())]);
+    let mut client = stage.client(&brief).await;
+    client.subscribe(None, CDS, &[]).await;
+    let gone = |event: &Event| matches!(event, Event::Gone { connected: 0, .. });
+    let leave = async { while !stage.events.recv().await.unwrap().iter().any(gone) {} };
+    tokio::time::timeout(DEADLINE, leave).await.expect("it has ended");
+    let next = client.next().await.map(|response| response.resources.len());
+    assert_eq!(next, Err("16".into()), "in the middle of a message");
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn certificates_and_authorities_change_under_open_streams() {
     let stage = Stage::new(Limits::default());
     let old = stage.authority.issue("spiffe://td/ns/a");

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::client::{CDS, Client, DEADLINE, DELTA, EDS, frame};
+use super::client::{CDS, Client, DEADLINE, DELTA, EDS, LDS, frame};
 use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resource, Server, TypeUrl, Version};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
@@ -64,6 +64,25 @@ impl One {
         let client = Client::unix(&self.path).await;
         client.subscribe(None, CDS, &[]).await;
         client
+    }
+
+    /// A client that has all clusters and listeners, of which there are these.
+    async fn complete(&self, clusters: &[&str]) -> Client {
+        let mut client = self.client().await;
+        assert_eq!(client.names().await, clusters);
+        client.subscribe(None, LDS, &[]).await;
+        assert_eq!(client.names().await, [""; 0]);
+        client
+    }
+
+    /// What is told until this event is.
+    async fn told_until(&mut self, is_it: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let mut told = Vec::new();
+        while !told.iter().any(&is_it) {
+            let batch = tokio::time::timeout(DEADLINE, self.events.recv()).await;
+            told.extend(batch.unwrap_or_else(|_| panic!("not told, but {told:?}")).unwrap());
+        }
+        told
     }
 
     async fn stop(&self) {
@@ -240,6 +259,45 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_gets_the_latest_in_the_
         }
     }
     assert!(seen < 5, "{seen} versions for a client that read at the end");
+    one.stop().await;
+}
+
+/// The server has taken in all that this client has said.
+async fn settle(client: &mut Client, name: &str) {
+    client.subscribe(None, EDS, &[name]).await;
+    while client.names().await != [format!("-{name}")] {}
+}
+
+fn is_warm(event: &Event, cluster: &str) -> bool {
+    matches!(event, Event::ClusterWarm { name, .. } if &**name == cluster)
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_client_that_stops_reading_in_the_middle_of_a_response_until_it_reads_on() {
+    let mut one = One::start();
+    one.publish(vec![cluster("a", 1)]);
+    let mut deaf = one.complete(&["a"]).await;
+    one.told_until(|event| matches!(event, Event::Live { .. })).await;
+    let mut quick = one.complete(&["a"]).await;
+    settle(&mut quick, "x").await;
+    // more than the deaf one's windows take
+    one.publish(vec![put(TypeUrl::Cluster, "large", 1, vec![Bytes::from(vec![1; 12 << 20])])]);
+    assert_eq!(quick.names().await, ["large"]);
+    one.told_until(|event| is_warm(event, "large")).await;
+    one.publish(vec![cluster("b", 1)]);
+    assert_eq!(quick.names().await, ["b"]);
+    one.told_until(|event| is_warm(event, "b")).await;
+    assert_eq!(deaf.names().await, ["large"]);
+    assert_eq!(deaf.names().await, ["b"]);
+    settle(&mut deaf, "x").await;
+    one.publish(vec![cluster("c", 1)]);
+    assert_eq!(quick.names().await, ["c"]);
+    settle(&mut quick, "y").await;
+    let _third = one.client().await;
+    let told = one.told_until(|event| matches!(event, Event::Connected { connected: 3, .. })).await;
+    assert!(!told.iter().any(|event| is_warm(event, "c")), "the other one is waited for again: {told:?}");
+    assert_eq!(deaf.names().await, ["c"]);
+    one.told_until(|event| is_warm(event, "c")).await;
     one.stop().await;
 }
 
