@@ -102,7 +102,7 @@ impl Fleet {
 
     /// Takes changes over.
     pub(crate) fn publish(&mut self, changes: Vec<Change>) {
-        let before = self.snapshot.seq();
+        let before = self.snapshot.hold_changes();
         if std::mem::replace(&mut self.stage, Stage::Published) == Stage::LastGood {
             self.snapshot.supersede();
         }
@@ -129,11 +129,7 @@ impl Fleet {
             // what is made of several is waited for part by part
             Key::Inlined(_) => {}
         };
-        match snapshot.changes_since(before) {
-            Some(changes) => changes.for_each(each),
-            // more changes than the log holds: as for a client, those that are pending are only fewer
-            None => tracing::debug!("more changes at once than the log holds"),
-        }
+        snapshot.changes_since(before).into_iter().flatten().for_each(each);
     }
 
     /// What clients are answered from.

@@ -27,8 +27,8 @@ use names::Names;
 use saving::Ledger;
 
 /// Entries that the log of changes keeps at least. A client that is further behind compares everything, so this only has to
-/// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is never longer than this or the number of resources,
-/// whichever is more: beyond that comparing everything is the cheaper way.
+/// cover bursts: 4,096 entries of 40 bytes are 160 KB per fleet. The log is not longer than this or the number of resources,
+/// whichever is more, while nothing is being published: beyond that comparing everything is the cheaper way.
 const LOG_AT_LEAST: usize = 4096;
 
 /// Of so many resources one has a place in the log for longer than the update that it came with, if that is more than
@@ -44,6 +44,8 @@ pub(crate) struct Snapshot {
     inlines: Inlines,
     /// (number, what changed), oldest first, without gaps.
     log: VecDeque<(u64, Key)>,
+    /// The log holds all that came after this change: a publication is being taken over.
+    holds: Option<u64>,
     seq: u64,
     count: usize,
     needs: Needs,
@@ -143,8 +145,14 @@ impl Snapshot {
         }
     }
 
+    /// Until [`Self::trim`] the log holds all changes from now on: as many as the publication has, at 40 bytes. Gives the latest so far.
+    pub(crate) fn hold_changes(&mut self) -> u64 {
+        *self.holds.insert(self.seq)
+    }
+
     /// Shortens the log to what is worth its memory, after whoever needs all of the latest changes has seen them.
     pub(crate) fn trim(&mut self) {
+        self.holds = None;
         let limit = LOG_AT_LEAST.max(self.count / LOG_SHARE);
         self.log.drain(..self.log.len().saturating_sub(limit));
         if self.log.capacity() > 2 * limit {
@@ -385,6 +393,10 @@ impl Snapshot {
         }
         self.log.push_back((self.seq, key));
         while self.log.len() > LOG_AT_LEAST.max(self.count) {
+            let held = self.log.front().is_some_and(|(seq, _)| self.holds.is_some_and(|holds| *seq > holds));
+            if held {
+                break;
+            }
             self.log.pop_front();
         }
     }

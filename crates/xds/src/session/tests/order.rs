@@ -451,3 +451,21 @@ fn what_a_foreign_client_still_asks_for_by_name_stays_as_long_as_it_may_use_it()
         assert_eq!(told, if lets_go { "" } else { "CDS -aEDS -a" });
     }
 }
+
+#[test]
+fn all_are_waited_for_with_a_cluster_that_comes_among_very_many_changes() {
+    let set = |from: usize, sign: &str| {
+        (from..from + 5_000).map(|n| format!("{sign}rtds {n}")).collect::<Vec<_>>().join("; ")
+    };
+    let mut rig = Rig::new(&set(0, ""));
+    let other = rig.connect("other");
+    rig.start(0);
+    rig.start(other);
+    assert_eq!(rig.events().split(", ").last(), Some("live"));
+    assert_eq!(rig.publish(&format!("cds a; {}; {}", set(0, "-"), set(5_000, ""))), "CDS a@1");
+    rig.advance(other);
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "", "the other one has it not");
+    rig.ack_all(other);
+    assert_eq!(rig.events(), "warm a");
+}
