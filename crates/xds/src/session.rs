@@ -98,6 +98,7 @@ use channel::Channel;
 use clusters::Clusters;
 use sotw::SentItems;
 pub(crate) use sotw::Wants;
+pub(crate) use subscribe::MOST_NAMES;
 pub(crate) use time::LAGGING;
 pub(crate) use view::{Holding, Standing};
 
@@ -271,9 +272,8 @@ impl Session {
     pub(crate) fn let_go(&mut self, type_url: &TypeUrl, stream: StreamId, now: Duration) {
         self.part(type_url, now);
         let carriers = &mut self.channel(type_url).carriers;
-        for name in carriers.names_of(stream) {
-            self.drop_name(type_url, stream, &name);
-        }
+        let names = carriers.names_of(stream);
+        self.drop_names(type_url, stream, names.iter().map(|name| &**name));
         self.channel(type_url).end(stream);
         self.clusters.ghosts_told &= *type_url != TypeUrl::Cluster;
     }

@@ -85,6 +85,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
         loop {
             match self.cut() {
                 Ok(Cut::Message(message)) => {
+                    self.pace.iter_mut().for_each(|pace| pace.charge_for(message.len()));
                     (self.is_time, self.room) = (false, None);
                     return Poll::Ready(Some(Ok(message)));
                 }

@@ -18,6 +18,7 @@ use super::grpc::{Broken, Code, Frames};
 use super::streams::{Purpose, SharedClient, Siblings};
 use super::together::Together;
 use crate::event::Node;
+use crate::session::MOST_NAMES;
 use crate::wire::StreamId;
 use crate::wire::read::Discovery;
 use crate::wire::write::{Step, Writing};
@@ -169,6 +170,10 @@ impl Stream {
         let mut message = Discovery::decode(self.purpose.variant, message).map_err(unreadable)?;
         if message.has_long_name() {
             return Err(Broken(Code::InvalidArgument, "a name is longer than 4096 bytes"));
+        }
+        if message.longest_list() > MOST_NAMES {
+            // found out before anybody waits for it
+            return Err(Broken(Code::ResourceExhausted, "more than a stream may hold"));
         }
         if let Some(kind) = &self.purpose.kind {
             if !["", kind.as_str()].contains(&message.type_url()) {

@@ -76,6 +76,9 @@ impl Session {
             }
         }
         for names in groups.into_values() {
+            if *type_url == TypeUrl::Route {
+                self.forget_hosts_of(&names.iter().map(|name| &**name).collect());
+            }
             for name in &names {
                 self.forget_activity(type_url, name);
             }
@@ -129,14 +132,13 @@ impl Session {
         self.began.map(|began| began + PATIENCE)
     }
 
-    /// The client has nothing of this name any more, or is about to.
+    /// The client has nothing of this name any more, or is about to. Of route configurations there is [`Self::forget_hosts_of`].
     pub(super) fn forget_activity(&mut self, type_url: &TypeUrl, name: &str) {
         match type_url {
             TypeUrl::Cluster => self.clusters.forget(name),
             TypeUrl::Listener => {
                 self.activations.remove(name);
             }
-            TypeUrl::Route => self.forget_hosts_of(name),
             _ => {}
         }
     }

@@ -17,8 +17,8 @@ use crate::snapshot::{Key, Look};
 use crate::wire::{Request, StreamId, Variant};
 
 /// Names that one client may subscribe to, or say that it has, on all its streams: four kinds for each of 50,000 clusters, rounded up. A
-/// name costs about 100 bytes here.
-pub(super) const MOST_NAMES: usize = 262_144;
+/// name costs about 100 bytes here. No more may it let go of in one message, at some 0.5 µs each.
+pub(crate) const MOST_NAMES: usize = 262_144;
 
 /// Bytes of all names of one client: ours are well below 100 each, which leaves room for names of twice that everywhere.
 pub(super) const MOST_NAME_BYTES: usize = 64 << 20;
@@ -41,6 +41,9 @@ impl Session {
         request: &Request,
         now: Duration,
     ) -> Result<(), Violation> {
+        if longest_list(request) > MOST_NAMES {
+            return Err(Violation::TooManyNames(MOST_NAMES));
+        }
         let has = has_besides(request);
         self.check_bounds(type_url, request, &has)?;
         let mut listed = HashSet::new();
@@ -50,9 +53,7 @@ impl Session {
         if unasked || request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
             listed = self.open(fleet, type_url, (request, &has), now);
         }
-        for name in &request.unsubscribe {
-            self.unsubscribe_name(type_url, request.stream, name);
-        }
+        self.unsubscribe(type_url, request.stream, request.unsubscribe.iter().map(String::as_str));
         for name in &request.subscribe {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
             let waits = *type_url == TypeUrl::Endpoints
@@ -231,8 +232,7 @@ impl Session {
         let channel = self.channel(type_url);
         channel.opened = true;
         if &*name == EVERYTHING {
-            channel.wildcard = true;
-            channel.compare = true;
+            channel.compare |= !std::mem::replace(&mut channel.wildcard, true);
             return;
         }
         let mut members = Vec::new();
@@ -256,37 +256,73 @@ impl Session {
         }
     }
 
-    pub(super) fn unsubscribe_name(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) {
-        if self.drop_name(type_url, stream, name) {
-            self.forget_activity(type_url, name);
+    /// These names are not asked for any more on this stream, and the client has nothing under those that nobody asks for.
+    pub(super) fn unsubscribe<'a>(
+        &mut self,
+        type_url: &TypeUrl,
+        stream: StreamId,
+        names: impl Iterator<Item = &'a str>,
+    ) {
+        let dropped = self.drop_names(type_url, stream, names);
+        if *type_url == TypeUrl::Route {
+            self.forget_hosts_of(&dropped.iter().copied().collect());
+        }
+        dropped.into_iter().for_each(|name| self.forget_activity(type_url, name));
+    }
+
+    /// The same if perhaps only the stream has broken: what belongs to them, on other streams, the client has still. What costs as much as
+    /// there are names is done once for all of them. Those that nobody asks for any more.
+    pub(super) fn drop_names<'a>(
+        &mut self,
+        type_url: &TypeUrl,
+        stream: StreamId,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Vec<&'a str> {
+        let (mut many, mut dropped) = (false, Vec::new());
+        for name in names {
+            match self.drop_name(type_url, stream, name) {
+                LetGo::Nothing => {}
+                LetGo::Many => many = true,
+                LetGo::This => dropped.push(name),
+            }
+        }
+        if many {
+            self.forget_unsubscribed(type_url);
+        }
+        dropped
+    }
+
+    /// What only everything or a collection brought is not asked for any more.
+    fn forget_unsubscribed(&mut self, type_url: &TypeUrl) {
+        let Self { channels, sent_items, .. } = self;
+        let Some(channel) = channels.get_mut(type_url) else { return };
+        channel.forget_unsubscribed();
+        if let Some(sent) = sent_items.get_mut(type_url) {
+            sent.retain(|name| channel.subscribed(name));
+        }
+        if *type_url == TypeUrl::Cluster {
+            let cold: Vec<Arc<str>> = self.clusters.cold.iter().map(|(name, _)| Arc::clone(name)).collect();
+            cold.iter().filter(|name| !channel.subscribed(name)).for_each(|name| self.clusters.forget(name));
         }
     }
 
-    /// The same if perhaps only the stream has broken: what belongs to it, on other streams, the client has still. Whether nothing asks for the
-    /// name any more.
-    pub(super) fn drop_name(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) -> bool {
+    fn drop_name(&mut self, type_url: &TypeUrl, stream: StreamId, name: &str) -> LetGo {
         if !self.uncarry(type_url, stream, name) {
-            return false;
+            return LetGo::Nothing;
         }
         let Self { channels, sent_items, .. } = self;
         let channel = channels.entry(type_url.clone()).or_default();
         if name == EVERYTHING {
-            channel.wildcard = false;
-        } else if channel.collections.remove(name) {
+            return if std::mem::take(&mut channel.wildcard) { LetGo::Many } else { LetGo::Nothing };
+        }
+        if is_collection(name) {
+            if !channel.collections.remove(name) {
+                return LetGo::Nothing;
+            }
             channel.names.remove(name);
             channel.settle(name);
             self.name_bytes = self.name_bytes.saturating_sub(name.len());
-        }
-        if name == EVERYTHING || is_collection(name) {
-            channel.forget_unsubscribed();
-            if let Some(sent) = sent_items.get_mut(type_url) {
-                sent.retain(|name| channel.subscribed(name));
-            }
-            if *type_url == TypeUrl::Cluster {
-                let cold: Vec<Arc<str>> = self.clusters.cold.iter().map(|(name, _)| Arc::clone(name)).collect();
-                cold.iter().filter(|name| !channel.subscribed(name)).for_each(|name| self.clusters.forget(name));
-            }
-            return false;
+            return LetGo::Many;
         }
         if channel.is_swept_in(name) {
             // still in the wildcard, or not there at all: the client is to be told which
@@ -296,7 +332,7 @@ impl Session {
                 channel.force.insert(name);
                 self.name_bytes = self.name_bytes.saturating_sub(length);
             }
-            return false;
+            return LetGo::Nothing;
         }
         if let Some(sent) = sent_items.get_mut(type_url) {
             sent.remove(name);
@@ -307,14 +343,17 @@ impl Session {
             self.name_bytes = self.name_bytes.saturating_sub(name.len());
         }
         self.waits.remove(&Need::new(type_url.clone(), name));
-        true
+        LetGo::This
     }
 
-    /// The client has dropped a route configuration, and its virtual hosts with it.
-    pub(super) fn forget_hosts_of(&mut self, route_configuration: &str) {
-        self.lost_hosts.remove(route_configuration);
+    /// The client has dropped these route configurations, and their virtual hosts with them.
+    pub(super) fn forget_hosts_of(&mut self, route_configurations: &HashSet<&str>) {
+        if route_configurations.is_empty() {
+            return;
+        }
+        self.lost_hosts.retain(|name| !route_configurations.contains(&**name));
         let Some(hosts) = self.channels.get_mut(&TypeUrl::VirtualHost) else { return };
-        let inside = |host: &str| route_configuration_of(host) == Some(route_configuration);
+        let inside = |host: &str| route_configuration_of(host).is_some_and(|name| route_configurations.contains(name));
         self.waits.retain(|need, _| need.type_url != TypeUrl::VirtualHost || !inside(&need.name));
         hosts.suspects.retain(|host, _| !inside(host));
         hosts.unsure.retain(|host| !inside(host));
@@ -474,6 +513,20 @@ impl Session {
         let routes = |routes: &Channel| route_configuration_of(host).is_some_and(|name| routes.has(name));
         by_name || self.variant == Variant::Delta && self.is(&TypeUrl::Route, routes)
     }
+}
+
+/// What a client has let go of with a name that it does not ask for any more.
+enum LetGo {
+    /// It asks for it in another way, or never did.
+    Nothing,
+    This,
+    /// Whatever it does not ask for by its name.
+    Many,
+}
+
+/// The longest list of names in a message.
+fn longest_list(request: &Request) -> usize {
+    request.subscribe.len().max(request.unsubscribe.len()).max(request.initial_versions.len())
 }
 
 /// The fleet's own copy of a name, if it has one: clients share it.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use hashbrown::HashSet;
 use prost::{DecodeError, Message};
 
 use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, Locator};
@@ -62,6 +63,14 @@ impl Discovery {
             }
     }
 
+    /// How many names the longest list in this message has.
+    pub(crate) fn longest_list(&self) -> usize {
+        match self {
+            Self::Delta(delta) => delta.subscribe.len().max(delta.unsubscribe.len()).max(delta.initial_versions.len()),
+            Self::Sotw(sotw) => sotw.names.len(),
+        }
+    }
+
     /// Who the client says it is, if it says so in this message; a node that cannot be read has empty names.
     pub(crate) fn node(&self) -> Option<Node> {
         let node = match self {
@@ -96,12 +105,20 @@ fn is_long(node: &Node) -> bool {
     [&node.id, &node.cluster, &node.user_agent].into_iter().any(|text| text.len() > LONGEST_NAME)
 }
 
-/// One order for the parameters of structured names.
-fn put_in_order(names: &mut [String]) {
-    for name in names {
+/// One order for the parameters of structured names, and each name once.
+fn put_in_order(names: &mut Vec<String>) {
+    for name in names.iter_mut() {
         if let Cow::Owned(canonical) = canonical(name) {
             *name = canonical;
         }
+    }
+    let mut seen = HashSet::new();
+    let are_new: Vec<bool> = names.iter().map(|name| seen.insert(name.as_str())).collect();
+    drop(seen);
+    if are_new.contains(&false) {
+        let mut each = are_new.into_iter();
+        names.retain(|_| each.next().unwrap_or(true));
+        names.shrink_to_fit();
     }
 }
 

@@ -72,3 +72,18 @@ fn a_request_is_read_and_the_extensions_of_its_node_are_skipped() {
     assert_eq!((request.nonce.as_str(), request.error.as_deref()), ("3", Some("no")));
     assert_eq!(request.subscribe, ["a"]);
 }
+
+#[test]
+fn a_name_that_is_repeated_in_a_request_counts_once() {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let sent = DeltaDiscoveryRequest {
+        resource_names_subscribe: names(&["b", "a", "b", "xdstp://x/y/*?b=1&a=1", "xdstp://x/y/*?a=1&b=1"]),
+        resource_names_unsubscribe: vec!["*".to_owned(); 100_000],
+        ..DeltaDiscoveryRequest::default()
+    };
+    let read = read::Discovery::decode(Variant::Delta, sent.encode_to_vec().into()).unwrap();
+    assert_eq!(read.longest_list(), 3);
+    let read::Discovery::Delta(read) = read else { panic!("not what was asked for") };
+    assert_eq!(read.subscribe, ["b", "a", "xdstp://x/y/*?a=1&b=1"]);
+    assert_eq!(read.unsubscribe, ["*"]);
+}

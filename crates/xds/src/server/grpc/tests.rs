@@ -8,7 +8,7 @@ use std::task::Waker;
 use http_body::Frame;
 
 use super::*;
-use crate::server::limits::{Accounts, Limits};
+use crate::server::limits::{Accounts, Limits, Rate};
 
 /// After an empty piece nothing comes for a time.
 struct Pieces(VecDeque<Bytes>);
@@ -71,4 +71,19 @@ async fn small_requests_that_are_not_complete_take_room_as_large_ones_do() {
     assert!(three.poll_next(&mut cx).is_pending(), "it comes in now");
     assert_eq!(three.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::from("abc")))));
     assert_eq!(one.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::new()))), "what is complete needs none");
+}
+
+#[test]
+fn a_long_request_costs_its_identity_as_much_as_several() {
+    let most = Rate { per_second: 1, burst: 1000 };
+    let accounts = Accounts::new(Limits { all: most, ..Limits::default() });
+    let mut cx = Context::from_waker(Waker::noop());
+    for (identity, length, least) in [("short", 16_000, 0), ("long", 1 << 20, 60)] {
+        let account = accounts.of(&identity.into());
+        let message = [&[0][..], &u32::to_be_bytes(length), &vec![1; length as usize]].concat();
+        let mut frames = Frames::paced(Pieces([message.into()].into()), Pace::new(Arc::clone(&account)));
+        assert!(frames.poll_next(&mut cx).is_ready());
+        let owed = account.owed().as_secs();
+        assert!((least..=least + 10).contains(&owed), "{owed} requests for {length} bytes");
+    }
 }

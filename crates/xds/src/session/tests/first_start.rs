@@ -183,6 +183,8 @@ fn too_many_names_end_the_stream() {
     let session = &mut rig.clients[0].session;
     let refused = session.receive(&mut rig.fleet, request("eds", &names, &[]), rig.now);
     assert_eq!(refused, Err(crate::session::Violation::TooManyNames(super::super::subscribe::MOST_NAMES)));
+    let refused = session.receive(&mut rig.fleet, request("eds", &[], &names), rig.now);
+    assert_eq!(refused, Err(crate::session::Violation::TooManyNames(super::super::subscribe::MOST_NAMES)));
 }
 
 #[test]
