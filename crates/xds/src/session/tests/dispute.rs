@@ -405,3 +405,27 @@ fn that_a_resource_is_accepted_says_whether_it_was_refused_before() {
     rig.ack_all(0);
     assert_eq!(accepted(&mut rig), [false]);
 }
+
+#[test]
+fn words_are_kept_of_as_many_as_are_told_of_and_the_others_are_counted() {
+    let mut rig = Rig::started(SMALL);
+    let others: Vec<usize> = (0..10).map(|n| rig.connect(&format!("n{n}"))).collect();
+    others.iter().for_each(|other| rig.start(*other));
+    rig.events();
+    rig.publish("rds r@2 -> a");
+    // the later ones first
+    for other in others.iter().rev() {
+        rig.advance(*other);
+        rig.answer(*other, "rds", Some(&format!("no {other}")));
+    }
+    let told = rig.events();
+    let last = told.rsplit("disputed rds r: ").next();
+    let first = "n0 no 1; n1 no 2; n2 no 3; n3 no 4; n4 no 5; n5 no 6; n6 no 7; n7 no 8";
+    assert_eq!(last, Some(first));
+    // one of them takes it after all: the next, whose own words were not kept, is told of in the last
+    let item = rig.fleet.snapshot().at(&Key::Put(Need::new(TypeUrl::Route, "r"))).map(|entry| entry.current().clone());
+    rig.fleet.confirm(rig.clients[1].session.id(), &item.unwrap(), 0);
+    assert_eq!(rig.events(), format!("disputed rds r: {}; n8 no 1", first.split_once("; ").unwrap().1));
+    rig.ack("rds");
+    assert_eq!(rig.events(), "accepted rds r@2");
+}
