@@ -43,13 +43,29 @@ pub(crate) fn refusal(type_url: &TypeUrl, text: &str) -> Arc<str> {
     if KEY_SIGNS.iter().any(|sign| text.contains(sign)) {
         return WITHHELD.into();
     }
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+    let clean: String = text.chars().map(shown).take(LONGEST).collect();
     if clean.trim().is_empty() { "refused without a reason".into() } else { clean.trim().into() }
 }
 
 /// What may be shown of what a client calls itself.
 pub(crate) fn node(id: &str) -> Arc<str> {
-    id.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_NODE).collect::<String>().into()
+    id.chars().map(shown).take(LONGEST_NODE).collect::<String>().into()
+}
+
+/// What a client says of itself, as one line of a log or a table that says nothing else than it seems to.
+pub(crate) fn line(text: String) -> Arc<str> {
+    if text.chars().all(|c| shown(c) == c) { text.into() } else { text.chars().map(shown).collect::<String>().into() }
+}
+
+/// A blank in place of what ends a line, speaks to a terminal, changes the direction of what follows or is not seen.
+fn shown(c: char) -> char {
+    match c {
+        _ if c.is_control() => ' ',
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => ' ',
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => ' ',
+        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => ' ',
+        _ => c,
+    }
 }
 
 /// The text without the message that it repeats: what stands before it, and the broken rule that stands behind it.

@@ -4,6 +4,7 @@
 //! extensions are never parsed. [`mod@write`] puts responses together from a head per stream and the shared bytes of the resources.
 //! Field numbers: `envoy/service/discovery/v3/discovery.proto`, `envoy/config/core/v3/base.proto`.
 
+use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub(crate) const AGGREGATED: StreamId = 0;
 pub(crate) type Nonce = NonZeroU64;
 
 /// What a client says in one message, apart from who it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Request {
     /// The stream that it came in on.
     pub(crate) stream: StreamId,
@@ -51,8 +52,24 @@ pub(crate) struct Request {
     pub(crate) error: Option<String>,
 }
 
+/// Without the words of a refusal, which may hold secrets.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stream, type_url, subscribe, unsubscribe, initial_versions, nonce, error } = self;
+        f.debug_struct("Request")
+            .field("stream", stream)
+            .field("type_url", type_url)
+            .field("subscribe", subscribe)
+            .field("unsubscribe", unsubscribe)
+            .field("initial_versions", initial_versions)
+            .field("nonce", nonce)
+            .field("refuses", &error.is_some())
+            .finish()
+    }
+}
+
 /// The same of a SotW client.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct WholeRequest {
     /// As in [`Request`].
     pub(crate) stream: StreamId,

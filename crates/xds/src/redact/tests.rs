@@ -41,3 +41,19 @@ fn what_a_client_calls_itself_is_shown_on_one_line_of_bounded_length() {
     assert_eq!(&*super::node("edge\n\u{1b}[31mred"), "edge  [31mred");
     assert_eq!(super::node(&"x".repeat(5_000)).len(), 253);
 }
+
+#[test]
+fn what_a_client_says_of_itself_is_one_line_that_reads_as_it_is() {
+    for (said, shown) in [
+        ("edge-7.default", "edge-7.default"),
+        ("größe 端", "größe 端"),
+        ("x\n2026-01-01 WARN all is lost", "x 2026-01-01 WARN all is lost"),
+        ("x\r\u{1b}[2K\u{7f}\u{9b}31m", "x  [2K  31m"),
+        ("x\u{2028}y\u{2029}\u{85}", "x y  "),
+        ("a\u{202e}b\u{2066}c\u{200f}d\u{61c}", "a b c d "),
+        ("a\u{200b}\u{feff}\u{e0041}b", "a   b"),
+    ] {
+        assert_eq!(&*super::line(said.to_owned()), shown);
+        assert_eq!(&*super::node(said), shown);
+    }
+}

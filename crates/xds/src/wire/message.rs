@@ -2,6 +2,7 @@
 //! skipped; a node and its metadata stay bytes until somebody wants them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 use prost::Message;
@@ -57,11 +58,19 @@ pub(crate) struct Locator {
 
 /// `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
+#[prost(skip_debug)]
 pub(crate) struct Status {
     #[prost(int32, tag = "1")]
     pub(crate) code: i32,
     #[prost(string, tag = "2")]
     pub(crate) message: String,
+}
+
+/// Without its words, which may hold secrets.
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Status").field("code", &self.code).finish_non_exhaustive()
+    }
 }
 
 /// `envoy.config.core.v3.Node`.

@@ -6,15 +6,19 @@ use bytes::Bytes;
 use hashbrown::HashSet;
 use prost::{DecodeError, Message};
 
-use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, Locator};
+use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, Locator, Status};
 use super::{Request, Variant, WholeRequest};
 use crate::event::{Features, Node};
 use crate::names::canonical;
+use crate::redact;
 use crate::resource::Version;
 
 /// Longest name that is read, in bytes: of clusters, kinds and nodes alike. Ours have at most some hundred; what a client asks for
 /// is kept as long as its stream.
 pub(crate) const LONGEST_NAME: usize = 4 << 10;
+
+/// Of a longer refusal the beginning is read: Envoy says at most 4,110 bytes.
+const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// A request of either variant.
 pub(crate) enum Discovery {
@@ -92,7 +96,8 @@ impl From<message::Node> for Node {
             ttl: has("xds.config.supports-resource-ttl"),
             wrapped_in_sotw: has("xds.config.resource-in-sotw"),
         };
-        Self { id: wire.id.into(), cluster: wire.cluster.into(), user_agent: wire.user_agent.into(), features }
+        let [id, cluster, user_agent] = [wire.id, wire.cluster, wire.user_agent].map(redact::line);
+        Self { id, cluster, user_agent, features }
     }
 }
 
@@ -120,6 +125,13 @@ fn put_in_order(names: &mut Vec<String>) {
         names.retain(|_| each.next().unwrap_or(true));
         names.shrink_to_fit();
     }
+}
+
+/// The words of a refusal.
+fn refusal(status: Status) -> String {
+    let mut text = status.message;
+    text.truncate(text.floor_char_boundary(LONGEST_REFUSAL));
+    text
 }
 
 fn take_names(locators: &mut Vec<Locator>) -> impl Iterator<Item = String> {
@@ -156,7 +168,7 @@ impl From<DeltaDiscoveryRequest> for Request {
                 .map(|(name, version)| (canonical(&name).into_owned(), Version::parse(&version)))
                 .collect(),
             nonce: wire.nonce,
-            error: wire.error.map(|status| status.message),
+            error: wire.error.map(refusal),
         }
     }
 }
@@ -169,7 +181,7 @@ impl From<DiscoveryRequest> for WholeRequest {
             names: wire.names,
             version: wire.version,
             nonce: wire.nonce,
-            error: wire.error.map(|status| status.message),
+            error: wire.error.map(refusal),
         }
     }
 }

@@ -87,3 +87,28 @@ fn a_name_that_is_repeated_in_a_request_counts_once() {
     assert_eq!(read.subscribe, ["b", "a", "xdstp://x/y/*?a=1&b=1"]);
     assert_eq!(read.unsubscribe, ["*"]);
 }
+
+#[test]
+fn who_a_client_says_it_is_forges_no_line_of_a_log() {
+    let (id, cluster) = ("x\n2026-01-01 WARN y\u{202e}".to_owned(), "ns/gw\u{1b}".to_owned());
+    let node = ProtoNode { id, cluster, user_agent_name: "envoy\u{200b}".into(), ..ProtoNode::default() };
+    let node = read::node(&node.encode_to_vec().into()).unwrap();
+    assert_eq!([&*node.id, &node.cluster, &node.user_agent], ["x 2026-01-01 WARN y ", "ns/gw ", "envoy "]);
+}
+
+#[test]
+fn the_words_of_a_refusal_are_not_shown_and_end_somewhere() {
+    let error_detail =
+        Some(proto::google::rpc::Status { code: 3, message: "é-s3cret".repeat(20_000), ..<_>::default() });
+    let sent = DeltaDiscoveryRequest { error_detail, ..DeltaDiscoveryRequest::default() };
+    let read::Discovery::Delta(read) = read::Discovery::decode(Variant::Delta, sent.encode_to_vec().into()).unwrap()
+    else {
+        panic!("not what was asked for")
+    };
+    let shown = format!("{read:?}");
+    assert!(shown.contains("code: 3") && !shown.contains("s3cret"), "{shown}");
+    let request = Request::from(read);
+    assert!(!format!("{request:?}").contains("s3cret"));
+    let length = request.error.unwrap().len();
+    assert!((65_000..=65_536).contains(&length), "{length}");
+}
