@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
+
 use super::Session;
 use super::channel::{Flight, Known};
 use super::clusters::Cure;
@@ -135,8 +137,8 @@ impl Session {
         }
         let blamed = self.blame(fleet, type_url, flight, text, now);
         if *type_url == TypeUrl::Listener {
-            let is_blamed =
-                |item: &Item| blamed.iter().any(|one| one.key() == item.key() && one.version() == item.version());
+            let versions: HashSet<_> = blamed.iter().map(|one| (one.name(), one.version().0)).collect();
+            let is_blamed = |item: &Item| versions.contains(&(item.name(), item.version().0));
             self.activations.retain(|_, activation| !is_blamed(&activation.item));
         }
         if *type_url == TypeUrl::Cluster {
@@ -198,7 +200,8 @@ impl Session {
             }
         }
         let channel = self.channel(type_url);
-        for item in flight.puts.iter().filter(|item| !blamed.iter().any(|one| Arc::ptr_eq(one, item))) {
+        let guilty: HashSet<*const Item> = blamed.iter().map(Arc::as_ptr).collect();
+        for item in flight.puts.iter().filter(|item| !guilty.contains(&Arc::as_ptr(item))) {
             channel.dirty.insert(Arc::clone(item.name()));
             channel.force.insert(Arc::clone(item.name()));
         }

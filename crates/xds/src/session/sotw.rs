@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::channel::Known;
@@ -36,6 +37,7 @@ use crate::fleet::{Fleet, Stage};
 use crate::names::{EVERYTHING, is_collection};
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::{Item, Look};
+use crate::wire::read::LONGEST_NAME;
 use crate::wire::{Nonce, Request, Variant, Whole, WholeRequest};
 
 /// Kinds of which a SotW response lists everything, so that absence from it is removal.
@@ -158,14 +160,23 @@ pub(super) fn names_culprits(text: &str) -> bool {
     text.starts_with("Error adding/updating")
 }
 
+/// A name may hold what stands behind it one time less: it is not known where it ends.
+const MOST_COLONS: usize = 4;
+
 /// Of these resources those that the client names in its refusal: it has taken the others all the same. Where it names none it has taken
 /// none, and each may be to blame.
 pub(super) fn named_in(text: &str, items: &[Arc<Item>]) -> Vec<Arc<Item>> {
-    let is_named = |item: &&Arc<Item>| {
-        let name = item.name();
-        names_culprits(text) && (text.contains(&format!("(s) {name}: ")) || text.contains(&format!(", {name}: ")))
-    };
-    items.iter().filter(is_named).cloned().collect()
+    if !names_culprits(text) {
+        return Vec::new();
+    }
+    let ends: Vec<usize> = text.match_indices(": ").map(|(at, _)| at).collect();
+    let begins = ["(s) ", ", "].into_iter().flat_map(|before| text.match_indices(before));
+    let mut named = HashSet::new();
+    for begin in begins.map(|(at, before)| at + before.len()) {
+        let ends = ends.iter().skip(ends.partition_point(|end| *end < begin)).take(MOST_COLONS);
+        named.extend(ends.filter_map(|end| text.get(begin..*end)).filter(|name| name.len() <= LONGEST_NAME));
+    }
+    items.iter().filter(|item| named.contains(&**item.name())).cloned().collect()
 }
 
 /// One resource's part in the version of a SotW response: those of all that the client has are joined by exclusive or, so that a

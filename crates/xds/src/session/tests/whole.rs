@@ -10,6 +10,7 @@ use super::rig::{changes, kind, short, show, show_event};
 use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
+use crate::session::sotw::named_in;
 use crate::session::{Session, Wants};
 use crate::snapshot::{Item, Look};
 use crate::wire::{Response, Variant, WholeRequest};
@@ -514,4 +515,17 @@ fn an_acknowledgement_that_is_the_only_one_of_several_speaks_for_all() {
     rig.open.pop_front();
     rig.ack("cds");
     assert_eq!(rig.publish("cds a@3"), "CDS a@3 b@1 | EDS a@1");
+}
+
+#[test]
+fn culprits_are_found_by_their_names_however_many_there_are() {
+    let item = |name: &str| Item::new(Resource::new(TypeUrl::Cluster, name, Version(1), []).into(), 1);
+    let items: Vec<_> = ["a", "b: c", "c", "d", "e", "no", "x: y: z: u"].map(item).into();
+    let text = "Error adding/updating cluster(s) a: no, d; b: c: no: c, b: c: bad, x: y: z: u: e, e";
+    let named = |text: &str| named_in(text, &items).iter().map(|item| item.name().to_string()).collect::<Vec<_>>();
+    assert_eq!(named(text), ["a", "b: c", "x: y: z: u"]);
+    assert_eq!(named("a: no"), [""; 0]);
+    let many: Vec<_> = (0..50_000).map(|n| item(&n.to_string())).collect();
+    let text = (0..50_000).map(|n| format!("{n}: no, ")).collect::<String>();
+    assert_eq!(named_in(&format!("Error adding/updating cluster(s) {text}"), &many).len(), 50_000);
 }
