@@ -19,7 +19,12 @@ pub(super) fn peer(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<Pe
     Some(Peer::Tls(name(&certificate), Instant::now().checked_add(left)))
 }
 
-/// Whom a certificate names: its SPIFFE URI, else its first DNS name that is no wildcard. Several SPIFFE URIs are nobody, as the
+/// Whether this is the name of one host, which no other kind of identity can be taken for (`spiffe://…`).
+fn is_host(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// Whom a certificate names: its SPIFFE URI, else its first DNS name that is the name of a host and no wildcard. Several SPIFFE URIs are nobody, as the
 /// standard of SPIFFE certificates wants.
 fn name(certificate: &X509Certificate<'_>) -> Option<Arc<str>> {
     let names = &certificate.subject_alternative_name().ok()??.value.general_names;
@@ -28,7 +33,7 @@ fn name(certificate: &X509Certificate<'_>) -> Option<Arc<str>> {
         _ => None,
     });
     let mut dns = names.iter().filter_map(|name| match name {
-        GeneralName::DNSName(name) if !name.contains('*') && !name.is_empty() => Some(*name),
+        GeneralName::DNSName(name) if is_host(name) => Some(*name),
         _ => None,
     });
     match (spiffe.next(), spiffe.next()) {

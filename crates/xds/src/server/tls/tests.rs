@@ -31,6 +31,8 @@ fn a_certificate_is_its_one_spiffe_uri_else_its_first_dns_name() {
         (vec![dns("edge.default"), uri("spiffe://td/default/edge")], Some("spiffe://td/default/edge")),
         (vec![uri("https://td/default/edge"), dns("edge.default"), dns("other")], Some("edge.default")),
         (vec![dns("*.default"), dns("edge.default")], Some("edge.default")),
+        (vec![dns("spiffe://td/default/edge"), dns("edge.default")], Some("edge.default")),
+        (vec![dns("edge default"), dns("edge/default"), dns("")], None),
         (vec![uri("spiffe://td/a/b"), uri("spiffe://td/a/c"), dns("edge.default")], None),
         (vec![uri("https://td/default/edge")], None),
         (vec![], None),
