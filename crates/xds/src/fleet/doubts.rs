@@ -9,7 +9,8 @@ use crate::resource::{Need, TypeUrl};
 #[cfg(test)]
 mod tests;
 
-/// Clients that left something in doubt and did not come again: names of processes that are no more.
+/// Clients that left something in doubt and did not come again: names of processes that are no more. Beside their names in doubt they are
+/// 0.3 MB at 300 bytes each, or 4 MB with the longest ids (4 KiB).
 const MOST_CLIENTS: usize = 1024;
 
 /// Names in doubt, of all clients together. Most are few; but who goes during its first clusters leaves all of them, up to 50,000. An entry

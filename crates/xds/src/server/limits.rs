@@ -98,7 +98,8 @@ impl Default for Limits {
 /// Tokens of one peer's calls that are being verified.
 pub(super) const VERIFIED_AT_ONCE: usize = 32;
 
-/// Connections beyond the limit that are answered and not just dropped, so that their clients learn why.
+/// Connections beyond the limit that are answered and not just dropped, so that their clients learn why. Each is there for a second, with at
+/// most the 512 KiB that a client may send before they are taken: 32 MiB.
 const TOLD: usize = 64;
 
 /// The same is logged once in this time.

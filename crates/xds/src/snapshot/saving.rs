@@ -9,7 +9,8 @@ use super::{Entry, Item, Key, Snapshot};
 use crate::resource::{Change, Need, Resource, TypeUrl};
 use crate::saved::Edit;
 
-/// Names that may wait beyond those that there are: each went since. Beyond, all is saved anew.
+/// Names that may wait beyond those that there are: each went since. Beyond, all is saved anew. At 150 bytes with a name of 100 these are
+/// 0.6 MB.
 const GONE: usize = 4096;
 
 /// Names of which something else is to be saved than is.
