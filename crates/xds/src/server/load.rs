@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code};
-use super::{Shared, locked, stopped};
+use super::{Cell, Shared, locked, stopped};
 use crate::event::{Event, Node};
 use crate::load::{LoadReports, Loads, Malformed, ReporterId, Talk, frame, node_of};
 use crate::resource::TypeUrl;
@@ -141,6 +141,13 @@ impl Shared {
         }
     }
 
+    /// What there is to tell a client of these reports about a fleet.
+    fn basis(&self, fleet: &str, reports: Option<Arc<LoadReports>>) -> Basis {
+        let cell = locked(&self.fleets).get(fleet).cloned();
+        let seq = cell.as_ref().map_or(0, |cell| locked(&cell.fleet).seq());
+        Basis { reports, cell: cell.as_ref().map(Arc::downgrade).unwrap_or_default(), seq }
+    }
+
     /// The names of a fleet's clusters.
     fn clusters(&self, fleet: &str) -> Vec<Arc<str>> {
         let names = |fleet: &crate::fleet::Fleet| {
@@ -192,6 +199,21 @@ impl LoadStream {
     }
 }
 
+/// What a client was told after: as long as it is the same there is nothing to tell, and the names of the fleet's clusters are not gone over.
+struct Basis {
+    reports: Option<Arc<LoadReports>>,
+    /// Of the fleet; nothing if there is none.
+    cell: Weak<Cell>,
+    seq: u64,
+}
+
+impl PartialEq for Basis {
+    fn eq(&self, other: &Self) -> bool {
+        let reports = |basis: &Self| basis.reports.as_ref().map(Arc::as_ptr);
+        reports(self) == reports(other) && self.cell.ptr_eq(&other.cell) && self.seq == other.seq
+    }
+}
+
 /// A reporter whose stream ends with this value.
 struct Reporter {
     shared: Arc<Shared>,
@@ -214,7 +236,7 @@ async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Brok
     let mut asked = shared.desk.asked.subscribe();
     let mut stopping = std::pin::pin!(stopped(&mut stop));
     let mut open: Option<(Reporter, Talk)> = None;
-    let (mut taken, mut again) = (0, None);
+    let (mut taken, mut again, mut told) = (0, None, None::<Basis>);
     loop {
         tokio::select! {
             biased;
@@ -238,6 +260,12 @@ async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Brok
         }
         if let Some((reporter, talk)) = &mut open {
             let reports = asked.borrow_and_update().clone();
+            let basis = Some(shared.basis(&reporter.fleet, reports.clone()));
+            if told == basis {
+                again = talk.look_again().map(|after| Instant::now() + after);
+                continue;
+            }
+            told = basis;
             let clusters = || shared.clusters(&reporter.fleet).into_iter();
             let response = talk.tell(reports.as_deref(), clusters).map(frame);
             again = talk.look_again().map(|after| Instant::now() + after);
