@@ -146,17 +146,17 @@ impl Streams {
     }
 
     /// It has taken all of it. [`Self::advance`] is to be called.
-    pub(crate) fn catch_up(&mut self, stream: StreamId) {
+    pub(crate) fn catch_up(&mut self, stream: StreamId, now: Duration) {
         let Some(outlet) = self.outlets.get_mut(&stream) else { return };
         let behind = std::mem::take(&mut outlet.behind);
-        self.caught_up(behind);
+        self.caught_up(behind, now);
     }
 
     /// One stream fewer is behind, if it was.
-    fn caught_up(&mut self, behind: bool) {
+    fn caught_up(&mut self, behind: bool, now: Duration) {
         self.behind -= usize::from(behind);
         if behind && self.behind == 0 {
-            self.session.catch_up();
+            self.session.catch_up(now);
         }
     }
 
@@ -164,7 +164,7 @@ impl Streams {
     pub(crate) fn close(&mut self, fleet: &mut Fleet, stream: StreamId, now: Duration) {
         let Some(outlet) = self.outlets.remove(&stream) else { return };
         self.unsaid -= outlet.responses.len();
-        self.caught_up(outlet.behind);
+        self.caught_up(outlet.behind, now);
         self.due = true;
         let Some(kind) = outlet.kind else { return };
         let others = self.kinds.get_mut(&kind).is_some_and(|streams| {

@@ -120,7 +120,7 @@ impl Stream {
     /// It has taken all that there was.
     fn catch_up(&mut self) {
         if let Some(open) = &self.open {
-            open.client.catch_up(open.id);
+            open.client.catch_up(&self.shared, open.id);
         }
         self.advance();
     }

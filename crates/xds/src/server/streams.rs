@@ -152,9 +152,9 @@ impl SharedClient {
     }
 
     /// It has taken all of it.
-    pub(super) fn catch_up(&self, stream: StreamId) {
+    pub(super) fn catch_up(&self, shared: &Shared, stream: StreamId) {
         if let Some(streams) = &mut self.inner().streams {
-            streams.catch_up(stream);
+            streams.catch_up(stream, shared.now());
         }
     }
 

@@ -49,7 +49,7 @@ impl Session {
             self.lay_ghosts(fleet, now);
         }
         // that the client is slow, or that what a cluster needs is not saved, says nothing about the cluster
-        let excused = lagging || fleet.is_last_good();
+        let excused = lagging || self.behind || fleet.is_last_good();
         if let Some(limit) = now.checked_sub(self.patience_with_clusters()) {
             self.clusters.cold.edit_waiting(limit, |cold| match excused {
                 true => cold.since = now,
@@ -72,8 +72,10 @@ impl Session {
     }
 
     /// It takes what it is told again.
-    pub(crate) fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self, now: Duration) {
         self.behind = false;
+        // what it has only now has had no time to get ready
+        self.clusters.cold.edit_waiting(now, |cold| cold.since = now);
     }
 
     /// While a cluster warms Envoy withholds what it has to say about clusters, on a stream that begins meanwhile the request for them too

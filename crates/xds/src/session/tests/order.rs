@@ -469,3 +469,34 @@ fn all_are_waited_for_with_a_cluster_that_comes_among_very_many_changes() {
     rig.ack_all(other);
     assert_eq!(rig.events(), "warm a");
 }
+
+#[test]
+fn a_client_that_does_not_take_what_it_is_told_is_not_waited_for_and_stalls_nothing_until_it_does() {
+    let mut rig = Rig::started("cds a");
+    let other = rig.connect("other");
+    rig.start(other);
+    rig.advance(0);
+    rig.publish("cds b");
+    rig.advance(other);
+    rig.ack_all(other);
+    rig.events();
+    rig.clients[0].session.fall_behind(&mut rig.fleet);
+    assert_eq!(rig.events(), "warm b");
+    // another stream of it has been looked at
+    rig.pass(3_000);
+    assert_eq!(rig.publish("cds c"), "CDS c@1");
+    rig.advance(other);
+    rig.ack_all(other);
+    rig.pass(60_000);
+    assert_eq!(rig.events(), "warm c");
+    rig.clients[0].session.catch_up(rig.now);
+    rig.advance(0);
+    assert_eq!(rig.events(), "");
+    rig.ack_all(0);
+    rig.publish("cds d");
+    rig.advance(other);
+    rig.ack_all(other);
+    assert_eq!(rig.events(), "", "the first one has it not");
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "warm d");
+}
