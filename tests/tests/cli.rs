@@ -390,14 +390,14 @@ fn standard_input_is_read_as_a_file() {
     insta::assert_snapshot!(told(Path::new(NOWHERE), &["validate", "-f", "-"], &broken), @"
     exit code 1
     --- stdout
-    warning: hostnme is not a field here and is ignored; did you mean hostname?
+    error: hostnme is not a field here and hostname is missing: without it this would mean something else; did you mean hostname?
       --> <stdin>:11:5
        in Gateway default/edge, spec.listeners[0].hostnme
        |
     11 |     hostnme: a.example
        |     ^
 
-    4 objects: 0 errors, 1 warning, 1 note (--notes prints them)
+    4 objects: 1 error, 0 warnings, 1 note (--notes prints them)
     ");
 }
 

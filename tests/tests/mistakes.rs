@@ -110,6 +110,44 @@ fn a_misspelt_field_in_place_of_one_that_is_missing_costs_the_match() {
     assert_eq!(told("path: {value: /cart, comment: x}"), ["21:28 warning: comment is not a field here and is ignored"]);
 }
 
+#[test]
+fn a_misspelt_field_that_narrows_or_guards_costs_what_it_stands_in() {
+    let rule = "  - matches: [{path: {value: /cart}}]\n    backendRefs: [{name: web, namespace: far, port: 80}]\n";
+    let redirect = "    filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]\n";
+    let told = |spec: &str, from: &str, to: &str| {
+        let text = granted(FROM, TO).replace(BACKEND, spec).replacen(from, to, 1);
+        assert!(text.contains(to), "{to}");
+        pointed(&text).unwrap()
+    };
+    let meant = |place: &str, word: &str, near: &str, follows: &str| {
+        format!("{place} error: {word} is not a field here and {near} is missing: {follows}; did you mean {near}?")
+    };
+    let other = "without it this would mean something else";
+    let ruled = format!("  rules:\n{rule}");
+    let none = "this rule takes no request";
+    let lost = "31:5 warning: no match of this rule can be used, it takes no request".to_owned();
+    assert_eq!(told(&ruled, "matches:", "matchs:"), [meant("31:5", "matchs", "matches", none), lost.clone()]);
+    assert_eq!(told(&ruled, "matches:", "match:"), [meant("31:5", "match", "matches", none), lost]);
+    let hosts = format!("  hostnames: [a.example]\n{ruled}");
+    assert_eq!(told(&hosts, "hostnames:", "hostname:"), [meant("30:3", "hostname", "hostnames", other)]);
+    let redirects = format!("  rules:\n  - matches: [{{path: {{value: /cart}}}}]\n{redirect}");
+    assert_eq!(told(&redirects, "    filters:", "    filter:"), [meant("32:5", "filter", "filters", other)]);
+    let removes =
+        format!("{ruled}    filters: [{{type: RequestHeaderModifier, requestHeaderModifier: {{remove: [x-a]}}}}]\n");
+    assert_eq!(told(&removes, "{remove:", "{remov:"), [meant("33:69", "remov", "remove", other)]);
+    let section = told(&ruled, "  - name: edge\n  rules", "  - {name: edge, sectionNam: http}\n  rules");
+    assert_eq!(section[0], meant("29:18", "sectionNam", "sectionName", other));
+    let grant = told(&ruled, "kind: Service}", "kind: Service, nam: other}");
+    assert_eq!(grant[0], meant("10:32", "nam", "name", other));
+    // What is near nothing, or beside what it could have been, stays a warning.
+    let ignored = |place: &str, word: &str, near: &str| {
+        [format!("{place} warning: {word} is not a field here and is ignored{near}")]
+    };
+    assert_eq!(told(&ruled, "  - matches:", "  - comment: x\n    matches:"), ignored("31:5", "comment", ""));
+    let beside = told(&ruled, "  - matches:", "  - matchs: []\n    matches:");
+    assert_eq!(beside, ignored("31:5", "matchs", "; did you mean matches?"));
+}
+
 const CLASS: &str = "\
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass

@@ -48,6 +48,8 @@ pub(crate) struct Schema {
     unit: Option<UnitKind>,
     /// A field of the kind that this version does not act on.
     later: bool,
+    /// Without this field more is taken or let through: of [`GUARDS`].
+    guards: bool,
 }
 
 /// Types of values.
@@ -157,6 +159,35 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
 ];
 
+/// Fields that narrow or guard: without them more is taken, let through or changed. A misspelt one is an error where it would
+/// otherwise count as left out: kind, path of the field. Of a field that has fields, those guard as well where it says so.
+const GUARDS: &[(Kind, &[&str], Depth)] = &[
+    (Kind::Gateway, &["spec", "addresses"], Depth::Field),
+    (Kind::Gateway, &["spec", "listeners", "allowedRoutes"], Depth::Field),
+    (Kind::Gateway, &["spec", "listeners", "hostname"], Depth::Field),
+    (Kind::Gateway, &["spec", "tls"], Depth::All),
+    (Kind::HttpRoute, &["spec", "hostnames"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "parentRefs"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "parentRefs", "port"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "parentRefs", "sectionName"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "rules"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "rules", "filters"], Depth::All),
+    (Kind::HttpRoute, &["spec", "rules", "matches"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "rules", "backendRefs", "filters"], Depth::All),
+    (Kind::ReferenceGrant, &["spec", "to", "name"], Depth::Field),
+    (Kind::Backend, &["spec", "tls"], Depth::Field),
+    (Kind::BackendTrafficPolicy, &["spec", "targetRef", "sectionName"], Depth::Field),
+    (Kind::BackendTrafficPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
+];
+
+/// How far a guard reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Field,
+    /// Everything below the field too.
+    All,
+}
+
 impl Schema {
     /// The schema of a kind.
     pub(crate) fn of(kind: Kind) -> &'static Self {
@@ -196,6 +227,34 @@ impl Schema {
 
     /// Marks the items of the list at a path, of a field or of a field of a list's items; or the field itself.
     fn mark_units(&mut self, path: &[&str], unit: UnitKind) -> Option<()> {
+        let at = self.at(path)?;
+        let marked = if unit == UnitKind::Whole { at } else { at.items.as_deref_mut()? };
+        marked.unit = Some(unit);
+        Some(())
+    }
+
+    /// Marks the field at a path as one that guards.
+    fn mark_guard(&mut self, path: &[&str], depth: Depth) -> Option<()> {
+        let field = self.at(path)?;
+        field.guards = true;
+        if depth == Depth::All {
+            field.guard_below();
+        }
+        Some(())
+    }
+
+    fn guard_below(&mut self) {
+        for property in &mut self.properties {
+            property.schema.guards = true;
+            property.schema.guard_below();
+        }
+        if let Some(items) = self.items.as_deref_mut() {
+            items.guard_below();
+        }
+    }
+
+    /// The field at a path that goes through the items of lists.
+    fn at(&mut self, path: &[&str]) -> Option<&mut Self> {
         let mut at = self;
         for name in path {
             at = match at.value_type {
@@ -205,9 +264,7 @@ impl Schema {
             let index = at.properties.binary_search_by(|property| by_length(&property.name, name)).ok()?;
             at = &mut at.properties.get_mut(index)?.schema;
         }
-        let marked = if unit == UnitKind::Whole { at } else { at.items.as_deref_mut()? };
-        marked.unit = Some(unit);
-        Some(())
+        Some(at)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{Format, ListType, Schema, Type, UnitKind, Word, nearest};
+use super::{Format, ListType, Property, Schema, Type, UnitKind, Word, nearest};
 use crate::cel::Scope;
 use crate::problem::{FieldPath, Severity, Unit};
 use crate::tree::{Cursor, Value};
@@ -391,7 +391,27 @@ impl<'a> Checker<'a> {
             self.error(name, text);
             return;
         }
+        if let Some(guard) = near.filter(|near| missing(near)).and_then(|near| schema.property(near))
+            && guard.schema.guards
+        {
+            return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
+        }
         self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
+    }
+
+    /// A misspelt field without which more would be taken than is meant: what has it is not used.
+    fn unguarded(&mut self, name: Cursor<'a, 'a>, what: &str, guard: &Property) {
+        let around = self.unit;
+        // Without its matches a rule would take every request: it takes none.
+        let matches = guard.schema.items().is_some_and(|items| items.unit == Some(UnitKind::Inner));
+        let follows = if matches {
+            self.unit = self.unit.map(|unit| Unit { inner: Some(0), ..unit });
+            "this rule takes no request"
+        } else {
+            "without it this would mean something else"
+        };
+        self.error(name, format!("{what}: {follows}; did you mean {}?", guard.name));
+        self.unit = around;
     }
 
     fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {

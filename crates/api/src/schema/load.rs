@@ -4,7 +4,7 @@
 //! `boolean`, `number`, `int-or-string`, `any`, `timestamp`), with `!` behind it where the field is required; `[x]` for a
 //! list of `x`; `{fields: {..}}` for an object; and `later` for a field of the kind that this version does not act on.
 
-use super::{Format, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word, by_length};
+use super::{Format, GUARDS, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word, by_length};
 use crate::cel::Program;
 use crate::kind::Kind;
 use crate::tree::{Cursor, Node, Tree, Value};
@@ -37,6 +37,11 @@ pub(super) fn load(kind: Kind) -> Schema {
     for (of, path, unit) in UNITS {
         if *of == kind {
             schema.mark_units(path, *unit);
+        }
+    }
+    for (of, path, depth) in GUARDS {
+        if *of == kind {
+            schema.mark_guard(path, *depth);
         }
     }
     schema
