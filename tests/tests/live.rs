@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
@@ -136,6 +138,34 @@ fn a_state_folder_that_was_deleted_is_made_again_while_traffic_goes_on() {
 fn a_second_process_on_one_state_folder_says_so_and_ends() {
     let (running, _port, _one, _two) = started();
     a_second_process_says_so_and_ends(&running);
+}
+
+#[test]
+fn load_reports_come_and_go_without_another_envoy_and_what_brings_one_is_told() {
+    let (mut running, port, _one, _two) = started();
+    let envoys = running.envoys();
+    running.kill_chancery().unwrap();
+    running = running.with(&["--load-reports", "100ms"]);
+    running.start().unwrap();
+    until_answers(port, "/a", &answer("one"));
+    let socket = running.state().join("admin.sock");
+    let load = || {
+        let mut admin = UnixStream::connect(&socket).ok()?;
+        write!(admin, "GET /load HTTP/1.1\r\nhost: chancery\r\nconnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        admin.read_to_string(&mut answer).ok()?;
+        answer.contains("default/one").then_some(())
+    };
+    wait::until("a load report", || get(port, "x.example", "/a").ok().and_then(|_| load())).unwrap();
+    assert_eq!(running.envoys(), envoys, "{}", running.log());
+    let proxy =
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\nmetadata:\n  name: p\nspec:\n  concurrency: 1\n";
+    let named = gateway(port)
+        + "  infrastructure:\n    parametersRef: {group: gateway.envoyproxy.io, kind: EnvoyProxy, name: p}\n";
+    running.write("gateway.yaml", &documents([&*named, proxy])).unwrap();
+    let told = "replaces envoy: it would be started otherwise now";
+    wait::until("the reason", || running.log().contains(told).then_some(())).unwrap();
+    assert!(running.log().contains("Envoy itself, or its arguments"), "{}", running.log());
 }
 
 fn a_second_process_says_so_and_ends(running: &Running) {

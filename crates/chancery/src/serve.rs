@@ -290,16 +290,14 @@ fn search(args: &RunArgs) -> EnvoySearch {
 }
 
 fn host_options(args: &RunArgs, layout: Layout, served: BTreeSet<Arc<str>>) -> HostOptions {
-    let load_reports = args.load_reports.is_some();
-    let bootstrap = Arc::new(move |infra: &Infra, paths: &ProxyPaths| bootstrap(infra, paths, load_reports));
-    let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), bootstrap);
+    let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), Arc::new(bootstrap));
     options.drain = args.drain_time;
     options.served = served.into_iter().map(FleetName).collect();
     options
 }
 
 /// The bootstrap of a Gateway's Envoy.
-fn bootstrap(infra: &Infra, paths: &ProxyPaths, load_reports: bool) -> String {
+fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
     let socket = |path: &PathBuf| envoy::bootstrap::Endpoint::Unix(path.to_string_lossy().into());
     let options = envoy::BootstrapOptions {
         node_id: Arc::clone(&infra.fleet.0),
@@ -309,7 +307,6 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths, load_reports: bool) -> String {
         admin: socket(&paths.admin_socket),
         local_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
-        load_reports,
     };
     envoy::bootstrap(&options).to_string()
 }

@@ -71,7 +71,6 @@ fn envoy_accepts_the_bootstrap_over_unix_sockets_and_over_tcp() {
             admin,
             local_listener: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 19001))),
             max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
-            load_reports: true,
         });
         let bytes = protojson::from_json("envoy.config.bootstrap.v3.Bootstrap", &json).unwrap();
         check(&Bootstrap::decode(bytes).unwrap());

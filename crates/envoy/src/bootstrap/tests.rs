@@ -21,7 +21,6 @@ fn options() -> BootstrapOptions {
         admin: Endpoint::Unix("/run/admin.sock".into()),
         local_listener: None,
         max_connections: 100,
-        load_reports: false,
     }
 }
 
@@ -59,24 +58,15 @@ overloadManager:
     typedConfig:
       '@type': type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
       maxActiveDownstreamConnections: '100'
+clusterManager:
+  loadStatsConfig:
+    apiType: GRPC
+    transportApiVersion: V3
+    grpcServices:
+    - envoyGrpc: {clusterName: chancery.xds, retryPolicy: {retryBackOff: {baseInterval: 0.100s, maxInterval: 1s}}}
 layeredRuntime:
   layers: [{name: chancery, staticLayer: {re2.max_program_size.error_level: 4096}}]
 deferredStatOptions: {enableDeferredCreationStats: true}
-",
-    );
-}
-
-#[test]
-fn load_reports_are_offered_to_the_control_plane_when_they_are_wanted() {
-    let json = bootstrap(&BootstrapOptions { load_reports: true, ..options() });
-    expect(
-        &json["clusterManager"],
-        "
-loadStatsConfig:
-  apiType: GRPC
-  transportApiVersion: V3
-  grpcServices:
-  - envoyGrpc: {clusterName: chancery.xds, retryPolicy: {retryBackOff: {baseInterval: 0.100s, maxInterval: 1s}}}
 ",
     );
 }

@@ -138,11 +138,7 @@ impl Supervisor {
             }
             found => {
                 if let Some(found) = found {
-                    tracing::info!(
-                        fleet = self.fleet.as_str(),
-                        pid = found.pid,
-                        "replaces an envoy that was started otherwise"
-                    );
+                    self.tell_replaced(found.pid, &launch);
                     self.retire(found, Some(&infra)).await;
                     // The order may have become another meanwhile.
                     return Ok(());
@@ -215,7 +211,12 @@ impl Supervisor {
                             self.look(&infra, envoy).await;
                             look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
                         }
-                        _ => return self.retire(process, Some(&infra)).await,
+                        next => {
+                            if let Some((fresh, _)) = next {
+                                self.tell_replaced(process.pid, &fresh);
+                            }
+                            return self.retire(process, Some(&infra)).await;
+                        }
                     }
                 }
                 () = sleep_until(ask.at), if !self.state.ready => {
@@ -277,6 +278,13 @@ impl Supervisor {
         self.state = EnvoyState { pid: Some(pid), ..EnvoyState::default() };
         self.tell().await;
         self.state = EnvoyState::default();
+    }
+
+    /// Says what is other about the start of a process that is about to be replaced, as far as files still tell.
+    fn tell_replaced(&self, pid: u32, fresh: &Launch) {
+        let same = std::fs::read_to_string(&self.paths.bootstrap).is_ok_and(|text| text == fresh.bootstrap);
+        let other = if same { "Envoy itself, or its arguments" } else { "its bootstrap" };
+        tracing::info!(gateway = self.fleet.as_str(), pid, other, "replaces envoy: it would be started otherwise now");
     }
 
     /// Drains and ends a process beside everything else.
