@@ -332,9 +332,11 @@ impl Asking {
     pub(crate) async fn report(&self) -> Option<Vec<u8>> {
         let question = |core: &Core| (*core.revision.borrow(), core.statuses(), core.problems());
         let (revision, statuses, found) = self.ask(question).await?;
+        let waits = !self.is_ready();
         apart(move || {
             let problems = report::problems(found.complete().iter());
-            let report = json!({ "revision": revision, "objects": report::objects(&statuses), "problems": problems });
+            let objects = report::objects(&statuses);
+            let report = json!({ "revision": revision, "waits": waits, "objects": objects, "problems": problems });
             report.to_string().into_bytes()
         })
         .await

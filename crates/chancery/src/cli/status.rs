@@ -142,7 +142,13 @@ struct Shown<'a> {
     only_problems: bool,
     /// What is said of an object that was asked for by name and is not there.
     missing: Option<String>,
+    /// Nothing of what the sources say is in force yet.
+    waits: bool,
 }
+
+/// In place of the table while not every source was read.
+const WAITS: &str = "no statuses yet: not everything could be read, and what was served before stays in force until then (why: \
+                     `chancery status problems`)\n";
 
 impl<'a> Shown<'a> {
     fn select(report: &'a Value, args: &StatusArgs) -> Self {
@@ -154,7 +160,8 @@ impl<'a> Shown<'a> {
         let closed = table::closed(list("objects"));
         let missing =
             args.name.as_deref().filter(|_| objects.is_empty()).map(|name| missing(list("objects"), args, name));
-        Self { objects, problems, earlier, closed, only_problems, missing }
+        let waits = report.get("waits").and_then(Value::as_bool) == Some(true);
+        Self { objects, problems, earlier, closed, only_problems, missing, waits }
     }
 
     fn print(&self, format: Format) -> anyhow::Result<String> {
@@ -166,6 +173,8 @@ impl<'a> Shown<'a> {
                 let mut text = String::new();
                 if let Some(missing) = &self.missing {
                     text.push_str(missing);
+                } else if !self.only_problems && self.waits {
+                    text.push_str(WAITS);
                 } else if !self.only_problems {
                     let wide = format == Format::Wide;
                     let look = table::Look { wide, cut: !wide && std::io::stdout().is_terminal() };
@@ -184,6 +193,7 @@ impl<'a> Shown<'a> {
         let errors =
             self.problems.iter().any(|problem| problem.get("severity").and_then(Value::as_str) == Some("error"));
         self.missing.is_none()
+            && !self.waits
             && !errors
             && self.objects.iter().all(|object| table::is_fine(object) && self.earlier.reason(object).is_none())
     }

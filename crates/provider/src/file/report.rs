@@ -49,7 +49,7 @@ pub(crate) fn kept(mut problem: Problem) -> Problem {
 pub(crate) fn held(mut problem: Problem) -> Problem {
     problem.text = format!(
         "{}; what was served before the restart stays in force, and nothing else that changed counts, until this is mended or \
-         removed",
+         removed (removed, it takes with it what it gave)",
         problem.text
     )
     .into();
