@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::backend::Backend;
+use tests::certificate::self_signed;
 use tests::client::{Answer, get};
-use tests::objects::{documents, gateway, route, service};
+use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::wait;
@@ -133,6 +134,37 @@ fn the_last_good_is_served_while_the_folder_is_away_and_nothing_is_resent_or_los
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{wrong:#?}");
     drop((one, two));
+}
+
+#[test]
+fn a_listener_whose_key_is_not_saved_is_named_with_the_option_that_saves_it() {
+    let mut running = Running::prepare().unwrap();
+    let [plain, tls] = free_ports().unwrap();
+    let one = Backend::start("one").unwrap();
+    let pair = self_signed(&["x.example"], false).unwrap();
+    let both = format!(
+        "  - name: http\n    protocol: HTTP\n    port: {plain}\n  - name: https\n    protocol: HTTPS\n    port: {tls}\n    \
+         tls: {{certificateRefs: [{{name: pair}}]}}\n"
+    );
+    let secret = tls_secret("pair", &pair.certificate, &pair.key);
+    let parts = [&*listeners(&both), &secret, &route("shop", &[("/", "one")]), &service("one", one.port)];
+    running.write("all.yaml", &documents(parts)).unwrap();
+    running.start().unwrap();
+    until_answers(plain, "one");
+    saved(&running, 1);
+    running.kill_chancery().unwrap();
+    for envoy in running.envoys() {
+        kill(envoy, Signal::SIGKILL).unwrap();
+    }
+    std::fs::rename(running.conf(), running.conf().with_file_name("away")).unwrap();
+    running.begin().unwrap();
+    until_answers(plain, "one");
+    let problems = running.status(&["problems"]).unwrap();
+    let named = problems.lines().find(|line| line.contains("--save-secrets")).unwrap_or_default();
+    assert!(named.contains("default/edge: listener ") && named.contains(&tls.to_string()), "{problems}");
+    assert!(!named.contains(&plain.to_string()), "{problems}");
+    let logged = running.log();
+    assert!(logged.contains("--save-secrets"), "{logged}");
 }
 
 #[test]

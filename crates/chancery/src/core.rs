@@ -196,6 +196,7 @@ impl Core {
         if first {
             let (store, graph) = self.translator.store();
             last_good::note_in_use(store, graph, &BTreeSet::new());
+            last_good::note_without_keys(store, graph, &[]);
         }
         self.translator.set_time(now);
         let stats = self.translator.tick();

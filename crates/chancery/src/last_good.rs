@@ -22,8 +22,8 @@ use store::{Batch, Change, Source, Store};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use xds::Server;
 use xds::saved::{SavedFleet, Unsaved};
+use xds::{Need, Server, TypeUrl};
 
 use crate::core::Input;
 use file::Files;
@@ -201,6 +201,30 @@ pub(crate) fn note_in_use(store: &mut Store, graph: &mut Graph, fleets: &BTreeSe
         format!("{}{more}: served from the last good configuration until every source was read", named.join(", "));
     let told = Problem { severity: Severity::Note, ..problem(text) };
     note(store, graph, "last good", if fleets.is_empty() { Vec::new() } else { vec![told] });
+}
+
+/// What of these no proxy is given that starts now, as the keys it needs were not saved.
+pub(crate) fn without_keys(fleets: &[SavedFleet]) -> Vec<String> {
+    let of = |saved: &SavedFleet| {
+        let kind = |need: &Need| if need.type_url == TypeUrl::Listener { "listener" } else { "cluster" };
+        let named: Vec<String> =
+            saved.without_secrets().map(|need| format!("{} {}", kind(need), need.name)).take(NAMED + 1).collect();
+        let more = if named.len() > NAMED { " and more" } else { "" };
+        let shown = named.get(..named.len().min(NAMED)).unwrap_or_default().join(", ");
+        (!named.is_empty()).then(|| format!("{}: {shown}{more}", saved.fleet()))
+    };
+    fleets.iter().filter_map(of).collect()
+}
+
+/// Makes known what no proxy is given that starts now, until every source was read; nothing any more.
+pub(crate) fn note_without_keys(store: &mut Store, graph: &mut Graph, lacking: &[String]) {
+    let told = lacking.iter().take(NAMED).map(|one| {
+        let text = format!(
+            "{one}: needs a private key or certificate, which is not saved; a proxy that starts before every source was read has to do              without, one that runs keeps it (--save-secrets saves keys too)"
+        );
+        Problem { severity: Severity::Note, ..problem(text) }
+    });
+    note(store, graph, "last good, without keys", told.collect());
 }
 
 fn note(store: &mut Store, graph: &mut Graph, origin: &str, problems: Vec<Problem>) {

@@ -218,6 +218,7 @@ fn last_good(
     let past = Past { served, record: Some(state.join("broken")) };
     let (store, graph) = translator.store();
     last_good::note_set_aside(store, graph, std::mem::take(&mut found.problems));
+    last_good::note_without_keys(store, graph, &last_good::without_keys(&found.fleets));
     let fleets = last_good::restore(server, found, secrets);
     last_good::note_in_use(store, graph, &fleets);
     (files, fleets, past)

@@ -261,6 +261,12 @@ impl SavedFleet {
         self.resources.len() < before
     }
 
+    /// Listeners and clusters that need a secret which is not there: no client that lacks them gets them.
+    pub fn without_secrets(&self) -> impl Iterator<Item = &Need> {
+        let lacks = |need: &Need| need.type_url == TypeUrl::Secret && !self.resources.contains_key(need);
+        self.resources.iter().filter(move |(_, resource)| resource.needs().any(lacks)).map(|(name, _)| name)
+    }
+
     /// Brings one record into force. `most` bounds the pieces of all resources: each was written once, as one byte at least.
     fn apply(
         &mut self,
