@@ -7,9 +7,53 @@ use tests::backend::Backend;
 use tests::certificate::{Pair, self_signed};
 use tests::client::get;
 use tests::elsewhere::{Elsewhere, Way, server};
-use tests::objects::{gateway, route, service};
+use tests::objects::{documents, gateway, route, service};
 use tests::ports::free_ports;
+use tests::running::Running;
 use tests::wait;
+
+/// A Chancery for proxies of others, where client certificates are these; and what it shows them.
+fn unstarted(place: &TempDir, clients: &[&Pair], xds: u16) -> (Running, Pair) {
+    let shown = self_signed(&["chancery.example"], false).unwrap();
+    let clients: String = clients.iter().map(|pair| &*pair.certificate).collect();
+    for (name, text) in [("tls.crt", &shown.certificate), ("tls.key", &shown.key), ("ca.crt", &clients)] {
+        std::fs::write(place.path().join(name), text).unwrap();
+    }
+    (server(place.path(), xds).unwrap(), shown)
+}
+
+/// The same with a Gateway, and running; and the port where it listens.
+fn served(place: &TempDir, clients: &[&Pair], text: &str) -> (Running, Pair, u16) {
+    let [xds] = free_ports().unwrap();
+    let (mut running, shown) = unstarted(place, clients, xds);
+    running.write("gateway.yaml", text).unwrap();
+    running.start().unwrap();
+    (running, shown, xds)
+}
+
+fn until_logged(running: &Running, words: &str) {
+    wait::until(words, || running.log().contains(words).then_some(())).unwrap();
+}
+
+#[test]
+fn a_proxy_of_a_gateway_that_is_not_there_is_told_until_there_is_one() {
+    let place = TempDir::new().unwrap();
+    let other = self_signed(&["other.default"], false).unwrap();
+    let [port] = free_ports().unwrap();
+    let (running, shown, xds) = served(&place, &[&other], &gateway(8080));
+    let way = Way { gateway: "default/other", api: "DELTA_GRPC", port: xds, own: &other, trusted: &[&shown] };
+    let _envoy = Elsewhere::start(place.path(), &way).unwrap();
+    let told = "default/other: a proxy is connected, and there is no such Gateway: it has nothing until there is one";
+    let problems = || running.status(&["problems"]).unwrap();
+    wait::until("the problem", || problems().contains(told).then_some(())).unwrap();
+    until_logged(&running, told);
+    let one = Backend::start("one").unwrap();
+    let late = gateway(port).replace("name: edge", "name: other");
+    let to = route("shop", &[("/", "one")]).replace("name: edge", "name: other");
+    running.write("late.yaml", &documents([&*late, &to, &service("one", one.port)])).unwrap();
+    until_answers(port, "/", "one");
+    wait::until("nothing to tell", || (!problems().contains(told)).then_some(())).unwrap();
+}
 
 fn until_answers(port: u16, path: &str, body: &str) {
     wait::until(&format!("{body} at {path}"), || {

@@ -70,6 +70,8 @@ pub(crate) struct Core {
     with_proxies: bool,
     clock: fn() -> Timestamp,
     metrics: Metrics,
+    /// Gateways that there are not, of which a proxy is connected all the same.
+    strangers: BTreeSet<Arc<str>>,
 }
 
 /// What the core is made from.
@@ -122,6 +124,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         with_proxies: parts.with_proxies,
         clock: parts.clock,
         metrics: Metrics::default(),
+        strangers: BTreeSet::new(),
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
@@ -214,6 +217,9 @@ impl Core {
         report::note_changes(self.translator.graph(), self.outputs, &mut self.transitions, now);
         self.ready.store(true, Ordering::Release);
         self.revision.send_modify(|revision| *revision += 1);
+        if first || self.translator.graph().changes(self.outputs.infra).next().is_some() {
+            self.note_strangers();
+        }
         self.tell();
         self.translator.remember_served();
         self.translator.settle();

@@ -1,7 +1,10 @@
 //! What proxies say, written into the store as facts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use api::{Problem, Severity};
 use engine::{Graph, Table, Value};
 use infra::host::HostFact;
 use ir::{FleetName, SecretName};
@@ -12,18 +15,23 @@ use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Objection, TypeUrl, Versi
 
 use super::Core;
 
+/// So many Gateways that there are not are named.
+const MOST_STRANGERS: usize = 16;
+
 impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
     pub(super) fn note_event(&mut self, event: Event) -> bool {
         match event {
             Event::Connected { fleet, node, connected } => {
                 info!(gateway = %fleet, node = %node.id, connected, "a proxy connected");
-                self.metrics.connected(fleet, connected);
+                self.metrics.connected(Arc::clone(&fleet), connected);
+                self.note_stranger(&fleet);
                 false
             }
             Event::Gone { fleet, node, connected } => {
                 info!(gateway = %fleet, node = %node.id, connected, "a proxy is gone");
-                self.metrics.connected(fleet, connected);
+                self.metrics.connected(Arc::clone(&fleet), connected);
+                self.note_stranger(&fleet);
                 false
             }
             Event::Namesakes { fleet, node } => {
@@ -72,6 +80,42 @@ impl Core {
             }
             Event::Disputed { fleet, type_url, name, by } => self.note_dispute(fleet, &type_url, &name, &by),
         }
+    }
+
+    /// A proxy of this fleet came or went.
+    fn note_stranger(&mut self, fleet: &Arc<str>) {
+        if self.ready.load(Ordering::Acquire) && (self.strangers.contains(fleet) || !self.is_known(fleet)) {
+            self.note_strangers();
+        }
+    }
+
+    /// There is, or was a moment ago, such a Gateway.
+    fn is_known(&self, fleet: &Arc<str>) -> bool {
+        let (graph, tables) = (self.translator.graph(), self.translator.stored().tables());
+        let wanted = graph.get(self.outputs.infra, &FleetName(Arc::clone(fleet))).is_some();
+        wanted || graph.get(tables.proxies, fleet).is_some()
+    }
+
+    /// Makes known which proxies are of a Gateway that there is not: they wait, and nobody else would say so.
+    pub(super) fn note_strangers(&mut self) {
+        let strangers = self.metrics.fleets().filter(|fleet| !self.is_known(fleet));
+        let strangers: BTreeSet<Arc<str>> = strangers.take(MOST_STRANGERS).cloned().collect();
+        if strangers == self.strangers {
+            return;
+        }
+        let told = strangers.iter().map(|fleet| {
+            let text = format!(
+                "{fleet}: a proxy is connected, and there is no such Gateway: it has nothing until there is one"
+            );
+            let (object, path, severity, text) = (None, "".into(), Severity::Warning, text.into());
+            Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
+        });
+        let changes =
+            vec![store::Change::Problems { origin: "proxies of no Gateway".into(), problems: told.collect() }];
+        self.strangers = strangers.clone();
+        let (store, graph) = self.translator.store();
+        store.apply(graph, store::Batch { source: store::Source::File, changes, listed: false });
+        self.tell_awaited();
     }
 
     /// Some proxies refuse what others may take; none any more if nobody is named.

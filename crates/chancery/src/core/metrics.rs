@@ -43,6 +43,11 @@ impl Metrics {
         };
     }
 
+    /// Fleets with a proxy that is connected.
+    pub(super) fn fleets(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.connected.keys()
+    }
+
     /// A fleet's Envoy is this process. Another one than before: it died, or was to be started otherwise.
     pub(super) fn envoy(&mut self, fleet: &Arc<str>, pid: u32) {
         let before = self.envoys.insert(Arc::clone(fleet), pid);
