@@ -55,6 +55,18 @@ fn a_proxy_of_a_gateway_that_is_not_there_is_told_until_there_is_one() {
     wait::until("nothing to tell", || (!problems().contains(told)).then_some(())).unwrap();
 }
 
+#[test]
+fn a_configuration_whose_listener_was_refused_is_not_called_acknowledged() {
+    let place = TempDir::new().unwrap();
+    let edge = self_signed(&["edge.default"], false).unwrap();
+    let taken = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let (running, shown, xds) = served(&place, &[&edge], &gateway(taken.local_addr().unwrap().port()));
+    let way = Way { gateway: "default/edge", api: "DELTA_GRPC", port: xds, own: &edge, trusted: &[&shown] };
+    let _envoy = Elsewhere::start(place.path(), &way).unwrap();
+    until_logged(&running, "the first complete configuration is answered, and not all of it is accepted");
+    assert!(!running.log().contains("the first complete configuration is acknowledged"), "{}", running.log());
+}
+
 fn until_answers(port: u16, path: &str, body: &str) {
     wait::until(&format!("{body} at {path}"), || {
         get(port, "x.example", path).ok().filter(|answer| answer.status == 200 && answer.body == body)

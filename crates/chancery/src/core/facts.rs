@@ -173,7 +173,11 @@ impl Core {
 
     /// The first proxy of a fleet has everything: from now on routes wait for their clusters.
     fn fleet_is_live(&mut self, fleet: &Arc<str>) {
-        info!(gateway = %fleet, "the first complete configuration is acknowledged");
+        if self.lacks_a_listener(fleet) {
+            info!(gateway = %fleet, "the first complete configuration is answered, and not all of it is accepted");
+        } else {
+            info!(gateway = %fleet, "the first complete configuration is acknowledged");
+        }
         let name = FleetName(Arc::clone(fleet));
         let clusters: Vec<_> = self.outputs.clusters_of(self.translator.graph(), &name).cloned().collect();
         for cluster in clusters {
@@ -185,6 +189,13 @@ impl Core {
         }
         let (store, graph) = self.translator.store();
         graph.set(store.tables().fleet_live, Arc::clone(fleet), ());
+    }
+
+    /// Whether a proxy has refused one of the listeners that were published last.
+    fn lacks_a_listener(&self, fleet: &Arc<str>) -> bool {
+        let first = FactKey { fleet: Arc::clone(fleet), name: "".into() };
+        let mut of_fleet = self.listeners.range(first..).map(|(key, _)| key).take_while(|key| key.fleet == *fleet);
+        of_fleet.any(|key| self.refusal(&TypeUrl::Listener, key).is_some())
     }
 
     fn set_cluster(&mut self, key: FactKey, state: ClusterState) -> bool {
