@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
 /// A certificate with its key, both PEM.
 #[derive(Clone)]
@@ -22,6 +22,18 @@ pub fn self_signed(names: &[&str], expired: bool) -> anyhow::Result<Pair> {
     let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(if expired { 2021 } else { 2049 }, 1, 1);
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// Makes a self-signed certificate of an authority: with it others are issued, and nobody can show it as their own.
+///
+/// # Errors
+/// If a name cannot stand in a certificate.
+pub fn authority(name: &str) -> anyhow::Result<Pair> {
+    let mut params = CertificateParams::new(vec![name.to_owned()])?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })

@@ -4,7 +4,7 @@
 
 use tempfile::TempDir;
 use tests::backend::Backend;
-use tests::certificate::{Pair, self_signed};
+use tests::certificate::{Pair, authority, self_signed};
 use tests::client::get;
 use tests::elsewhere::{Elsewhere, Way, server};
 use tests::objects::{documents, gateway, route, service};
@@ -33,6 +33,44 @@ fn served(place: &TempDir, clients: &[&Pair], text: &str) -> (Running, Pair, u16
 
 fn until_logged(running: &Running, words: &str) {
     wait::until(words, || running.log().contains(words).then_some(())).unwrap();
+}
+
+#[test]
+fn whoever_is_refused_is_told_in_words_and_every_reason_is_logged() {
+    let place = TempDir::new().unwrap();
+    let named = |name: &str| self_signed(&[name], false).unwrap();
+    let (edge, nobody, of_authority) = (named("edge.default"), named("nobody"), authority("edge.default").unwrap());
+    let expired = self_signed(&["edge.default"], true).unwrap();
+    let all = [&edge, &nobody, &of_authority, &expired];
+    let (running, shown, xds) = served(&place, &all, &gateway(8080));
+    let start = |own: &Pair, gateway| {
+        let folder = TempDir::new().unwrap();
+        let way = Way { gateway, api: "DELTA_GRPC", port: xds, own, trusted: &[&shown] };
+        (Elsewhere::start(folder.path(), &way).unwrap(), folder)
+    };
+    // Each goes on trying, so that what is logged of the next is not the first that is heard in a while.
+    let first = start(&of_authority, "default/edge");
+    until_logged(&running, "its client certificate is that of an authority (CA:TRUE): have one issued by it");
+    let second = start(&expired, "default/edge");
+    until_logged(&running, "its client certificate has expired");
+    let third = start(&edge, "default/zzz");
+    until_logged(&running, "node.cluster names a Gateway that this identity may not have: \"default/zzz\"");
+    let fourth = start(&nobody, "default/edge");
+    until_logged(&running, "this identity may have no configuration: a Gateway is named by the URI spiffe://");
+    drop((first, second, third, fourth));
+}
+
+#[test]
+fn in_a_trust_domain_who_is_not_of_it_is_told_so() {
+    let place = TempDir::new().unwrap();
+    let edge = self_signed(&["edge.default"], false).unwrap();
+    let [xds] = free_ports().unwrap();
+    let (server, shown) = unstarted(&place, &[&edge], xds);
+    let mut running = server.with(&["--xds-trust-domain", "example.org"]);
+    running.start().unwrap();
+    let way = Way { gateway: "default/edge", api: "DELTA_GRPC", port: xds, own: &edge, trusted: &[&shown] };
+    let _envoy = Elsewhere::start(place.path(), &way).unwrap();
+    until_logged(&running, "this identity may have no configuration: with --xds-trust-domain example.org only");
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(crate) mod fuzzing;
 mod gate;
 mod grpc;
 mod health;
+mod lately;
 mod limits;
 mod load;
 mod outbox;

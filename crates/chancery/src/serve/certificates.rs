@@ -141,8 +141,17 @@ fn told(certificate: &Path, key: &Path, client_ca: &Path, error: &TlsError) -> a
 
 /// Clients are the proxies of the Gateway that their certificate names, in this trust domain or in any.
 pub(super) fn gate(domain: Option<String>) -> Gate {
-    let fleets_of =
-        move |identity: &Identity| Fleets::These(gateway(&identity.name, domain.as_deref()).into_iter().collect());
+    let wanted: Arc<str> = match &domain {
+        Some(domain) => format!(
+            "with --xds-trust-domain {domain} only a certificate with the URI spiffe://{domain}/<namespace>/<gateway> names a Gateway"
+        )
+        .into(),
+        None => "a Gateway is named by the URI spiffe://<any domain>/<namespace>/<gateway>, or by the DNS name <gateway>.<namespace>".into(),
+    };
+    let fleets_of = move |identity: &Identity| match gateway(&identity.name, domain.as_deref()) {
+        Some(fleet) => Fleets::These(vec![fleet]),
+        None => Fleets::Nobody(Arc::clone(&wanted)),
+    };
     Gate::new(Arc::new(fleets_of), Limits::default())
 }
 

@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 use super::bugs;
 use super::connection::{self, Came};
 use super::gate::{Gate, Peer};
+use super::lately::Lately;
 use super::limits::Limits;
-use super::tls::Tls;
+use super::tls::{self, Tls};
 use super::{ListenError, Shared, locked, stopped};
 
 /// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
@@ -43,6 +44,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How often a failed accept is logged: it may fail for as long as descriptors are wanting.
 const TELL: Duration = Duration::from_secs(1);
 
+/// So many reasons for refusals are logged in this time at most.
+const MOST_REASONS: usize = 8;
+
 /// A byte stream of either kind.
 pub(super) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
@@ -59,21 +63,22 @@ struct Handshakes {
     turns: Arc<Semaphore>,
     most: usize,
     longest: Duration,
-    /// When a refusal was logged last.
-    logged: Arc<Mutex<Option<Instant>>>,
+    /// Refusals.
+    logged: Arc<Mutex<Lately>>,
 }
 
 /// One of the handshakes under way.
 struct Turn {
     within: Duration,
-    logged: Arc<Mutex<Option<Instant>>>,
+    logged: Arc<Mutex<Lately>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Handshakes {
     fn new(limits: &Limits) -> Self {
         let turns = Arc::new(Semaphore::new(limits.handshakes));
-        Self { turns, most: limits.handshakes, longest: limits.handshake, logged: Arc::default() }
+        let logged = Arc::new(Mutex::new(Lately::new(MOST_REASONS, TELL)));
+        Self { turns, most: limits.handshakes, longest: limits.handshake, logged }
     }
 
     /// Waits for a turn. How long the handshake may take depends on how many others are under way.
@@ -86,11 +91,9 @@ impl Handshakes {
 }
 
 impl Turn {
-    /// Logs that there was no handshake, at most one in a second: anybody can make us do so.
+    /// Logs that there was no handshake, each reason once in a second: anybody can make us do so.
     fn tell(&self, from: SocketAddr, words: &str) {
-        let (mut logged, now) = (locked(&self.logged), Instant::now());
-        if logged.is_none_or(|at| now.saturating_duration_since(at) >= Duration::from_secs(1)) {
-            *logged = Some(now);
+        if locked(&self.logged).is_news(words) {
             tracing::info!(%from, "an xDS connection is refused: {words}");
         }
     }
@@ -138,7 +141,7 @@ impl Arriving {
         };
         let words = match tokio::time::timeout(turn.within, tls.accept(stream)).await {
             Ok(Ok((io, peer))) => return Some((io, peer)),
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => tls::words(&error),
             Err(_) => "no handshake in time".to_owned(),
         };
         turn.tell(from, &words);

@@ -71,6 +71,8 @@ pub enum Fleets {
     Any,
     /// These. A node that names another is refused; one that names none gets the only one.
     These(Vec<Arc<str>>),
+    /// None, and why: for the log.
+    Nobody(Arc<str>),
     /// This one, and what the node says is no claim: the client has chosen when it chose the socket.
     Only(Arc<str>),
 }
@@ -79,6 +81,13 @@ const NOBODY: Broken = Broken(
     Code::Unauthenticated,
     "the client certificate names nobody: it needs one SPIFFE URI or a DNS name among its subject alternative names",
 );
+
+const NOTHING: &str = "this identity may have no configuration";
+
+const ANOTHER: &str = "node.cluster names a Gateway that this identity may not have";
+
+/// So many characters of what a client claims are logged.
+const SHOWN: usize = 200;
 
 /// Says which fleets an identity may have.
 pub type FleetsOf = Arc<dyn Fn(&Identity) -> Fleets + Send + Sync>;
@@ -219,21 +228,27 @@ impl Caller {
         let claim = &node.cluster;
         let refused = |words| {
             self.account.tell(words);
-            tracing::debug!(identity = %self.identity.name, %claim, "an xDS client is refused: {words}");
             Err(Broken(Code::PermissionDenied, words))
         };
         match (self.gate.0.fleets_of)(&self.identity) {
             Fleets::Only(fleet) => Ok(fleet),
             Fleets::Any if claim.is_empty() => refused("node.cluster has to say which Gateway: namespace/name"),
             Fleets::Any => Ok(Arc::clone(claim)),
-            Fleets::These(fleets) if fleets.is_empty() => refused("this identity may have no configuration"),
+            Fleets::Nobody(why) => {
+                self.account.tell(&format!("{NOTHING}: {why}"));
+                Err(Broken(Code::PermissionDenied, NOTHING))
+            }
+            Fleets::These(fleets) if fleets.is_empty() => refused(NOTHING),
             Fleets::These(fleets) if claim.is_empty() => match <[_; 1]>::try_from(fleets) {
                 Ok([fleet]) => Ok(fleet),
                 Err(_) => refused("node.cluster has to say which Gateway of several: namespace/name"),
             },
             Fleets::These(fleets) => match fleets.into_iter().find(|fleet| fleet == claim) {
                 Some(fleet) => Ok(fleet),
-                None => refused("node.cluster names a Gateway that this identity may not have"),
+                None => {
+                    self.account.tell(&format!("{ANOTHER}: {:?}", claim.chars().take(SHOWN).collect::<String>()));
+                    Err(Broken(Code::PermissionDenied, ANOTHER))
+                }
             },
         }
     }

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
 use super::grpc::{Broken, Code};
+use super::lately::Lately;
 use super::locked;
 
 #[cfg(test)]
@@ -102,8 +103,9 @@ pub(super) const VERIFIED_AT_ONCE: usize = 32;
 /// most the 512 KiB that a client may send before they are taken: 32 MiB.
 const TOLD: usize = 64;
 
-/// The same is logged once in this time.
+/// The same is logged once in this time, and so many reasons at most.
 const QUIET: Duration = Duration::from_secs(60);
+const MOST_REASONS: usize = 4;
 
 /// A request is one more for each of so many bytes, in which there are 160 names of 100 bytes: those of 10,000 proxies that come back with
 /// their nodes (61 KB) are 30,000 more, a seventh of what there is at once; the largest (16 MiB) is 1,025, a second of its stream.
@@ -128,7 +130,7 @@ pub(super) struct Account {
     requests: Mutex<Bucket>,
     /// [`Limits::bytes`] in KiB.
     room: Arc<Semaphore>,
-    logged: Mutex<Option<Instant>>,
+    logged: Mutex<Lately>,
 }
 
 impl Accounts {
@@ -153,7 +155,7 @@ impl Accounts {
             verifying: Semaphore::new(VERIFIED_AT_ONCE),
             requests: Mutex::new(Bucket::full(Instant::now())),
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
-            logged: Mutex::default(),
+            logged: Mutex::new(Lately::new(MOST_REASONS, QUIET)),
         });
         all.insert(Arc::clone(identity), Arc::downgrade(&account));
         account
@@ -229,11 +231,9 @@ impl Account {
         (Place { account: Arc::clone(self), counter }, before)
     }
 
-    /// Logs what is refused, once in a minute.
+    /// Logs what is refused, for each reason once in a minute.
     pub(super) fn tell(&self, words: &str) {
-        let (mut logged, now) = (locked(&self.logged), Instant::now());
-        if logged.is_none_or(|at| now.saturating_duration_since(at) >= QUIET) {
-            *logged = Some(now);
+        if locked(&self.logged).is_news(words) {
             tracing::warn!(identity = %self.identity, "an xDS client is held back: {words}");
         }
     }

@@ -17,8 +17,11 @@ use super::gate::Peer;
 use super::locked;
 
 mod certificate;
+mod refusal;
 #[cfg(test)]
 mod tests;
+
+pub(super) use refusal::words;
 
 /// What a listener needs, as PEM.
 #[derive(Clone, PartialEq, Eq)]

@@ -21,6 +21,7 @@ async fn a_node_narrows_what_the_identity_may_have_and_never_widens_it() {
         (&two, "a/d", None),
         (&Fleets::These(Vec::new()), "", None),
         (&Fleets::These(Vec::new()), "a/b", None),
+        (&Fleets::Nobody("no reason".into()), "a/b", None),
         (&Fleets::Any, "a/d", Some("a/d")),
         (&Fleets::Any, "", None),
         (&Fleets::Only("a/b".into()), "a/c", Some("a/b")),
