@@ -464,15 +464,20 @@ fn a_route_to_a_gateway_that_is_not_there_is_told() {
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 1
     --- stdout
-    warning: Gateway default/egde does not exist, the route is not attached to it; did you mean edge?
+    error: Gateway default/egde does not exist, the route is not attached to it; did you mean edge?
       --> DIR/shop.yaml:19:11
        in HTTPRoute default/shop, spec.parentRefs[0].name
        |
     19 |   - name: egde
        |           ^
 
-    4 objects: 0 errors, 1 warning, 1 note (--notes prints them)
+    4 objects: 1 error, 0 warnings, 1 note (--notes prints them)
     ");
+    // Beside a parent that is there it is a warning: the route serves.
+    let both = SHOP.replace("- name: edge", "- name: edge\n  - name: egde");
+    let place = folder(&[("shop.yaml", both.as_bytes())]);
+    let told = told(place.path(), &["validate", "-f", "DIR"], "");
+    assert!(told.contains("warning: Gateway default/egde does not exist") && !told.contains("error: "), "{told}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::http_route::{HttpRouteFilter, HttpRouteSpec};
 use api::reference::ParentRef;
-use api::{Kind, ObjectKey, group};
+use api::{Kind, ObjectKey, Severity, group};
 use ir::FleetName;
 
 use super::{Finding, ListenerPort, Lookup, ParentOutcome};
@@ -60,6 +60,8 @@ pub(super) fn attach(
     }
     let mut own = None;
     let redirects = redirects(spec);
+    // Parents that are not there: with no other one the route serves nothing.
+    let mut nowhere = Vec::new();
     for (index, parent) in (0_u32..).zip(&*spec.parent_refs) {
         if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
             let text = format!(
@@ -72,6 +74,7 @@ pub(super) fn attach(
         let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
         let gateway = ObjectKey::of(Kind::Gateway, namespace, &parent.name);
         let Some(scope) = lookup.scope(&gateway) else {
+            nowhere.extend((!lookup.has_gateway(&gateway)).then_some(problems.len()));
             problems.push(not_ours(index, &gateway, lookup.has_gateway(&gateway)));
             continue;
         };
@@ -84,6 +87,11 @@ pub(super) fn attach(
         }
         join(&mut found.fleets, &scope.owner.fleet, taken);
         found.parents.push(ParentOutcome { index, owner: scope.owner.clone(), verdict });
+    }
+    if nowhere.len() == spec.parent_refs.len() {
+        for at in nowhere {
+            problems.get_mut(at).into_iter().for_each(|problem| problem.severity = Severity::Error);
+        }
     }
     found
 }
