@@ -505,9 +505,26 @@ fn a_rule_that_can_only_answer_500_is_told() {
 fn status_of_a_kind_that_is_none_names_those_that_are() {
     let told = told(Path::new(NOWHERE), &["status", "gtw"], "");
     assert!(
-        told.contains("exit code 1") && told.contains("there is no kind gtw; there are gatewayclass, gateway"),
+        told.contains("exit code 2") && told.contains("there is no kind gtw; there are gatewayclass, gateway"),
         "{told}"
     );
+}
+
+#[test]
+fn an_interval_of_load_reports_that_cannot_be_is_wrong_usage() {
+    for interval in ["1ms", "2h"] {
+        let told = told(Path::new(NOWHERE), &["run", "--dir", "DIR", "--load-reports", interval], "");
+        let words = "load reports come every 100ms at most, and every 1h at least";
+        assert!(told.starts_with("exit code 2\n") && told.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn what_is_read_may_be_named_with_its_option_or_without() {
+    for verb in ["validate", "translate"] {
+        let told = told(Path::new(NOWHERE), &[verb], "");
+        assert!(told.starts_with("exit code 2\n") && told.contains("<PATH>..."), "{told}");
+    }
 }
 
 #[test]
@@ -765,7 +782,7 @@ fn the_tls_of_xds_is_told_with_option_file_and_remedy() {
     };
     let open = run(&["0.0.0.0:0"]);
     assert!(
-        open.starts_with("exit code 1\n") && open.contains("--xds-tls-cert, --xds-tls-key and --xds-client-ca"),
+        open.starts_with("exit code 2\n") && open.contains("--xds-tls-cert, --xds-tls-key and --xds-client-ca"),
         "{open}"
     );
     let alone = run(&["0.0.0.0:0", "--xds-tls-cert", "DIR/bad.pem"]);

@@ -106,8 +106,27 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "chancery: {error:#}");
-            ExitCode::from(1)
+            ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
         }
+    }
+}
+
+/// What the command line asks for cannot be meant, in words. Exit code 2.
+#[derive(Debug)]
+pub(crate) struct WrongUsage(String);
+
+impl std::error::Error for WrongUsage {}
+
+impl std::fmt::Display for WrongUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl WrongUsage {
+    /// An error if this does not hold.
+    pub(crate) fn unless(holds: bool, words: impl FnOnce() -> String) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self(words())) }
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use xds::load::LoadReports;
 
-use super::{Outcome, StateDir};
+use super::{Outcome, StateDir, WrongUsage};
 use crate::telemetry::{self, LogFormat};
 
 /// Arguments of `chancery run`.
@@ -57,7 +58,7 @@ pub(crate) struct RunArgs {
     pub(crate) access_log: String,
     /// Let Envoys report what they send to each cluster, and how it ends, this often (`10s`; 100ms to 1h); `/load` of the admin
     /// socket shows it
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
     pub(crate) load_reports: Option<Duration>,
     /// error, warn, info, debug or trace, or directives such as `info,xds=debug`
     #[arg(long, env = "CHANCERY_LOG_LEVEL", default_value = "info")]
@@ -100,11 +101,13 @@ fn trust_domain(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let (log, _written) = telemetry::start(&args.log_level, args.log_format)?;
     if let Some(address) = args.xds_listen {
-        anyhow::ensure!(
-            address.ip().is_loopback() || args.xds_tls.xds_tls_cert.is_some(),
-            "--xds-listen {address}: in cleartext only a loopback address; for any other name --xds-tls-cert, --xds-tls-key and \
-             --xds-client-ca"
-        );
+        let may = address.ip().is_loopback() || args.xds_tls.xds_tls_cert.is_some();
+        WrongUsage::unless(may, || {
+            format!(
+                "--xds-listen {address}: in cleartext only a loopback address; for any other name --xds-tls-cert, --xds-tls-key and \
+                 --xds-client-ca"
+            )
+        })?;
     }
     raise_descriptors();
     // Three kinds of work keep out of each other's way: the core has a thread, streams have theirs, and all else (people, proxies)
@@ -130,6 +133,13 @@ fn raise_descriptors() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "the limit of open files stays as it is; raise it with ulimit -n");
     }
+}
+
+/// Between two load reports: 100 ms to an hour.
+fn interval(text: &str) -> Result<Duration, String> {
+    let asked = duration(text)?;
+    let fits = LoadReports::every(asked).interval() == asked;
+    fits.then_some(asked).ok_or_else(|| "load reports come every 100ms at most, and every 1h at least".to_owned())
 }
 
 /// `10s`, `500ms`, `1m30s`: the format of Gateway API (GEP-2257).

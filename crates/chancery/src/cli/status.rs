@@ -13,7 +13,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command};
 use serde_json::Value;
 
-use super::{Format, Outcome, StateDir};
+use super::{Format, Outcome, StateDir, WrongUsage};
 use crate::admin::client::Client;
 
 /// Arguments of `chancery status`.
@@ -55,10 +55,12 @@ impl TypedValueParser for KindWord {
 /// that was asked for is not there.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     let problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
-    anyhow::ensure!(!problems || args.name.is_none(), "`status {PROBLEMS}` shows all of them: it takes no name");
+    WrongUsage::unless(!problems || args.name.is_none(), || {
+        format!("`status {PROBLEMS}` shows all of them: it takes no name")
+    })?;
     if let Some(kind) = args.kind.as_deref().filter(|kind| !kind.eq_ignore_ascii_case(PROBLEMS)) {
         let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
-        anyhow::ensure!(known, "there is no kind {kind}; there are {}, and {PROBLEMS}", kinds());
+        WrongUsage::unless(known, || format!("there is no kind {kind}; there are {}, and {PROBLEMS}", kinds()))?;
     }
     let state = args.state.path()?;
     let client = Client::new(&state);
