@@ -114,6 +114,33 @@ fn what_a_broken_file_keeps_is_shown_as_an_earlier_version_and_nothing_is_left_a
 }
 
 #[test]
+fn what_is_wrong_with_an_earlier_version_is_told_as_of_that() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("conf");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("edge.yaml"), objects::gateway(8080)).unwrap();
+    let write = |text: &str| std::fs::write(folder.join("shop.yaml"), text).unwrap();
+    let shop = objects::route("shop", &[("/", "web")]);
+    write(&shop);
+    let mut child = command(place.path()).stderr(Stdio::null()).spawn().unwrap();
+    let state = place.path().join("state").display().to_string();
+    let problems = || {
+        let output = binary::run(["status", "problems", "--state-dir", &state], "").unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shows = |word: &str| wait::until(word, || Some(problems()).filter(|text| text.contains(word)));
+    let whole = shows("Service default/web does not exist");
+    write(&shop.replace("  rules:", "  rules: ["));
+    let broken = shows("stays in force").and_then(|_| shows("(of the earlier version)"));
+    write(&shop);
+    let again = wait::until("the whole file", || Some(problems()).filter(|text| !text.contains("earlier version")));
+    assert!(ends(&mut child));
+    let (whole, broken) = (whole.unwrap(), broken.unwrap());
+    assert!(!whole.contains("earlier version") && again.is_ok(), "{whole}");
+    assert!(broken.contains("Service default/web does not exist") && !broken.contains("kind: HTTPRoute"), "{broken}");
+}
+
+#[test]
 fn what_is_in_the_way_of_the_state_folder_is_named_with_its_remedy() {
     for (name, is_file) in [("state", true), ("state/gateways", true), ("state/lock", false)] {
         let place = tempfile::tempdir().unwrap();

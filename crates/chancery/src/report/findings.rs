@@ -24,6 +24,8 @@ pub(crate) struct Findings {
     derived: Vec<Problem>,
     /// Names of the kinds and namespaces in which something is named that is not there.
     names: BTreeSet<ObjectKey>,
+    /// Objects of which an earlier version is in force.
+    earlier: BTreeSet<ObjectKey>,
 }
 
 /// All problems: those of sources and those that translation found, each once. What a source said of an object or its field is not
@@ -51,7 +53,8 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
         Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
     }));
     let names = names(store, graph, &mut derived);
-    Findings { told, derived, names }
+    let earlier = told.iter().filter(|problem| problem.earlier).filter_map(|problem| problem.object.clone()).collect();
+    Findings { told, derived, names, earlier }
 }
 
 /// The names among which those may be that are named and not there. What is there is forgotten as a question.
@@ -77,13 +80,19 @@ impl Findings {
     /// With lines and columns, and with names that may be meant; in order of place, causes before what follows from them. Reads
     /// files and compares names: not for the core's thread.
     pub(crate) fn complete(self) -> Vec<Problem> {
-        let Self { mut told, mut derived, names } = self;
+        let Self { mut told, mut derived, names, earlier } = self;
         // Which of them get a name must not depend on what came first.
         derived.sort_unstable();
         let missing = derived.iter_mut().filter(|problem| problem.refers_to.is_some());
         missing.take(MAX_SUGGESTED).for_each(|problem| suggest(problem, &names));
+        pinpoint(told.iter_mut());
+        // Of an earlier version nothing is in the file any more.
+        let is_earlier = |problem: &Problem| problem.object.as_ref().is_some_and(|object| earlier.contains(object));
+        pinpoint(derived.iter_mut().filter(|problem| !is_earlier(problem)));
+        for problem in derived.iter_mut().filter(|problem| is_earlier(problem)) {
+            problem.text = format!("{} (of the earlier version)", problem.text).into();
+        }
         for problems in [&mut told, &mut derived] {
-            pinpoint(problems);
             problems.sort_by(|a, b| (&a.place, a).cmp(&(&b.place, b)));
             problems.dedup();
         }
@@ -101,13 +110,13 @@ fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
 }
 
 /// Finds the line and column of each field that translation found wrong, in the files as they are now.
-fn pinpoint(problems: &mut [Problem]) {
+fn pinpoint<'p>(problems: impl Iterator<Item = &'p mut Problem>) {
     let mut files: BTreeMap<Arc<str>, Vec<&mut Problem>> = BTreeMap::new();
     // Sources give exact places, but for objects as a whole.
     let is_vague = |problem: &&mut Problem| {
         problem.snippet.is_none() && problem.place.as_ref().is_some_and(|place| place.column == 1)
     };
-    for problem in problems.iter_mut().filter(|problem| problem.object.is_some()).filter(is_vague) {
+    for problem in problems.filter(|problem| problem.object.is_some()).filter(is_vague) {
         let Some(file) = problem.place.as_ref().map(|place| Arc::clone(&place.file)) else { continue };
         files.entry(file).or_default().push(problem);
     }
