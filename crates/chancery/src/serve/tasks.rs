@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use api::{Kind, ObjectKey};
 use provider::file::Past;
 use store::Change;
 use tokio::runtime::Handle;
@@ -87,13 +88,20 @@ pub(super) fn follow(
     })
 }
 
+/// Kinds without which most goes, in that order.
+const MISSED: [Kind; 4] = [Kind::Gateway, Kind::HttpRoute, Kind::Service, Kind::Backend];
+
 /// What a batch takes away: a file that was emptied or deleted by mistake has no other trace, as nothing is wrong with it.
 fn gone(batch: &store::Batch) -> Option<String> {
-    let mut keys = batch.changes.iter().filter_map(|change| match change {
-        Change::Delete(key) => Some(key),
-        _ => None,
-    });
-    let (first, more) = (keys.next()?, keys.count());
+    let keys = || {
+        batch.changes.iter().filter_map(|change| match change {
+            Change::Delete(key) => Some(key),
+            _ => None,
+        })
+    };
+    // What is missed most stands first.
+    let rank = |key: &&ObjectKey| MISSED.iter().position(|kind| key.kind() == Some(*kind)).unwrap_or(MISSED.len());
+    let (first, more) = (keys().min_by_key(rank)?, keys().count() - 1);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     Some(format!("removed, as no file has it any more: {first}{more}"))
 }

@@ -36,4 +36,10 @@ fn what_files_do_not_have_any_more_is_told_in_one_line() {
         told(&["a", "b"]).as_deref(),
         Some("removed, as no file has it any more: HTTPRoute default/a and 1 more")
     );
+    let others = [(Kind::GatewayClass, "", "c"), (Kind::HttpRoute, "default", "a"), (Kind::Gateway, "default", "edge")];
+    let others = others.map(|(kind, namespace, name)| Change::Delete(ObjectKey::of(kind, namespace, name)));
+    assert_eq!(
+        gone(&batch(others.into())).as_deref(),
+        Some("removed, as no file has it any more: Gateway default/edge and 2 more")
+    );
 }
