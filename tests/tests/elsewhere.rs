@@ -74,6 +74,24 @@ fn in_a_trust_domain_who_is_not_of_it_is_told_so() {
 }
 
 #[test]
+fn libraries_write_no_frames_into_the_log_unless_they_are_named() {
+    for (level, frames) in [("debug", false), ("debug,h2=debug", true)] {
+        let place = TempDir::new().unwrap();
+        let edge = self_signed(&["edge.default"], false).unwrap();
+        let [xds] = free_ports().unwrap();
+        let (server, shown) = unstarted(&place, &[&edge], xds);
+        let mut running = server.with(&["--log-format", "json", "--log-level", level]);
+        running.write("gateway.yaml", &gateway(8080)).unwrap();
+        running.start().unwrap();
+        let way = Way { gateway: "default/edge", api: "DELTA_GRPC", port: xds, own: &edge, trusted: &[&shown] };
+        let _envoy = Elsewhere::start(place.path(), &way).unwrap();
+        until_logged(&running, "a listener is active");
+        let log = running.log();
+        assert_eq!(log.contains("\"target\":\"h2"), frames, "{level}: {log}");
+    }
+}
+
+#[test]
 fn a_proxy_of_a_gateway_that_is_not_there_is_told_until_there_is_one() {
     let place = TempDir::new().unwrap();
     let other = self_signed(&["other.default"], false).unwrap();

@@ -73,7 +73,7 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, [Wor
     Ok((log, [written, output_written]))
 }
 
-/// A level, or directives of which each ends with one: a word that is none would be taken for the name of a part, and silence all others.
+/// A level, which is at most `info` for libraries, or directives of which each ends with one: a word that is none would be taken for the name of a part, and silence all others.
 fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     for directive in directives.split(',') {
         let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level).trim();
@@ -82,8 +82,18 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
             "{level:?} is no level; levels are error, warn, info, debug, trace and off"
         );
     }
+    // Of what libraries write at these levels one line in a hundred is about us. Later directives replace earlier ones, so whoever
+    // names one of them gets it.
+    let is_loud = |level: &str| LevelFilter::from_str(level.trim()).is_ok_and(|level| level > LevelFilter::INFO);
+    if directives.split(',').any(is_loud) {
+        let quiet: String = LIBRARIES.iter().map(|library| format!("{library}=info,")).collect();
+        return Ok(EnvFilter::try_new(quiet + directives)?);
+    }
     Ok(EnvFilter::try_new(directives)?)
 }
+
+/// Libraries that write down every frame, and their neighbours.
+const LIBRARIES: [&str; 8] = ["h2", "hyper", "hyper_util", "rustls", "tokio_rustls", "tonic", "tower", "mio"];
 
 /// The message of an event and nothing else.
 struct AsItIs;

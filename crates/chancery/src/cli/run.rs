@@ -60,7 +60,7 @@ pub(crate) struct RunArgs {
     /// socket shows it
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub(crate) load_reports: Option<Duration>,
-    /// error, warn, info, debug or trace, or directives such as `info,xds=debug`
+    /// error, warn, info, debug or trace, or directives such as `info,xds=debug`; libraries stay at info unless they are named (`debug,h2=debug`)
     #[arg(long, env = "CHANCERY_LOG_LEVEL", default_value = "info")]
     pub(crate) log_level: String,
     /// How log lines look
