@@ -134,9 +134,9 @@ fn a_missing_option_is_wrong_usage() {
     exit code 2
     --- stderr
     error: the following required arguments were not provided:
-      --file <PATH>
+      <PATH>...
 
-    Usage: chancery validate --file <PATH> [PATH]...
+    Usage: chancery validate <PATH>...
 
     For more information, try '--help'.
     ");

@@ -19,7 +19,7 @@ pub(crate) struct RunArgs {
     /// (`provider.custom.resource.file.paths`) are read as well
     #[arg(long = "dir", short = 'd', value_name = "DIR", required_unless_present_any = ["config", "paths"])]
     pub(crate) dirs: Vec<PathBuf>,
-    /// The same without the option
+    /// Folder or file, as with --dir
     #[arg(value_name = "DIR")]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]

@@ -13,11 +13,11 @@ use crate::offline::Offline;
 /// Arguments of `chancery translate`.
 #[derive(Debug, Args)]
 pub(crate) struct TranslateArgs {
-    /// Files and folders with YAML or JSON; `-` is standard input
-    #[arg(long = "file", short = 'f', value_name = "PATH", required_unless_present = "paths")]
+    /// The same, with an option
+    #[arg(long = "file", short = 'f', value_name = "PATH")]
     files: Vec<PathBuf>,
-    /// The same without the option
-    #[arg(value_name = "PATH")]
+    /// Files and folders with YAML or JSON; `-` is standard input
+    #[arg(value_name = "PATH", required_unless_present = "files")]
     paths: Vec<PathBuf>,
     /// What to print; several give one object with a key each
     #[arg(long = "to", value_enum, value_delimiter = ',', default_values_t = [Stage::Status])]
@@ -37,7 +37,7 @@ enum Stage {
     Status,
     /// Resolved intent
     Ir,
-    /// A complete static configuration that Envoy accepts
+    /// A complete static configuration that Envoy can run; with HTTPS only if --show-secrets puts the keys in
     Envoy,
 }
 

@@ -12,11 +12,11 @@ use crate::offline::Offline;
 /// Arguments of `chancery validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// Files and folders with YAML or JSON; `-` is standard input
-    #[arg(long = "file", short = 'f', value_name = "PATH", required_unless_present = "paths")]
+    /// The same, with an option
+    #[arg(long = "file", short = 'f', value_name = "PATH")]
     files: Vec<PathBuf>,
-    /// The same without the option
-    #[arg(value_name = "PATH")]
+    /// Files and folders with YAML or JSON; `-` is standard input
+    #[arg(value_name = "PATH", required_unless_present = "files")]
     paths: Vec<PathBuf>,
     /// Also print notes
     #[arg(long)]
