@@ -49,11 +49,19 @@ impl Elsewhere {
     /// # Errors
     /// If a file cannot be written or Envoy not be started.
     pub fn start(folder: &Path, way: &Way<'_>) -> anyhow::Result<Self> {
+        Self::run(folder, &bootstrap(folder, way)?)
+    }
+
+    /// Starts one with this bootstrap.
+    ///
+    /// # Errors
+    /// If a file cannot be written or Envoy not be started.
+    pub fn run(folder: &Path, bootstrap: &str) -> anyhow::Result<Self> {
         let config = folder.join("envoy.yaml");
-        std::fs::write(&config, bootstrap(folder, way)?)?;
+        std::fs::write(&config, bootstrap)?;
         let log = File::create(folder.join("envoy.log"))?;
         let child = Command::new(binary::envoy()?)
-            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "-c"])
+            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--service-node", "far", "-c"])
             .arg(config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
 use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::certificate::{Pair, authority, self_signed};
@@ -10,7 +14,7 @@ use tests::elsewhere::{Elsewhere, Way, server};
 use tests::objects::{documents, gateway, route, service};
 use tests::ports::free_ports;
 use tests::running::Running;
-use tests::wait;
+use tests::{binary, wait};
 
 /// A Chancery for proxies of others, where client certificates are these; and what it shows them.
 fn unstarted(place: &TempDir, clients: &[&Pair], xds: u16) -> (Running, Pair) {
@@ -128,6 +132,69 @@ fn until_answers(port: u16, path: &str, body: &str) {
         get(port, "x.example", path).ok().filter(|answer| answer.status == 200 && answer.body == body)
     })
     .unwrap();
+}
+
+/// What a path of the admin socket answers.
+fn asked(running: &Running, path: &str) -> Option<String> {
+    let mut admin = UnixStream::connect(running.state().join("admin.sock")).ok()?;
+    write!(admin, "GET {path} HTTP/1.1\r\nhost: chancery\r\nconnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    admin.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// An Envoy with this bootstrap of `deploy/`, where something else stands for what is to be filled in, gets its routes and reports its load.
+fn is_served_with(running: &Running, port: u16, name: &str, filled: &[(&str, &str)]) {
+    let one = Backend::start("one").unwrap();
+    running.write("routes.yaml", &documents([&*route("shop", &[("/", "one")]), &service("one", one.port)])).unwrap();
+    let place = TempDir::new().unwrap();
+    let admin = place.path().join("admin.sock").display().to_string();
+    let text = std::fs::read_to_string(binary::root().join("deploy").join(name)).unwrap();
+    let text = filled.iter().chain(&[("/tmp/envoy-admin.sock", &*admin)]).fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    let _envoy = Elsewhere::run(place.path(), &text).unwrap();
+    until_answers(port, "/", "one");
+    let reported = || get(port, "x.example", "/").ok().and_then(|_| asked(running, "/load"));
+    wait::until("a load report", || reported().filter(|told| told.contains("default/one"))).unwrap();
+}
+
+#[test]
+fn an_envoy_with_the_bootstrap_for_tls_of_the_docs_is_served_and_reports_its_load() {
+    let place = TempDir::new().unwrap();
+    let edge = self_signed(&["edge.default"], false).unwrap();
+    let [port, xds] = free_ports().unwrap();
+    let (server, shown) = unstarted(&place, &[&edge], xds);
+    let mut running = server.with(&["--load-reports", "100ms"]);
+    running.write("gateway.yaml", &gateway(port)).unwrap();
+    running.start().unwrap();
+    let files = TempDir::new().unwrap();
+    for (name, text) in [("edge.crt", &edge.certificate), ("edge.key", &edge.key), ("ca.crt", &shown.certificate)] {
+        std::fs::write(files.path().join(name), text).unwrap();
+    }
+    let (folder, at) = (files.path().display().to_string(), format!("address: 127.0.0.1, port_value: {xds}"));
+    let filled = [("/etc/envoy", &*folder), ("address: chancery.example, port_value: 18000", &*at)];
+    is_served_with(&running, port, "envoy-tls.yaml", &filled);
+}
+
+#[test]
+fn an_envoy_with_the_bootstrap_for_the_socket_of_the_docs_is_served_and_reports_its_load() {
+    let [port] = free_ports().unwrap();
+    let mut running = Running::prepare().unwrap().with(&["--no-envoy", "--load-reports", "100ms"]);
+    running.write("gateway.yaml", &gateway(port)).unwrap();
+    running.start().unwrap();
+    let gateways = running.state().join("gateways");
+    let is_edge = |folder: &PathBuf| {
+        let named = std::fs::read_to_string(folder.join("gateway")).is_ok_and(|name| name == "default/edge");
+        named && folder.join("xds.sock").exists()
+    };
+    let folder = wait::until("the socket", || {
+        let folders = std::fs::read_dir(&gateways).ok()?;
+        folders.flatten().map(|folder| folder.path()).find(is_edge)
+    });
+    let folder = folder.unwrap().display().to_string();
+    is_served_with(&running, port, "envoy-socket.yaml", &[("/var/lib/chancery/gateways/HASH", &folder)]);
 }
 
 #[test]
