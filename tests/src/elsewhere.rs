@@ -61,7 +61,16 @@ impl Elsewhere {
         std::fs::write(&config, bootstrap)?;
         let log = File::create(folder.join("envoy.log"))?;
         let child = Command::new(binary::envoy()?)
-            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--service-node", "far", "-c"])
+            .args([
+                "--concurrency",
+                "1",
+                "--disable-hot-restart",
+                "--log-level",
+                "warning",
+                "--service-node",
+                "far",
+                "-c",
+            ])
             .arg(config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -160,9 +160,12 @@ impl<'a> Shown<'a> {
         let problems = list("problems").iter().filter(|_| only_problems || args.kind.is_none()).collect();
         let earlier = table::Earlier::of(list("problems"));
         let closed = table::closed(list("objects"));
-        let missing =
-            args.name.as_deref().filter(|_| objects.is_empty()).map(|name| missing(list("objects"), args, name));
         let waits = report.get("waits").and_then(Value::as_bool) == Some(true);
+        let missing = args
+            .name
+            .as_deref()
+            .filter(|_| objects.is_empty() && !waits)
+            .map(|name| missing(list("objects"), args, name));
         Self { objects, problems, earlier, closed, only_problems, missing, waits }
     }
 
