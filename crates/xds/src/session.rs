@@ -155,8 +155,8 @@ pub(crate) struct Session {
     /// Endpoint sets that Envoy has just asked for.
     asked: Vec<Arc<str>>,
     activations: BTreeMap<Arc<str>, Activation>,
-    /// The number of the item of each name that this client refused last.
-    refused: BTreeMap<Need, u64>,
+    /// What this client refuses of each name, by the numbers of the items: of the current version, and of the accepted one if others took that.
+    refused: BTreeMap<Need, BTreeSet<u64>>,
     /// When the client spoke first.
     began: Option<Duration>,
     /// Until then a client of which a stream has ended may come again with what it had on it.
@@ -339,7 +339,7 @@ impl Session {
         let whole = whole.then(inside).flatten();
         let key = whole.as_ref().unwrap_or(key);
         let known = self.channels.get(&key.type_url).and_then(|channel| channel.known.get(&key.name));
-        let refused = self.refused.get(key).copied().unwrap_or(0);
+        let refused = self.refused.get(key).and_then(BTreeSet::last).copied().unwrap_or(0);
         known.map_or(0, |known| known.confirmed).max(refused)
     }
 
@@ -349,7 +349,18 @@ impl Session {
         if !self.has_refused(target) {
             return Some(target);
         }
-        self.see(fleet).accepted(type_url, name).filter(|accepted| accepted.version() != target.version())
+        let another = |accepted: &&Arc<Item>| accepted.version() != target.version() && !self.has_refused(accepted);
+        self.see(fleet).accepted(type_url, name).filter(another)
+    }
+
+    /// The client refuses this.
+    fn note_refused(&mut self, fleet: &Fleet, item: &Item) {
+        let (type_url, name) = (&item.resource.type_url, item.name());
+        let see = self.see(fleet);
+        let kept = [see.current(type_url, name), see.accepted(type_url, name)].map(|item| item.map(|item| item.seq));
+        let refused = self.refused.entry(Need::new(type_url.clone(), Arc::clone(name))).or_default();
+        refused.retain(|seq| kept.contains(&Some(*seq)));
+        refused.insert(item.seq);
     }
 
     /// Whether the client has refused this. Once there is another, or it is to be tried again, that is forgotten.
@@ -358,7 +369,7 @@ impl Session {
             return false;
         }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
-        self.refused.get(&key) == Some(&item.seq)
+        self.refused.get(&key).is_some_and(|refused| refused.contains(&item.seq))
     }
 
     /// The response with this name that is not answered yet.

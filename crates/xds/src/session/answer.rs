@@ -35,7 +35,10 @@ impl Session {
             self.begin_drain(now);
         }
         self.clusters.ghosts_told &= *type_url != TypeUrl::Cluster;
-        self.channel(type_url).count_refusal(error.is_some(), now);
+        // that it takes back what it refused, or lets go of it, ends no row of refusals
+        if error.is_some() || !flight.cure && !flight.puts.is_empty() {
+            self.channel(type_url).count_refusal(error.is_some(), now);
+        }
         match error {
             None => self.acked(fleet, type_url, &flight, now),
             Some(text) => self.nacked(fleet, type_url, &flight, text, now),
@@ -267,7 +270,7 @@ impl Session {
         let confirmed = self.confirmed(&key);
         // what stands for nothing is sent again whenever it is asked for, and what is gone is not sent again
         if item.version() != Version::STAND_IN && !gone {
-            self.refused.insert(key, item.seq);
+            self.note_refused(fleet, item);
         }
         fleet.refuse((self.client, confirmed), item, text, now);
     }
@@ -345,7 +348,7 @@ impl Session {
             if let Some(activation) = self.activations.remove(&name) {
                 let item = activation.item;
                 if self.see(fleet).current(&TypeUrl::Listener, &name).is_some() {
-                    self.refused.insert(Need::new(TypeUrl::Listener, Arc::clone(&name)), item.seq);
+                    self.note_refused(fleet, &item);
                 }
                 self.channel(&TypeUrl::Listener).dirty.insert(name);
                 fleet.take_back(self.client, &item, waits, now);

@@ -1,6 +1,6 @@
 //! The steps that take something away: last, and only when nothing that may still use it is on its way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ impl Session {
     /// Whether the client has a version of one of these kinds that is none of the fleet's, because it refuses what others take. Nobody knows what
     /// that needs, so that nothing it may need goes until it takes another.
     fn stays_behind(&self, fleet: &Fleet, users: &[TypeUrl]) -> bool {
-        let has_old = |(Need { type_url, name }, seq): (&Need, &u64)| {
-            let refuses = self.see(fleet).target(type_url, name).is_some_and(|target| target.seq == *seq);
+        let has_old = |(Need { type_url, name }, refused): (&Need, &BTreeSet<u64>)| {
+            let refuses = self.see(fleet).target(type_url, name).is_some_and(|target| refused.contains(&target.seq));
             refuses && self.is(type_url, |channel| channel.holds(name)) && self.wanted(fleet, type_url, name).is_none()
         };
         self.refused.iter().filter(|(need, _)| users.contains(&need.type_url)).any(has_old)

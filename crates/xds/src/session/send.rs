@@ -1,6 +1,6 @@
 //! Responses: what goes in one, on which of the client's streams, and what is noted of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::channel::Channel;
@@ -194,7 +194,7 @@ impl Session {
         for item in puts.iter().filter(|_| waited) {
             let key = Need::new(type_url.clone(), Arc::clone(item.name()));
             self.waits.remove(&key);
-            if self.refused.get(&key).is_some_and(|seq| *seq < item.seq) {
+            if self.refused.get(&key).and_then(BTreeSet::last).is_some_and(|seq| *seq < item.seq) {
                 self.refused.remove(&key);
             }
         }

@@ -70,7 +70,7 @@ impl Session {
             ("lost hosts", self.lost_hosts.len()),
             ("asked", self.asked.len()),
             ("activations", self.activations.len()),
-            ("refused", self.refused.len()),
+            ("refused", self.refused.values().map(BTreeSet::len).sum()),
         ]
     }
 

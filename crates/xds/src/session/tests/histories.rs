@@ -165,3 +165,10 @@ fn a_route_is_not_left_to_a_cluster_that_comes_again_bad_after_others_let_it_go(
     let clients = [(Delta, false, false), (Delta, true, false), (Delta, true, false)];
     disagreeing(&clients, &[start.as_slice(), &turn, &end].concat());
 }
+
+#[test]
+fn who_refuses_the_current_version_and_the_one_before_that_others_took_is_not_told_of_them_by_turns() {
+    let start = [ToServer(2, 0), Publish(vec![Cluster(3, 72)]), Publish(vec![Cluster(0, 80), Cluster(3, 90)])];
+    let end = [ToClient(1, 0), ToClient(1, 2), Break(6)];
+    disagreeing(&[(Delta, true, false), (Delta, true, true)], &[start.as_slice(), &end].concat());
+}
