@@ -381,6 +381,11 @@ impl Channel {
             if acked {
                 known.acked = Some(item.version().mark());
                 self.unsure.remove(item.name());
+                if known.flying.is_none() && known.sent.is_some() && known.sent != known.acked {
+                    // it was taken back without an answer, and here that comes late
+                    known.sent = known.acked;
+                    self.dirty.insert(Arc::clone(item.name()));
+                }
             } else if flight.puts.len() > 1 {
                 self.unsure.insert(Arc::clone(item.name()));
             }

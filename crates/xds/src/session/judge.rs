@@ -128,8 +128,20 @@ impl Session {
         match self.passage(fleet, item, now) {
             Passage::Open => Verdict::Send(Arc::clone(item)),
             Passage::Wait => Verdict::Wait,
-            Passage::Blocked => Verdict::Blocked,
+            Passage::Blocked => self.judge_blocked(fleet, item),
         }
+    }
+
+    /// What the fleet lacks parts for waits for those. A listener that was refused with others the client may have taken all the same: it would
+    /// take the place of one that works though its parts never come (R5).
+    fn judge_blocked(&self, fleet: &Fleet, item: &Item) -> Verdict {
+        let (type_url, name) = (&item.resource.type_url, item.name());
+        let may_have = self.is(type_url, |channel| channel.unsure.contains(name));
+        if *type_url != TypeUrl::Listener || !may_have || self.repeats(type_url) {
+            return Verdict::Blocked;
+        }
+        let good = self.see(fleet).accepted(type_url, name).filter(|good| good.version() != item.version());
+        good.map_or(Verdict::Deny, |good| Verdict::Send(Arc::clone(good)))
     }
 
     /// What a client gets for a name that does not exist (R6).

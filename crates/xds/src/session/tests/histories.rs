@@ -172,3 +172,17 @@ fn who_refuses_the_current_version_and_the_one_before_that_others_took_is_not_to
     let end = [ToClient(1, 0), ToClient(1, 2), Break(6)];
     disagreeing(&[(Delta, true, false), (Delta, true, true)], &[start.as_slice(), &end].concat());
 }
+
+#[test]
+fn what_was_taken_back_without_an_answer_and_is_answered_late_is_compared_again() {
+    let start = [ToServer(1, 0), ToClient(1, 0), ToServer(1, 0), ToClient(1, 0), ToServer(3, 0)];
+    let news = [Publish(vec![Cluster(1, 1)]), Publish(vec![NoCluster(0)]), Publish(vec![Cluster(0, 2)]), Pass(5000)];
+    disagreeing(&[(Sotw, true, false)], &[start.as_slice(), &news, &[Publish(vec![Cluster(0, 1)])]].concat());
+}
+
+#[test]
+fn a_listener_that_was_refused_with_another_does_not_wait_for_routes_that_never_come() {
+    let start = [Save, Publish(vec![Cluster(1, 1), Listener(0, 90, 0)]), Calm(1), Restart(false), Calm(1)];
+    let end = [Publish(vec![Route(0, 90, 1)]), Publish(vec![Listener(1, 1, 0)])];
+    disagreeing(&[(Delta, true, false), (Delta, false, false)], &[start.as_slice(), &end].concat());
+}
