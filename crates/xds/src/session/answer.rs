@@ -48,6 +48,7 @@ impl Session {
     fn acked(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, flight: &Flight, now: Duration) {
         self.land(type_url, flight, true);
         if *type_url == TypeUrl::Cluster {
+            self.clusters.came_warming &= flight.puts.is_empty();
             flight.names().for_each(|name| {
                 self.clusters.uncured.remove(name);
             });

@@ -13,6 +13,8 @@ use crate::snapshot::Item;
 pub(super) struct Clusters {
     /// Some were sent since the client asked for them.
     pub(super) spoken_of: bool,
+    /// The client came with a cluster that was getting ready (R13), and none was acknowledged since.
+    pub(super) came_warming: bool,
     /// Not ready for requests on this client.
     pub(super) cold: ColdClusters,
     /// Clusters by endpoint sets of other names than theirs.

@@ -106,8 +106,12 @@ impl Session {
         for name in removed.iter().filter(|_| waits) {
             self.waits.remove(&Need::new(type_url.clone(), Arc::clone(name)));
         }
-        if *type_url == TypeUrl::Listener {
-            removed.iter().for_each(|name| _ = self.activations.remove(name));
+        for name in &removed {
+            match type_url {
+                TypeUrl::Listener => _ = self.activations.remove(name),
+                TypeUrl::Cluster => self.clusters.forget(name),
+                _ => {}
+            }
         }
         if self.aggregated {
             self.send_on((AGGREGATED, manner), turn, type_url, puts, removed);

@@ -113,6 +113,7 @@ impl Session {
         self.resumed |= !request.initial_versions.is_empty();
         // a stream that begins with EDS broke while a cluster warmed, and that waits for its endpoints whatever version it lists
         let warms = *type_url == TypeUrl::Endpoints && !self.is(&TypeUrl::Cluster, |clusters| clusters.opened);
+        self.clusters.came_warming |= warms && self.aggregated && self.envoy;
         let legacy = request.subscribe.is_empty() && is_legacy_wildcard(type_url);
         if request.subscribe.is_empty() {
             self.carry(type_url, request.stream, &EVERYTHING.into());

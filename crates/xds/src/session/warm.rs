@@ -29,7 +29,8 @@ impl Session {
         let known = self.channels.get(&TypeUrl::Cluster).and_then(|clusters| clusters.known.get(name));
         let sent = known.is_some_and(|known| known.sent.is_some());
         // an acknowledgement on a stream for clusters alone does not say that it was ever ready
-        let ready = |known: &Known| known.acked.is_some() && (self.aggregated || known.confirmed != 0);
+        let may_warm = self.clusters.came_warming && item.resource.apart;
+        let ready = |known: &Known| known.acked.is_some() && (self.aggregated || known.confirmed != 0) && !may_warm;
         if sent && (known.is_some_and(ready) || self.clusters.cold.contains(name)) {
             return;
         }
@@ -88,6 +89,14 @@ impl Session {
     pub(super) fn may_be_warming(&mut self, fleet: &Fleet, item: &Arc<Item>, now: Duration) -> bool {
         let name = item.name();
         let asks = fleet.snapshot().target(&TypeUrl::Endpoints, name).is_some();
+        if self.clusters.came_warming && item.resource.apart {
+            // others are ready once they have their endpoints; of this one nothing but the answer to it says so
+            self.clusters.cold.insert(name, Cold::new(Arc::clone(item), now, None, asks));
+            let clusters = self.channel(&TypeUrl::Cluster);
+            clusters.dirty.insert(Arc::clone(name));
+            clusters.force.insert(Arc::clone(name));
+            return true;
+        }
         let ready = self.aggregated || !self.envoy || self.is(&TypeUrl::Endpoints, |sets| sets.holds(name));
         if !asks || ready {
             return false;

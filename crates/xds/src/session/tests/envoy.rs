@@ -1,6 +1,6 @@
 //! A model of Envoy 1.40 as a client, as measured: the CDS gate, warming, ghosts, refusals that apply half, VHDS, resumed streams.
 //!
-//! What a resource means follows from its name and version: a cluster `silent…` never warms, `plain…` has no endpoint set; a route
+//! What a resource means follows from its name and version: a cluster `slow…` warms when [`Envoy::warm_slow`] says so, `plain…` has no endpoint set; a route
 //! configuration `v…` asks for its hosts. Versions 90 to 99 are refused when they are applied, 80 to 89 before anything of their
 //! response is; a cluster refused with 95 to 99 stays behind as a ghost. One that is picky refuses those that end with 70 to 79 too, with 78
 //! so that a ghost stays.
@@ -322,6 +322,35 @@ impl Envoy {
         error
     }
 
+    /// Clusters that take their time are ready; whether there were any.
+    pub(super) fn warm_slow(&mut self) -> bool {
+        let slow: Vec<Name> = self.warming.keys().filter(|name| self.is_slow(name)).cloned().collect();
+        slow.iter().for_each(|name| self.warm_with_set(name));
+        if !slow.is_empty() {
+            self.settle();
+        }
+        !slow.is_empty()
+    }
+
+    /// Whether a cluster warms that takes its time, and has all that it needs.
+    fn is_slow(&self, name: &Name) -> bool {
+        name.starts_with("slow") && self.sets.contains_key(name)
+    }
+
+    /// Whether there are such clusters.
+    pub(super) fn has_slow(&self) -> bool {
+        self.warming.keys().any(|name| self.is_slow(name))
+    }
+
+    fn warm_with_set(&mut self, name: &Name) {
+        self.ghosts.remove(name);
+        self.warm(name);
+        if let Some(stream) = self.streams.remove(&Purpose::set(name, true)) {
+            self.end(&Purpose::set(name, false));
+            self.streams.insert(Purpose::set(name, false), stream);
+        }
+    }
+
     fn warm(&mut self, name: &Name) {
         if let Some(held) = self.warming.remove(name) {
             self.clusters.insert(Arc::clone(name), held);
@@ -339,13 +368,8 @@ impl Envoy {
             }
             let listed = if bad { self.sets.get(name).map_or(Version(0), |held| held.listed) } else { item.version() };
             self.sets.insert(Arc::clone(name), Held { resource: Arc::clone(&item.resource), listed });
-            if !active && !name.starts_with("silent") {
-                self.ghosts.remove(name);
-                self.warm(name);
-                if let Some(stream) = self.streams.remove(&Purpose::set(name, true)) {
-                    self.end(&Purpose::set(name, false));
-                    self.streams.insert(Purpose::set(name, false), stream);
-                }
+            if !active && !name.starts_with("slow") {
+                self.warm_with_set(name);
             }
         }
         if self.clusters_due {

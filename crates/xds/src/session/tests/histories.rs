@@ -186,3 +186,16 @@ fn a_listener_that_was_refused_with_another_does_not_wait_for_routes_that_never_
     let end = [Publish(vec![Route(0, 90, 1)]), Publish(vec![Listener(1, 1, 0)])];
     disagreeing(&[(Delta, true, false), (Delta, false, false)], &[start.as_slice(), &end].concat());
 }
+
+#[test]
+fn a_cluster_that_takes_its_time_is_waited_for_though_a_client_comes_again_with_it() {
+    let steps = [Calm(1), Publish(vec![Route(0, 1, 16)]), Publish(vec![Cluster(4, 1)]), ToClient(2, 0), Break(0)];
+    with_new_servers(Sotw, true, 1, &steps);
+}
+
+#[test]
+fn nothing_is_kept_of_a_cluster_that_went_before_it_was_taken() {
+    let start = [Calm(1), Cut(9), Publish(vec![Cluster(4, 1), Cluster(0, 90)]), ToServer(1, 0)];
+    let clients = [(Sotw, true, false), (Delta, true, false), (Delta, true, false)];
+    disagreeing(&clients, &[start.as_slice(), &[Publish(vec![NoCluster(4)])]].concat());
+}

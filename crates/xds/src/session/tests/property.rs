@@ -23,10 +23,10 @@ fn version(bad: bool) -> BoxedStrategy<u8> {
 
 fn edit(bad: bool) -> impl Strategy<Value = Edit> {
     prop_oneof![
-        4 => (0u8..4, version(bad)).prop_map(|(name, version)| Edit::Cluster(name, version)),
-        2 => (0u8..4).prop_map(Edit::NoCluster),
-        2 => (0u8..4, 1u8..4).prop_map(|(name, version)| Edit::Endpoints(name, version)),
-        6 => (0u8..5, version(bad), 0u8..16).prop_map(|(name, version, bits)| Edit::Route(name, version, bits)),
+        4 => (0u8..5, version(bad)).prop_map(|(name, version)| Edit::Cluster(name, version)),
+        2 => (0u8..5).prop_map(Edit::NoCluster),
+        2 => (0u8..5, 1u8..4).prop_map(|(name, version)| Edit::Endpoints(name, version)),
+        6 => (0u8..5, version(bad), 0u8..32).prop_map(|(name, version, bits)| Edit::Route(name, version, bits)),
         1 => (0u8..2).prop_map(Edit::NoHost),
         3 => (0u8..2, version(bad), 0u8..8).prop_map(|(name, version, parts)| Edit::Listener(name, version, parts)),
         1 => (0u8..2).prop_map(Edit::NoListener),
@@ -35,6 +35,11 @@ fn edit(bad: bool) -> impl Strategy<Value = Edit> {
 }
 
 fn step(bad: bool, restarts: bool) -> impl Strategy<Value = Step> {
+    let rare = prop_oneof![
+        1 => Just(Step::Warm),
+        1 => Just(Step::Save),
+        u32::from(restarts) => any::<bool>().prop_map(Step::Restart),
+    ];
     prop_oneof![
         4 => prop::collection::vec(edit(bad), 1..4).prop_map(Step::Publish),
         8 => (1usize..5, 0usize..16).prop_map(|(count, which)| Step::ToClient(count, which)),
@@ -44,8 +49,7 @@ fn step(bad: bool, restarts: bool) -> impl Strategy<Value = Step> {
         1 => (1u64..500).prop_map(Step::Pass),
         1 => (500u64..20_000).prop_map(Step::Pass),
         1 => (1u64..70_000).prop_map(Step::Calm),
-        1 => Just(Step::Save),
-        u32::from(restarts) => any::<bool>().prop_map(Step::Restart),
+        3 => rare,
     ]
 }
 

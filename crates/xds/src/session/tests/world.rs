@@ -38,6 +38,8 @@ pub(super) enum Step {
     Pass(u64),
     /// Everything arrives for some time.
     Calm(u64),
+    /// On each client the clusters that take their time are ready.
+    Warm,
     /// What is to be saved is.
     Save,
     /// The server begins again with what was saved; all is if it ended in an orderly way.
@@ -63,7 +65,8 @@ const LONG_AFTER: Duration = Duration::from_secs(600);
 /// Who does not read or is not read for as long as this may be told of routes before their clusters are ready: nobody else waits for it.
 const LATE: u64 = 500;
 
-const CLUSTERS: [&str; 4] = ["a", "b", "c", "plain"];
+/// The last takes its time to warm.
+const CLUSTERS: [&str; 5] = ["a", "b", "c", "plain", "slow"];
 const ROUTES: [&str; 5] = ["r", "s", "v", "v/x", "v/y"];
 const HOSTS: [&str; 2] = ["v/x", "v/y"];
 const LISTENERS: [&str; 2] = ["l", "m"];
@@ -127,7 +130,8 @@ impl Wanted {
         let mut all = BTreeMap::new();
         let mut put = |name: String, text: String| all.insert(name.clone(), format!("{name}@{text}"));
         for (name, (version, endpoints)) in &self.clusters {
-            put(format!("cds {name}"), version.to_string());
+            let apart = if name.starts_with("slow") { " !apart" } else { "" };
+            put(format!("cds {name}"), format!("{version}{apart}"));
             if !name.starts_with("plain") {
                 put(format!("eds {name}"), endpoints.to_string());
             }
@@ -263,6 +267,7 @@ impl World {
                 self.now = end.max(self.now);
                 self.advance();
             }
+            Step::Warm => _ = self.warm(),
             Step::Save => self.save(),
             Step::Restart(orderly) => self.restart(*orderly),
         }
@@ -309,11 +314,24 @@ impl World {
 
     fn pass(&mut self, millis: u64) {
         if millis > LATE {
-            self.peers.iter_mut().for_each(|peer| peer.late |= peer.link.is_busy());
+            self.peers.iter_mut().for_each(|peer| peer.late |= peer.link.is_busy() || peer.envoy.has_slow());
         }
         self.trace.push(format!("PASS {millis}"));
         self.now += Duration::from_millis(millis);
         self.advance();
+    }
+
+    /// Whether there were clusters that took their time.
+    fn warm(&mut self) -> bool {
+        let mut some = false;
+        for peer in &mut self.peers {
+            if peer.envoy.warm_slow() {
+                self.trace.push(format!("WARM {}", peer.node.id));
+                peer.link.collect(&mut peer.envoy);
+                some = true;
+            }
+        }
+        some
     }
 
     fn save(&mut self) {
@@ -342,8 +360,8 @@ impl World {
         self.published = false;
         for peer in &mut self.peers {
             peer.streams = None;
-            // what was not saved and is not said nobody knows
-            if lost && peer.envoy.conceals() {
+            // what was not saved, or not answered yet, and is not said nobody knows
+            if (lost || peer.link.is_busy()) && !orderly && peer.envoy.conceals() {
                 peer.start();
             } else {
                 peer.come_again();
@@ -443,6 +461,8 @@ impl World {
                 self.deliver(round);
             } else if self.pick(0, Link::up).is_some() {
                 self.hear(round);
+            } else if self.warm() {
+                // and what follows from it
             } else if let Some(at) = self.next_deadline().filter(|at| *at < end) {
                 assert!(at > self.now, "a deadline that has passed:\n{}", self.tail());
                 self.trace.push(format!("AT {at:?}"));
