@@ -217,7 +217,7 @@ impl Session {
     /// # Errors
     /// The client asks for more than one may: the stream is to be ended.
     pub(crate) fn receive(&mut self, fleet: &mut Fleet, request: Request, now: Duration) -> Result<(), Violation> {
-        let type_url = TypeUrl::from(request.type_url.as_str());
+        let type_url = TypeUrl::from(&*request.type_url);
         self.began.get_or_insert(now);
         if self.envoy && self.aggregated {
             fleet.hear(self.client, &self.node, now);

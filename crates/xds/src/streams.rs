@@ -12,7 +12,7 @@ use crate::event::Node;
 use crate::fleet::Fleet;
 use crate::resource::TypeUrl;
 use crate::session::{Session, Violation, Wants};
-use crate::wire::read::Discovery;
+use crate::wire::read::{Discovery, Said};
 use crate::wire::{Request, Response, StreamId, Variant, WholeRequest};
 
 #[cfg(test)]
@@ -92,11 +92,11 @@ impl Streams {
         now: Duration,
     ) -> Result<(), Violation> {
         let Some(outlet) = self.outlets.get_mut(&stream) else { return Ok(()) };
-        match message {
-            Discovery::Delta(delta) => self.session.receive(fleet, Request { stream, ..Request::from(delta) }, now),
-            Discovery::Sotw(sotw) => {
-                let request = WholeRequest { stream, ..WholeRequest::from(sotw) };
-                let wants = outlet.wants.entry(TypeUrl::from(request.type_url.as_str())).or_default();
+        match message.said {
+            Said::Delta(request) => self.session.receive(fleet, Request { stream, ..request }, now),
+            Said::Sotw(request) => {
+                let request = WholeRequest { stream, ..request };
+                let wants = outlet.wants.entry(TypeUrl::from(&*request.type_url)).or_default();
                 self.session.receive_whole(fleet, wants, request, now)
             }
         }

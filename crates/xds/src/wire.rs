@@ -1,12 +1,15 @@
 //! The messages of the discovery service, only as much of them as a server needs.
 //!
 //! [`mod@read`] takes requests in: own slim messages ([`message`]), whose other fields are skipped, so that the 61 KB of a node's
-//! extensions are never parsed. [`mod@write`] puts responses together from a head per stream and the shared bytes of the resources.
+//! extensions are never parsed, and whose text is shared with the bytes that came ([`Text`]). [`mod@write`] puts responses together
+//! from a head per stream and the shared bytes of the resources.
 //! Field numbers: `envoy/service/discovery/v3/discovery.proto`, `envoy/config/core/v3/base.proto`.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+
+use bytestring::ByteString;
 
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::Item;
@@ -36,18 +39,22 @@ pub(crate) const AGGREGATED: StreamId = 0;
 /// A response among all those to one client.
 pub(crate) type Nonce = NonZeroU64;
 
+/// Text in a request: a slice of the message, which was checked to be UTF-8. As long as one of them is there, so is all of the message
+/// and the frame that it came in: what is kept beyond the request is a copy.
+pub(crate) type Text = ByteString;
+
 /// What a client says in one message, apart from who it is.
 #[derive(Clone, Default)]
 pub(crate) struct Request {
     /// The stream that it came in on.
     pub(crate) stream: StreamId,
-    pub(crate) type_url: String,
-    pub(crate) subscribe: Vec<String>,
-    pub(crate) unsubscribe: Vec<String>,
+    pub(crate) type_url: Text,
+    pub(crate) subscribe: Vec<Text>,
+    pub(crate) unsubscribe: Vec<Text>,
     /// What it holds from an earlier stream; a foreign version is none.
-    pub(crate) initial_versions: Vec<(String, Option<Version>)>,
+    pub(crate) initial_versions: Vec<(Text, Option<Version>)>,
     /// The response that this answers; empty if none.
-    pub(crate) nonce: String,
+    pub(crate) nonce: Text,
     /// Why it refuses that response; may hold secrets.
     pub(crate) error: Option<String>,
 }
@@ -73,13 +80,13 @@ impl fmt::Debug for Request {
 pub(crate) struct WholeRequest {
     /// As in [`Request`].
     pub(crate) stream: StreamId,
-    pub(crate) type_url: String,
+    pub(crate) type_url: Text,
     /// What it wants from now on.
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Vec<Text>,
     /// What it accepted last, in the words of this server or of an earlier one; empty if nothing.
-    pub(crate) version: String,
+    pub(crate) version: Text,
     /// As in [`Request`].
-    pub(crate) nonce: String,
+    pub(crate) nonce: Text,
     /// As in [`Request`].
     pub(crate) error: Option<String>,
 }

@@ -14,7 +14,7 @@ use super::Variant;
 use super::config::ClientNode;
 use crate::names::canonical;
 use crate::resource::TypeUrl;
-use crate::wire::message::{DeltaDiscoveryRequest, DiscoveryRequest, Locality, Node, Status};
+use crate::wire::message::{DeltaDiscoveryRequest, DiscoveryRequest, InitialVersion, Locality, Node, Status};
 use crate::wire::read::LONGEST_NAME;
 
 /// The type of a resource in a state-of-the-world response that is wrapped, so that it can have a time to live.
@@ -87,24 +87,28 @@ impl Request {
     /// The message.
     pub(super) fn encode(self, variant: Variant) -> Bytes {
         let error = self.error.map(|message| Status { code: INVALID, message });
+        let names = |names: Vec<String>| names.into_iter().map(Bytes::from).collect();
+        let entry = |(name, version): (String, String)| {
+            InitialVersion { name: name.into(), version: version.into() }.encode_to_vec().into()
+        };
         match variant {
             Variant::Delta => DeltaDiscoveryRequest {
                 node: self.node,
-                type_url: self.type_url,
-                subscribe: self.subscribe,
-                unsubscribe: self.unsubscribe,
-                initial_versions: self.initial,
-                nonce: self.nonce,
+                type_url: self.type_url.into(),
+                subscribe: names(self.subscribe),
+                unsubscribe: names(self.unsubscribe),
+                initial_versions: self.initial.into_iter().map(entry).collect(),
+                nonce: self.nonce.into(),
                 error,
                 ..DeltaDiscoveryRequest::default()
             }
             .encode_to_vec(),
             Variant::Sotw => DiscoveryRequest {
-                version: self.version,
+                version: self.version.into(),
                 node: self.node,
-                names: self.subscribe,
-                type_url: self.type_url,
-                nonce: self.nonce,
+                names: names(self.subscribe),
+                type_url: self.type_url.into(),
+                nonce: self.nonce.into(),
                 error,
                 ..DiscoveryRequest::default()
             }

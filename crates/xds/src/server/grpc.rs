@@ -50,7 +50,12 @@ pub(super) struct Frames<B> {
     is_time: bool,
     /// What a message that does not come in one piece takes until it is complete.
     room: Option<Room>,
-    buffer: BytesMut,
+    /// What of a message's head came, as a number, and how many bytes that are.
+    head: (u64, usize),
+    /// The rest of the frame that came last. A message that lies in it is a slice of it.
+    frame: Bytes,
+    /// What came of a message that does not lie in one frame.
+    begun: BytesMut,
 }
 
 /// What is at the beginning of the bytes that came.
@@ -73,7 +78,8 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
 
     /// The messages of a body, as fast as they come.
     pub(super) fn new(body: B) -> Self {
-        Self { body, pace: None, is_time: true, room: None, buffer: BytesMut::new() }
+        let (frame, begun) = (Bytes::new(), BytesMut::new());
+        Self { body, pace: None, is_time: true, room: None, head: (0, 0), frame, begun }
     }
 
     /// The next message; none at the end of the body.
@@ -89,12 +95,13 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
                     (self.is_time, self.room) = (false, None);
                     return Poll::Ready(Some(Ok(message)));
                 }
-                Ok(Cut::Begun(length)) if self.room.is_none() => {
-                    if let Some(pace) = &mut self.pace {
+                Ok(Cut::Begun(length)) => {
+                    if let Some(pace) = self.pace.as_mut().filter(|_| self.room.is_none()) {
                         self.room = Some(ready!(pace.poll_room(length, cx)));
                     }
+                    self.put_together(length);
                 }
-                Ok(Cut::Begun(_) | Cut::Nothing) => {}
+                Ok(Cut::Nothing) => {}
                 Err(broken) => return Poll::Ready(Some(Err(broken))),
             }
             if let Some(room) = &mut self.room
@@ -105,8 +112,9 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                        self.room.iter_mut().for_each(|room| room.have(self.buffer.len()));
+                        self.frame = data;
+                        let have = self.begun.len() + self.frame.len();
+                        self.room.iter_mut().for_each(|room| room.have(have));
                     }
                 }
                 Some(Err(_)) => return Poll::Ready(Some(Err(Broken(Code::Unavailable, "the connection broke")))),
@@ -115,26 +123,43 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
         }
     }
 
-    /// Takes a whole message out of the buffer, if it holds one.
+    /// Takes a whole message out of what came, if it is there.
     fn cut(&mut self) -> Result<Cut, Broken> {
-        let Some((head, rest)) = self.buffer.split_first_chunk::<5>() else { return Ok(Cut::Nothing) };
-        let [compressed, length @ ..] = *head;
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if compressed != 0 {
+        let (mut head, mut have) = self.head;
+        while have < 5 {
+            let Ok(byte) = self.frame.try_get_u8() else {
+                (self.head, self.frame) = ((head, have), Bytes::new());
+                return Ok(Cut::Nothing);
+            };
+            (head, have) = ((head << 8) | u64::from(byte), have + 1);
+        }
+        self.head = (head, have);
+        let length = usize::try_from(head & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        if head >> 32 != 0 {
             return Err(Broken(Code::Unimplemented, "compressed requests are not read"));
         }
         if length > LARGEST_REQUEST {
             return Err(Broken(Code::ResourceExhausted, "the request is larger than 16 MiB"));
         }
-        if rest.len() < length {
+        let missing = length - self.begun.len();
+        if self.frame.len() < missing {
             return Ok(Cut::Begun(length));
         }
-        self.buffer.advance(5);
-        let message = self.buffer.split_to(length).freeze();
-        if self.buffer.is_empty() {
-            // the next message starts a small buffer of its own instead of keeping this one's memory
-            self.buffer = BytesMut::new();
+        self.head = (0, 0);
+        let last = self.frame.split_to(missing);
+        if self.begun.is_empty() {
+            return Ok(Cut::Message(last));
         }
-        Ok(Cut::Message(message))
+        self.begun.extend_from_slice(&last);
+        Ok(Cut::Message(std::mem::take(&mut self.begun).freeze()))
+    }
+
+    /// A message of this length goes on in the next frame, so that this one is not kept for it.
+    fn put_together(&mut self, length: usize) {
+        let part = std::mem::take(&mut self.frame);
+        if self.begun.is_empty() && !part.is_empty() {
+            self.begun = BytesMut::with_capacity(length);
+        }
+        self.begun.extend_from_slice(&part);
     }
 }

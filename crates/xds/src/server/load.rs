@@ -282,7 +282,7 @@ async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Brok
 fn begin(shared: &Arc<Shared>, caller: &Caller, message: &Bytes) -> Result<(Reporter, Talk), Broken> {
     let node = node_of(message).map_err(unreadable)?.unwrap_or_default();
     let talk = Talk::new(node).map_err(unreadable)?;
-    let node = read::node(&message.slice_ref(node)).ok_or(LONG_NAME)?;
+    let node = read::node(message.slice_ref(node)).ok_or(LONG_NAME)?;
     let fleet = caller.fleet(&node)?;
     let loads = shared.desk.of(&fleet);
     let opened = locked(&loads).open(Arc::new(node.clone()), shared.now());
@@ -294,7 +294,7 @@ impl Reporter {
     fn report(&self, message: &Bytes) -> Result<(), Broken> {
         let Self { shared, fleet, node, loads, id } = self;
         if let Some(again) = node_of(message).map_err(unreadable)?
-            && read::node(&message.slice_ref(again)).ok_or(LONG_NAME)? != *node
+            && read::node(message.slice_ref(again)).ok_or(LONG_NAME)? != *node
         {
             return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
         }

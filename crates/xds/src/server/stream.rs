@@ -181,7 +181,7 @@ impl Stream {
             }
             message.set_type_url(kind.as_str());
         }
-        let node = message.node();
+        let node = message.node.take();
         if self.open.is_none() {
             self.open = Some(self.identify(node.clone().unwrap_or_default())?);
         }

@@ -38,7 +38,7 @@ use crate::names::{EVERYTHING, is_collection};
 use crate::resource::{TypeUrl, Version};
 use crate::snapshot::{Item, Look};
 use crate::wire::read::LONGEST_NAME;
-use crate::wire::{Nonce, Request, Variant, Whole, WholeRequest};
+use crate::wire::{Nonce, Request, Text, Variant, Whole, WholeRequest};
 
 /// Kinds of which a SotW response lists everything, so that absence from it is removal.
 pub(super) fn is_complete(type_url: &TypeUrl) -> bool {
@@ -61,6 +61,11 @@ impl Wants {
     /// Whether a later response than this is on its way.
     fn is_stale(&self, nonce: &str) -> bool {
         self.latest.is_some_and(|latest| !nonce.is_empty() && nonce.parse() != Ok(latest))
+    }
+
+    /// Wants only these any more; what it wants no more.
+    fn let_go_of_all_but(&mut self, names: &BTreeSet<&str>) -> Vec<Text> {
+        self.names.extract_if(.., |name| !names.contains(name.as_str())).map(Text::from).collect()
     }
 }
 
@@ -197,14 +202,12 @@ impl Session {
         request: WholeRequest,
         now: Duration,
     ) -> Result<(), Violation> {
-        let type_url = TypeUrl::from(request.type_url.as_str());
+        let type_url = TypeUrl::from(&*request.type_url);
         let request = if wants.is_stale(&request.nonce) {
             // The answer counts, and what it wants no more. What it wants it says again with the answer to the latest response, and only
             // then is it answered.
             let WholeRequest { stream, type_url, names, nonce, error, .. } = request;
-            let names: BTreeSet<String> = names.into_iter().collect();
-            let unsubscribe = wants.names.difference(&names).cloned().collect();
-            wants.names.retain(|name| names.contains(name));
+            let unsubscribe = wants.let_go_of_all_but(&names.iter().map(|name| &**name).collect());
             Request { stream, type_url, unsubscribe, nonce, error, ..Request::default() }
         } else {
             self.difference(fleet, &type_url, wants, request)
@@ -224,14 +227,14 @@ impl Session {
         let (mut subscribe, mut unsubscribe) = (Vec::new(), Vec::new());
         // Who never named anything means everything, if that can be; who did, and names nothing now, wants nothing.
         if !names.is_empty() && !std::mem::replace(&mut wants.named, true) {
-            unsubscribe.extend(self.is(type_url, |channel| channel.wildcard).then(|| EVERYTHING.to_owned()));
+            unsubscribe.extend(self.is(type_url, |channel| channel.wildcard).then(|| EVERYTHING.into()));
         }
         if wants.named {
-            let names: BTreeSet<String> = names.into_iter().collect();
-            unsubscribe.extend(wants.names.difference(&names).cloned());
-            unsubscribe.retain(|name| !names.contains(name));
-            subscribe.extend(names.difference(&wants.names).cloned());
-            wants.names = names;
+            let named: BTreeSet<&str> = names.iter().map(|name| &**name).collect();
+            unsubscribe.extend(wants.let_go_of_all_but(&named));
+            unsubscribe.retain(|name: &Text| !named.contains(&**name));
+            subscribe.extend(names.into_iter().filter(|name| !wants.names.contains(&**name)));
+            wants.names.extend(subscribe.iter().map(|name| name.to_string()));
         }
         Request { stream, type_url: request.type_url, subscribe, unsubscribe, initial_versions, nonce, error }
     }
@@ -244,9 +247,9 @@ impl Session {
         &mut self,
         fleet: &Fleet,
         type_url: &TypeUrl,
-        names: &[String],
+        names: &[Text],
         version: &str,
-    ) -> Vec<(String, Option<Version>)> {
+    ) -> Vec<(Text, Option<Version>)> {
         let wildcard = names.is_empty() || names.iter().any(|name| name == EVERYTHING);
         if !wildcard || !is_complete(type_url) {
             let single = names.iter().filter(|name| !is_collection(name));
@@ -280,7 +283,7 @@ impl Session {
             }
         }
         // of what is gone it may have any version
-        items.iter().map(|item| (item.name().to_string(), exact.then_some(item.version()))).collect()
+        items.iter().map(|item| (Text::from(&**item.name()), exact.then_some(item.version()))).collect()
     }
 
     /// Of what a client may have that came too early it can be said now.
@@ -300,7 +303,7 @@ impl Session {
                     // it was taken for new as long as nothing was known
                     self.clusters.cold.remove(&name);
                 }
-                self.channel(&type_url).known.entry(name.into()).or_insert(Known::listed(version));
+                self.channel(&type_url).known.entry((&*name).into()).or_insert(Known::listed(version));
             }
         }
     }

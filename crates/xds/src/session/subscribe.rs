@@ -53,12 +53,12 @@ impl Session {
         if unasked || request.nonce.is_empty() && !self.knows_stream(type_url, request.stream) {
             listed = self.open(fleet, type_url, (request, &has), now);
         }
-        self.unsubscribe(type_url, request.stream, request.unsubscribe.iter().map(String::as_str));
+        self.unsubscribe(type_url, request.stream, request.unsubscribe.iter().map(|name| &**name));
         for name in &request.subscribe {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
             let waits = *type_url == TypeUrl::Endpoints
-                && self.clusters.cold.get(name.as_str()).is_some_and(|cold| cold.nonce.is_some());
-            let listed = !waits && listed.contains(name.as_str());
+                && self.clusters.cold.get(name).is_some_and(|cold| cold.nonce.is_some());
+            let listed = !waits && listed.contains(&**name);
             self.subscribe_name(fleet, type_url, (request.stream, name), listed);
         }
         if !had_everything && self.carries_everything(type_url, request.stream) {
@@ -87,7 +87,8 @@ impl Session {
         if names + request.subscribe.len() + has.len() > MOST_NAMES {
             return Err(Violation::TooManyNames(MOST_NAMES));
         }
-        let bytes = request.subscribe.iter().map(String::len).chain(has.iter().map(|name| name.len())).sum::<usize>();
+        let bytes =
+            request.subscribe.iter().map(|name| name.len()).chain(has.iter().map(|name| name.len())).sum::<usize>();
         if name_bytes + bytes > MOST_NAME_BYTES {
             return Err(Violation::NamesTooLong(MOST_NAME_BYTES));
         }
@@ -132,14 +133,14 @@ impl Session {
             let new = Known::listed(*version);
             let shared = shared(fleet, type_url, name);
             let channel = self.channel(type_url);
-            if has.contains(name.as_str()) && !channel.known.contains_key(&shared) {
+            if has.contains(&**name) && !channel.known.contains_key(&shared) {
                 channel.listed.names += 1;
                 channel.listed.bytes += name.len();
                 self.name_bytes += name.len();
             }
             let known = self.channel(type_url).known.entry(Arc::clone(&shared)).or_insert(new);
             if known.sent == new.sent && !warms {
-                listed.insert(name.as_str());
+                listed.insert(&**name);
             }
             if another {
                 self.compare_name(fleet, type_url, shared, now);
@@ -540,6 +541,6 @@ fn has_besides(request: &Request) -> HashSet<&str> {
     if request.initial_versions.is_empty() {
         return HashSet::new();
     }
-    let asked: HashSet<&str> = request.subscribe.iter().map(String::as_str).collect();
-    request.initial_versions.iter().map(|(name, _)| name.as_str()).filter(|name| !asked.contains(name)).collect()
+    let asked: HashSet<&str> = request.subscribe.iter().map(|name| &**name).collect();
+    request.initial_versions.iter().map(|(name, _)| &**name).filter(|name| !asked.contains(name)).collect()
 }

@@ -1,7 +1,7 @@
 //! Requests as they travel, and what is in them: as much of each message as a server reads or a client writes. Other fields are
-//! skipped; a node and its metadata stay bytes until somebody wants them.
+//! skipped; a node and its metadata stay bytes until somebody wants them. Text that a request may have much of is bytes here too, so
+//! that it is shared with the message.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
@@ -12,16 +12,17 @@ use prost::Message;
 pub(crate) struct DeltaDiscoveryRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub(crate) node: Bytes,
-    #[prost(string, tag = "2")]
-    pub(crate) type_url: String,
-    #[prost(string, repeated, tag = "3")]
-    pub(crate) subscribe: Vec<String>,
-    #[prost(string, repeated, tag = "4")]
-    pub(crate) unsubscribe: Vec<String>,
-    #[prost(btree_map = "string, string", tag = "5")]
-    pub(crate) initial_versions: BTreeMap<String, String>,
-    #[prost(string, tag = "6")]
-    pub(crate) nonce: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) type_url: Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub(crate) subscribe: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub(crate) unsubscribe: Vec<Bytes>,
+    /// Each an [`InitialVersion`].
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub(crate) initial_versions: Vec<Bytes>,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub(crate) nonce: Bytes,
     #[prost(message, optional, tag = "7")]
     pub(crate) error: Option<Status>,
     #[prost(message, repeated, tag = "8")]
@@ -30,19 +31,28 @@ pub(crate) struct DeltaDiscoveryRequest {
     pub(crate) unsubscribe_by_locator: Vec<Locator>,
 }
 
+/// An entry of `initial_resource_versions`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct InitialVersion {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) name: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) version: Bytes,
+}
+
 /// `envoy.service.discovery.v3.DiscoveryRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DiscoveryRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) version: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) version: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub(crate) node: Bytes,
-    #[prost(string, repeated, tag = "3")]
-    pub(crate) names: Vec<String>,
-    #[prost(string, tag = "4")]
-    pub(crate) type_url: String,
-    #[prost(string, tag = "5")]
-    pub(crate) nonce: String,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub(crate) names: Vec<Bytes>,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub(crate) type_url: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(crate) nonce: Bytes,
     #[prost(message, optional, tag = "6")]
     pub(crate) error: Option<Status>,
     #[prost(message, repeated, tag = "7")]
@@ -52,8 +62,8 @@ pub(crate) struct DiscoveryRequest {
 /// `envoy.service.discovery.v3.ResourceLocator`: a name by which a client may choose among variants. There is one of each.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Locator {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) name: Bytes,
 }
 
 /// `google.rpc.Status`.

@@ -1,13 +1,14 @@
 //! Requests.
 
 use std::borrow::Cow;
+use std::str::Utf8Error;
 
 use bytes::Bytes;
 use hashbrown::HashSet;
 use prost::{DecodeError, Message};
 
-use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, Locator, Status};
-use super::{Request, Variant, WholeRequest};
+use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, InitialVersion, Locator, Status};
+use super::{Request, Text, Variant, WholeRequest};
 use crate::event::{Features, Node};
 use crate::names::canonical;
 use crate::redact;
@@ -20,73 +21,86 @@ pub(crate) const LONGEST_NAME: usize = 4 << 10;
 /// Of a longer refusal the beginning is read: Envoy says at most 4,110 bytes.
 const LONGEST_REFUSAL: usize = 64 << 10;
 
-/// A request of either variant.
-pub(crate) enum Discovery {
-    /// `envoy.service.discovery.v3.DeltaDiscoveryRequest`.
-    Delta(DeltaDiscoveryRequest),
-    /// `envoy.service.discovery.v3.DiscoveryRequest`.
-    Sotw(DiscoveryRequest),
+/// A message of a client.
+pub(crate) struct Discovery {
+    /// Who the client says it is, if it says so in this message; a node that cannot be read has empty names.
+    pub(crate) node: Option<Node>,
+    pub(crate) said: Said,
+}
+
+/// What else it says, in either variant.
+pub(crate) enum Said {
+    Delta(Request),
+    Sotw(WholeRequest),
+}
+
+/// Why a message is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error(transparent)]
+    Message(#[from] DecodeError),
+    #[error(transparent)]
+    Text(#[from] Utf8Error),
 }
 
 impl Discovery {
-    /// Reads a request.
-    pub(crate) fn decode(variant: Variant, bytes: Bytes) -> Result<Self, DecodeError> {
-        Ok(match variant {
-            Variant::Delta => Self::Delta(DeltaDiscoveryRequest::decode(bytes)?.with_all_names()),
-            Variant::Sotw => Self::Sotw(DiscoveryRequest::decode(bytes)?.with_all_names()),
-        })
+    /// Reads a message, which is not copied.
+    pub(crate) fn decode(variant: Variant, bytes: Bytes) -> Result<Self, Unreadable> {
+        let (node, said) = match variant {
+            Variant::Delta => {
+                let mut delta = DeltaDiscoveryRequest::decode(bytes)?;
+                (std::mem::take(&mut delta.node), Said::Delta(delta.try_into()?))
+            }
+            Variant::Sotw => {
+                let mut sotw = DiscoveryRequest::decode(bytes)?;
+                (std::mem::take(&mut sotw.node), Said::Sotw(sotw.try_into()?))
+            }
+        };
+        Ok(Self { node: (!node.is_empty()).then(|| read_node(node)), said })
     }
 
     /// The kind that it is about; empty on a stream for one kind.
     pub(crate) fn type_url(&self) -> &str {
-        match self {
-            Self::Delta(delta) => &delta.type_url,
-            Self::Sotw(sotw) => &sotw.type_url,
+        match &self.said {
+            Said::Delta(delta) => &delta.type_url,
+            Said::Sotw(sotw) => &sotw.type_url,
         }
     }
 
     /// A stream for one kind need not say which.
     pub(crate) fn set_type_url(&mut self, type_url: &str) {
-        let own = match self {
-            Self::Delta(delta) => &mut delta.type_url,
-            Self::Sotw(sotw) => &mut sotw.type_url,
+        let own = match &mut self.said {
+            Said::Delta(delta) => &mut delta.type_url,
+            Said::Sotw(sotw) => &mut sotw.type_url,
         };
-        type_url.clone_into(own);
+        *own = type_url.into();
     }
 
     /// Whether any name in this message is longer than [`LONGEST_NAME`].
     pub(crate) fn has_long_name(&self) -> bool {
-        let long = |text: &String| text.len() > LONGEST_NAME;
-        let node = self.node().is_some_and(|node| is_long(&node));
-        node || self.type_url().len() > LONGEST_NAME
-            || match self {
-                Self::Delta(delta) => {
-                    delta.subscribe.iter().chain(&delta.unsubscribe).chain(delta.initial_versions.keys()).any(long)
+        let long = |text: &Text| text.len() > LONGEST_NAME;
+        self.node.as_ref().is_some_and(is_long)
+            || self.type_url().len() > LONGEST_NAME
+            || match &self.said {
+                Said::Delta(delta) => {
+                    let held = delta.initial_versions.iter().map(|(name, _)| name);
+                    delta.subscribe.iter().chain(&delta.unsubscribe).chain(held).any(long)
                 }
-                Self::Sotw(sotw) => sotw.names.iter().chain([&sotw.version]).any(long),
+                Said::Sotw(sotw) => sotw.names.iter().chain([&sotw.version]).any(long),
             }
     }
 
     /// How many names the longest list in this message has.
     pub(crate) fn longest_list(&self) -> usize {
-        match self {
-            Self::Delta(delta) => delta.subscribe.len().max(delta.unsubscribe.len()).max(delta.initial_versions.len()),
-            Self::Sotw(sotw) => sotw.names.len(),
+        match &self.said {
+            Said::Delta(delta) => delta.subscribe.len().max(delta.unsubscribe.len()).max(delta.initial_versions.len()),
+            Said::Sotw(sotw) => sotw.names.len(),
         }
-    }
-
-    /// Who the client says it is, if it says so in this message; a node that cannot be read has empty names.
-    pub(crate) fn node(&self) -> Option<Node> {
-        let node = match self {
-            Self::Delta(delta) => &delta.node,
-            Self::Sotw(sotw) => &sotw.node,
-        };
-        (!node.is_empty()).then(|| read_node(node))
     }
 }
 
-fn read_node(bytes: &Bytes) -> Node {
-    message::Node::decode(bytes.clone()).unwrap_or_default().into()
+fn read_node(bytes: Bytes) -> Node {
+    message::Node::decode(bytes).unwrap_or_default().into()
 }
 
 impl From<message::Node> for Node {
@@ -102,7 +116,7 @@ impl From<message::Node> for Node {
 }
 
 /// An `envoy.config.core.v3.Node` by itself, unless a name in it is longer than [`LONGEST_NAME`].
-pub(crate) fn node(bytes: &Bytes) -> Option<Node> {
+pub(crate) fn node(bytes: Bytes) -> Option<Node> {
     Some(read_node(bytes)).filter(|node| !is_long(node))
 }
 
@@ -110,21 +124,42 @@ fn is_long(node: &Node) -> bool {
     [&node.id, &node.cluster, &node.user_agent].into_iter().any(|text| text.len() > LONGEST_NAME)
 }
 
-/// One order for the parameters of structured names, and each name once.
-fn put_in_order(names: &mut Vec<String>) {
-    for name in names.iter_mut() {
-        if let Cow::Owned(canonical) = canonical(name) {
-            *name = canonical;
-        }
-    }
+/// Names with their parameters in one order, and each once.
+fn names(mut names: Vec<Bytes>, locators: Vec<Locator>) -> Result<Vec<Text>, Unreadable> {
+    names.extend(locators.into_iter().map(|locator| locator.name));
+    let mut names = names.into_iter().map(name).collect::<Result<Vec<Text>, Utf8Error>>()?;
     let mut seen = HashSet::new();
-    let are_new: Vec<bool> = names.iter().map(|name| seen.insert(name.as_str())).collect();
+    let are_new: Vec<bool> = names.iter().map(|name| seen.insert(&**name)).collect();
     drop(seen);
     if are_new.contains(&false) {
         let mut each = are_new.into_iter();
         names.retain(|_| each.next().unwrap_or(true));
         names.shrink_to_fit();
     }
+    Ok(names)
+}
+
+/// One order for the parameters of a structured name.
+fn name(bytes: Bytes) -> Result<Text, Utf8Error> {
+    let name = Text::try_from(bytes)?;
+    if let Cow::Owned(canonical) = canonical(&name) {
+        return Ok(canonical.into());
+    }
+    Ok(name)
+}
+
+/// What a client holds. Of a name that is repeated the last counts, as in any map on the wire.
+fn versions(entries: Vec<Bytes>) -> Result<Vec<(Text, Option<Version>)>, Unreadable> {
+    let (mut seen, mut versions) = (HashSet::new(), Vec::new());
+    for entry in entries.into_iter().rev() {
+        let entry = InitialVersion::decode(entry)?;
+        let (name, version) = (name(entry.name)?, Text::try_from(entry.version)?);
+        if seen.insert(name.clone()) {
+            versions.push((name, Version::parse(&version)));
+        }
+    }
+    versions.reverse();
+    Ok(versions)
 }
 
 /// The words of a refusal.
@@ -134,54 +169,33 @@ fn refusal(status: Status) -> String {
     text
 }
 
-fn take_names(locators: &mut Vec<Locator>) -> impl Iterator<Item = String> {
-    std::mem::take(locators).into_iter().map(|locator| locator.name)
-}
+impl TryFrom<DeltaDiscoveryRequest> for Request {
+    type Error = Unreadable;
 
-impl DeltaDiscoveryRequest {
-    fn with_all_names(mut self) -> Self {
-        self.subscribe.extend(take_names(&mut self.subscribe_by_locator));
-        self.unsubscribe.extend(take_names(&mut self.unsubscribe_by_locator));
-        put_in_order(&mut self.subscribe);
-        put_in_order(&mut self.unsubscribe);
-        self
-    }
-}
-
-impl DiscoveryRequest {
-    fn with_all_names(mut self) -> Self {
-        self.names.extend(take_names(&mut self.locators));
-        put_in_order(&mut self.names);
-        self
-    }
-}
-
-impl From<DeltaDiscoveryRequest> for Request {
-    fn from(wire: DeltaDiscoveryRequest) -> Self {
-        let initial = wire.initial_versions.into_iter();
-        Self {
+    fn try_from(wire: DeltaDiscoveryRequest) -> Result<Self, Unreadable> {
+        Ok(Self {
             stream: 0,
-            type_url: wire.type_url,
-            subscribe: wire.subscribe,
-            unsubscribe: wire.unsubscribe,
-            initial_versions: initial
-                .map(|(name, version)| (canonical(&name).into_owned(), Version::parse(&version)))
-                .collect(),
-            nonce: wire.nonce,
+            type_url: wire.type_url.try_into()?,
+            subscribe: names(wire.subscribe, wire.subscribe_by_locator)?,
+            unsubscribe: names(wire.unsubscribe, wire.unsubscribe_by_locator)?,
+            initial_versions: versions(wire.initial_versions)?,
+            nonce: wire.nonce.try_into()?,
             error: wire.error.map(refusal),
-        }
+        })
     }
 }
 
-impl From<DiscoveryRequest> for WholeRequest {
-    fn from(wire: DiscoveryRequest) -> Self {
-        Self {
+impl TryFrom<DiscoveryRequest> for WholeRequest {
+    type Error = Unreadable;
+
+    fn try_from(wire: DiscoveryRequest) -> Result<Self, Unreadable> {
+        Ok(Self {
             stream: 0,
-            type_url: wire.type_url,
-            names: wire.names,
-            version: wire.version,
-            nonce: wire.nonce,
+            type_url: wire.type_url.try_into()?,
+            names: names(wire.names, wire.locators)?,
+            version: wire.version.try_into()?,
+            nonce: wire.nonce.try_into()?,
             error: wire.error.map(refusal),
-        }
+        })
     }
 }

@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 use crate::resource::{Change, Need, Resource, TypeUrl, Version};
 use crate::saved::SavedFleet;
 use crate::streams::Streams;
-use crate::wire::read::Discovery;
+use crate::wire::read::{Discovery, Said};
 use crate::wire::write::{Step, Writing};
 use crate::wire::{Request, Response, StreamId, Variant};
 
@@ -87,10 +87,9 @@ impl Sent {
 
     /// What the client says may make it right to send something again.
     fn hear(&mut self, request: &Request, doubts: &BTreeSet<Need>) {
-        let type_url = TypeUrl::from(request.type_url.as_str());
+        let type_url = TypeUrl::from(&*request.type_url);
         let initial = request.initial_versions.iter();
-        let held =
-            initial.filter_map(|(name, version)| Some((Need::new(type_url.clone(), name.as_str()), (*version)?)));
+        let held = initial.filter_map(|(name, version)| Some((Need::new(type_url.clone(), &**name), (*version)?)));
         self.has.extend(held.filter(|(key, _)| !doubts.contains(key)));
         for name in request.subscribe.iter().chain(&request.unsubscribe) {
             let listed = request.initial_versions.iter().any(|(held, _)| held == name);
@@ -100,11 +99,11 @@ impl Sent {
             } else if name == "*" && !request.unsubscribe.is_empty() {
                 self.has.retain(|key, _| key.type_url != type_url);
             } else if !listed {
-                self.has.remove(&Need::new(type_url.clone(), name.as_str()));
+                self.has.remove(&Need::new(type_url.clone(), &**name));
             }
         }
         // after a refusal each resource of the response goes again
-        let (_, answered) = self.responses.remove(&request.nonce).unwrap_or_default();
+        let (_, answered) = self.responses.remove(&*request.nonce).unwrap_or_default();
         for key in answered.into_iter().filter(|_| request.error.is_some()) {
             self.has.remove(&key);
             self.refused.push(key);
@@ -211,16 +210,16 @@ impl Server {
         let Some(end) = self.ends.get_mut(&link) else { return };
         end.frames.push(bytes);
         while let Some(message) = end.frames.next_message().expect("a frame") {
-            let request = Discovery::decode(self.variant, message).expect("a request");
+            let mut request = Discovery::decode(self.variant, message).expect("a request");
             let (fleet, variant, aggregated) = (&mut self.fleet, self.variant, end.kind.is_none());
-            let node = request.node();
+            let node = request.node.take();
             let client = self.clients.entry(end.connection).or_insert_with(|| {
                 let node = node.expect("the first message of a stream says who the client is");
                 Streams::new(fleet, Arc::new(node), variant, aggregated)
             });
             let stream = *end.stream.get_or_insert_with(|| client.open(end.kind.clone()));
-            if let Discovery::Delta(delta) = &request {
-                end.sent.hear(&Request::from(delta.clone()), &self.doubts);
+            if let Said::Delta(delta) = &request.said {
+                end.sent.hear(delta, &self.doubts);
             }
             client.receive(fleet, stream, request, now).expect("within the bounds");
         }

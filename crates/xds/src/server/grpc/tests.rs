@@ -6,9 +6,13 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use http_body::Frame;
+use prost::Message as _;
+use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 
 use super::*;
 use crate::server::limits::{Accounts, Limits, Rate};
+use crate::wire::Variant;
+use crate::wire::read::{Discovery, Said};
 
 /// After an empty piece nothing comes for a time.
 struct Pieces(VecDeque<Bytes>);
@@ -45,6 +49,46 @@ fn messages_come_out_whole_however_they_are_cut() {
         let expect = [Bytes::from("ab"), Bytes::new(), Bytes::from("c")].map(Ok);
         assert_eq!(read(&bytes, size), expect, "pieces of {size}");
     }
+}
+
+#[test]
+fn a_request_is_read_where_its_frame_came_in() {
+    let names = |prefix: &str| (0..100).map(|n| format!("{prefix}-{n}")).collect::<Vec<_>>();
+    let sent = DeltaDiscoveryRequest {
+        type_url: "type".into(),
+        resource_names_subscribe: names("wanted"),
+        resource_names_unsubscribe: names("unwanted"),
+        initial_resource_versions: names("held").into_iter().map(|name| (name, "v".into())).collect(),
+        response_nonce: "7".into(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    let message = sent.encode_to_vec();
+    let head = [&[0][..], &u32::to_be_bytes(message.len() as u32)].concat();
+    let frame = Bytes::from([&head[..], &message, &head, &message].concat());
+    let within = |whole: &[u8], part: &str| whole.as_ptr_range().contains(&part.as_ptr());
+    let shared_with = |frame: &Bytes, message: Bytes| {
+        let read = Discovery::decode(Variant::Delta, message).unwrap().said;
+        let Said::Delta(read) = read else { panic!("a delta request") };
+        let listed = read.initial_versions.iter().map(|(name, _)| name);
+        let names = read.subscribe.iter().chain(&read.unsubscribe).chain(listed);
+        let all: Vec<_> = names.chain([&read.type_url, &read.nonce]).collect();
+        assert_eq!(all.len(), 302);
+        all.iter().filter(|text| within(frame, text)).count()
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut next = |frames: &mut Frames<Pieces>| match frames.poll_next(&mut cx) {
+        Poll::Ready(Some(Ok(message))) => message,
+        other => panic!("{other:?}"),
+    };
+    let mut frames = Frames::new(Pieces([frame.clone()].into()));
+    for _ in 0..2 {
+        assert_eq!(shared_with(&frame, next(&mut frames)), 302);
+    }
+    // one that goes on in another frame is put together, and shared as that
+    let (first, second) = (frame.slice(..message.len()), frame.slice(message.len()..message.len() + 5));
+    let together = next(&mut Frames::new(Pieces([first, second].into())));
+    assert_eq!(shared_with(&frame, together.clone()), 0);
+    assert_eq!(shared_with(&together.clone(), together), 302);
 }
 
 #[test]

@@ -216,7 +216,8 @@ impl Envoy {
         for (name, held) in known {
             versions.entry(name.to_string()).or_insert(Some(held.listed));
         }
-        Request { initial_versions: versions.into_iter().collect(), ..request(short, names, &[]) }
+        let listed = versions.into_iter().map(|(name, version)| (name.into(), version));
+        Request { initial_versions: listed.collect(), ..request(short, names, &[]) }
     }
 
     /// A response comes in.

@@ -197,9 +197,9 @@ impl Sotw {
     }
 
     fn request(&mut self, rig: &mut Rig, short: &str, names: &[&str], nonce: &str) {
-        let version = self.versions.get(short).cloned().unwrap_or_default();
-        let names = names.iter().map(|&name| name.to_owned()).collect();
-        let (type_url, nonce) = (kind(short).as_str().to_owned(), nonce.to_owned());
+        let version = self.versions.get(short).cloned().unwrap_or_default().into();
+        let names = names.iter().map(|&name| name.into()).collect();
+        let (type_url, nonce) = (kind(short).as_str().into(), nonce.into());
         let request = WholeRequest { stream: 0, type_url, names, version, nonce, error: None };
         let wants = self.wants.entry(short.to_owned()).or_default();
         self.session.receive_whole(&mut rig.fleet, wants, request, rig.now).expect("within the bounds");

@@ -11,18 +11,17 @@ use crate::fleet::Fleet;
 use crate::resource::{Resource, TypeUrl};
 use crate::snapshot::Item;
 use crate::streams::Streams;
-use crate::wire::message::{DeltaDiscoveryRequest, DiscoveryRequest, Status};
-use crate::wire::read::Discovery;
-use crate::wire::{Request, Response, StreamId, Variant};
+use crate::wire::read::{self, Discovery};
+use crate::wire::{Request, Response, StreamId, Text, Variant, WholeRequest};
 
 /// What a SotW client remembers of one kind on one stream.
 #[derive(Default)]
 struct Kind {
-    names: BTreeSet<String>,
+    names: BTreeSet<Text>,
     /// The version of the last response that it accepted.
-    version: String,
+    version: Text,
     /// The nonce of the last response on this stream.
-    nonce: String,
+    nonce: Text,
 }
 
 /// A stream by the client's number.
@@ -39,7 +38,7 @@ pub(super) struct Link {
     pub(super) way: Way,
     /// The client refuses what others take.
     pub(super) picky: bool,
-    kinds: BTreeMap<(StreamId, String), Kind>,
+    kinds: BTreeMap<(StreamId, Text), Kind>,
     streams: BTreeMap<StreamId, Stream>,
 }
 
@@ -47,7 +46,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 enum Said {
     Delta(Request),
-    Whole { type_url: String, names: Vec<String>, version: String, nonce: String, error: Option<String> },
+    Whole { type_url: Text, names: Vec<Text>, version: Text, nonce: Text, error: Option<String> },
     End,
 }
 
@@ -60,7 +59,7 @@ impl Link {
     pub(super) fn reconnect(&mut self) {
         self.streams.clear();
         for kind in self.kinds.values_mut() {
-            kind.nonce.clear();
+            kind.nonce = Text::new();
             kind.names.clear();
         }
     }
@@ -68,7 +67,7 @@ impl Link {
     /// One stream has broken; how the server calls it, if it ever heard of it.
     pub(super) fn cut(&mut self, stream: StreamId) -> Option<StreamId> {
         for kind in self.kinds.iter_mut().filter(|((of, _), _)| *of == stream).map(|(_, kind)| kind) {
-            kind.nonce.clear();
+            kind.nonce = Text::new();
             kind.names.clear();
         }
         self.streams.remove(&stream)?.number
@@ -100,34 +99,18 @@ impl Link {
         let stream = self.streams.get_mut(&id)?;
         let said = stream.to_server.pop_front()?;
         let shown = format!("{said:?}").replace("type.googleapis.com/envoy.", "");
-        let (delta, sotw) = (DeltaDiscoveryRequest::default(), DiscoveryRequest::default());
-        let status = |error: Option<String>| error.map(|message| Status { code: 13, message });
-        let message = match said {
+        let said = match said {
             Said::End => {
                 let number = self.streams.remove(&id)?.number;
                 number.iter().for_each(|number| streams.close(fleet, *number, now));
                 return Some(shown);
             }
-            Said::Delta(Request { type_url, subscribe, unsubscribe, initial_versions, nonce, error, .. }) => {
-                let text = |(name, version): (String, Option<_>)| {
-                    (name, version.map_or_else(String::new, |version| format!("{version}")))
-                };
-                let initial_versions = initial_versions.into_iter().map(text).collect();
-                let error = status(error);
-                Discovery::Delta(DeltaDiscoveryRequest {
-                    type_url,
-                    subscribe,
-                    unsubscribe,
-                    initial_versions,
-                    nonce,
-                    error,
-                    ..delta
-                })
-            }
+            Said::Delta(request) => read::Said::Delta(request),
             Said::Whole { type_url, names, version, nonce, error } => {
-                Discovery::Sotw(DiscoveryRequest { version, names, type_url, nonce, error: status(error), ..sotw })
+                read::Said::Sotw(WholeRequest { stream: 0, type_url, names, version, nonce, error })
             }
         };
+        let message = Discovery { node: None, said };
         let kind = Some(TypeUrl::from(message.type_url())).filter(|_| !self.way.aggregated);
         let number = *stream.number.get_or_insert_with(|| streams.open(kind));
         streams.receive(fleet, number, message, now).expect("within the bounds");
@@ -190,12 +173,12 @@ impl Link {
         match response.whole.clone() {
             None => envoy.receive(&response),
             Some(whole) => {
-                let kind = self.kinds.entry((id, response.type_url.as_str().to_owned())).or_default();
-                kind.nonce = response.nonce.to_string();
+                let kind = self.kinds.entry((id, response.type_url.as_str().into())).or_default();
+                kind.nonce = response.nonce.to_string().into();
                 let told = Self::difference(envoy, response);
                 envoy.receive(&told);
                 if envoy.has_accepted(&told) {
-                    kind.version = whole.version.to_string();
+                    kind.version = whole.version.to_string().into();
                 }
             }
         }

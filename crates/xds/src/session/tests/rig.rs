@@ -238,7 +238,7 @@ impl Rig {
     pub(super) fn resume(&mut self, short: &str, names: &[&str], has: &[&str]) -> String {
         let versions = has.iter().map(|one| {
             let (name, version) = one.split_once('@').expect("name@version");
-            (name.to_owned(), version.parse().ok().map(Version))
+            (name.into(), version.parse().ok().map(Version))
         });
         self.say(0, Request { initial_versions: versions.collect(), ..request(short, names, &[]) })
     }
@@ -313,9 +313,9 @@ impl Rig {
 
 /// A message about subscriptions.
 pub(super) fn request(short: &str, subscribe: &[&str], unsubscribe: &[&str]) -> Request {
-    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let owned = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
     Request {
-        type_url: kind(short).as_str().to_owned(),
+        type_url: kind(short).as_str().into(),
         subscribe: owned(subscribe),
         unsubscribe: owned(unsubscribe),
         ..Request::default()
@@ -325,8 +325,8 @@ pub(super) fn request(short: &str, subscribe: &[&str], unsubscribe: &[&str]) -> 
 /// The answer to a response.
 pub(super) fn answer(response: &Response, error: Option<&str>) -> Request {
     Request {
-        type_url: response.type_url.as_str().to_owned(),
-        nonce: response.nonce.to_string(),
+        type_url: response.type_url.as_str().into(),
+        nonce: response.nonce.to_string().into(),
         error: error.map(str::to_owned),
         ..Request::default()
     }

@@ -77,11 +77,10 @@ impl Whole {
 
     fn say(&mut self, short: &str, version: &str, nonce: String, error: Option<&str>) -> String {
         let type_url = kind(short).as_str().to_owned();
-        let names = self.names.get(&type_url).cloned().unwrap_or_default();
+        let names = self.names.get(&type_url).into_iter().flatten().map(|name| name.as_str().into()).collect();
         let wants = self.wants.entry(type_url.clone()).or_default();
-        let stream = 0;
-        let error = error.map(str::to_owned);
-        let request = WholeRequest { stream, type_url, names, version: version.into(), nonce, error };
+        let (type_url, version, nonce) = (type_url.into(), version.into(), nonce.into());
+        let request = WholeRequest { stream: 0, type_url, names, version, nonce, error: error.map(str::to_owned) };
         self.session.receive_whole(&mut self.fleet, wants, request, self.now).expect("within the bounds");
         self.advance()
     }
