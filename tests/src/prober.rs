@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::client::{Answer, Kept};
 
@@ -19,20 +20,35 @@ pub struct Prober {
 
 impl Prober {
     /// Asks every path in turn until it is over; an answer that its path does not allow is noted.
-    pub fn run(&self, mut ask: impl FnMut(&str) -> anyhow::Result<Answer>, allowed: &[Allowed<'_>]) {
+    pub fn run(&self, ask: impl FnMut(&str) -> anyhow::Result<Answer>, allowed: &[Allowed<'_>]) {
+        let paths: Vec<&str> = allowed.iter().map(|(path, _)| *path).collect();
+        let bodies: BTreeMap<&str, &[&str]> = allowed.iter().copied().collect();
+        self.run_judged(ask, &paths, |path, _, answer| {
+            let bodies = bodies.get(path).copied().unwrap_or_default();
+            body(answer).is_some_and(|body| bodies.contains(&body))
+        });
+    }
+
+    /// The same, where it depends on the time what is right: that of the request is handed on with its answer.
+    pub fn run_judged(
+        &self,
+        mut ask: impl FnMut(&str) -> anyhow::Result<Answer>,
+        paths: &[&str],
+        is_right: impl Fn(&str, Instant, &anyhow::Result<Answer>) -> bool,
+    ) {
         while !self.over.load(Ordering::Acquire) {
-            for (path, bodies) in allowed {
+            for path in paths {
                 self.asked.fetch_add(1, Ordering::Relaxed);
-                let right = match ask(path) {
-                    Ok(Answer { status: 200, body }) if bodies.contains(&&*body) => None,
-                    Ok(Answer { status: 404, .. }) if bodies.contains(&"404") => None,
-                    Err(_) if bodies.contains(&"down") => None,
-                    Ok(other) => Some(format!("{path}: {} {}", other.status, other.body)),
-                    Err(error) => Some(format!("{path}: {error:#}")),
-                };
-                if let Some(wrong) = right {
-                    *self.wrong.lock().unwrap_or_else(PoisonError::into_inner).entry(wrong).or_default() += 1;
+                let sent = Instant::now();
+                let answer = ask(path);
+                if is_right(path, sent, &answer) {
+                    continue;
                 }
+                let wrong = match answer {
+                    Ok(other) => format!("{path}: {} {}", other.status, other.body),
+                    Err(error) => format!("{path}: {error:#}"),
+                };
+                *self.wrong.lock().unwrap_or_else(PoisonError::into_inner).entry(wrong).or_default() += 1;
             }
         }
     }
@@ -45,6 +61,16 @@ impl Prober {
     /// How many requests there were, and what was wrong how often.
     pub fn told(self) -> (u64, BTreeMap<String, u64>) {
         (self.asked.into_inner(), self.wrong.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// An answer as [`Allowed`] writes it down; none: it is right nowhere.
+pub fn body(answer: &anyhow::Result<Answer>) -> Option<&str> {
+    match answer {
+        Ok(Answer { status: 200, body }) => Some(body),
+        Ok(Answer { status: 404, .. }) => Some("404"),
+        Ok(_) => None,
+        Err(_) => Some("down"),
     }
 }
 
