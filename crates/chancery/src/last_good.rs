@@ -220,7 +220,7 @@ pub(crate) fn without_keys(fleets: &[SavedFleet]) -> Vec<String> {
 pub(crate) fn note_without_keys(store: &mut Store, graph: &mut Graph, lacking: &[String]) {
     let told = lacking.iter().take(NAMED).map(|one| {
         let text = format!(
-            "{one}: needs a private key or certificate, which is not saved; a proxy that starts before every source was read has to do              without, one that runs keeps it (--save-secrets saves keys too)"
+            "{one}: needs a private key or certificate, which is not saved; a proxy that starts before every source was read has to do without, one that runs keeps it (--save-secrets saves keys too)"
         );
         Problem { severity: Severity::Note, ..problem(text) }
     });
