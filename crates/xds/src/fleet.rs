@@ -52,6 +52,7 @@ struct Retry {
 }
 
 /// A listener that was taken back.
+#[derive(Default)]
 struct TakenBack {
     /// The number of its item.
     seq: u64,
@@ -303,8 +304,7 @@ impl Fleet {
         let text = format!("taken back: {} {} was not acknowledged in time", first.type_url, first.name);
         self.give_another_chance();
         if self.object((client, 0), item, &text.into(), now) {
-            let new = TakenBack { seq: item.seq, waits_for: BTreeSet::new() };
-            let taken_back = self.taken_back.entry(item.key()).or_insert(new);
+            let taken_back = self.taken_back.entry(item.key()).or_default();
             taken_back.seq = item.seq;
             taken_back.waits_for.extend(waits_for);
         }

@@ -371,8 +371,8 @@ impl Session {
         }
     }
 
-    /// Whether the client gets what it had before where a listener is taken back. Of a SotW client that came again with listeners that may not be known:
-    /// it would lose the listener at once.
+    /// Whether the client gets what it had before where a listener is taken back. Of a SotW client that came again with listeners that
+    /// may not be known: it would lose the listener at once.
     fn is_undone(&self, fleet: &Fleet, listener: &Item) -> bool {
         let before = self.see(fleet).accepted(&TypeUrl::Listener, listener.name());
         let known = before.is_some_and(|before| before.version() != listener.version());

@@ -15,6 +15,9 @@ use crate::snapshot::Look;
 /// Kinds that name others: while one of them is changing, what it named before may be in use.
 const USERS: [TypeUrl; 4] = [TypeUrl::Listener, TypeUrl::ScopedRoute, TypeUrl::Route, TypeUrl::VirtualHost];
 
+/// Those of them that name route configurations.
+const USERS_OF_ROUTES: [TypeUrl; 2] = [TypeUrl::Listener, TypeUrl::ScopedRoute];
+
 /// Envoy has done with the connections of a listener that changed after 600 s (`--drain-time-s`) and then lets go of its route
 /// configuration, with its hosts: until then a connection that was idle finds them. It keeps a route configuration that is removed
 /// all the same, and shows it with the next listener that names it: it is to be known for as long.
@@ -36,10 +39,9 @@ impl Session {
         if nothing || !self.is_quiet(turn, type_url) {
             return;
         }
-        let old_listener = || self.stays_behind(turn.fleet, &USERS[..2]);
         let used = match type_url {
             TypeUrl::Cluster | TypeUrl::Endpoints | TypeUrl::Secret => self.stays_behind(turn.fleet, &USERS),
-            TypeUrl::Route | TypeUrl::VirtualHost => old_listener(),
+            TypeUrl::Route | TypeUrl::VirtualHost => self.stays_behind(turn.fleet, &USERS_OF_ROUTES),
             _ => false,
         };
         let dirty = self.channel(type_url).dirty_in_order();

@@ -324,7 +324,8 @@ impl Session {
     pub(super) fn note_crowded(&mut self, type_url: &TypeUrl, nonce: Nonce, puts: &[Arc<Item>]) {
         let trial = self.repeats(type_url) && self.is(type_url, |channel| !channel.suspects.is_empty());
         let Some(sent) = self.sent_items.get(type_url).filter(|_| trial) else { return };
-        let crowded = sent.unproven(nonce).iter().any(|item| !puts.iter().any(|put| put.name() == item.name()));
+        let tried: HashSet<&str> = puts.iter().map(|item| &**item.name()).collect();
+        let crowded = sent.unproven(nonce).iter().any(|item| !tried.contains(&**item.name()));
         if let Some(flight) = self.channel(type_url).flights.back_mut() {
             flight.crowded = crowded;
         }
