@@ -357,19 +357,33 @@ impl Channel {
     }
 
     /// SotW: of several answers that Envoy withholds, the last is all that comes, with the words of the first that refuses (R2). What
-    /// was sent before it is not answered any more. What took something back proves nothing of what is under suspicion.
+    /// was sent before it is not answered any more. What took something back proves nothing of what is under suspicion, and what was not
+    /// answered for long nothing at all; after a refusal it stays, as what may have been refused before this.
     pub(super) fn answered_along(&mut self, answered: &mut Flight, refused: bool) {
-        let earlier = |flight: &Flight| {
-            let counts = !flight.overdue && (refused || !flight.cure && !flight.doubted);
-            flight.last < answered.first && counts && flight.stream == answered.stream
-        };
-        let (along, left) = std::mem::take(&mut self.flights).into_iter().partition(earlier);
+        let earlier = |flight: &Flight| flight.last < answered.first && flight.stream == answered.stream;
+        let (along, left) = std::mem::take(&mut self.flights)
+            .into_iter()
+            .partition(|flight| earlier(flight) && !(refused && flight.overdue));
         self.flights = left;
         let along: VecDeque<Flight> = along;
-        for Flight { puts, removed, .. } in along.into_iter().rev() {
+        for flight in along.into_iter().rev() {
+            if flight.overdue || !refused && (flight.cure || flight.doubted) {
+                self.free(&flight);
+                continue;
+            }
             let named: HashSet<Arc<str>> = answered.names().cloned().collect();
+            let Flight { puts, removed, .. } = flight;
             answered.puts.extend(puts.into_iter().filter(|item| !named.contains(item.name())));
             answered.removed.extend(removed.into_iter().filter(|name| !named.contains(name)));
+        }
+    }
+
+    /// No name waits for this flight any more.
+    fn free(&mut self, flight: &Flight) {
+        for name in flight.names() {
+            if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
+                known.flying = None;
+            }
         }
     }
 
@@ -481,15 +495,13 @@ impl Channel {
 
     /// Nothing waits any longer for flights that were sent before `limit`; whether that is new of some.
     pub(super) fn give_up_before(&mut self, limit: Duration) -> bool {
+        let mut flights = std::mem::take(&mut self.flights);
         let mut some = false;
-        for flight in self.flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
+        for flight in flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
             (flight.overdue, some) = (true, true);
-            for name in flight.puts.iter().map(|item| item.name()).chain(&flight.removed) {
-                if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
-                    known.flying = None;
-                }
-            }
+            self.free(flight);
         }
+        self.flights = flights;
         some
     }
 

@@ -200,14 +200,18 @@ impl Session {
     }
 
     /// Takes over what an earlier stream left in doubt: it is sent, or denied, whatever the client lists. Only what the client
-    /// lists and should not have goes in its turn, because its routes may name it. What no stream has asked for, of several, is sent
-    /// to the one that does.
+    /// lists and should not have goes in its turn, because its routes may name it. What is not asked for, as another client of the same id
+    /// left it, is sent to who does ask. Hosts come with the route configuration that they are in, and are asked for by nobody.
     pub(super) fn inherit(&mut self, fleet: &Fleet, type_url: &TypeUrl, doubts: BTreeSet<Arc<str>>) {
         let (see, aggregated) = (self.see(fleet), self.aggregated);
         let mut uncured = BTreeSet::new();
         let channel = self.channel(type_url);
         for name in doubts {
-            if !aggregated && channel.carriers.of(&name, channel.wildcard).is_empty() {
+            let asked = match aggregated {
+                true => channel.subscribed(&name) || channel.has(&name) || *type_url == TypeUrl::VirtualHost,
+                false => !channel.carriers.of(&name, channel.wildcard).is_empty(),
+            };
+            if !asked {
                 channel.unsure.extend(see.current(type_url, &name).is_some().then_some(name));
                 continue;
             }

@@ -31,3 +31,19 @@ async fn a_node_narrows_what_the_identity_may_have_and_never_widens_it() {
         assert!(got.is_ok() || matches!(got, Err(Broken(Code::PermissionDenied, _))));
     }
 }
+
+#[test]
+fn connections_end_within_a_tenth_of_their_age_and_not_together() {
+    fastrand::seed(7);
+    let limits = Limits { age: Some(Duration::from_secs(1_000)), ..Limits::default() };
+    let gate = Gate::new(Arc::new(|_| Fleets::Any), limits);
+    let mut ended = [0; 10];
+    for _ in 0..1_000 {
+        let age = gate.age().expect("an age").as_secs_f64();
+        assert!((900.0..1_100.0).contains(&age), "{age}");
+        ended[(age as usize - 900) / 20] += 1;
+    }
+    assert!(ended.iter().all(|ended| (60..=140).contains(ended)), "{ended:?}");
+    let for_ever = Gate::new(Arc::new(|_| Fleets::Any), Limits { age: None, ..Limits::default() });
+    assert_eq!(for_ever.age(), None);
+}

@@ -12,7 +12,10 @@ over!(delta_ads: Variant::Delta, true, [
     ghosts_that_the_client_was_not_rid_of_in_time_hold_up_nothing_after_a_restart,
 ]);
 
-over!(sotw_ads: Variant::Sotw, true, [a_stream_that_breaks_while_clusters_warm_goes_on_where_it_was,]);
+over!(sotw_ads: Variant::Sotw, true, [
+    a_stream_that_breaks_while_clusters_warm_goes_on_where_it_was,
+    ghosts_that_the_client_was_not_rid_of_in_time_hold_up_nothing_after_a_restart,
+]);
 
 /// A stage whose Envoy is served through a relay.
 fn behind_a_relay() -> (Stage, Relay) {

@@ -47,6 +47,19 @@ fn what_one_of_two_left_in_doubt_is_cleared_up_with_each() {
 }
 
 #[test]
+fn what_one_of_two_left_in_doubt_is_not_said_to_who_does_not_ask_for_it() {
+    let (mut rig, second) = two();
+    rig.publish("eds x; eds y");
+    assert_eq!(rig.say(second, request("eds", &["x", "y"], &[])), "EDS x@1 y@1");
+    rig.answer(second, "eds", Some("no"));
+    leave(&mut rig);
+    let first = rig.connect("envoy");
+    assert_eq!(rig.say(first, request("eds", &["a", "x"], &[])), "EDS a@1 x@1");
+    rig.ack_all(first);
+    assert_eq!(rig.say(first, request("eds", &["y"], &[])), "EDS y@1");
+}
+
+#[test]
 fn what_both_refused_is_not_kept_from_the_one_that_comes_first() {
     let (mut rig, second) = two();
     rig.publish("rds r@2 -> a");
