@@ -15,7 +15,7 @@ use crate::snapshot::{Entry, Item, Key};
 /// So long the others have to take what one client refuses. They answer within milliseconds, but may be sent it 10 s later: a listener
 /// and then its route configuration each wait up to 5 s for clusters (`PATIENCE` in `session::blockers`). Who never asked for it does not
 /// answer at all.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// One who refuses. With its places here and in [`Disputes::by_client`] it costs some 100 bytes, so that 10,000 clients that all refuse 100
 /// names are 100 MB; words, of up to 4 KB, are kept of the first [`MOST_OBJECTIONS`] for each name, those that are the same once.

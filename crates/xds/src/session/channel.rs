@@ -357,8 +357,8 @@ impl Channel {
     }
 
     /// SotW: of several answers that Envoy withholds, the last is all that comes, with the words of the first that refuses (R2). What
-    /// was sent before it is not answered any more. What took something back proves nothing of what is under suspicion, and what was not
-    /// answered for long nothing at all; after a refusal it stays, as what may have been refused before this.
+    /// was sent before it is not answered any more. What took something back, or was not answered for long, proves nothing of what is under
+    /// suspicion; after a refusal the latter stays, as it may have been refused before this.
     pub(super) fn answered_along(&mut self, answered: &mut Flight, refused: bool) {
         let earlier = |flight: &Flight| flight.last < answered.first && flight.stream == answered.stream;
         let (along, left) = std::mem::take(&mut self.flights)
@@ -366,15 +366,16 @@ impl Channel {
             .partition(|flight| earlier(flight) && !(refused && flight.overdue));
         self.flights = left;
         let along: VecDeque<Flight> = along;
-        for flight in along.into_iter().rev() {
-            if flight.overdue || !refused && (flight.cure || flight.doubted) {
-                self.free(&flight);
-                continue;
-            }
+        for mut flight in along.into_iter().rev() {
             let named: HashSet<Arc<str>> = answered.names().cloned().collect();
-            let Flight { puts, removed, .. } = flight;
-            answered.puts.extend(puts.into_iter().filter(|item| !named.contains(item.name())));
-            answered.removed.extend(removed.into_iter().filter(|name| !named.contains(name)));
+            flight.keep(|name| !named.contains(name));
+            if refused || !flight.overdue && !flight.cure && !flight.doubted {
+                answered.puts.append(&mut flight.puts);
+                answered.removed.append(&mut flight.removed);
+            } else {
+                flight.cure = true;
+                self.land(&flight, true);
+            }
         }
     }
 

@@ -55,9 +55,10 @@ impl Cold {
         self.nonce.is_some_and(|nonce| nonce <= last)
     }
 
-    /// Whether it may still be getting ready. Envoy asks for the endpoints of what it takes within milliseconds.
+    /// Whether it may still be getting ready. Envoy asks for the endpoints of what it takes within milliseconds; where there are none to
+    /// ask for nothing tells what may not warm from a ghost.
     pub(super) fn may_warm(&self) -> bool {
-        self.subscribed.is_some() || self.had || self.item.resource.apart
+        self.subscribed.is_some() || self.had || self.item.resource.apart && !self.asks
     }
 
     fn wait(&self) -> Wait {

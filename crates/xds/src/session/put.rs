@@ -20,10 +20,12 @@ impl Session {
             let names: Vec<Arc<str>> = puts.iter().map(|item| Arc::clone(item.name())).chain(removed.clone()).collect();
             self.send_clusters(turn, puts, removed);
             let clusters = self.channel(&TypeUrl::Cluster);
-            clusters.dirty.extend(names);
+            clusters.dirty.extend(names.iter().cloned());
             if let Some(flight) = clusters.flights.back_mut() {
                 flight.cure = true;
             }
+            // what was sent away to be tried again is not ready
+            names.iter().for_each(|name| self.note_cold(turn.fleet, name, turn.now));
         }
         if !self.is(&TypeUrl::Cluster, |clusters| clusters.opened) {
             return;
@@ -70,14 +72,14 @@ impl Session {
     /// move from host to host.
     pub(super) fn put_virtual_hosts(&mut self, turn: &mut Turn<'_>) {
         let kind = TypeUrl::VirtualHost;
-        if !self.channels.contains_key(&kind) {
-            return;
-        }
         if std::mem::take(&mut self.hosts_asked) {
             let none = self.without_hosts(turn.fleet);
             if !none.is_empty() {
                 self.send(turn, &kind, Vec::new(), none);
             }
+        }
+        if !self.channels.contains_key(&kind) {
+            return;
         }
         let Ready { puts, denied } = self.sort_out(turn, &kind);
         self.deny(turn, &kind, denied);
@@ -210,7 +212,7 @@ impl Session {
 
     /// Where hosts have streams of their own Envoy opens one once it has the route configuration: only then it can be told that there is
     /// none. It does not say which configuration the stream is for, so that each is told what concerns all; of others Envoy takes no
-    /// notice (measured).
+    /// notice (measured). Nor does a client that comes again take notice of what it was told before.
     fn without_hosts(&self, fleet: &Fleet) -> Vec<Arc<str>> {
         let Some(routes) = self.channels.get(&TypeUrl::Route) else { return Vec::new() };
         let asking = fleet.snapshot().targets(&TypeUrl::Route).filter(|item| item.resource.vhds);

@@ -119,7 +119,7 @@ impl Session {
         if request.subscribe.is_empty() {
             self.carry(type_url, request.stream, &EVERYTHING.into());
         }
-        self.hosts_asked |= *type_url == TypeUrl::VirtualHost && !self.aggregated && self.envoy;
+        self.hosts_asked |= self.envoy && self.variant == Variant::Delta && self.awaits_hosts(type_url, request);
         let channel = self.channel(type_url);
         let another = std::mem::replace(&mut channel.opened, true);
         channel.wildcard |= legacy;
@@ -147,6 +147,15 @@ impl Session {
             }
         }
         listed
+    }
+
+    /// Whether the client may wait to be told that a route configuration has no hosts: it asks on a stream for hosts alone, or it comes again
+    /// with one, and whether it was told before the break it does not say.
+    fn awaits_hosts(&self, type_url: &TypeUrl, request: &Request) -> bool {
+        match self.aggregated {
+            true => *type_url == TypeUrl::Route && !request.initial_versions.is_empty(),
+            false => *type_url == TypeUrl::VirtualHost,
+        }
     }
 
     /// A name, or everything, is asked for on this stream.

@@ -87,8 +87,8 @@ fn a_client_that_never_asked_does_not_keep_the_fleet_from_falling_back() {
     rig.publish("rds r@2 -> a");
     rig.nack("rds", "no");
     assert_eq!(rig.events(), "disputed rds r: no");
-    assert_eq!(rig.deadline(), Some(10_000));
-    rig.pass(10_000);
+    assert_eq!(rig.deadline(), Some(12_000));
+    rig.pass(12_000);
     assert_eq!(rig.events(), "settled rds r, refused rds r@2: no");
 }
 
@@ -295,8 +295,8 @@ fn what_all_refused_is_the_fleets_refusal_again_if_who_came_does_not_take_it() {
     assert_eq!(rig.advance(0), "");
     let refused = |rig: &Rig| rig.fleet.snapshot().is_refused(&Key::Put(Need::new(TypeUrl::Route, "r")));
     assert!(!refused(&rig));
-    assert_eq!(rig.deadline(), Some(10_000));
-    assert_eq!(rig.pass(10_000), "");
+    assert_eq!(rig.deadline(), Some(12_000));
+    assert_eq!(rig.pass(12_000), "");
     assert!(refused(&rig));
     assert_eq!(rig.events(), "", "it was told");
 }

@@ -574,6 +574,11 @@ impl Envoy {
         held.iter().map(|(name, held)| (name.to_string(), held.resource.version.0)).collect()
     }
 
+    /// Whether a cluster that was refused late counts as getting ready for ever.
+    pub(super) fn is_ghost(&self, cluster: &str) -> bool {
+        self.ghosts.contains(cluster)
+    }
+
     /// What is not in effect yet, and what it keeps back.
     pub(super) fn unfinished(&self) -> Vec<String> {
         let clusters = self.warming.keys().map(|name| format!("cluster {name} warms"));

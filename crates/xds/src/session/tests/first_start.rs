@@ -142,6 +142,16 @@ fn a_route_configuration_without_any_host_is_not_waited_for() {
 }
 
 #[test]
+fn who_comes_again_with_a_route_configuration_without_hosts_is_told_so_again() {
+    let mut rig = Rig::new("cds a; eds a; lds l -> v; rds v");
+    rig.resume("cds", &[], &["a@1"]);
+    rig.resume("eds", &["a"], &["a@1"]);
+    rig.resume("lds", &[], &["l@1"]);
+    assert_eq!(rig.resume("rds", &["v"], &["v@1"]), "VHDS -v/none");
+    assert_eq!(rig.ack_all(0), "");
+}
+
+#[test]
 fn a_stream_without_clusters_is_not_kept_waiting_for_them() {
     let mut rig = Rig::new("rds r -> a; cds a");
     assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");

@@ -199,3 +199,35 @@ fn nothing_is_kept_of_a_cluster_that_went_before_it_was_taken() {
     let clients = [(Sotw, true, false), (Delta, true, false), (Delta, true, false)];
     disagreeing(&clients, &[start.as_slice(), &[Publish(vec![NoCluster(4)])]].concat());
 }
+
+#[test]
+fn a_ghost_that_could_take_its_time_is_taken_back_as_it_asks_for_nothing() {
+    let start = [ToServer(1, 0), ToClient(1, 0), Publish(vec![Cluster(4, 95)]), Restart(false)];
+    disagreeing(&[(Sotw, true, false)], &[start.as_slice(), &[Publish(vec![Cluster(0, 2)])]].concat());
+}
+
+#[test]
+fn what_a_late_answer_clears_comes_again_if_it_was_taken_away_since() {
+    let steps = [Publish(vec![Cluster(3, 95)]), Publish(vec![Cluster(1, 1)]), ToServer(1, 0), Pass(5000)];
+    disagreeing(&[(Delta, true, false), (Delta, true, false)], &steps);
+}
+
+#[test]
+fn nothing_is_kept_of_what_went_in_a_response_that_was_not_answered_before_the_next() {
+    let start = [ToServer(1, 0), ToClient(1, 0), Publish(vec![Cluster(2, 1)]), Publish(vec![NoCluster(0)])];
+    let end = [Publish(vec![Cluster(1, 78)]), ToServer(1, 0), Restart(true)];
+    disagreeing(&[(Sotw, true, true)], &[start.as_slice(), &end].concat());
+}
+
+#[test]
+fn a_listener_that_one_refuses_and_another_takes_after_a_wait_stays_there() {
+    let steps = [Publish(vec![Cluster(4, 1)]), Publish(vec![Listener(0, 72, 4)]), Publish(vec![Route(1, 1, 16)])];
+    disagreeing(&[(Sotw, true, true), (Delta, false, false)], &steps);
+}
+
+#[test]
+fn a_ghost_beside_what_takes_its_time_is_taken_back() {
+    let start = [Publish(vec![Cluster(4, 1)]), Publish(vec![Cluster(1, 95)]), ToServer(1, 0), ToClient(1, 0), Break(0)];
+    let end = [Publish(vec![NoCluster(2)]), Publish(vec![Cluster(0, 90)]), ToClient(1, 0)];
+    disagreeing(&[(Delta, true, false)], &[start.as_slice(), &end].concat());
+}

@@ -501,7 +501,9 @@ impl World {
             let unknown = snapshot.current(&cluster, name).is_some() && snapshot.target(&cluster, name).is_none();
             unknown || self.dislikes(peer, "cds", name)
         };
-        if !CLUSTERS.into_iter().any(is_lost) {
+        // nothing tells what asks for no endpoints from a ghost while another may be getting ready
+        let is_hidden = envoy.is_ghost("plain") && snapshot.current(&kind("cds"), "slow").is_some();
+        if !is_hidden && !CLUSTERS.into_iter().any(is_lost) {
             assert_eq!(envoy.unfinished(), Vec::<String>::new(), "{}: {trace}", peer.node.id);
         }
         // with bad resources about, a route may have waited in vain for a cluster that the client refuses
