@@ -74,11 +74,11 @@ impl Session {
 
     /// Envoy, which comes again, asks for an endpoint set that it asked for before.
     pub(super) fn endpoints_brought(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
-        let taken = self.clusters.cold.edit(set, |cold| {
+        let ready = self.clusters.cold.edit(set, |cold| {
             cold.had = true;
-            cold.taken
+            cold.taken && !cold.item.resource.apart
         });
-        if taken == Some(true) && !self.aggregated {
+        if ready == Some(true) && !self.aggregated {
             self.clusters.cold.remove(set);
             self.confirm(fleet, &TypeUrl::Cluster, set);
         }

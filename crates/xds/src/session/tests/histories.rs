@@ -231,3 +231,13 @@ fn a_ghost_beside_what_takes_its_time_is_taken_back() {
     let end = [Publish(vec![NoCluster(2)]), Publish(vec![Cluster(0, 90)]), ToClient(1, 0)];
     disagreeing(&[(Delta, true, false)], &[start.as_slice(), &end].concat());
 }
+
+#[test]
+fn a_stream_for_endpoints_that_begins_anew_says_nothing_of_a_cluster_that_takes_its_time() {
+    let start = [Publish(vec![Route(0, 1, 16)]), Calm(1), Publish(vec![Cluster(4, 1)]), ToClient(2, 0), ToServer(1, 0)];
+    let end = [ToServer(3, 0), ToClient(1, 1), Cut(45), Publish(vec![Cluster(0, 1)]), ToClient(1, 0)];
+    let ways = [Delta, Sotw].map(|variant| (Way { variant, aggregated: false }, false));
+    let mut world = World::new(&ways, true);
+    [start.as_slice(), &end].concat().iter().for_each(|step| world.step(step));
+    world.finish();
+}
