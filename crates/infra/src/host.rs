@@ -49,7 +49,7 @@ pub use fact::{EnvoyState, HostFact};
 pub use layout::{Layout, MAX_SOCKET_PATH, ProxyPaths};
 pub use lock::StateLock;
 pub use log::OUTPUT_TARGET;
-pub use port::{port_in_use, port_permission};
+pub use port::{Listeners, port_permission};
 pub use run::{Ending, Wanted, run};
 
 /// Makes the text of a proxy's bootstrap (JSON). It must give the same text for the same arguments: another text means that

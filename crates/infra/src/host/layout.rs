@@ -179,7 +179,9 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
     }
     let failed = |reason| Error::file("write", path)(reason);
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut fresh = tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(failed)?;
+    // its words name a file whose name is another each time
+    let fresh = tempfile::Builder::new().prefix(".new-").tempfile_in(folder);
+    let mut fresh = fresh.map_err(|error| failed(error.kind().into()))?;
     fresh.write_all(text).map_err(failed)?;
     fresh.persist(path).map_err(|error| failed(error.error)).map(drop)
 }

@@ -4,8 +4,15 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
 
 use super::Error;
+use super::process::start_time;
+
+/// How long a lock is waited for whose holder is gone.
+const INHERITED: Duration = Duration::from_secs(1);
 
 /// Held as long as this value lives. The kernel lets go of it when the process ends in whatever way, so that a lock is
 /// never stale; the file stays, with the number of its last holder.
@@ -16,12 +23,25 @@ pub struct StateLock {
 }
 
 impl StateLock {
-    /// Takes the lock of the state folder `dir`, which is made (mode 0700) if it is not there.
+    /// Takes the lock of the state folder `dir`, which is made (mode 0700) if it is not there. A process that was killed while it started
+    /// another may leave the lock to that one for some milliseconds: that is waited for.
     ///
     /// # Errors
     /// [`Error::Locked`] if another process (or another value in this one) holds it; [`Error::File`] if the folder or the
     /// file cannot be used.
     pub fn acquire(dir: &Path) -> Result<Self, Error> {
+        let until = Instant::now() + INHERITED;
+        loop {
+            match Self::try_acquire(dir) {
+                Err(Error::Locked { pid: Some(pid), .. }) if start_time(pid).is_none() && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_acquire(dir: &Path) -> Result<Self, Error> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(Error::file("make", dir))?;
         let path = dir.join("lock");
         let mut file = OpenOptions::new()
@@ -30,6 +50,8 @@ impl StateLock {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            // what a link leads to is somebody's, and is not to be overwritten
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(&path)
             .map_err(Error::file("open", &path))?;
         match file.try_lock() {
@@ -57,7 +79,7 @@ impl StateLock {
         if std::fs::metadata(&path).map(identity).is_ok_and(|there| there == ours) {
             return Ok(());
         }
-        *self = Self::acquire(&self.dir)?;
+        *self = Self::try_acquire(&self.dir)?;
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! Whether a proxy may have a port, told before it asks: the right to bind it, and who has it already. Nothing is bound
 //! here, so that a question never takes a port away from the proxy that it is asked for.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
@@ -43,22 +44,42 @@ pub fn port_permission(port: u16, envoy: Option<&Path>) -> Result<(), String> {
     ))
 }
 
-/// Whether another process than `ours` listens on `port` at an address that collides with one of `addresses` (none: every
-/// interface).
-///
-/// # Errors
-/// Who has the port, for people; the process is named where this user may see it.
-pub fn port_in_use(addresses: &[IpAddr], port: u16, ours: Option<u32>) -> Result<(), String> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| read_bounded(Path::new(path)));
-    let own = ours.map(inodes).unwrap_or_default();
-    let taken = tables
-        .iter()
-        .flat_map(|table| table.lines().filter_map(parse_listening))
-        .find(|socket| socket.port == port && collides(socket.address, addresses) && !own.contains(&socket.inode));
-    let Some(taken) = taken else { return Ok(()) };
-    let who = owner(taken.inode)
-        .map_or_else(|| "another process".to_owned(), |(pid, name)| format!("{name} (process {pid})"));
-    Err(format!("port {port} is taken by {who}, which listens at {}; end it or use another port", taken.address))
+/// What listens on this machine now. Read once for all ports that are asked for: the tables may be long, and to find out whose a socket is
+/// takes a look at every process.
+pub struct Listeners {
+    /// All but our own process's.
+    others: Vec<Listening>,
+    /// The processes that have sockets, by these.
+    owners: OnceCell<BTreeMap<u64, u32>>,
+}
+
+impl Listeners {
+    /// All but those of the process `ours`.
+    #[must_use]
+    pub fn read(ours: Option<u32>) -> Self {
+        let own = ours.map(inodes).unwrap_or_default();
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| read_bounded(Path::new(path)));
+        let all = tables.iter().flat_map(|table| table.lines().filter_map(parse_listening));
+        Self { others: all.filter(|socket| !own.contains(&socket.inode)).collect(), owners: OnceCell::new() }
+    }
+
+    /// Whether nobody listens on `port` at an address that collides with one of `addresses` (none: every interface).
+    ///
+    /// # Errors
+    /// Who has the port, for people; the process is named where this user may see it.
+    pub fn is_free(&self, addresses: &[IpAddr], port: u16) -> Result<(), String> {
+        let taken = self.others.iter().find(|socket| socket.port == port && collides(socket.address, addresses));
+        let Some(taken) = taken else { return Ok(()) };
+        let who = self.owner(taken.inode);
+        let who = who.map_or_else(|| "another process".to_owned(), |(pid, name)| format!("{name} (process {pid})"));
+        Err(format!("port {port} is taken by {who}, which listens at {}; end it or use another port", taken.address))
+    }
+
+    fn owner(&self, inode: u64) -> Option<(u32, String)> {
+        let pid = *self.owners.get_or_init(owners).get(&inode)?;
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Some((pid, name.trim().escape_default().to_string()))
+    }
 }
 
 /// What a child has after exec (capabilities(7)): root keeps what it has, others keep their ambient set.
@@ -126,11 +147,15 @@ fn inodes(pid: u32) -> BTreeSet<u64> {
     links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
 }
 
-fn owner(inode: u64) -> Option<(u32, String)> {
-    let mut pids = std::fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let pid = pids.find(|pid| inodes(*pid).contains(&inode))?;
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Some((pid, name.trim().escape_default().to_string()))
+/// Which process has which socket. Of several that share one, the first.
+fn owners() -> BTreeMap<u64, u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut owners = BTreeMap::new();
+    for pid in pids {
+        inodes(pid).into_iter().for_each(|inode| _ = owners.entry(inode).or_insert(pid));
+    }
+    owners
 }
 
 fn read_number(path: &str) -> Option<u16> {

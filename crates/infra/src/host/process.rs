@@ -31,6 +31,9 @@ pub(crate) struct Process {
     child: Option<Child>,
 }
 
+/// Stands in a record for the digest of a [`Launch`] that is not known.
+const UNKNOWN: &str = "unknown";
+
 /// The file `envoy.pid` (or `draining.<pid>`): who runs. A number alone is not enough, numbers are used again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -93,7 +96,7 @@ impl Process {
         if record.started == 0 || start_time(record.pid) != Some(record.started) {
             return Ok(None);
         }
-        Self::running(record.pid, Some(record.identity), paths)
+        Self::running(record.pid, Some(record.identity).filter(|identity| identity != UNKNOWN), paths)
     }
 
     fn running(pid: u32, identity: Option<String>, paths: &ProxyPaths) -> Result<Option<Self>, Error> {
@@ -107,7 +110,7 @@ impl Process {
 
     /// What is written down of it.
     pub(crate) fn record(&self) -> Record {
-        let identity = self.identity.clone().unwrap_or_else(|| "unknown".to_owned());
+        let identity = self.identity.clone().unwrap_or_else(|| UNKNOWN.to_owned());
         Record { pid: self.pid, started: start_time(self.pid).unwrap_or_default(), identity }
     }
 

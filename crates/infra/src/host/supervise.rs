@@ -138,7 +138,7 @@ impl Supervisor {
             }
             found => {
                 if let Some(found) = found {
-                    self.tell_replaced(found.pid, &launch);
+                    self.tell_replaced(&found, &launch);
                     self.retire(found, Some(&infra)).await;
                     // The order may have become another meanwhile.
                     return Ok(());
@@ -213,7 +213,7 @@ impl Supervisor {
                         }
                         next => {
                             if let Some((fresh, _)) = next {
-                                self.tell_replaced(process.pid, &fresh);
+                                self.tell_replaced(&process, &fresh);
                             }
                             return self.retire(process, Some(&infra)).await;
                         }
@@ -229,6 +229,8 @@ impl Supervisor {
                     look.again();
                 }
                 () = sleep(ADDRESSES) => {
+                    // there may have been no room for it
+                    let _again = process.record().write(&self.paths.record);
                     self.see_addresses(&infra);
                     self.tell().await;
                 }
@@ -281,9 +283,14 @@ impl Supervisor {
     }
 
     /// Says what is other about the start of a process that is about to be replaced, as far as files still tell.
-    fn tell_replaced(&self, pid: u32, fresh: &Launch) {
+    fn tell_replaced(&self, process: &Process, fresh: &Launch) {
+        let pid = process.pid;
         let same = std::fs::read_to_string(&self.paths.bootstrap).is_ok_and(|text| text == fresh.bootstrap);
-        let other = if same { "Envoy itself, or its arguments" } else { "its bootstrap" };
+        let other = match &process.identity {
+            None => "how it was started is not known: its record is missing or damaged",
+            Some(_) if same => "Envoy itself, or its arguments",
+            Some(_) => "its bootstrap",
+        };
         tracing::info!(gateway = self.fleet.as_str(), pid, other, "replaces envoy: it would be started otherwise now");
     }
 
@@ -361,9 +368,10 @@ impl Supervisor {
         self.see_addresses(infra);
         let (infra, program, pid) = (Arc::clone(infra), envoy.path.clone(), self.state.pid);
         let look = move || {
+            let listeners = port::Listeners::read(pid);
             let refused = infra.ports.iter().filter_map(|number| {
                 let free = port::port_permission(*number, Some(&program))
-                    .and_then(|()| port::port_in_use(&infra.addresses, *number, pid));
+                    .and_then(|()| listeners.is_free(&infra.addresses, *number));
                 free.err().map(|why| (*number, why.into()))
             });
             refused.collect()

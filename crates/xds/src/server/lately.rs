@@ -18,12 +18,22 @@ impl Lately {
     /// True if these words are to be logged now.
     pub(super) fn is_news(&mut self, words: &str) -> bool {
         let now = Instant::now();
-        self.logged.retain(|(at, _)| now.saturating_duration_since(*at) < self.within);
+        self.forget(now);
         let news = self.logged.len() < self.most && self.logged.iter().all(|(_, logged)| **logged != *words);
         if news {
             self.logged.push((now, words.into()));
         }
         news
+    }
+
+    /// Whether anything was logged within the time.
+    pub(super) fn has_said(&mut self) -> bool {
+        self.forget(Instant::now());
+        !self.logged.is_empty()
+    }
+
+    fn forget(&mut self, now: Instant) {
+        self.logged.retain(|(at, _)| now.saturating_duration_since(*at) < self.within);
     }
 }
 

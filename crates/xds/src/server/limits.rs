@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -114,10 +114,10 @@ const LONG_REQUEST: usize = 16 << 10;
 /// What identities have taken.
 pub(super) struct Accounts {
     pub(super) limits: Limits,
-    all: Mutex<BTreeMap<Arc<str>, Weak<Account>>>,
+    all: Mutex<BTreeMap<Arc<str>, Arc<Account>>>,
 }
 
-/// What an identity has taken. It is forgotten with its last connection.
+/// What an identity has taken. It is forgotten after its last connection, and after what was said of it is long ago.
 pub(super) struct Account {
     identity: Arc<str>,
     limits: Limits,
@@ -141,10 +141,10 @@ impl Accounts {
     /// The account of an identity.
     pub(super) fn of(&self, identity: &Arc<str>) -> Arc<Account> {
         let mut all = locked(&self.all);
-        if let Some(account) = all.get(identity).and_then(Weak::upgrade) {
-            return account;
+        if let Some(account) = all.get(identity) {
+            return Arc::clone(account);
         }
-        all.retain(|_, account| account.strong_count() > 0);
+        all.retain(|_, account| Arc::strong_count(account) > 1 || locked(&account.logged).has_said());
         let account = Arc::new(Account {
             identity: Arc::clone(identity),
             limits: self.limits,
@@ -157,7 +157,7 @@ impl Accounts {
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
             logged: Mutex::new(Lately::new(MOST_REASONS, QUIET)),
         });
-        all.insert(Arc::clone(identity), Arc::downgrade(&account));
+        all.insert(Arc::clone(identity), Arc::clone(&account));
         account
     }
 }

@@ -11,16 +11,16 @@ fn a_port_is_taken_only_where_addresses_collide_and_never_by_its_own_proxy() {
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = holder.local_addr().unwrap().port();
     let pid = std::process::id();
-    let why = port_in_use(&[], port, None).unwrap_err();
+    let why = Listeners::read(None).is_free(&[], port).unwrap_err();
     assert!(why.contains(&format!("process {pid}")) && why.contains("127.0.0.1"), "{why}");
-    assert!(port_in_use(&["0.0.0.0".parse().unwrap()], port, None).is_err());
-    assert!(port_in_use(&["127.0.0.1".parse().unwrap()], port, None).is_err());
-    assert_eq!(port_in_use(&["127.0.0.2".parse().unwrap()], port, None), Ok(()));
-    assert_eq!(port_in_use(&[], port, Some(pid)), Ok(()));
+    assert!(Listeners::read(None).is_free(&["0.0.0.0".parse().unwrap()], port).is_err());
+    assert!(Listeners::read(None).is_free(&["127.0.0.1".parse().unwrap()], port).is_err());
+    assert_eq!(Listeners::read(None).is_free(&["127.0.0.2".parse().unwrap()], port), Ok(()));
+    assert_eq!(Listeners::read(Some(pid)).is_free(&[], port), Ok(()));
     drop(holder);
     // A process that another test has forked has the socket too until it becomes another program.
     let began = Instant::now();
-    while let Err(why) = port_in_use(&[], port, None) {
+    while let Err(why) = Listeners::read(None).is_free(&[], port) {
         assert!(began.elapsed() < DEADLINE, "{why}");
     }
 }

@@ -424,6 +424,9 @@ impl World {
         let streams = streams.get_or_insert_with(|| Streams::new(fleet, Arc::clone(node), way.variant, way.aggregated));
         let said = link.hear(stream, streams, fleet, *now).expect("it was there");
         trace.push(format!("  n{at} on {stream}: {said}"));
+        if streams.any().is_none() {
+            peers[at].leave(fleet);
+        }
         self.advance();
     }
 
