@@ -1,44 +1,4 @@
-//! Any bytes as the body of a gRPC request, in any pieces: the messages do not depend on how they came, and are no more than the bytes.
+//! `fuzz::requests` with what the fuzzer makes up.
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
-use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
-use xds::fuzzing::messages;
-
-/// What stands before each message.
-const HEAD: usize = 5;
-
-fuzz_target!(|data: &[u8]| {
-    let _ = body(&mut Unstructured::new(data));
-});
-
-fn body(source: &mut Unstructured<'_>) -> Result<()> {
-    let mut body = Vec::new();
-    while !source.is_empty() && body.len() < 1 << 18 {
-        match source.int_in_range(0..=3)? {
-            // a message as it should be, of which some are longer than what is taken in at once
-            0 => {
-                let length = source.int_in_range(0..=100_000_u32)?;
-                body.extend([&[0][..], &length.to_be_bytes()].concat());
-                body.resize(body.len() + length as usize, source.arbitrary()?);
-            }
-            1 => body.extend([&[0][..], &source.arbitrary::<u32>()?.to_be_bytes()].concat()),
-            _ => {
-                let length = source.int_in_range(0..=16)?;
-                body.extend(source.bytes(length.min(source.len()))?);
-            }
-        }
-    }
-    let whole = messages([Bytes::from(body.clone())]);
-    let mut pieces = Vec::new();
-    let mut rest = Bytes::from(body.clone());
-    while !rest.is_empty() {
-        let length = if source.is_empty() { rest.len() } else { source.int_in_range(1..=rest.len())? };
-        pieces.push(rest.split_to(length));
-    }
-    assert_eq!(messages(pieces), whole);
-    let taken: usize = whole.0.iter().map(|message| HEAD + message.len()).sum();
-    assert!(taken <= body.len());
-    Ok(())
-}
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::requests::run(data));

@@ -1,25 +1,4 @@
-//! Any text as a file: reading it never panics, what it says is bounded, and every place that it names is in the text.
+//! `fuzz::yaml_to_objects` with what the fuzzer makes up.
 #![no_main]
 
-use std::sync::Arc;
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let file: Arc<str> = "file.yaml".into();
-    let lines = text.split('\n').count();
-    let mut last = 0;
-    for document in api::yaml::documents(text) {
-        assert!(document.line > last && document.line as usize <= lines, "documents are in order and inside the text");
-        last = document.line;
-        let decoded = api::read(&document, &file);
-        assert_eq!(decoded, api::read(&document, &file), "reading is a function of the text");
-        for problem in &decoded.problems {
-            if let Some(place) = &problem.place {
-                assert!(place.line >= document.line && place.line as usize <= lines + 1, "{problem}");
-                assert!(place.column >= 1, "{problem}");
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::yaml_to_objects::run(data));

@@ -1,5 +1,26 @@
-//! What the fuzz targets share.
-#![cfg(feature = "translator")]
+//! The bodies of the fuzz targets: each takes any bytes and panics if something is wrong. `make test` runs them too, from the tests of
+//! `xds` and of `chancery`.
 
+pub mod callers;
+#[cfg(feature = "translator")]
+pub mod files;
+#[cfg(feature = "translator")]
 pub mod generate;
+pub mod load_reports;
+pub mod pieces;
+pub mod pings;
+pub mod questions;
+pub mod refusals;
+pub mod requests;
+pub mod responses;
+pub mod saved_fleet;
+#[cfg(feature = "translator")]
+pub mod translate;
+#[cfg(feature = "translator")]
+pub mod translate_history;
+#[cfg(feature = "translator")]
 pub mod world;
+pub mod xds_client;
+pub mod xds_session;
+#[cfg(feature = "translator")]
+pub mod yaml_to_objects;

@@ -11,12 +11,15 @@ use crate::fleet::Fleet;
 use crate::resource::{Change, TypeUrl, Version};
 use crate::saved::SavedFleet;
 pub use crate::saved::fuzzing::{Choose, journal, transaction};
-pub use crate::server::fuzzing::{Desk, admit, messages, refusal};
+pub use crate::server::fuzzing::{Desk, admit, messages, pings, refusal};
 use crate::snapshot::Look;
 use crate::streams::Streams;
 use crate::wire::Variant;
 use crate::wire::read::Discovery;
 use crate::wire::write::{Step, Writing};
+
+#[cfg(test)]
+mod tests;
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug)]

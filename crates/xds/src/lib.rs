@@ -11,6 +11,9 @@
 //! `facts` and `fleet`; `wire` and `empty`, then `session` and its parts (its opening has a map, a table of what is kept per name, and a
 //! glossary) and `streams`; [`saved`], [`load`] and `server`. The other end of a stream is [`client`].
 
+#[cfg(test)]
+extern crate self as xds;
+
 pub mod client;
 mod empty;
 pub mod envoy;

@@ -47,7 +47,7 @@ pub(super) struct Calm<T> {
 }
 
 /// Follows frames through a byte stream.
-struct Frames {
+pub(super) struct Frames {
     /// Bytes until the next head.
     skip: usize,
     head: [u8; 9],
@@ -56,8 +56,13 @@ struct Frames {
 }
 
 impl Frames {
+    /// Those of a client that has said nothing.
+    pub(super) fn new() -> Self {
+        Self { skip: PREFACE, head: [0; 9], have: 0 }
+    }
+
     /// How many PINGs (no answers to ours) begin in these bytes.
-    fn pings(&mut self, mut bytes: &[u8]) -> usize {
+    pub(super) fn pings(&mut self, mut bytes: &[u8]) -> usize {
         let mut pings = 0;
         while !bytes.is_empty() {
             let skipped = self.skip.min(bytes.len());
@@ -81,8 +86,7 @@ impl Frames {
 
 impl<T> Calm<T> {
     pub(super) fn new(io: T) -> Self {
-        let frames = Frames { skip: PREFACE, head: [0; 9], have: 0 };
-        Self { io, frames, pings: Bucket::full(Instant::now()), written: 0, read: 0, goaway: None }
+        Self { io, frames: Frames::new(), pings: Bucket::full(Instant::now()), written: 0, read: 0, goaway: None }
     }
 
     fn count(&mut self, pings: usize) {

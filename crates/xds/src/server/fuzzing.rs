@@ -15,6 +15,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::calm;
 use super::exchange::{Answer, Turns};
 use super::gate::{Caller, Peer};
 use super::grpc::{Broken, Frames};
@@ -96,6 +97,17 @@ pub fn messages(pieces: impl IntoIterator<Item = Bytes>) -> (Vec<Bytes>, Option<
             Poll::Ready(None) | Poll::Pending => return (messages, None),
         }
     }
+}
+
+/// How many PINGs were found after each of these pieces of what a client sends.
+#[must_use]
+pub fn pings<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<usize> {
+    let mut frames = calm::Frames::new();
+    let found = pieces.into_iter().scan(0, |all, piece| {
+        *all += frames.pings(piece);
+        Some(*all)
+    });
+    found.collect()
 }
 
 /// Who calls at a gate, over loopback or with a certificate that an authority gave, and with this header. None: the bytes are no

@@ -1,0 +1,62 @@
+//! The fuzz targets of what files become as ordinary tests, on the stable toolchain, from the same bodies (`fuzz/src`).
+#![expect(unreachable_pub, reason = "the bodies are public to the fuzz targets, which are a workspace of their own")]
+
+use std::path::Path;
+
+use peak_alloc::PeakAlloc;
+use tests::inputs::Target;
+
+#[path = "../../../fuzz/src/files.rs"]
+mod files;
+#[path = "../../../fuzz/src/generate.rs"]
+mod generate;
+#[path = "../../../fuzz/src/translate.rs"]
+mod translate;
+#[path = "../../../fuzz/src/translate_history.rs"]
+mod translate_history;
+#[path = "../../../fuzz/src/world.rs"]
+mod world;
+#[path = "../../../fuzz/src/yaml_to_objects.rs"]
+mod yaml_to_objects;
+
+/// The inputs are bounded in the memory that they need.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// A target, how many inputs, the longest of any bytes, examples.
+macro_rules! targets {
+    ($($name:ident: $inputs:literal, $longest:literal, $examples:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let (package, name, examples) = (env!("CARGO_PKG_NAME"), stringify!($name), $examples);
+            Target { package, name, body: $name::run, inputs: $inputs, longest: $longest, examples }.run();
+        }
+    )*};
+}
+
+targets! {
+    files: 1000, 4096, cases();
+    translate: 600, 4096, cases();
+    translate_history: 500, 4096, Vec::new();
+    yaml_to_objects: 2000, 4096, cases();
+}
+
+/// The inputs of the golden corpus, each behind what its area begins with.
+fn cases() -> Vec<Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
+    let folders = |of: &Path| {
+        let mut folders: Vec<_> = of.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        folders.retain(|path| path.is_dir());
+        folders.sort();
+        folders
+    };
+    let mut cases = Vec::new();
+    for area in folders(&root) {
+        let base = std::fs::read(area.join("_base.yaml")).unwrap_or_default();
+        for case in folders(&area) {
+            let input = std::fs::read(case.join("input.yaml")).unwrap();
+            cases.push([&*input, b"\n---\n", &base].concat());
+        }
+    }
+    cases
+}
