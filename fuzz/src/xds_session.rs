@@ -60,6 +60,8 @@ struct Heard {
     version: String,
     puts: Vec<(String, u128)>,
     removed: Vec<String>,
+    /// What the client has let go of since: asked for anew it is sent at once.
+    let_go: BTreeSet<String>,
     at: Duration,
 }
 
@@ -316,17 +318,31 @@ impl Client {
             let (version_info, resource_names) = (version.clone(), names.iter().cloned().collect());
             DiscoveryRequest { type_url, version_info, resource_names, ..DiscoveryRequest::default() }.encode_to_vec()
         };
-        let talk = Talk { spoken: true, allowed: names.clone(), names, version, held, ..Talk::default() };
+        let mut talk = Talk { spoken: true, names, version, held, ..Talk::default() };
+        talk.allow();
         self.streams[place].talks.insert(kind.clone(), talk);
         self.send(world, place, message, now);
     }
 
     /// The client wants more, or less.
     fn want(&mut self, world: &mut World, place: usize, kind: &TypeUrl, [more, less]: [&[String]; 2], now: Duration) {
-        let talk = self.streams[place].talks.entry(kind.clone()).or_default();
+        let Stream { talks, inbox, .. } = &mut self.streams[place];
+        let talk = talks.entry(kind.clone()).or_default();
         talk.spoken = true;
+        let before = talk.names.clone();
         talk.names.extend(more.iter().cloned());
         talk.names.retain(|name| !less.contains(name));
+        let narrowed = if self.way.delta {
+            less.iter().any(|name| name == "*")
+        } else {
+            let everything = |names: &BTreeSet<String>| names.is_empty() || names.contains("*");
+            everything(&before) && !everything(&talk.names)
+        };
+        for heard in inbox.iter_mut().filter(|heard| heard.kind == *kind) {
+            let names = heard.puts.iter().map(|(name, _)| name);
+            let let_go = names.filter(|name| less.contains(name) || narrowed && !before.contains(*name));
+            heard.let_go.extend(let_go.cloned());
+        }
         let kept: Vec<&String> = less.iter().filter(|name| talk.held.contains_key(*name)).collect();
         if !talk.names.contains("*") {
             kept.into_iter().for_each(|name| _ = talk.held.remove(name));
@@ -387,7 +403,8 @@ impl Client {
             if is_plain(&heard.kind) && !self.wild {
                 if self.prompt && self.way.aggregated {
                     let young = inbox.iter().filter(|one| one.kind == heard.kind && now < one.at + UNANSWERED);
-                    let twice = young.flat_map(|one| &one.puts).find(|put| heard.puts.iter().any(|new| new.0 == put.0));
+                    let awaited = young.flat_map(|one| one.puts.iter().filter(|put| !one.let_go.contains(&put.0)));
+                    let twice = awaited.into_iter().find(|put| heard.puts.iter().any(|new| new.0 == put.0));
                     assert_eq!(twice, None, "a name is on its way once");
                 }
                 let named = !talk.allowed.is_empty() && !talk.allowed.contains("*") && !talk.allowed.contains("");
@@ -452,14 +469,19 @@ impl Client {
 }
 
 impl Talk {
+    /// What is named now is asked for; naming nothing is asking for everything.
+    fn allow(&mut self) {
+        self.allowed.extend(self.names.iter().cloned());
+        if self.names.is_empty() {
+            self.allowed.insert(String::new());
+        }
+    }
+
     /// The next request of a SotW client.
     fn request(&mut self, type_url: String, error_detail: Option<Status>) -> DiscoveryRequest {
         if self.answered.is_empty() || self.answered == self.latest {
-            // it is not stale as far as the client knows: what answers nothing never is; naming nothing is asking for everything
-            self.allowed.extend(self.names.iter().cloned());
-            if self.names.is_empty() {
-                self.allowed.insert(String::new());
-            }
+            // it is not stale as far as the client knows: what answers nothing never is
+            self.allow();
         }
         DiscoveryRequest {
             type_url,
@@ -489,10 +511,18 @@ fn read(delta: bool, bytes: Bytes, at: Duration) -> Heard {
         let bodies = message.resources.iter().filter_map(|resource| resource.resource.as_ref());
         let puts = bodies.map(|any| put(&any.value)).collect();
         let (nonce, removed) = (message.nonce, message.removed_resources);
-        return Heard { kind: (&*message.type_url).into(), nonce, version: String::new(), puts, removed, at };
+        return Heard {
+            kind: (&*message.type_url).into(),
+            nonce,
+            version: String::new(),
+            puts,
+            removed,
+            let_go: BTreeSet::new(),
+            at,
+        };
     }
     let message = DiscoveryResponse::decode(bytes).expect("a response");
     let puts = message.resources.iter().map(|any| put(&any.value)).collect();
     let (nonce, version) = (message.nonce, message.version_info);
-    Heard { kind: (&*message.type_url).into(), nonce, version, puts, removed: Vec::new(), at }
+    Heard { kind: (&*message.type_url).into(), nonce, version, puts, removed: Vec::new(), let_go: BTreeSet::new(), at }
 }

@@ -63,7 +63,7 @@ targets! {
     responses: 4000, 1024, Vec::new();
     saved_fleet: 2000, 4096, journals();
     xds_client: 5000, 4096, Vec::new();
-    xds_session: 2000, 4096, Vec::new();
+    xds_session: 1500, 4096, Vec::new();
 }
 
 /// Three reporters and what they say, time passing in between.
