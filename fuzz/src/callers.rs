@@ -50,17 +50,11 @@ fn call(runtime: &Runtime, source: &mut Unstructured<'_>) -> Result<()> {
         let header = header(source)?;
         let said = admit(runtime.handle(), &by_token, certificate.as_deref(), header.as_deref());
         let token = header.as_deref().and_then(|header| header.get(7..)).unwrap_or_default();
-        match said {
-            Some(Ok(identity)) => {
-                assert!(
-                    header
-                        .as_deref()
-                        .is_some_and(|header| header.get(..7).is_some_and(|is| is.eq_ignore_ascii_case(b"bearer ")))
-                );
-                assert_eq!(identity.name.as_bytes(), token);
-                assert!(!identity.name.starts_with(BAD) && identity.expires.is_none_or(|at| at > Instant::now()));
-            }
-            Some(Err(_)) | None => {}
+        if let Some(Ok(identity)) = said {
+            let scheme = header.as_deref().and_then(|header| header.get(..7));
+            assert!(scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer ")));
+            assert_eq!(identity.name.as_bytes(), token);
+            assert!(!identity.name.starts_with(BAD) && identity.expires.is_none_or(|at| at > Instant::now()));
         }
         match admit(runtime.handle(), &by_peer, certificate.as_deref(), None) {
             Some(Ok(identity)) if certificate.is_some() => {

@@ -1,4 +1,5 @@
 //! The fuzz targets as ordinary tests: the bodies in `fuzz/src`, on so many inputs, which are the same each time.
+#![expect(clippy::panic, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ impl Target {
         let memory = PeakAlloc.peak_usage();
         let fault = match end {
             Err(_) => "the panic above".to_owned(),
-            Ok(()) if memory > MOST_MEMORY => format!("{memory} bytes of memory"),
+            Ok(()) if memory > MOST_MEMORY => format!("{memory} bytes of memory, for this or for what runs beside it"),
             Ok(()) => return,
         };
         let Self { package, name, .. } = self;
