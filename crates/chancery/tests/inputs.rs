@@ -36,10 +36,10 @@ macro_rules! targets {
 }
 
 targets! {
-    files: 1000, 4096, cases();
-    translate: 600, 4096, cases();
-    translate_history: 500, 4096, Vec::new();
-    yaml_to_objects: 2000, 4096, cases();
+    files: 600, 4096, cases();
+    translate: 400, 4096, cases();
+    translate_history: 300, 4096, Vec::new();
+    yaml_to_objects: 1200, 4096, cases();
 }
 
 /// The inputs of the golden corpus, each behind what its area begins with.
