@@ -89,7 +89,8 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
         let quiet: String = LIBRARIES.iter().map(|library| format!("{library}=info,")).collect();
         return Ok(EnvFilter::try_new(quiet + directives)?);
     }
-    Ok(EnvFilter::try_new(directives)?)
+    // What it warns of is what any client can do, and does not say who did it.
+    Ok(EnvFilter::try_new(format!("h2=error,{directives}"))?)
 }
 
 /// Libraries that write down every frame, and their neighbours.

@@ -62,9 +62,9 @@ impl Core {
             Event::Refused { fleet, type_url, name, text, version } => {
                 self.metrics.refused += 1;
                 let key = FactKey { fleet, name };
-                // What is tried again and refused again is no news.
+                // What is tried again and refused again is no news. To people it is told as a problem, at its place.
                 if self.refusal(&type_url, &key).is_none_or(|known| known != text) {
-                    warn!(gateway = %key.fleet, r#type = %type_url, name = %key.name, %text, "a proxy refused a resource");
+                    debug!(gateway = %key.fleet, r#type = %type_url, name = %key.name, %text, "a proxy refused a resource");
                 }
                 self.refused(&type_url, key, version, text)
             }
@@ -128,7 +128,7 @@ impl Core {
             return graph.remove(disputes, &key);
         }
         let text = objections(by);
-        warn!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
+        debug!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
         self.metrics.refused += 1;
         set_fact(graph, disputes, key, text)
     }

@@ -1,8 +1,9 @@
 //! Small tasks between the core and the world: events in, the ready word, problems as log lines, the status file.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use infra::host::HostFact;
 use tokio::sync::mpsc;
@@ -64,19 +65,32 @@ pub(super) async fn announce(asking: Asking, roots: Vec<PathBuf>, file: Option<P
 /// Logs each problem once when it appears, and once when it is gone.
 pub(super) async fn problems(asking: Asking) -> anyhow::Result<()> {
     let mut revision = asking.problems();
-    let mut known = BTreeSet::new();
+    let (mut known, mut room) = (BTreeSet::new(), Room::new(Instant::now()));
     loop {
         let Some(now) = asking.problem_lines().await else { return Ok(()) };
-        for (severity, line) in now.iter().filter(|told| !known.contains(*told)) {
+        let mut withheld = 0_usize;
+        let mut tell = |severity, line: &dyn Display| {
+            if !room.take(Instant::now()) {
+                withheld += 1;
+                return;
+            }
             match severity {
                 api::Severity::Error => error!("{line}"),
                 api::Severity::Warning => warn!("{line}"),
                 api::Severity::Note => info!("{line}"),
             }
-        }
+        };
+        now.iter().filter(|told| !known.contains(*told)).for_each(|(severity, line)| tell(*severity, line));
         let now: BTreeSet<_> = now.into_iter().collect();
         for (_, line) in known.difference(&now) {
-            info!("resolved: {line}");
+            tell(api::Severity::Note, &format_args!("resolved: {line}"));
+        }
+        if withheld > 0 {
+            warn!(
+                "{withheld} more problems came or went: more than {} in a minute are not logged; `chancery status problems` lists what \
+                 there is",
+                Room::MOST
+            );
         }
         known = now;
         tokio::time::sleep(PAUSE).await;
@@ -85,6 +99,32 @@ pub(super) async fn problems(asking: Asking) -> anyhow::Result<()> {
         }
         // A file that is removed and written anew is not there for a moment, which is nothing to tell.
         tokio::time::sleep(2 * provider::file::VANISH_GRACE).await;
+    }
+}
+
+/// How many more lines there may be: a proxy that refuses everything, and connects anew all the time, makes as many as it likes.
+struct Room {
+    since: Instant,
+    left: u32,
+}
+
+impl Room {
+    /// Lines in [`Self::WITHIN`] at most.
+    const MOST: u32 = 1_000;
+    const WITHIN: Duration = Duration::from_mins(1);
+
+    fn new(now: Instant) -> Self {
+        Self { since: now, left: Self::MOST }
+    }
+
+    /// Takes room for a line, if there is any.
+    fn take(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= Self::WITHIN {
+            *self = Self::new(now);
+        }
+        let some = self.left > 0;
+        self.left -= u32::from(some);
+        some
     }
 }
 

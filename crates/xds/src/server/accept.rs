@@ -2,15 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, recv, sockopt};
 use rustix::process::geteuid;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -124,7 +125,7 @@ impl Listening {
                     return Ok(None);
                 }
                 let first: First = Box::pin(async move {
-                    timeout(longest, stream.readable()).await.ok()?.ok()?;
+                    timeout(longest, stream.async_io(Interest::READABLE, || is_heard(&stream))).await.ok()?.ok()?;
                     Some(Box::new(stream) as Box<dyn Io>)
                 });
                 Ok(Some(Arriving::Here(first, Peer::Unix)))
@@ -132,7 +133,7 @@ impl Listening {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let first: First = Box::pin(async move {
-                    timeout(longest, stream.readable()).await.ok()?.ok()?;
+                    timeout(longest, stream.async_io(Interest::READABLE, || is_heard(&stream))).await.ok()?.ok()?;
                     Some(Box::new(stream) as Box<dyn Io>)
                 });
                 Ok(Some(Arriving::Here(first, Peer::Loopback)))
@@ -161,6 +162,12 @@ impl Arriving {
         turn.tell(from, &words);
         None
     }
+}
+
+/// Looks for a first byte, which stays where it is. That a socket is said to be readable proves nothing.
+fn is_heard(socket: impl AsFd) -> io::Result<()> {
+    recv(socket, &mut [0; 1], RecvFlags::PEEK)?;
+    Ok(())
 }
 
 /// Whether processes of this user may have what we have: our own and root.

@@ -1,11 +1,12 @@
 //! What of the proxies' words reaches the core, and files for others.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use xds::{Event, TypeUrl, Version};
 
-use super::{Outlet, proxies};
+use super::{Outlet, Room, proxies};
 use crate::core::Input;
 
 fn accepted(type_url: TypeUrl, was_refused: bool) -> Event {
@@ -61,4 +62,14 @@ fn a_file_that_cannot_be_written_is_written_when_it_can() {
     std::fs::create_dir(&folder).expect("a folder");
     assert!(outlet.write(b"3"));
     assert_eq!(std::fs::read(file).expect("the file"), b"3");
+}
+
+#[test]
+fn no_more_than_so_many_problems_are_logged_in_a_minute() {
+    let start = Instant::now();
+    let mut room = Room::new(start);
+    let taken = |room: &mut Room, at| (0..5_000).filter(|_| room.take(at)).count();
+    assert_eq!(taken(&mut room, start), 1_000);
+    assert_eq!(taken(&mut room, start + Duration::from_secs(59)), 0);
+    assert_eq!(taken(&mut room, start + Duration::from_secs(60)), 1_000);
 }

@@ -18,7 +18,7 @@ fn a_bucket_gives_its_burst_at_once_and_then_its_rate() {
 }
 
 #[tokio::test]
-async fn places_are_given_back_and_an_account_is_forgotten_with_its_last_user() {
+async fn places_are_given_back_and_an_account_is_forgotten_after_its_last_user() {
     let accounts = Accounts::new(Limits { connections: 1, calls: 1, ..Limits::default() });
     let account = accounts.of(&"a".into());
     let Admission::Welcome(first) = account.connect() else { panic!("the first connection is refused") };
@@ -35,7 +35,11 @@ async fn places_are_given_back_and_an_account_is_forgotten_with_its_last_user() 
 
     drop((account, others));
     accounts.of(&"c".into());
-    assert_eq!(locked(&accounts.all).keys().map(|name| &**name).collect::<Vec<_>>(), ["c"]);
+    let kept = || locked(&accounts.all).keys().map(|name| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(kept(), ["a", "c"], "what was said of it a moment ago is not to be said again");
+    *locked(&accounts.of(&"a".into()).logged) = Lately::new(1, Duration::ZERO);
+    accounts.of(&"d".into());
+    assert_eq!(kept(), ["d"]);
 }
 
 #[test]
