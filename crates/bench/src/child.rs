@@ -45,6 +45,11 @@ impl Child {
         Ok(line)
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time of all its threads.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         Ok(process::cpu_of(self.child.id())?.values().sum())

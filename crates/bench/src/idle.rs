@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::crowd::Crowd;
 use crate::dataset::{self, Endpoints};
 use crate::figure::{Report, say};
-use crate::process::Chancery;
+use crate::process::{Chancery, spent_since, threads_of};
 use crate::subject::Subject;
 use crate::{certificates, memory};
 
@@ -56,10 +56,11 @@ pub(crate) fn cpu(report: &mut Report) -> anyhow::Result<()> {
     crowd.wait_for("complete", |status| status.get("received") as usize >= ROUTES * CLIENTS)?;
     let after = memory::steady(|| chancery.resident(), || chancery.cpu())?;
     report.figure("B7", "kb_per_client", ROUTES, ((after - before) / 1e3 / CLIENTS as f64, "kB"), None);
-    let (cpu, own, began) = (chancery.cpu()?, crowd.child.cpu()?, Instant::now());
+    let (server, clients) = (chancery.id(), crowd.child.id());
+    let (cpu, own, began) = (threads_of(server)?, threads_of(clients)?, Instant::now());
     std::thread::sleep(QUIET);
     let percent = |spent: Duration| 100.0 * spent.div_duration_f64(began.elapsed());
-    report.figure("B7", "idle_cpu_percent", ROUTES, (percent(chancery.cpu()? - cpu), "%"), Some(0.1));
-    report.figure("B7", "idle_cpu_of_clients_percent", ROUTES, (percent(crowd.child.cpu()? - own), "%"), None);
+    report.figure("B7", "idle_cpu_percent", ROUTES, (percent(spent_since(server, &cpu)?), "%"), Some(0.1));
+    report.figure("B7", "idle_cpu_of_clients_percent", ROUTES, (percent(spent_since(clients, &own)?), "%"), None);
     Ok(())
 }

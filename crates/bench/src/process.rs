@@ -109,6 +109,11 @@ impl Chancery {
         std::fs::read_to_string(self.place.path().join("log")).unwrap_or_default()
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time of all its threads so far.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         Ok(self.threads()?.values().sum())
@@ -164,14 +169,37 @@ pub(crate) fn memory_of(process: u32, line: &str) -> anyhow::Result<u64> {
 /// CPU time of the threads of a process by their names, in the scheduler's nanoseconds.
 pub(crate) fn cpu_of(process: u32) -> anyhow::Result<BTreeMap<String, Duration>> {
     let mut times = BTreeMap::new();
-    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        let task = task?.path();
-        let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
-        let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
-        let nanoseconds = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default();
-        *times.entry(name.trim_end().to_owned()).or_default() += Duration::from_nanos(nanoseconds);
+    for Thread { name, cpu, .. } in threads_of(process)? {
+        *times.entry(name).or_default() += cpu;
     }
     Ok(times)
+}
+
+/// CPU time that a process has spent since these were its threads. A thread that has ended since takes what it spent along, so that the
+/// sum of all may fall.
+pub(crate) fn spent_since(process: u32, before: &[Thread]) -> anyhow::Result<Duration> {
+    let of = |id| before.iter().find(|thread| thread.id == id).map(|thread| thread.cpu).unwrap_or_default();
+    Ok(threads_of(process)?.iter().map(|thread| thread.cpu.saturating_sub(of(thread.id))).sum())
+}
+
+/// A thread and the CPU time that it has had.
+pub(crate) struct Thread {
+    id: u32,
+    name: String,
+    cpu: Duration,
+}
+
+/// The threads that a process has now.
+pub(crate) fn threads_of(process: u32) -> anyhow::Result<Vec<Thread>> {
+    let mut threads = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let task = task?;
+        let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let nanoseconds = read("schedstat").split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default();
+        let id = task.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or_default();
+        threads.push(Thread { id, name: read("comm").trim_end().to_owned(), cpu: Duration::from_nanos(nanoseconds) });
+    }
+    Ok(threads)
 }
 
 /// The binary, which is built beside this one.
