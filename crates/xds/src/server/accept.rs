@@ -2,20 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::net::{RecvFlags, recv, sockopt};
+use rustix::net::sockopt;
 use rustix::process::geteuid;
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::bugs;
 use super::connection::{self, Came};
@@ -104,18 +101,14 @@ impl Turn {
 
 /// A connection that has been accepted.
 enum Arriving {
-    /// It has to say something first.
-    Here(First, Peer),
+    Here(Box<dyn Io>, Peer),
     /// It has to shake hands first.
     Tls(TcpStream, SocketAddr, Tls, Turn),
 }
 
-/// The connection once something is to be read on it; none if nothing is in time.
-type First = Pin<Box<dyn Future<Output = Option<Box<dyn Io>>> + Send>>;
-
 impl Listening {
-    /// The next connection; none if it is refused. One without a handshake has `longest` to say its first word.
-    async fn accept(&self, longest: Duration) -> io::Result<Option<Arriving>> {
+    /// The next connection; none if it is refused.
+    async fn accept(&self) -> io::Result<Option<Arriving>> {
         match self {
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
@@ -124,19 +117,11 @@ impl Listening {
                     tracing::warn!(user, "an xDS connection is refused: the socket is of another user");
                     return Ok(None);
                 }
-                let first: First = Box::pin(async move {
-                    timeout(longest, stream.async_io(Interest::READABLE, || is_heard(&stream))).await.ok()?.ok()?;
-                    Some(Box::new(stream) as Box<dyn Io>)
-                });
-                Ok(Some(Arriving::Here(first, Peer::Unix)))
+                Ok(Some(Arriving::Here(Box::new(stream), Peer::Unix)))
             }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                let first: First = Box::pin(async move {
-                    timeout(longest, stream.async_io(Interest::READABLE, || is_heard(&stream))).await.ok()?.ok()?;
-                    Some(Box::new(stream) as Box<dyn Io>)
-                });
-                Ok(Some(Arriving::Here(first, Peer::Loopback)))
+                Ok(Some(Arriving::Here(Box::new(stream), Peer::Loopback)))
             }
             Self::Tls(listener, tls, handshakes) => {
                 let Some(turn) = handshakes.turn().await else { return Ok(None) };
@@ -151,10 +136,10 @@ impl Arriving {
     /// The connection once it is known who is there; none if that is nobody who may.
     async fn finish(self) -> Option<(Box<dyn Io>, Peer)> {
         let (stream, from, tls, turn) = match self {
-            Self::Here(first, peer) => return Some((first.await?, peer)),
+            Self::Here(io, peer) => return Some((io, peer)),
             Self::Tls(stream, from, tls, turn) => (stream, from, tls, turn),
         };
-        let words = match timeout(turn.within, tls.accept(stream)).await {
+        let words = match tokio::time::timeout(turn.within, tls.accept(stream)).await {
             Ok(Ok((io, peer))) => return Some((io, peer)),
             Ok(Err(error)) => tls::words(&error),
             Err(_) => "no handshake in time".to_owned(),
@@ -162,12 +147,6 @@ impl Arriving {
         turn.tell(from, &words);
         None
     }
-}
-
-/// Looks for a first byte, which stays where it is. That a socket is said to be readable proves nothing.
-fn is_heard(socket: impl AsFd) -> io::Result<()> {
-    recv(socket, &mut [0; 1], RecvFlags::PEEK)?;
-    Ok(())
 }
 
 /// Whether processes of this user may have what we have: our own and root.
@@ -283,13 +262,12 @@ impl Connections {
     async fn accept(&mut self, socket: &Listening, stop: &mut watch::Receiver<bool>) {
         let mut all = self.shared.stop.subscribe();
         let mut last = None;
-        let longest = self.gate.limits().handshake;
         loop {
             tokio::select! {
                 () = stopped(stop) => return,
                 () = stopped(&mut all) => return,
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => bugs::note(ended),
-                accepted = socket.accept(longest), if self.tasks.len() < MOST_CONNECTIONS => match accepted {
+                accepted = socket.accept(), if self.tasks.len() < MOST_CONNECTIONS => match accepted {
                     Ok(None) => {}
                     Ok(Some(arriving)) => self.add(arriving),
                     Err(error) => {
@@ -305,13 +283,9 @@ impl Connections {
     }
 
     fn add(&mut self, arriving: Arriving) {
-        let (shared, gate, mut stop) = (Arc::clone(&self.shared), self.gate.clone(), self.ended.subscribe());
+        let (shared, gate, stop) = (Arc::clone(&self.shared), self.gate.clone(), self.ended.subscribe());
         self.tasks.spawn(async move {
-            let arrived = tokio::select! {
-                arrived = arriving.finish() => arrived,
-                () = stopped(&mut stop) => None,
-            };
-            if let Some((io, peer)) = arrived {
+            if let Some((io, peer)) = arriving.finish().await {
                 connection::serve(shared, Came { io, peer, gate }, stop).await;
             }
         });

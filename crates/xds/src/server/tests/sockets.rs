@@ -8,8 +8,7 @@ use bytes::Bytes;
 use proto::envoy::config::core::v3::Node;
 use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use tempfile::TempDir;
-use tokio::io::AsyncReadExt;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -431,26 +430,4 @@ async fn many_small_requests_at_once_are_taken_slowly_but_all() {
     }
     sending.await.unwrap();
     server.stop(DEADLINE).await;
-}
-
-#[tokio::test]
-async fn a_connection_on_which_nothing_is_said_ends() {
-    let (server, _events) = server();
-    let limits = Limits { handshake: Duration::from_millis(50), ..Limits::default() };
-    let gate = Gate::new(Arc::new(|_| Fleets::Any), limits);
-    let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
-    let mut silent = TcpStream::connect(at).await.unwrap();
-    let ended = tokio::time::timeout(DEADLINE, silent.read(&mut [0; 16])).await;
-    assert_eq!(ended.expect("an end").unwrap(), 0);
-    server.stop(DEADLINE).await;
-}
-
-#[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_who_has_said_nothing_yet() {
-    let (server, _events) = server();
-    let limits = Limits { handshake: DEADLINE * 10, ..Limits::default() };
-    let gate = Gate::new(Arc::new(|_| Fleets::Any), limits);
-    let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
-    let _silent = TcpStream::connect(at).await.unwrap();
-    tokio::time::timeout(DEADLINE, server.stop(DEADLINE * 10)).await.expect("it stops");
 }
