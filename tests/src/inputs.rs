@@ -28,6 +28,18 @@ const EDGES: &[&[u8]] = &[
     b"\xc3\xa9",
 ];
 
+/// A test for each target: its module, how many inputs, the longest of any bytes, examples.
+#[macro_export]
+macro_rules! fuzz_targets {
+    ($($name:ident: $inputs:literal, $longest:literal, $examples:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let (package, name, examples) = (env!("CARGO_PKG_NAME"), stringify!($name), $examples);
+            $crate::inputs::Target { package, name, body: $name::run, inputs: $inputs, longest: $longest, examples }.run();
+        }
+    )*};
+}
+
 /// A fuzz target and what a test tries on it.
 pub struct Target {
     /// The package of the test.

@@ -82,15 +82,20 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
             "{level:?} is no level; levels are error, warn, info, debug, trace and off"
         );
     }
+    let is_beyond = |limit: LevelFilter| {
+        directives.split(',').any(|level| LevelFilter::from_str(level.trim()).is_ok_and(|level| level > limit))
+    };
     // Of what libraries write at these levels one line in a hundred is about us. Later directives replace earlier ones, so whoever
     // names one of them gets it.
-    let is_loud = |level: &str| LevelFilter::from_str(level.trim()).is_ok_and(|level| level > LevelFilter::INFO);
-    if directives.split(',').any(is_loud) {
-        let quiet: String = LIBRARIES.iter().map(|library| format!("{library}=info,")).collect();
-        return Ok(EnvFilter::try_new(quiet + directives)?);
-    }
-    // What it warns of is what any client can do, and does not say who did it.
-    Ok(EnvFilter::try_new(format!("h2=error,{directives}"))?)
+    let quiet: String = if is_beyond(LevelFilter::INFO) {
+        LIBRARIES.iter().map(|library| format!("{library}=info,")).collect()
+    } else if is_beyond(LevelFilter::ERROR) {
+        // what it warns of is what any client can do, and does not say who did it
+        "h2=error,".to_owned()
+    } else {
+        String::new()
+    };
+    Ok(EnvFilter::try_new(quiet + directives)?)
 }
 
 /// Libraries that write down every frame, and their neighbours.

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use peak_alloc::PeakAlloc;
-use tests::inputs::Target;
 
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
@@ -24,18 +23,7 @@ mod yaml_to_objects;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// A target, how many inputs, the longest of any bytes, examples.
-macro_rules! targets {
-    ($($name:ident: $inputs:literal, $longest:literal, $examples:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            let (package, name, examples) = (env!("CARGO_PKG_NAME"), stringify!($name), $examples);
-            Target { package, name, body: $name::run, inputs: $inputs, longest: $longest, examples }.run();
-        }
-    )*};
-}
-
-targets! {
+tests::fuzz_targets! {
     files: 600, 4096, cases();
     translate: 400, 4096, cases();
     translate_history: 300, 4096, Vec::new();

@@ -8,7 +8,6 @@ use proto::envoy::config::endpoint::v3::{
     ClusterStats, EndpointLoadMetricStats, UpstreamEndpointStats, UpstreamLocalityStats,
 };
 use proto::envoy::service::load_stats::v3::LoadStatsRequest;
-use tests::inputs::Target;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
@@ -42,18 +41,7 @@ mod xds_session;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// A target, how many inputs, the longest of any bytes, examples.
-macro_rules! targets {
-    ($($name:ident: $inputs:literal, $longest:literal, $examples:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            let (package, name, examples) = (env!("CARGO_PKG_NAME"), stringify!($name), $examples);
-            Target { package, name, body: $name::run, inputs: $inputs, longest: $longest, examples }.run();
-        }
-    )*};
-}
-
-targets! {
+tests::fuzz_targets! {
     callers: 2000, 4096, Vec::new();
     load_reports: 4000, 4096, reports();
     pings: 4000, 4096, Vec::new();

@@ -379,15 +379,6 @@ impl Channel {
         }
     }
 
-    /// No name waits for this flight any more.
-    fn free(&mut self, flight: &Flight) {
-        for name in flight.names() {
-            if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
-                known.flying = None;
-            }
-        }
-    }
-
     /// Each name of an answered flight is free again; `acked` says whether the client has what was sent.
     pub(super) fn land(&mut self, flight: &Flight, acked: bool) {
         self.heard |= acked;
@@ -496,13 +487,15 @@ impl Channel {
 
     /// Nothing waits any longer for flights that were sent before `limit`; whether that is new of some.
     pub(super) fn give_up_before(&mut self, limit: Duration) -> bool {
-        let mut flights = std::mem::take(&mut self.flights);
         let mut some = false;
-        for flight in flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
+        for flight in self.flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
             (flight.overdue, some) = (true, true);
-            self.free(flight);
+            for name in flight.puts.iter().map(|item| item.name()).chain(&flight.removed) {
+                if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
+                    known.flying = None;
+                }
+            }
         }
-        self.flights = flights;
         some
     }
 
