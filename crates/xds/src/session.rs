@@ -139,7 +139,8 @@ pub(crate) struct Session {
     /// Of the next response.
     nonce: Nonce,
     groups: u64,
-    channels: BTreeMap<TypeUrl, Channel>,
+    /// Each in a place of its own: a node of the tree has room for eleven, and most clients have few.
+    channels: BTreeMap<TypeUrl, Box<Channel>>,
     /// The client is told of clusters, but has not asked for them on this stream.
     unasked: bool,
     /// What a SotW client was sent.
@@ -383,7 +384,7 @@ impl Session {
 
     /// Whether this holds for the kind's channel; false if there is none.
     fn is(&self, type_url: &TypeUrl, test: impl Fn(&Channel) -> bool) -> bool {
-        self.channels.get(type_url).is_some_and(test)
+        self.channels.get(type_url).is_some_and(|channel| test(channel))
     }
 
     /// The kinds without a place of their own in the order that the client has spoken of.

@@ -114,9 +114,8 @@ impl Loads {
     ) -> Result<Option<Duration>, Malformed> {
         let Some(reporter) = self.reporters.get(&number) else { return Ok(None) };
         let room = self.rows.bounds.parts.saturating_sub(self.size - reporter.size);
-        let usual = reporter.parts.len();
         self.number += 1;
-        let mut stage = Stage::new(&mut self.rows, (self.number, self.interval), known, (usual, room));
+        let mut stage = Stage::new(&mut self.rows, (self.number, self.interval), known, &reporter.parts, room);
         let read = stage.report(message);
         let Stage { new, parts, metrics, requests, odd, .. } = stage;
         if let Err(malformed) = read {
@@ -179,7 +178,7 @@ impl Loads {
         let size = parts.len() + metrics;
         self.size = self.size - std::mem::replace(&mut reporter.size, size) + size;
         let before = std::mem::replace(&mut reporter.parts, parts);
-        // as a rule a report is about what the last one was about, in the same order
+        // those about which both are, see `Stage::row`
         let pairs = before.iter().zip(&reporter.parts);
         let same = pairs.clone().take_while(|(old, new)| old.row == new.row).count();
         for (old, new) in pairs.take(same) {

@@ -71,7 +71,7 @@ impl Scale {
         let rate = count as f64 * self.factor;
         let most = MOST_PER_SECOND * MILLION;
         self.odd |= rate > most;
-        rate.min(most).round() as u64
+        (rate.min(most) + 0.5) as u64
     }
 
     /// A counter as it can be.

@@ -123,6 +123,11 @@ impl Rows {
         self.index.get(&Named { parent, name }).copied()
     }
 
+    /// Whether this is the row of this name.
+    pub(super) fn is(&self, id: RowId, parent: RowId, name: &[u8]) -> bool {
+        self.rows.get(id as usize).is_some_and(|row| row.key.parent == parent && *row.key.name == *name)
+    }
+
     /// The row's tallies by name.
     pub(super) fn tallies(&self, id: RowId) -> &[Tally] {
         self.rows.get(id as usize).map_or(&[], |row| row.sum.tallies())

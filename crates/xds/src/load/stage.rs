@@ -42,6 +42,8 @@ pub(super) struct Stage<'a> {
     asked: Duration,
     /// Whether the fleet has this cluster.
     known: &'a dyn Fn(&str) -> bool,
+    /// The reporter's last report.
+    before: &'a [Part],
     /// Parts that there may be.
     room: usize,
     /// Rows that were not there before, parents before their children.
@@ -55,16 +57,18 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Begins with a report of this serial number and asked-for interval, as a rule with as many parts as `usual`, and with
+    /// Begins with a report of this serial number and asked-for interval, as a rule on the same parts as the one `before`, and on
     /// no more than there is `room` for.
     pub(super) fn new(
         rows: &'a mut Rows,
         (serial, asked): (u64, Duration),
         known: &'a dyn Fn(&str) -> bool,
-        (usual, room): (usize, usize),
+        before: &'a [Part],
+        room: usize,
     ) -> Self {
-        let (new, parts, requests) = (Vec::new(), Vec::with_capacity(usual), Vec::new());
-        Self { rows, serial, asked, known, room: room.min(MOST_PARTS), new, metrics: 0, parts, requests, odd: None }
+        let (new, parts, requests) = (Vec::new(), Vec::with_capacity(before.len()), Vec::new());
+        let room = room.min(MOST_PARTS);
+        Self { rows, serial, asked, known, before, room, new, metrics: 0, parts, requests, odd: None }
     }
 
     /// Reads a report.
@@ -213,7 +217,10 @@ impl<'a> Stage<'a> {
         if self.is_full() {
             return None;
         }
-        if let Some(found) = self.rows.find(parent, name) {
+        // as a rule a report is about what the last one was about, in the same order
+        let usual = self.before.get(self.parts.len()).map(|part| part.row);
+        let usual = usual.filter(|row| self.rows.is(*row, parent, name));
+        if let Some(found) = usual.or_else(|| self.rows.find(parent, name)) {
             return Some(found);
         }
         let new = self.rows.insert(parent, name, place()?);

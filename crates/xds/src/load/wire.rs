@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
-use prost::encoding::{WireType, decode_key, decode_varint};
+use prost::encoding::{WireType, decode_varint};
 
 use super::talk::Told;
 
@@ -46,11 +46,15 @@ impl<'a> Iterator for Fields<'a> {
 impl<'a> Fields<'a> {
     #[inline]
     fn read(&mut self) -> Option<(u32, Value<'a>)> {
-        let (number, wire_type) = decode_key(&mut self.0).ok()?;
-        let value = match wire_type {
-            WireType::Varint => Value::Number(decode_varint(&mut self.0).ok()?),
+        let key = u32::try_from(self.varint()?).ok()?;
+        let number = key >> 3;
+        if number == 0 {
+            return None;
+        }
+        let value = match WireType::try_from(u64::from(key & 7)).ok()? {
+            WireType::Varint => Value::Number(self.varint()?),
             WireType::LengthDelimited => {
-                let length = usize::try_from(decode_varint(&mut self.0).ok()?).ok()?;
+                let length = usize::try_from(self.varint()?).ok()?;
                 let (content, rest) = self.0.split_at_checked(length)?;
                 self.0 = rest;
                 Value::Bytes(content)
@@ -67,6 +71,16 @@ impl<'a> Fields<'a> {
             WireType::StartGroup | WireType::EndGroup => return None,
         };
         Some((number, value))
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        // keys, lengths and most counts of a report have one byte
+        if let [byte @ ..0x80, rest @ ..] = self.0 {
+            self.0 = rest;
+            return Some(u64::from(*byte));
+        }
+        decode_varint(&mut self.0).ok()
     }
 
     /// The messages in a repeated field.

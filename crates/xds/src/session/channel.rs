@@ -247,6 +247,13 @@ impl Channel {
         self.dirty.extend(self.kept.due(now).cloned());
     }
 
+    /// So many names are about to be asked for.
+    pub(super) fn expect(&mut self, names: usize) {
+        for set in [&mut self.names, &mut self.dirty, &mut self.force] {
+            set.reserve(names.saturating_sub(set.len()));
+        }
+    }
+
     /// The names that are to be looked at, in order.
     pub(super) fn dirty_in_order(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = self.dirty.iter().cloned().collect();

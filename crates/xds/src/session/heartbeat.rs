@@ -25,10 +25,8 @@ impl Session {
 
     /// Heartbeats that are due.
     pub(super) fn beat(&mut self, turn: &mut Turn<'_>) {
-        let due = |(type_url, channel): (&TypeUrl, &super::Channel)| {
-            channel.beats.due(turn.now).next().map(|_| type_url.clone())
-        };
-        let kinds: Vec<TypeUrl> = self.channels.iter().filter_map(due).collect();
+        let due = self.channels.iter().filter(|(_, channel)| channel.beats.due(turn.now).next().is_some());
+        let kinds: Vec<TypeUrl> = due.map(|(type_url, _)| type_url.clone()).collect();
         for type_url in kinds {
             let see = self.see(turn.fleet);
             let channel = self.channel(&type_url);

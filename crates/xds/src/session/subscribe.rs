@@ -54,7 +54,11 @@ impl Session {
             listed = self.open(fleet, type_url, (request, &has), now);
         }
         self.unsubscribe(type_url, request.stream, request.unsubscribe.iter().map(|name| &**name));
-        for name in &request.subscribe {
+        let names: Vec<Arc<str>> = request.subscribe.iter().map(|name| shared(fleet, type_url, name)).collect();
+        if !names.is_empty() {
+            self.channel(type_url).expect(names.len());
+        }
+        for name in &names {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
             let waits = *type_url == TypeUrl::Endpoints
                 && self.clusters.cold.get(name).is_some_and(|cold| cold.nonce.is_some());
@@ -68,7 +72,6 @@ impl Session {
             self.channel(type_url).bound_flights();
         }
         if *type_url == TypeUrl::Endpoints {
-            let names: Vec<Arc<str>> = request.subscribe.iter().map(|name| shared(fleet, type_url, name)).collect();
             if request.initial_versions.is_empty() {
                 self.asked.extend(names);
             } else {
@@ -241,22 +244,27 @@ impl Session {
     }
 
     /// One more name. What the client has listed is compared, anything else is sent whatever it has (R9).
-    fn subscribe_name(&mut self, fleet: &Fleet, type_url: &TypeUrl, (stream, name): (StreamId, &str), listed: bool) {
-        let name = shared(fleet, type_url, name);
-        self.carry(type_url, stream, &name);
+    fn subscribe_name(
+        &mut self,
+        fleet: &Fleet,
+        type_url: &TypeUrl,
+        (stream, name): (StreamId, &Arc<str>),
+        listed: bool,
+    ) {
+        self.carry(type_url, stream, name);
         let channel = self.channel(type_url);
         channel.opened = true;
-        if &*name == EVERYTHING {
+        if &**name == EVERYTHING {
             channel.compare |= !std::mem::replace(&mut channel.wildcard, true);
             return;
         }
         let mut members = Vec::new();
-        if is_collection(&name) {
-            channel.collections.insert(Arc::clone(&name));
-            members.extend(fleet.snapshot().members_of(type_url, &name).map(|item| Arc::clone(item.name())));
+        if is_collection(name) {
+            channel.collections.insert(Arc::clone(name));
+            members.extend(fleet.snapshot().members_of(type_url, name).map(|item| Arc::clone(item.name())));
         }
         if members.is_empty() {
-            members.push(Arc::clone(&name));
+            members.push(Arc::clone(name));
         }
         for name in members {
             if listed && !channel.unsure.contains(&name) {
@@ -265,9 +273,8 @@ impl Session {
                 channel.owe(stream, &name);
             }
         }
-        let length = name.len();
-        if channel.names.insert(name) {
-            self.name_bytes += length;
+        if channel.names.insert(Arc::clone(name)) {
+            self.name_bytes += name.len();
         }
     }
 
@@ -424,7 +431,7 @@ impl Session {
     /// What came unasked, behind what would have used it, and is gone is not remembered.
     pub(super) fn forget_unasked(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &str) {
         let has = |channel: &Channel| channel.known.contains_key(name) || channel.unsure.contains(name);
-        let unasked = self.is(type_url, |channel| has(channel) && !channel.subscribed(name));
+        let unasked = self.is(type_url, |channel| !channel.subscribed(name) && has(channel));
         if unasked && self.see(fleet).current(type_url, name).is_none() {
             self.channel(type_url).forget(name);
             if let Some(sent) = self.sent_items.get_mut(type_url) {

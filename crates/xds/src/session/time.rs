@@ -159,7 +159,7 @@ impl Session {
         let withheld = self.withheld_at().filter(|at| *at > now);
         let drained = self.channels.values().filter_map(|channel| channel.kept.next(now)).min();
         let beats = self.channels.values().filter_map(|channel| channel.beats.next(now)).min();
-        let held = self.channels.values().filter_map(Channel::held_until).filter(|until| *until > now);
+        let held = self.channels.values().filter_map(|channel| channel.held_until()).filter(|until| *until > now);
         let rests = self.channels.values().filter_map(|channel| channel.paused_until).filter(|until| *until > now);
         cold.into_iter()
             .chain(introduction)

@@ -45,7 +45,8 @@ impl Session {
     /// What they are.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn kept(&self) -> Vec<(&'static str, usize)> {
-        let of_all = |count: &dyn Fn(&Channel) -> usize| self.channels.values().map(count).sum::<usize>();
+        let of_all =
+            |count: &dyn Fn(&Channel) -> usize| self.channels.values().map(|channel| count(channel)).sum::<usize>();
         let flight = |flight: &Flight| 1 + flight.puts.len() + flight.removed.len();
         vec![
             ("names", of_all(&|channel| channel.names.len() + channel.collections.len() + channel.carriers.names)),
