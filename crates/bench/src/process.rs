@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// How long anything may take before a benchmark gives up.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A running Chancery.
 pub(crate) struct Chancery {

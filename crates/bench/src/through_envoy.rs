@@ -48,9 +48,9 @@ pub(crate) fn cold_start(report: &mut Report) -> anyhow::Result<()> {
             dataset::write(&conf, routes, free_port()?, Endpoints::Elsewhere(8080))?;
             let mut chancery = Chancery::start(place, Some(&envoy))?;
             let admin = chancery.socket("admin.sock")?;
-            alone::wait_live(&admin, chancery.started)?;
-            let live = chancery.started.elapsed();
-            chancery.check_alive()?;
+            let started = chancery.started;
+            alone::wait_live(&admin, started, || chancery.check_alive())?;
+            let live = started.elapsed();
             let bootstrap = std::fs::read_to_string(admin.with_file_name("bootstrap.json"))?;
             chancery.stop();
             let own = alone::time(&envoy, &bootstrap, &conf)?;

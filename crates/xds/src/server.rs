@@ -35,6 +35,7 @@ mod lately;
 mod limits;
 mod load;
 mod outbox;
+mod patience;
 mod reflection;
 mod roster;
 mod saving;

@@ -25,8 +25,12 @@ pub(super) struct Connection {
 }
 
 /// The server has ended the stream or the connection, or says what cannot be read.
-#[derive(Debug)]
-pub(super) struct Ended;
+#[derive(Debug, thiserror::Error)]
+#[error("the server ended the stream with a frame of type {kind}: {payload:?}")]
+pub(super) struct Ended {
+    kind: u8,
+    payload: Vec<u8>,
+}
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -154,9 +158,9 @@ impl Connection {
         let number = |at: usize| payload.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_be_bytes);
         let is_ended = self.flags & END_STREAM != 0;
         match self.kind {
-            DATA if self.flags & PADDED != 0 || is_ended => return Err(Ended),
-            HEADERS if is_ended => return Err(Ended),
-            RESET | GOAWAY => return Err(Ended),
+            DATA | HEADERS if is_ended => return Err(Ended { kind: self.kind, payload }),
+            DATA if self.flags & PADDED != 0 => return Err(Ended { kind: self.kind, payload }),
+            RESET | GOAWAY => return Err(Ended { kind: self.kind, payload }),
             SETTINGS if self.flags & ACK == 0 => {
                 for (at, _) in payload.chunks_exact(6).enumerate().filter(|(_, setting)| setting.starts_with(&[0, 4])) {
                     let room = i64::from(number(at * 6 + 2).unwrap_or_default());

@@ -249,8 +249,10 @@ impl Crowd {
                 let read = chunk.filled();
                 self.bytes_in.set(self.bytes_in.get() + read.len() as u64);
                 let taken = connection.receive(read, |connection, message| self.take(index, connection, message));
-                let taken = taken.map_err(|_| anyhow::anyhow!("the server ended the stream"));
-                Poll::Ready(if read.is_empty() { Err(anyhow::anyhow!("the connection ended")) } else { taken })
+                Poll::Ready(match taken {
+                    _ if read.is_empty() => Err(anyhow::anyhow!("the connection ended")),
+                    taken => taken.map_err(Into::into),
+                })
             })
             .await?;
         }

@@ -63,6 +63,9 @@ impl CertificateFiles {
             }
             match self.take_over() {
                 Ok(true) => info!("the TLS certificates of xDS were replaced; connections that are open stay"),
+                Ok(false) if failure.is_told() => {
+                    info!("the TLS files of xDS can be used again, and are what they were")
+                }
                 Ok(false) => {}
                 Err(error) => {
                     if let Some(words) = failure.seen(format!("{error:#}")) {
@@ -102,6 +105,10 @@ impl Failure {
             *self = Self { words, times: 1 };
         }
         (self.times == 2).then_some(&*self.words)
+    }
+
+    fn is_told(&self) -> bool {
+        self.times >= 2
     }
 }
 

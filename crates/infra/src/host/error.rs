@@ -29,7 +29,11 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// The state folder holds another Gateway under the same short name.
-    #[error("the folder {} belongs to the Gateway {owner:?}; rename one of the two Gateways", .path.display())]
+    #[error(
+        "the folder {} belongs to the Gateway {owner:?}; rename one of the two Gateways, or remove the file `gateway` in it if there is no \
+         such Gateway",
+        .path.display()
+    )]
     Occupied {
         /// The folder of the proxy.
         path: PathBuf,

@@ -19,6 +19,7 @@ use super::connection::{self, Came};
 use super::gate::{Gate, Peer};
 use super::lately::Lately;
 use super::limits::Limits;
+use super::patience::Patience;
 use super::tls::{self, Tls};
 use super::{ListenError, Shared, locked, stopped};
 
@@ -139,10 +140,13 @@ impl Arriving {
             Self::Here(io, peer) => return Some((io, peer)),
             Self::Tls(stream, from, tls, turn) => (stream, from, tls, turn),
         };
-        let words = match tokio::time::timeout(turn.within, tls.accept(stream)).await {
-            Ok(Ok((io, peer))) => return Some((io, peer)),
-            Ok(Err(error)) => tls::words(&error),
-            Err(_) => "no handshake in time".to_owned(),
+        let words = tokio::select! {
+            biased;
+            done = tls.accept(stream) => match done {
+                Ok((io, peer)) => return Some((io, peer)),
+                Err(error) => tls::words(&error),
+            },
+            () = Patience::new(turn.within) => "no handshake in time".to_owned(),
         };
         turn.tell(from, &words);
         None

@@ -27,6 +27,7 @@ use super::calm::Calm;
 use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
 use super::limits::Admission;
+use super::patience::Patience;
 use super::services::Service;
 use super::streams::Siblings;
 use super::together::Together;
@@ -125,7 +126,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     };
     let old = async {
         let begin = Instant::now();
-        sleep(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
+        Patience::new(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
         match age {
             _ if !origin.called.load(Ordering::Relaxed) => {}
             Some(age) => sleep_until(begin + age).await,

@@ -13,6 +13,7 @@ use tokio::time::{Sleep, sleep};
 use super::grpc::{Broken, Code};
 use super::lately::Lately;
 use super::locked;
+use super::patience::{PARTS, Patience};
 
 #[cfg(test)]
 mod tests;
@@ -53,8 +54,9 @@ pub struct Limits {
     pub names: usize,
     /// Bytes of all those names, as if none were shared with the fleet. The default is 1 GiB: 64 for each of [`Self::names`].
     pub name_bytes: usize,
-    /// How long such a request may take to be complete. The default is a minute: 16 MiB at 2 Mbit/s. A sixth of it is given at the
-    /// beginning, the rest with the bytes that come: who announces much and sends nothing keeps the room from others for 10 s.
+    /// How long such a request may take to be complete, in time in which the server listens. The default is a minute: 16 MiB at 2 Mbit/s.
+    /// Half of it is given at the beginning, the rest with the bytes that come: an Envoy that takes 50,000 routes says nothing for some
+    /// 15 s, and who announces much and sends nothing keeps the room from others for 30 s.
     pub complete: Duration,
     /// How long a connection lasts, give or take a tenth, so that connections that began together do not end together; none: as
     /// long as its client likes. The default is half an hour: clients then spread over the servers that there are, and one whose
@@ -323,25 +325,25 @@ pub(super) struct Pace {
 pub(super) struct Room {
     account: Arc<Account>,
     length: usize,
-    began: tokio::time::Instant,
-    deadline: Pin<Box<Sleep>>,
+    patience: Patience,
+    /// Parts of it that have come with the bytes.
+    earned: u32,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The part of [`Limits::complete`] that nothing has to come in.
-const SILENT: u32 = 6;
+/// The part of [`Limits::complete`] in which nothing has to come.
+const SILENT: u32 = PARTS / 2;
 
 impl Room {
     /// So much of it is there by now.
     pub(super) fn have(&mut self, bytes: usize) {
-        let complete = self.account.limits.complete;
-        let earned = complete.mul_f64(bytes as f64 / self.length.max(1) as f64);
-        self.deadline.as_mut().reset(self.began + (complete / SILENT + earned).min(complete));
+        let earned = PARTS as usize * bytes / self.length.max(1);
+        self.earned = u32::try_from(earned).unwrap_or(PARTS);
     }
 
     /// Ready when more should have come: nobody keeps room from others by sending nothing.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
-        ready!(self.deadline.as_mut().poll(cx));
+        ready!(self.patience.poll_parts((SILENT + self.earned).min(PARTS), cx));
         Poll::Ready(self.account.refuse("the request was not complete in time"))
     }
 }
@@ -399,8 +401,7 @@ impl Pace {
             return Poll::Pending;
         };
         self.room = None;
-        let (began, silent) = (tokio::time::Instant::now(), account.limits.complete / SILENT);
-        let (account, deadline) = (Arc::clone(account), Box::pin(sleep(silent)));
-        Poll::Ready(Room { account, length, began, deadline, _permit: permit })
+        let (account, patience) = (Arc::clone(account), Patience::new(account.limits.complete));
+        Poll::Ready(Room { account, length, patience, earned: 0, _permit: permit })
     }
 }

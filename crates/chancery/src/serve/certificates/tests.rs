@@ -38,13 +38,17 @@ fn in_a_trust_domain_only_its_uris_name_a_gateway() {
 #[test]
 fn a_failure_is_told_once_and_not_when_it_passes_at_once() {
     let mut failure = Failure::default();
-    let mut seen = |words: &str| failure.seen(words.to_owned()).map(str::to_owned);
-    assert_eq!(seen("a"), None);
-    assert_eq!(seen("b"), None);
-    assert_eq!(seen("b"), Some("b".to_owned()));
-    assert_eq!(seen("b"), None);
-    assert_eq!(seen("a"), None);
-    assert_eq!(seen("a"), Some("a".to_owned()));
+    for (words, told, is_told) in [
+        ("a", None, false),
+        ("b", None, false),
+        ("b", Some("b"), true),
+        ("b", None, true),
+        ("a", None, false),
+        ("a", Some("a"), true),
+    ] {
+        assert_eq!(failure.seen(words.to_owned()), told);
+        assert_eq!(failure.is_told(), is_told);
+    }
 }
 
 #[test]

@@ -117,6 +117,19 @@ async fn small_requests_that_are_not_complete_take_room_as_large_ones_do() {
     assert_eq!(one.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::new()))), "what is complete needs none");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_server_comes_late_to_is_read_all_the_same() {
+    let accounts = Accounts::new(Limits::default());
+    let mut cx = Context::from_waker(Waker::noop());
+    let pieces = [&[0, 0, 0, 0, 3][..], b"", b"ab", b"", b"c"].map(Bytes::from_static);
+    let mut frames = Frames::paced(Pieces(pieces.into()), Pace::new(accounts.of(&"a".into())));
+    for _ in 0..2 {
+        assert!(frames.poll_next(&mut cx).is_pending());
+        tokio::time::advance(10 * Limits::default().complete).await;
+    }
+    assert_eq!(frames.poll_next(&mut cx), Poll::Ready(Some(Ok(Bytes::from("abc")))));
+}
+
 #[test]
 fn a_long_request_costs_its_identity_as_much_as_several() {
     let most = Rate { per_second: 1, burst: 1000 };

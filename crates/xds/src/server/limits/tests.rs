@@ -75,7 +75,7 @@ async fn room_is_kept_by_what_comes_and_not_by_what_was_announced() {
         Poll::Ready(room) => room,
         Poll::Pending => panic!("no room"),
     };
-    for (have, seconds) in [(0, 10), (1 << 20, 15), (6 << 20, 40), (11 << 20, 60), (12 << 20, 60)] {
+    for (have, seconds) in [(0, 30), (1 << 20, 35), (3 << 20, 45), (6 << 20, 60), (12 << 20, 60)] {
         let (mut room, began) = (room(), tokio::time::Instant::now());
         room.have(have);
         std::future::poll_fn(|cx| room.poll_over(cx)).await;
