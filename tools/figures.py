@@ -1,6 +1,7 @@
 """Writes figures into BENCHMARKS.md: `make bench | tee figures.jsonl | python3 tools/figures.py`.
 
-Between the markers of the document stands one table per benchmark; what stands around them is written by hand.
+Between the markers of the document stands one table per benchmark, with its day; those that were not run stay. What stands around them is
+written by hand.
 """
 
 import datetime
@@ -13,6 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: written by tools/figures.py -->\n", "<!-- end of figures -->\n"
+HEADING = "### "
 
 
 def main():
@@ -21,24 +23,28 @@ def main():
         raise SystemExit("figures.py: no figures on standard input")
     document = ROOT / "BENCHMARKS.md"
     before, rest = document.read_text().split(BEGIN)
-    after = rest.split(END)[1]
-    document.write_text(before + BEGIN + machine() + tables(figures) + "\n" + END + after)
+    written, after = rest.split(END)
+    known = {name: HEADING + section for section in written.split(HEADING)[1:] for name in [section.split("\n")[0]]}
+    text = "".join({**known, **tables(figures)}.values())
+    document.write_text(before + BEGIN + machine() + "\n" + text + END + after)
 
 
 def machine():
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
-    return (f"\n{datetime.date.today()}, {os.cpu_count()} cores ({cpu.group(1) if cpu else platform.machine()}), "
+    return (f"\n{os.cpu_count()} cores ({cpu.group(1) if cpu else platform.machine()}), "
             f"{round(int(memory.group(1)) / 2**20)} GiB, Linux {platform.release().split('-')[0]}.\n")
 
 
 def tables(figures):
-    text = ""
+    """By the name of their benchmark."""
+    found = {}
     for bench in dict.fromkeys(figure["bench"] for figure in figures):
         rows = [figure for figure in figures if figure["bench"] == bench]
-        text += f"\n### {bench}\n\n| figure | n | value | limit | | peer |\n|---|---:|---:|---:|---|---|\n"
-        text += "".join(row(figure) for figure in rows)
-    return text
+        found[bench] = (f"{HEADING}{bench}\n\n{datetime.date.today()}\n\n"
+                        "| figure | n | value | limit | | peer |\n|---|---:|---:|---:|---|---|\n"
+                        + "".join(row(figure) for figure in rows) + "\n")
+    return found
 
 
 def row(figure):
