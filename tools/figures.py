@@ -1,6 +1,6 @@
 """Writes figures into BENCHMARKS.md: `make bench | tee figures.jsonl | python3 tools/figures.py`.
 
-Between the markers of the document stands one table per benchmark, with its day; those that were not run stay. What stands around them is
+Between the markers of the document stands one table per benchmark, with its day and machine; those that were not run stay. What stands around them is
 written by hand.
 """
 
@@ -26,14 +26,14 @@ def main():
     written, after = rest.split(END)
     known = {name: HEADING + section for section in written.split(HEADING)[1:] for name in [section.split("\n")[0]]}
     text = "".join({**known, **tables(figures)}.values())
-    document.write_text(before + BEGIN + machine() + "\n" + text + END + after)
+    document.write_text(before + BEGIN + "\n" + text + END + after)
 
 
 def machine():
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
-    return (f"\n{os.cpu_count()} cores ({cpu.group(1) if cpu else platform.machine()}), "
-            f"{round(int(memory.group(1)) / 2**20)} GiB, Linux {platform.release().split('-')[0]}.\n")
+    return (f"{datetime.date.today()}, {os.cpu_count()} cores ({cpu.group(1) if cpu else platform.machine()}), "
+            f"{round(int(memory.group(1)) / 2**20)} GiB, Linux {platform.release().split('-')[0]}.")
 
 
 def tables(figures):
@@ -41,7 +41,7 @@ def tables(figures):
     found = {}
     for bench in dict.fromkeys(figure["bench"] for figure in figures):
         rows = [figure for figure in figures if figure["bench"] == bench]
-        found[bench] = (f"{HEADING}{bench}\n\n{datetime.date.today()}\n\n"
+        found[bench] = (f"{HEADING}{bench}\n\n{machine()}\n\n"
                         "| figure | n | value | limit | | peer |\n|---|---:|---:|---:|---|---|\n"
                         + "".join(row(figure) for figure in rows) + "\n")
     return found

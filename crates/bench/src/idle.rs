@@ -1,4 +1,4 @@
-//! Clients that have everything while nothing changes: the memory of each (B6) and the CPU of all (B7).
+//! Clients that have everything while nothing changes: the memory of each (B6c) and the CPU of all (B7).
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub(crate) fn memory(report: &mut Report) -> anyhow::Result<()> {
         let mut crowd = Crowd::start(&server.address, CLIENTS, SETS)?;
         crowd.wait_synced()?;
         let each = (measure()? - before) / 1e3 / CLIENTS as f64;
-        report.figure("B6", &format!("kb_per_idle_client_{name}"), CLIENTS, (each, "kB"), limit);
+        report.figure("B6c", &format!("kb_per_idle_client_{name}"), CLIENTS, (each, "kB"), limit);
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ impl CertificateFiles {
             }
             match self.take_over() {
                 Ok(true) => info!("the TLS certificates of xDS were replaced; connections that are open stay"),
-                Ok(false) if failure.is_told() => {
+                Ok(false) if failure.is_told => {
                     info!("the TLS files of xDS can be used again, and are what they were")
                 }
                 Ok(false) => {}
@@ -95,6 +95,7 @@ impl CertificateFiles {
 struct Failure {
     words: String,
     times: usize,
+    is_told: bool,
 }
 
 impl Failure {
@@ -102,13 +103,10 @@ impl Failure {
         if self.words == words {
             self.times += 1;
         } else {
-            *self = Self { words, times: 1 };
+            (self.words, self.times) = (words, 1);
         }
+        self.is_told |= self.times == 2;
         (self.times == 2).then_some(&*self.words)
-    }
-
-    fn is_told(&self) -> bool {
-        self.times >= 2
     }
 }
 

@@ -178,7 +178,7 @@ impl Loads {
         let size = parts.len() + metrics;
         self.size = self.size - std::mem::replace(&mut reporter.size, size) + size;
         let before = std::mem::replace(&mut reporter.parts, parts);
-        // those about which both are, see `Stage::row`
+        // as a rule those are all, see `Stage::row`
         let pairs = before.iter().zip(&reporter.parts);
         let same = pairs.clone().take_while(|(old, new)| old.row == new.row).count();
         for (old, new) in pairs.take(same) {

@@ -53,8 +53,9 @@ const CONNECTION_WINDOW: u32 = 8 * WINDOW;
 /// minute this server would never rest.
 const PING: Duration = Duration::from_mins(5);
 
-/// See [`PING`]. An Envoy that takes over 50,000 routes answers nothing for a quarter of a minute.
-const PONG: Duration = Duration::from_mins(1);
+/// See [`PING`]. An Envoy that takes over 50,000 routes answers nothing for a quarter of a minute, and a server that has more to do than it
+/// can reads late what it answered.
+const PONG: Duration = Duration::from_mins(5);
 
 /// How long a connection that is told to end may take: an ADS stream ends at once, this is for its last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(3);

@@ -104,12 +104,11 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
                 Ok(Cut::Nothing) => {}
                 Err(broken) => return Poll::Ready(Some(Err(broken))),
             }
-            if let Some(room) = &mut self.room
-                && let Poll::Ready(broken) = room.poll_over(cx)
-            {
-                return Poll::Ready(Some(Err(broken)));
-            }
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
+                let Some(room) = &mut self.room else { return Poll::Pending };
+                return room.poll_over(cx).map(|broken| Some(Err(broken)));
+            };
+            match next {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.frame = data;

@@ -337,6 +337,7 @@ const SILENT: u32 = PARTS / 2;
 impl Room {
     /// So much of it is there by now.
     pub(super) fn have(&mut self, bytes: usize) {
+        self.patience.hear();
         let earned = PARTS as usize * bytes / self.length.max(1);
         self.earned = u32::try_from(earned).unwrap_or(PARTS);
     }

@@ -249,7 +249,7 @@ impl Channel {
 
     /// So many names are about to be asked for.
     pub(super) fn expect(&mut self, names: usize) {
-        for set in [&mut self.names, &mut self.dirty, &mut self.force] {
+        for set in [&mut self.names, &mut self.dirty] {
             set.reserve(names.saturating_sub(set.len()));
         }
     }
@@ -262,7 +262,7 @@ impl Channel {
     }
 
     /// Gives back what a burst of names took. A client is idle most of its life.
-    fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         for names in [&mut self.dirty, &mut self.force] {
             if names.len() < names.capacity() / 4 {
                 names.shrink_to_fit();

@@ -64,6 +64,7 @@ impl Session {
             }
         }
         let channel = self.channel(type_url);
+        channel.shrink();
         (channel.waiting, channel.blocked) = (waiting, blocked);
         if channel.uncharted && waiting + blocked > 0 {
             // what is left out of the first response the client loses

@@ -13,6 +13,7 @@ use super::Identity;
 use crate::server::grpc::{Broken, Code};
 use crate::server::limits::{Account, VERIFIED_AT_ONCE};
 use crate::server::locked;
+use crate::server::patience::Patience;
 
 #[cfg(test)]
 mod tests;
@@ -83,21 +84,23 @@ impl Tokens {
         }
         // whose the call is, is not known yet: until it is, it is the peer's
         let _place = peer.call().await?;
-        let verified = tokio::time::timeout(PATIENCE, async {
-            let _own = peer.verifying.acquire().await;
-            let _turn = self.under_way.acquire().await;
-            self.verifier.verify(token).await
-        });
-        match verified.await {
-            Ok(Ok(identity)) => {
+        let _own = peer.verifying.acquire().await;
+        let _turn = self.under_way.acquire().await;
+        let verified = tokio::select! {
+            biased;
+            verified = self.verifier.verify(token) => verified,
+            () = Patience::new(PATIENCE) => Err(TokenError::Unavailable),
+        };
+        match verified {
+            Ok(identity) => {
                 self.remember(hash, &identity, Instant::now());
                 Ok(identity)
             }
-            Ok(Err(TokenError::Refused)) => {
+            Err(TokenError::Refused) => {
                 peer.charge(REFUSAL);
                 Err(Broken(Code::Unauthenticated, "the bearer token is not good"))
             }
-            Ok(Err(TokenError::Unavailable)) | Err(_) => {
+            Err(TokenError::Unavailable) => {
                 Err(Broken(Code::Unavailable, "the bearer token cannot be verified just now"))
             }
         }
