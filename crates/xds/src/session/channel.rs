@@ -248,7 +248,7 @@ impl Channel {
     }
 
     /// So many names are about to be asked for.
-    pub(super) fn expect(&mut self, names: usize) {
+    pub(super) fn reserve(&mut self, names: usize) {
         for set in [&mut self.names, &mut self.dirty] {
             set.reserve(names.saturating_sub(set.len()));
         }

@@ -56,7 +56,7 @@ impl Session {
         self.unsubscribe(type_url, request.stream, request.unsubscribe.iter().map(|name| &**name));
         let names: Vec<Arc<str>> = request.subscribe.iter().map(|name| shared(fleet, type_url, name)).collect();
         if !names.is_empty() {
-            self.channel(type_url).expect(names.len());
+            self.channel(type_url).reserve(names.len());
         }
         for name in &names {
             // a cluster that was sent without its endpoints waits for them whatever the client has of them
