@@ -1,5 +1,6 @@
 //! The one thread that owns the graph: events in, one tick for all that wait, changes out. Nothing else writes.
 
+mod comings;
 mod facts;
 mod loads;
 mod metrics;
@@ -24,6 +25,7 @@ use crate::last_good;
 use crate::publish::Publisher;
 use crate::report::{self, Findings, Transitions};
 
+use comings::Comings;
 use metrics::Metrics;
 pub(crate) use thread::Thread;
 
@@ -72,6 +74,7 @@ pub(crate) struct Core {
     metrics: Metrics,
     /// Gateways that there are not, of which a proxy is connected all the same.
     strangers: BTreeSet<Arc<str>>,
+    comings: Comings,
 }
 
 /// What the core is made from.
@@ -125,6 +128,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         clock: parts.clock,
         metrics: Metrics::default(),
         strangers: BTreeSet::new(),
+        comings: Comings::new(Instant::now()),
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use api::{Problem, Severity};
 use engine::{Graph, Table, Value};
@@ -11,7 +12,7 @@ use ir::{FleetName, SecretName};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
 use tracing::{debug, info, warn};
 use translator::InFleet;
-use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Objection, TypeUrl, Version};
+use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
 
 use super::Core;
 
@@ -22,18 +23,8 @@ impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
     pub(super) fn note_event(&mut self, event: Event) -> bool {
         match event {
-            Event::Connected { fleet, node, connected } => {
-                info!(gateway = %fleet, node = %node.id, connected, "a proxy connected");
-                self.metrics.connected(Arc::clone(&fleet), connected);
-                self.note_stranger(&fleet);
-                false
-            }
-            Event::Gone { fleet, node, connected } => {
-                info!(gateway = %fleet, node = %node.id, connected, "a proxy is gone");
-                self.metrics.connected(Arc::clone(&fleet), connected);
-                self.note_stranger(&fleet);
-                false
-            }
+            Event::Connected { fleet, node, connected } => self.note_coming("connected", &fleet, &node, connected),
+            Event::Gone { fleet, node, connected } => self.note_coming("is gone", &fleet, &node, connected),
             Event::Namesakes { fleet, node } => {
                 warn!(
                     gateway = %fleet,
@@ -82,7 +73,17 @@ impl Core {
         }
     }
 
-    /// A proxy of this fleet came or went.
+    /// A proxy of this fleet came or went; so many are connected now.
+    fn note_coming(&mut self, what: &str, fleet: &Arc<str>, node: &Node, connected: usize) -> bool {
+        if self.comings.is_to_be_said(Instant::now()) {
+            info!(gateway = %fleet, node = %node.id, connected, "a proxy {what}");
+        }
+        self.metrics.connected(Arc::clone(fleet), connected);
+        self.note_stranger(fleet);
+        false
+    }
+
+    /// Says so if it is of a Gateway that there is not.
     fn note_stranger(&mut self, fleet: &Arc<str>) {
         if self.ready.load(Ordering::Acquire) && (self.strangers.contains(fleet) || !self.is_known(fleet)) {
             self.note_strangers();

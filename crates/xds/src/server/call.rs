@@ -89,7 +89,11 @@ impl Answer {
             self.reply = Reply::Nothing;
             return None;
         }
-        let Reply::Stream(stream) = &mut self.reply else { return expires };
+        let stream = match &mut self.reply {
+            Reply::Stream(stream) => stream,
+            Reply::Exchange(exchange) => return expires.into_iter().chain(exchange.look(now)).min(),
+            Reply::Nothing | Reply::Loads(_) => return expires,
+        };
         let lags = since + LAGGING;
         if lags > now {
             return expires.into_iter().chain([lags]).min();

@@ -26,7 +26,7 @@ use super::call::{Call, Guarded};
 use super::calm::Calm;
 use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
-use super::limits::Admission;
+use super::limits::{Account, Admission};
 use super::patience::Patience;
 use super::services::Service;
 use super::streams::Siblings;
@@ -39,11 +39,11 @@ use super::{Shared, locked, stopped};
 /// reading may cost. All streams of a connection together have twice that ([`super::unread`]).
 const SEND_BUFFER: usize = 48 << 10;
 
-/// Bytes that a client may send before they are taken: Envoy's first message is 61 KB. For the names of 10,000 clusters, 310 KB, it is
-/// five round trips; and what 10,000 clients that are not listened to just now can make us keep is 1.3 GB.
+/// Bytes that a client may send on a stream before they are taken: Envoy's first message is 61 KB. For the names of 10,000 clusters, 310 KB,
+/// it is five round trips; and 10,000 proxies with a stream each that are not listened to just now make us keep 1.3 GB.
 const WINDOW: u32 = 64 << 10;
 
-/// The same of all streams of a connection. The library takes half of this as what small frames that wait may cost (it counts what each
+/// The same of all streams of a connection; in small frames it costs up to twice that (measured). The library takes half of this as what small frames that wait may cost (it counts what each
 /// lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more, as it is when its client is slowed down
 /// ([`super::limits`]).
 const CONNECTION_WINDOW: u32 = 8 * WINDOW;
@@ -93,7 +93,8 @@ pub(super) struct Came {
 /// Serves a connection until it ends, or after a last word when it is old or told to.
 pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Receiver<bool>) {
     let Came { io, peer, gate } = came;
-    let (refused, age, _place) = match gate.account(&peer).connect() {
+    let account = gate.account(&peer);
+    let (refused, age, _place) = match account.connect() {
         Admission::Welcome(place) => (false, gate.age(), place),
         Admission::Refused(place) => (true, Some(REFUSED_AGE), place),
         Admission::Dropped => return,
@@ -117,7 +118,8 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         let origin = Arc::clone(&origins);
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
-    let mut connection = pin!(builder(&streams, most_streams).serve_connection(TokioIo::new(Calm::new(io)), service));
+    let io = TokioIo::new(Calm::new(io, Arc::clone(&account)));
+    let mut connection = pin!(builder(&streams, most_streams).serve_connection(io, service));
     let mut running = Running {
         connection: connection.as_mut(),
         new: streams,
@@ -125,16 +127,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         watch,
         parts: Together::new(),
     };
-    let old = async {
-        let begin = Instant::now();
-        Patience::new(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
-        match age {
-            _ if !origin.called.load(Ordering::Relaxed) => {}
-            Some(age) => sleep_until(begin + age).await,
-            None => std::future::pending().await,
-        }
-    };
-    let (mut stopping, mut old) = (pin!(stopped(&mut stop)), pin!(old));
+    let (mut stopping, mut old) = (pin!(stopped(&mut stop)), pin!(origin.is_old(age, &account)));
     match running.until(select(stopping.as_mut(), old.as_mut())).await {
         None => return,
         Some(Either::Left(_)) => {}
@@ -245,6 +238,7 @@ impl Origin {
         let is_grpc =
             request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
         if !is_grpc {
+            self.count().await;
             let mut response = http::Response::new(Guarded::nothing());
             *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return response;
@@ -259,11 +253,32 @@ impl Origin {
         response
     }
 
+    /// Ready when the connection has had its time.
+    async fn is_old(&self, age: Option<Duration>, account: &Account) {
+        let begin = Instant::now();
+        Patience::new(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
+        match age {
+            _ if !self.called.load(Ordering::Relaxed) && !self.refused => {
+                account.tell("no call on a connection within 30 s; it is ended");
+            }
+            Some(age) => sleep_until(begin + age).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What nobody serves counts among the calls too, so that it cannot be asked for faster than they can.
+    async fn count(&self) {
+        let _place = self.gate.account(&self.peer).call().await;
+    }
+
     /// Through the gate, and on to the service.
     async fn call(&self, request: http::Request<Incoming>) -> Result<Guarded, Broken> {
-        self.called.store(true, Ordering::Relaxed);
         let (head, body) = request.into_parts();
-        let service = Service::at(head.uri.path()).ok_or(Broken(Code::Unimplemented, "no such method here"))?;
+        let Some(service) = Service::at(head.uri.path()) else {
+            self.count().await;
+            return Err(Broken(Code::Unimplemented, "no such method here"));
+        };
+        self.called.store(true, Ordering::Relaxed);
         if self.refused {
             return Err(Broken(Code::ResourceExhausted, "more connections than one identity may have"));
         }

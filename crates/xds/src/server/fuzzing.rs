@@ -104,7 +104,7 @@ pub fn messages(pieces: impl IntoIterator<Item = Bytes>) -> (Vec<Bytes>, Option<
 pub fn pings<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<usize> {
     let mut frames = calm::Frames::new();
     let found = pieces.into_iter().scan(0, |all, piece| {
-        *all += frames.pings(piece);
+        *all += frames.see(piece).pings;
         Some(*all)
     });
     found.collect()

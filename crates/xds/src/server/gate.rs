@@ -218,9 +218,9 @@ impl Caller {
         Pace::new(Arc::clone(&self.account))
     }
 
-    /// The call costs as much as so many requests.
-    pub(super) fn charge(&self, requests: usize) {
-        self.account.charge(requests);
+    /// What the call is counted in.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// The fleet of a client that says who it is.

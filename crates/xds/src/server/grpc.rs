@@ -12,8 +12,11 @@ use super::limits::{Pace, Room};
 #[cfg(test)]
 mod tests;
 
+/// How long a request may be, in bytes, and the words for one that is longer.
+pub(super) type Largest = (usize, &'static str);
+
 /// Largest request: a first one lists names and versions, 100 bytes each for 50,000 clusters, beside 61 KB of node; three times that.
-pub(super) const LARGEST_REQUEST: usize = 16 << 20;
+pub(super) const LARGEST_REQUEST: Largest = (16 << 20, "the request is larger than 16 MiB");
 
 /// The codes that a stream can end with, with their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,7 @@ impl Code {
 /// Cuts a request body into messages.
 pub(super) struct Frames<B> {
     body: B,
+    largest: Largest,
     pace: Option<Pace>,
     /// The pace allows the next message.
     is_time: bool,
@@ -79,7 +83,12 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
     /// The messages of a body, as fast as they come.
     pub(super) fn new(body: B) -> Self {
         let (frame, begun) = (Bytes::new(), BytesMut::new());
-        Self { body, pace: None, is_time: true, room: None, head: (0, 0), frame, begun }
+        Self { body, largest: LARGEST_REQUEST, pace: None, is_time: true, room: None, head: (0, 0), frame, begun }
+    }
+
+    /// The same, none of which is larger than this.
+    pub(super) fn at_most(self, largest: Largest) -> Self {
+        Self { largest, ..self }
     }
 
     /// The next message; none at the end of the body.
@@ -102,7 +111,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
                     self.put_together(length);
                 }
                 Ok(Cut::Nothing) => {}
-                Err(broken) => return Poll::Ready(Some(Err(broken))),
+                Err(broken) => return Poll::Ready(Some(Err(self.told(broken)))),
             }
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
                 let Some(room) = &mut self.room else { return Poll::Pending };
@@ -117,9 +126,19 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
                     }
                 }
                 Some(Err(_)) => return Poll::Ready(Some(Err(Broken(Code::Unavailable, "the connection broke")))),
+                None if self.head.1 > 0 => {
+                    let broken = Broken(Code::InvalidArgument, "the body ends in the middle of a request");
+                    return Poll::Ready(Some(Err(self.told(broken))));
+                }
                 None => return Poll::Ready(None),
             }
         }
+    }
+
+    /// Logs a refusal.
+    fn told(&self, broken: Broken) -> Broken {
+        self.pace.iter().for_each(|pace| pace.tell(broken.1));
+        broken
     }
 
     /// Takes a whole message out of what came, if it is there.
@@ -137,8 +156,9 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
         if head >> 32 != 0 {
             return Err(Broken(Code::Unimplemented, "compressed requests are not read"));
         }
-        if length > LARGEST_REQUEST {
-            return Err(Broken(Code::ResourceExhausted, "the request is larger than 16 MiB"));
+        let (largest, words) = self.largest;
+        if length > largest {
+            return Err(Broken(Code::ResourceExhausted, words));
         }
         let missing = length - self.begun.len();
         if self.frame.len() < missing {

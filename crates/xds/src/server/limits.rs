@@ -45,6 +45,9 @@ pub struct Limits {
     /// Requests of all streams, and new calls. The default is 20,000 in a second, which at 10 µs each is a fifth of a core; and
     /// 200,000 at once: 10,000 proxies that come back after a restart, 20 messages each.
     pub all: Rate,
+    /// What answers to people cost (client status), in requests: those of proxies do not wait for it. The default is 10,000 in a second, a
+    /// tenth of a core, and 20,000 at once: what 400,000 names cost.
+    pub answers: Rate,
     /// Bytes of requests that are not complete yet, of all streams; further ones wait, each with what its first frame brought (16 KiB, which
     /// is 800 MB for all of [`Self::calls`]). The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
     /// come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
@@ -87,6 +90,7 @@ impl Default for Limits {
             streams: 16_384,
             stream: Rate { per_second: 1_000, burst: 4_000 },
             all: Rate { per_second: 20_000, burst: 200_000 },
+            answers: Rate { per_second: 10_000, burst: 20_000 },
             bytes: 256 << 20,
             names: 16 << 20,
             name_bytes: 1 << 30,
@@ -101,13 +105,16 @@ impl Default for Limits {
 /// Tokens of one peer's calls that are being verified.
 pub(super) const VERIFIED_AT_ONCE: usize = 32;
 
+/// Large answers to people that an identity's clients are given at a time: each has 4 MiB at most until its client has taken it.
+const ANSWERS_AT_ONCE: usize = 8;
+
 /// Connections beyond the limit that are answered and not just dropped, so that their clients learn why. Each is there for a second, with at
 /// most the 512 KiB that a client may send before they are taken: 32 MiB.
 const TOLD: usize = 64;
 
 /// The same is logged once in this time, and so many reasons at most.
 const QUIET: Duration = Duration::from_secs(60);
-const MOST_REASONS: usize = 4;
+const MOST_REASONS: usize = 8;
 
 /// A request is one more for each of so many bytes, in which there are 160 names of 100 bytes: those of 10,000 proxies that come back with
 /// their nodes (61 KB) are 30,000 more, a seventh of what there is at once; the largest (16 MiB) is 1,025, a second of its stream.
@@ -130,6 +137,10 @@ pub(super) struct Account {
     /// [`VERIFIED_AT_ONCE`].
     pub(super) verifying: Semaphore,
     requests: Mutex<Bucket>,
+    /// What [`Limits::answers`] bounds.
+    answers: Mutex<Bucket>,
+    /// [`ANSWERS_AT_ONCE`].
+    answering: Arc<Semaphore>,
     /// [`Limits::bytes`] in KiB.
     room: Arc<Semaphore>,
     logged: Mutex<Lately>,
@@ -156,6 +167,8 @@ impl Accounts {
             name_bytes: AtomicUsize::new(0),
             verifying: Semaphore::new(VERIFIED_AT_ONCE),
             requests: Mutex::new(Bucket::full(Instant::now())),
+            answers: Mutex::new(Bucket::full(Instant::now())),
+            answering: Arc::new(Semaphore::new(ANSWERS_AT_ONCE)),
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
             logged: Mutex::new(Lately::new(MOST_REASONS, QUIET)),
         });
@@ -222,10 +235,33 @@ impl Account {
         locked(&self.requests).charge(self.limits.all, requests, Instant::now());
     }
 
-    /// How long until what was taken is made good.
+    /// A turn to make a costly answer, to be kept until its client has taken it: when there are not many, and the earlier ones are made good.
+    pub(super) async fn answer(self: Arc<Self>) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.answering).acquire_owned().await.ok()?;
+        let wait = |now| locked(&self.answers).owed(self.limits.answers, now);
+        while let Some(wait) = wait(Instant::now()) {
+            self.tell("more questions than one identity may ask; they are answered more slowly");
+            sleep(wait).await;
+        }
+        Some(turn)
+    }
+
+    /// An answer costs as much as so many requests: later answers wait for it.
+    pub(super) fn charge_answer(&self, requests: usize) {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        locked(&self.answers).charge(self.limits.answers, requests, Instant::now());
+    }
+
+    /// How long until what was taken, for requests and for answers, is made good.
     #[cfg(test)]
-    pub(super) fn owed(&self) -> Duration {
-        locked(&self.requests).full_at.saturating_duration_since(Instant::now())
+    pub(super) fn owed(&self) -> [Duration; 2] {
+        [&self.requests, &self.answers].map(|bucket| locked(bucket).full_at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Costly answers that may still be made at the same time.
+    #[cfg(test)]
+    pub(super) fn turns(&self) -> usize {
+        self.answering.available_permits()
     }
 
     fn take(self: &Arc<Self>, counter: fn(&Self) -> &AtomicUsize) -> (Place, usize) {
@@ -260,6 +296,11 @@ impl Names {
         let name_bytes = change(&self.account.name_bytes, &mut self.bytes, bytes);
         let Limits { names: most, name_bytes: longest, .. } = self.account.limits;
         grows && (names > most || name_bytes > longest)
+    }
+
+    /// Logs what is refused.
+    pub(super) fn tell(&self, words: &str) {
+        self.account.tell(words);
     }
 
     /// The end of a stream that asks for more.
@@ -305,6 +346,13 @@ impl Bucket {
             return Ok(());
         }
         Err(wait)
+    }
+
+    /// How long until nothing is owed; none if nothing is.
+    fn owed(&self, rate: Rate, now: Instant) -> Option<Duration> {
+        let all = Duration::from_secs(1) / rate.per_second.max(1) * rate.burst.max(1);
+        let owed = self.full_at.saturating_duration_since(now).saturating_sub(all);
+        (!owed.is_zero()).then_some(owed)
     }
 
     /// Takes so many, though they may not be there yet.
@@ -376,6 +424,11 @@ impl Pace {
             self.account.tell("more requests in a second than a client may send; they are slowed down");
             self.timer = Some(Box::pin(sleep(wait)));
         }
+    }
+
+    /// Logs what is refused.
+    pub(super) fn tell(&self, words: &str) {
+        self.account.tell(words);
     }
 
     /// A request of this length was taken in: a long one costs as much as several.

@@ -148,13 +148,13 @@ impl Service {
             Self::Loads => Reply::Loads(LoadStream::new(call)),
             Self::ClientStatus(turns) => {
                 let answer = status::answer(Arc::clone(&call.shared));
-                Reply::Exchange(Exchange::new(call, turns, answer))
+                Reply::Exchange(Box::new(Exchange::new(call, turns, answer).in_turn()))
             }
-            Self::Health(turns) => Reply::Exchange(Exchange::new(call, turns, health::check(turns))),
-            Self::HealthList => Reply::Exchange(Exchange::new(call, Turns::One, health::list())),
+            Self::Health(turns) => Reply::Exchange(Box::new(Exchange::new(call, turns, health::check(turns)))),
+            Self::HealthList => Reply::Exchange(Box::new(Exchange::new(call, Turns::One, health::list()))),
             Self::Reflection => {
                 let answer = reflection::answer(Arc::clone(&call.shared.descriptors));
-                Reply::Exchange(Exchange::new(call, Turns::Many, answer))
+                Reply::Exchange(Box::new(Exchange::new(call, Turns::Many, answer).in_turn()))
             }
         }
     }

@@ -173,7 +173,7 @@ fn clients(shared: &Shared, caller: &Caller, fleet: &str, request: &Request) -> 
     let Some(cell) = cell else { return Ok(Vec::new()) };
     let (mut all, mut size) = (Vec::new(), 0);
     let clients = cell.clients.clients();
-    caller.charge(clients.len() * (1 + request.matchers.len()) / NAMES_PER_REQUEST);
+    caller.account().charge_answer(clients.len() * (1 + request.matchers.len()) / NAMES_PER_REQUEST);
     for client in clients {
         if !request.matches(&client.node)? {
             continue;
@@ -181,7 +181,7 @@ fn clients(shared: &Shared, caller: &Caller, fleet: &str, request: &Request) -> 
         // one client at a time: others of the fleet are served in between
         let Some(holdings) = client.look(|session| session.holdings(&locked(&cell.fleet))) else { continue };
         let config = config(&client.node, holdings);
-        caller.charge(config.resources.len().div_ceil(NAMES_PER_REQUEST));
+        caller.account().charge_answer(config.resources.len().div_ceil(NAMES_PER_REQUEST));
         size += config.encoded_len();
         if size > LARGEST {
             return Err(Broken(Code::ResourceExhausted, "more than 4 MiB: ask for fewer clients with node_matchers"));

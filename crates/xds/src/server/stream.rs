@@ -152,7 +152,7 @@ impl Stream {
     fn poll_requests(&mut self, cx: &mut Context<'_>, news: &mut bool) -> Poll<()> {
         for _ in 0..BURST {
             let broken = match ready!(self.requests.poll_next(cx)) {
-                Some(Ok(message)) => self.receive(message).err(),
+                Some(Ok(message)) => self.receive(message).inspect_err(|broken| self.tell(broken)).err(),
                 Some(Err(broken)) => Some(broken),
                 None => Some(Broken(Code::Ok, "")),
             };
@@ -173,6 +173,7 @@ impl Stream {
         }
         if message.longest_list() > MOST_NAMES {
             // found out before anybody waits for it
+            self.caller.account().tell("more names in one request than a client may ask for");
             return Err(Broken(Code::ResourceExhausted, "more than a stream may hold"));
         }
         if let Some(kind) = &self.purpose.kind {
@@ -190,6 +191,13 @@ impl Stream {
             return Err(Broken(Code::InvalidArgument, "the node of a stream cannot change"));
         }
         open.client.receive(&self.shared, open.id, message)
+    }
+
+    /// Logs that the client cannot be understood. What it may not have is logged where that is found out.
+    fn tell(&self, Broken(code, words): &Broken) {
+        if *code == Code::InvalidArgument {
+            self.caller.account().tell(words);
+        }
     }
 
     /// Whose stream this is.

@@ -111,7 +111,7 @@ impl SharedClient {
         let now = shared.now();
         let taken = shared.with(&self.cell, |fleet| streams.receive(fleet, stream, message, now));
         if let Err(violation) = taken {
-            tracing::warn!(gateway = %self.fleet, %violation, "an xDS stream is ended");
+            names.tell(&format!("{violation}; a stream is ended"));
             return Err(Broken(Code::ResourceExhausted, "more than a stream may hold"));
         }
         if names.set(streams.session().names()) {

@@ -16,8 +16,9 @@ mod tests;
 /// is not read holds up no other.
 const MOST: usize = 96 << 10;
 
-/// Taken for a part of an answer before it is there; what it does not need is given back. Larger parts are shared with the fleet.
-const PART: u32 = 16 << 10;
+/// Taken for a part of an answer before it is there; what it does not need is given back. Only what is shared with the fleet comes in larger
+/// parts.
+pub(super) const PART: u32 = 16 << 10;
 
 /// The budget of a connection.
 pub(super) struct Unread(Arc<Semaphore>);

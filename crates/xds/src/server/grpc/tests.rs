@@ -52,6 +52,20 @@ fn messages_come_out_whole_however_they_are_cut() {
 }
 
 #[test]
+fn a_body_that_ends_in_the_middle_of_a_message_is_broken() {
+    let whole = [&[0, 0, 0, 0, 2][..], b"ab"].concat();
+    for length in 1..whole.len() {
+        let bytes = [&whole[..], &whole[..length]].concat();
+        for size in 1..=bytes.len() {
+            let read = read(&bytes, size);
+            let [first, second] = &read[..] else { panic!("{read:?}") };
+            assert_eq!(first.as_deref(), Ok(&b"ab"[..]));
+            assert_eq!(second.as_ref().unwrap_err().0, Code::InvalidArgument, "{length} in pieces of {size}");
+        }
+    }
+}
+
+#[test]
 fn a_request_is_read_where_its_frame_came_in() {
     let names = |prefix: &str| (0..100).map(|n| format!("{prefix}-{n}")).collect::<Vec<_>>();
     let sent = DeltaDiscoveryRequest {
@@ -140,7 +154,7 @@ fn a_long_request_costs_its_identity_as_much_as_several() {
         let message = [&[0][..], &u32::to_be_bytes(length), &vec![1; length as usize]].concat();
         let mut frames = Frames::paced(Pieces([message.into()].into()), Pace::new(Arc::clone(&account)));
         assert!(frames.poll_next(&mut cx).is_ready());
-        let owed = account.owed().as_secs();
+        let owed = account.owed()[0].as_secs();
         assert!((least..=least + 10).contains(&owed), "{owed} requests for {length} bytes");
     }
 }

@@ -1,7 +1,7 @@
 //! What people and their tools ask: health and reflection, through the usual generated clients.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 
 use futures::StreamExt;
 use prost::Message;
@@ -9,6 +9,7 @@ use prost_types::{DescriptorProto, FileDescriptorProto, MethodDescriptorProto};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -17,11 +18,12 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
-use tonic_reflection::pb::v1::{ExtensionRequest, ServerReflectionRequest};
+use tonic_reflection::pb::v1::{ExtensionRequest, ServerReflectionRequest, ServerReflectionResponse};
 use tonic_reflection::pb::v1alpha;
 
+use super::super::gate::Peer;
 use super::super::services;
-use super::client::{Client, DEADLINE};
+use super::client::{Client, DEADLINE, frame};
 use crate::{Gate, Server};
 
 /// A server at an address, and a usual client's channel to it.
@@ -70,6 +72,46 @@ async fn health_is_told_once_as_a_list_and_until_the_server_stops() {
     for mut stream in watched {
         assert_eq!(stream.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
     }
+}
+
+#[tokio::test]
+async fn large_answers_that_nobody_reads_are_few_and_hold_up_neither_health_nor_others() {
+    let (events, _) = mpsc::channel(8);
+    let server = Server::start(&Handle::current(), events);
+    let (gate, other) = (Gate::open(), Gate::open());
+    let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate.clone()).unwrap();
+    let elsewhere = server.listen_tcp("127.0.0.1:0".parse().unwrap(), other).unwrap();
+    let call = async |at: SocketAddr, path: &str| {
+        Client::call(Box::new(TcpStream::connect(at).await.unwrap()), path, None).await
+    };
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    // each answer holds its question twice
+    let large = ServerReflectionRequest { host: "h".repeat(255 << 10), message_request: None };
+    let (mut deaf, mut questions) = (Vec::new(), JoinSet::new());
+    let account = gate.account(&Peer::Loopback);
+    while account.turns() > 0 {
+        let socket = TcpStream::connect(at).await.unwrap().into_std().unwrap();
+        let line = socket.try_clone().unwrap();
+        let client = Client::call(Box::new(TcpStream::from_std(socket).unwrap()), reflection, None).await;
+        let (sender, question) = (client.sender(), frame(&large));
+        questions.spawn(async move { while sender.send(question.clone()).await.is_ok() {} });
+        deaf.push((client, line));
+        assert!(deaf.len() < 100, "answers without end");
+    }
+    let mut late = call(at, reflection).await;
+    late.send(large.clone()).await;
+    let mut health = call(at, "/grpc.health.v1.Health/Check").await;
+    health.send(HealthCheckRequest::default()).await;
+    assert_eq!(health.read::<HealthCheckResponse>().await.unwrap().status(), ServingStatus::Serving);
+    let mut third = call(elsewhere, reflection).await;
+    third.send(large.clone()).await;
+    assert_eq!(third.read::<ServerReflectionResponse>().await.unwrap().valid_host, large.host);
+    questions.shutdown().await;
+    deaf.iter().for_each(|(_, line)| line.shutdown(Shutdown::Both).unwrap());
+    assert_eq!(late.read::<ServerReflectionResponse>().await.unwrap().valid_host, large.host);
+    late.send(ServerReflectionRequest { host: "h".repeat(257 << 10), message_request: None }).await;
+    assert_eq!(late.read::<ServerReflectionResponse>().await, Err("8".into()));
+    server.stop(DEADLINE).await;
 }
 
 /// The answers to questions on one stream.

@@ -214,7 +214,7 @@ async fn a_question_costs_what_its_answer_does_though_it_is_too_long_to_be_sent(
     let server = Server::start(&Handle::current(), events);
     server.publish(vec![FleetUpdate { fleet: "f".into(), changes: vec![put(TypeUrl::Cluster, "c", 1)] }]);
     // nothing is made good for a while
-    let limits = Limits { all: Rate { per_second: 1, burst: 10_000 }, ..Limits::default() };
+    let limits = Limits { answers: Rate { per_second: 1, burst: 10_000 }, ..Limits::default() };
     let gate = Gate::new(Arc::new(|_| Fleets::Only("f".into())), limits);
     let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate.clone()).unwrap();
     let mut client = Client::tcp(at).await;
@@ -225,10 +225,11 @@ async fn a_question_costs_what_its_answer_does_though_it_is_too_long_to_be_sent(
     let account = gate.account(&Peer::Loopback);
     let io = Box::new(tokio::net::TcpStream::connect(at).await.unwrap());
     let mut asking = Client::call(io, &format!("{CSDS}/FetchClientStatus"), None).await;
-    let before = account.owed();
+    let [_, before] = account.owed();
     asking.send(Question::default()).await;
     assert_eq!(asking.read::<Report>().await, Err("8".into()));
-    let cost = account.owed().saturating_sub(before);
+    let [_, after] = account.owed();
+    let cost = after.saturating_sub(before);
     assert!(cost > std::time::Duration::from_secs(20), "{cost:?}");
     server.stop(DEADLINE).await;
 }
