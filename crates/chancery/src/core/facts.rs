@@ -83,7 +83,7 @@ impl Core {
         false
     }
 
-    /// Says so if it is of a Gateway that there is not.
+    /// Makes known that a proxy is of a Gateway that there is not.
     fn note_stranger(&mut self, fleet: &Arc<str>) {
         if self.ready.load(Ordering::Acquire) && (self.strangers.contains(fleet) || !self.is_known(fleet)) {
             self.note_strangers();

@@ -18,7 +18,7 @@ use super::grpc::{Code, Frames};
 use super::load::LoadStream;
 use super::stream::Stream;
 use super::streams::Siblings;
-use super::unread::Turns;
+use super::unread::Share;
 use super::untaken::Watch;
 use super::{Shared, locked};
 use crate::session::LAGGING;
@@ -109,7 +109,7 @@ pub(super) struct Guarded {
     answer: Arc<Mutex<Answer>>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Over what is said; none where there is nothing but headers.
-    watch: Option<(Arc<Watch>, Turns)>,
+    watch: Option<(Arc<Watch>, Share)>,
 }
 
 impl Guarded {
@@ -118,9 +118,9 @@ impl Guarded {
         Self { answer: Answer::new(Reply::Nothing, None), timer: None, watch: None }
     }
 
-    pub(super) fn new(reply: Reply, expires: Option<Instant>, watch: &Arc<Watch>, turns: Turns) -> Self {
+    pub(super) fn new(reply: Reply, expires: Option<Instant>, watch: &Arc<Watch>, share: Share) -> Self {
         let timer = expires.map(|at| Box::pin(sleep_until(at.into())));
-        Self { answer: Answer::new(reply, expires), timer, watch: Some((Arc::clone(watch), turns)) }
+        Self { answer: Answer::new(reply, expires), timer, watch: Some((Arc::clone(watch), share)) }
     }
 
     /// Whether the caller's identity has expired; asks to be polled when it does.
@@ -144,9 +144,9 @@ impl Body for Guarded {
             let trailers = Code::Unauthenticated.headers("the identity of the client has expired");
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
-        let Some((watch, turns)) = &mut this.watch else { return Poll::Ready(None) };
+        let Some((watch, share)) = &mut this.watch else { return Poll::Ready(None) };
         let mut asked = false;
-        let frame = turns.poll_frame(cx, |cx| {
+        let frame = share.poll_frame(cx, |cx| {
             asked = true;
             answer.reply.poll_frame(cx)
         });

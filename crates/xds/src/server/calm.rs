@@ -35,7 +35,8 @@ const MANY_PINGS: &[u8] = b"\0\0\x16\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_many_pin
 /// The same for the other reason.
 const MANY_SETTINGS: &[u8] = b"\0\0\x19\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_many_settings";
 
-/// Bytes that are read before the streams have their turn: some 100 acknowledgements, a quarter of the small frames that the library keeps.
+/// What is read before the streams have their turn, give or take one read: some 100 acknowledgements. The library keeps a thousand small
+/// frames.
 const AT_ONCE: usize = 16 << 10;
 
 /// What a frame counts for beside its bytes: the smallest have 9, and the library takes 0.2 to 1 µs for each.
@@ -151,11 +152,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.end {
             End::Not => {}
-            // whoever sends them wakes
+            // `poll_flush` sends them, and wakes
             End::Words(_) => return Poll::Pending,
             End::Said => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
         }
         if self.read >= AT_ONCE {
+            // what was read beyond that counts for the next turn
             self.read -= AT_ONCE;
             cx.waker().wake_by_ref();
             return Poll::Pending;

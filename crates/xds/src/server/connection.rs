@@ -43,9 +43,9 @@ const SEND_BUFFER: usize = 48 << 10;
 /// it is five round trips; and 10,000 proxies with a stream each that are not listened to just now make us keep 1.3 GB.
 const WINDOW: u32 = 64 << 10;
 
-/// The same of all streams of a connection; in small frames it costs up to twice that (measured). The library takes half of this as what small frames that wait may cost (it counts what each
-/// lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more, as it is when its client is slowed down
-/// ([`super::limits`]).
+/// The same of all streams of a connection; in small frames it costs up to twice that (measured). The library takes half of this as what
+/// small frames that wait may cost (it counts what each lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more,
+/// as it is when its client is slowed down ([`super::limits`]).
 const CONNECTION_WINDOW: u32 = 8 * WINDOW;
 
 /// A client that says nothing is asked after this time whether it still runs, and dropped if it does not answer within [`PONG`]. That its
@@ -259,7 +259,7 @@ impl Origin {
         Patience::new(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
         match age {
             _ if !self.called.load(Ordering::Relaxed) && !self.refused => {
-                account.tell("no call on a connection within 30 s; it is ended");
+                account.tell("no call that is served within 30 s; the connection is ended");
             }
             Some(age) => sleep_until(begin + age).await,
             None => std::future::pending().await,
@@ -290,6 +290,6 @@ impl Origin {
         let (expires, pace) = (caller.expires(), caller.pace());
         let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());
         let reply = service.answer(Call { shared, siblings, caller, requests: Frames::paced(body, pace), stop });
-        Ok(Guarded::new(reply, expires, &self.watch, self.unread.turns()))
+        Ok(Guarded::new(reply, expires, &self.watch, self.unread.share()))
     }
 }

@@ -16,8 +16,9 @@ use tokio_stream::wrappers::WatchStream;
 
 use super::call::Call;
 use super::gate::Caller;
-use super::grpc::{Broken, Code, Frames, Largest};
+use super::grpc::{Broken, Code, Frames, InRoom, Largest};
 use super::unread::PART;
+use crate::session::LAGGING;
 
 /// Largest request: Envoy's node (61 KB), and 16 matchers of 4 KiB.
 const LARGEST_QUESTION: Largest = (256 << 10, "the request is larger than 256 KiB");
@@ -27,7 +28,7 @@ const TAKEN: Duration = Duration::from_secs(60);
 
 /// How many requests a call has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turns {
+pub(super) enum Questions {
     /// One, answered once.
     One,
     /// One, whose answer stays true until the call ends.
@@ -40,20 +41,19 @@ pub(super) enum Turns {
 pub(super) type Answer = Box<dyn FnMut(&Caller, Bytes) -> Result<Bytes, Broken> + Send>;
 
 pub(super) struct Exchange {
-    turns: Turns,
+    questions: Questions,
     caller: Caller,
     answer: Answer,
     requests: Frames<Incoming>,
     stop: WatchStream<bool>,
-    /// It takes turns with others of its identity ([`super::limits::Account::answer`]).
+    /// It takes turns with others of its identity ([`super::limits::Account::turn_to_answer`]).
     in_turn: bool,
     /// A request for whose answer it is not its turn yet.
-    waiting: Option<(Bytes, Turn)>,
+    waiting: Option<(InRoom, Turn)>,
     /// What of a large answer the client has not taken.
     rest: Option<Rest>,
-    /// It did not take it in time.
-    given_up: bool,
     answered: bool,
+    end: Option<Broken>,
     done: bool,
 }
 
@@ -78,18 +78,18 @@ impl Rest {
         (Bytes::copy_from_slice(&part), (!self.bytes.is_empty()).then_some(self))
     }
 
-    /// When the client's time is over.
+    /// When the client's time is over, which begins with the first look.
     fn until(&mut self, now: Duration) -> Duration {
         *self.until.get_or_insert(now + TAKEN)
     }
 }
 
 impl Exchange {
-    pub(super) fn new(call: Call, turns: Turns, answer: Answer) -> Self {
+    pub(super) fn new(call: Call, questions: Questions, answer: Answer) -> Self {
         let Call { caller, requests, stop, .. } = call;
         let (requests, stop) = (requests.at_most(LARGEST_QUESTION), WatchStream::new(stop));
         Self {
-            turns,
+            questions,
             caller,
             answer,
             requests,
@@ -97,8 +97,8 @@ impl Exchange {
             in_turn: false,
             waiting: None,
             rest: None,
-            given_up: false,
             answered: false,
+            end: None,
             done: false,
         }
     }
@@ -113,23 +113,20 @@ impl Exchange {
         if let Some(rest) = self.rest.take() {
             return Poll::Ready(Some(self.next_part(rest)));
         }
-        if std::mem::take(&mut self.given_up) {
-            let words = "the answer was not taken within a minute";
-            return Poll::Ready(Some(self.end(Broken(Code::ResourceExhausted, words))));
-        }
         if self.done {
             return Poll::Ready(None);
         }
-        let next = ready!(self.poll_next(cx));
+        let next = match self.end.take() {
+            Some(broken) => Err(broken),
+            None => ready!(self.poll_next(cx)),
+        };
         Poll::Ready(Some(match next {
             Ok((message, turn)) => self.next_part(Rest::new(framed(&message), turn)),
-            Err(broken) => self.end(broken),
+            Err(Broken(code, words)) => {
+                self.done = true;
+                Frame::trailers(code.headers(words))
+            }
         }))
-    }
-
-    fn end(&mut self, Broken(code, words): Broken) -> Frame<Bytes> {
-        self.done = true;
-        Frame::trailers(code.headers(words))
     }
 
     fn next_part(&mut self, rest: Rest) -> Frame<Bytes> {
@@ -138,11 +135,19 @@ impl Exchange {
         Frame::data(part)
     }
 
-    /// The client may not have taken what was said: a large answer is not kept for it for ever. Gives the time to look again.
+    /// The client has not taken what was said: it keeps no turn for ever. Gives the time to look again.
     pub(super) fn look(&mut self, now: Duration) -> Option<Duration> {
+        if self.waiting.is_some() {
+            // it may have got its turn, and does not ask for it
+            let turn = self.turn();
+            self.waiting = self.waiting.take().map(|(request, _)| (request, turn));
+            return Some(now + LAGGING);
+        }
         let until = self.rest.as_mut()?.until(now);
         if until <= now {
-            (self.rest, self.given_up) = (None, true);
+            let late = Broken(Code::ResourceExhausted, "an answer was not taken within a minute");
+            self.caller.tell(&late);
+            (self.rest, self.end) = (None, Some(late));
             return None;
         }
         Some(until)
@@ -153,38 +158,41 @@ impl Exchange {
         if self.is_told_to_stop(cx) {
             return Poll::Ready(Err(Broken(Code::Unavailable, "the server is stopping")));
         }
-        match self.turns {
-            Turns::One if self.answered => return Poll::Ready(Err(Broken(Code::Ok, ""))),
-            Turns::Watch if self.answered => return Poll::Pending,
+        match self.questions {
+            Questions::One if self.answered => return Poll::Ready(Err(Broken(Code::Ok, ""))),
+            Questions::Watch if self.answered => return Poll::Pending,
             _ => {}
         }
-        if self.waiting.is_none() {
-            match ready!(self.poll_request(cx)) {
-                Ok(request) => self.waiting = Some((request, self.turn())),
+        let (request, mut turn) = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => match ready!(self.poll_request(cx)) {
+                Ok(request) => (request, self.turn()),
                 Err(broken) => return Poll::Ready(Err(broken)),
-            }
-        }
-        let Some((_, turn)) = &mut self.waiting else { return Poll::Pending };
-        let turn = ready!(turn.as_mut().poll(cx));
-        let request = self.waiting.take().map(|(request, _)| request).unwrap_or_default();
+            },
+        };
+        let Poll::Ready(turn) = turn.as_mut().poll(cx) else {
+            self.waiting = Some((request, turn));
+            return Poll::Pending;
+        };
         self.answered = true;
-        Poll::Ready((self.answer)(&self.caller, request).map(|answer| (answer, turn)))
+        let answer = (self.answer)(&self.caller, request.0).inspect_err(|broken| self.caller.tell(broken));
+        Poll::Ready(answer.map(|answer| (answer, turn)))
     }
 
     /// Ready when the next answer may be made.
     fn turn(&self) -> Turn {
         if self.in_turn {
-            Box::pin(Arc::clone(self.caller.account()).answer())
+            Box::pin(Arc::clone(self.caller.account()).turn_to_answer())
         } else {
             Box::pin(std::future::ready(None))
         }
     }
 
     /// The next request; or the status that the call ends with.
-    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Broken>> {
-        let end = match ready!(self.requests.poll_next(cx)) {
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<InRoom, Broken>> {
+        let end = match ready!(self.requests.poll_next_in_room(cx)) {
             Some(request) => return Poll::Ready(request),
-            None if self.turns == Turns::Many => Broken(Code::Ok, ""),
+            None if self.questions == Questions::Many => Broken(Code::Ok, ""),
             None => Broken(Code::InvalidArgument, "no request"),
         };
         Poll::Ready(Err(end))

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::calm;
-use super::exchange::{Answer, Turns};
+use super::exchange::{Answer, Questions};
 use super::gate::{Caller, Peer};
 use super::grpc::{Broken, Frames};
 use super::streams::{Purpose, SharedClient, Siblings};
@@ -56,8 +56,8 @@ impl Desk {
             client.advance(&shared);
         }
         let answers = vec![
-            health::check(Turns::One),
-            health::check(Turns::Watch),
+            health::check(Questions::One),
+            health::check(Questions::Watch),
             health::list(),
             reflection::answer(Arc::clone(&shared.descriptors)),
             status::answer(shared),

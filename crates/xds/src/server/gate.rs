@@ -218,6 +218,13 @@ impl Caller {
         Pace::new(Arc::clone(&self.account))
     }
 
+    /// Logs that the call is refused something for what it asks.
+    pub(super) fn tell(&self, Broken(code, words): &Broken) {
+        if [Code::InvalidArgument, Code::ResourceExhausted].contains(code) {
+            self.account.tell(words);
+        }
+    }
+
     /// What the call is counted in.
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.account

@@ -45,6 +45,9 @@ impl Code {
     }
 }
 
+/// A message, and what it took where it did not come in one piece.
+pub(super) type InRoom = (Bytes, Option<Room>);
+
 /// Cuts a request body into messages.
 pub(super) struct Frames<B> {
     body: B,
@@ -93,6 +96,11 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
 
     /// The next message; none at the end of the body.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        self.poll_next_in_room(cx).map(|next| next.map(|next| next.map(|(message, _)| message)))
+    }
+
+    /// The same with what it took until it was complete, for who does not look at it at once.
+    pub(super) fn poll_next_in_room(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InRoom, Broken>>> {
         if let Some(pace) = self.pace.as_mut().filter(|_| !self.is_time) {
             ready!(pace.poll_next(cx));
             self.is_time = true;
@@ -101,8 +109,8 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
             match self.cut() {
                 Ok(Cut::Message(message)) => {
                     self.pace.iter_mut().for_each(|pace| pace.charge_for(message.len()));
-                    (self.is_time, self.room) = (false, None);
-                    return Poll::Ready(Some(Ok(message)));
+                    self.is_time = false;
+                    return Poll::Ready(Some(Ok((message, self.room.take()))));
                 }
                 Ok(Cut::Begun(length)) => {
                     if let Some(pace) = self.pace.as_mut().filter(|_| self.room.is_none()) {

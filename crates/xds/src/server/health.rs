@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-use super::exchange::{Answer, Turns, read};
+use super::exchange::{Answer, Questions, read};
 use super::grpc::{Broken, Code};
 use super::services;
 
@@ -35,12 +35,12 @@ struct List {
 }
 
 /// Answers `Check` and `Watch`. Of a service that there is not, the one ends and the other says so.
-pub(super) fn check(turns: Turns) -> Answer {
+pub(super) fn check(turns: Questions) -> Answer {
     Box::new(move |_, request| {
         let Request { service } = read(request)?;
         let status = match () {
             () if service.is_empty() || services::names().any(|name| name == service) => SERVING,
-            () if turns == Turns::Watch => SERVICE_UNKNOWN,
+            () if turns == Questions::Watch => SERVICE_UNKNOWN,
             () => return Err(Broken(Code::NotFound, "no such service here")),
         };
         Ok(Response { status }.encode_to_vec().into())

@@ -36,16 +36,17 @@ pub struct Limits {
     /// Calls under way. The default is four for each connection: a discovery stream, a stream of load reports, and two for people.
     pub calls: usize,
     /// Streams of one connection at a time. The default is 16,384: a client that asks for each kind apart opens one for each endpoint set
-    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`], [`Self::names`] and
-    /// [`Self::bytes`]; what is not read of them by 96 KiB for each connection.
+    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`],
+    /// [`Self::names`] and [`Self::bytes`]; what is not read of them by 96 KiB for each connection.
     pub streams: u32,
-    /// Requests of one stream; one of more than 16 KiB counts as several. The default is 1,000 in a second: Envoy acknowledges one response in 1 ms; and 4,000 at once: a first
-    /// start that asks for 1,000 clusters one by one, four kinds of resources.
+    /// Requests of one stream; one of more than 16 KiB counts as several. The default is 1,000 in a second: Envoy acknowledges one response
+    /// in 1 ms; and 4,000 at once: a first start that asks for 1,000 clusters one by one, four kinds of resources.
     pub stream: Rate,
     /// Requests of all streams, and new calls. The default is 20,000 in a second, which at 10 µs each is a fifth of a core; and
     /// 200,000 at once: 10,000 proxies that come back after a restart, 20 messages each.
     pub all: Rate,
-    /// What answers to people cost (client status), in requests: those of proxies do not wait for it. The default is 10,000 in a second, a
+    /// What answers to people cost (client status; reflection waits for it and costs nothing), in requests: those of proxies do not wait
+    /// for it. The default is 10,000 in a second, a
     /// tenth of a core, and 20,000 at once: what 400,000 names cost.
     pub answers: Rate,
     /// Bytes of requests that are not complete yet, of all streams; further ones wait, each with what its first frame brought (16 KiB, which
@@ -235,8 +236,12 @@ impl Account {
         locked(&self.requests).charge(self.limits.all, requests, Instant::now());
     }
 
-    /// A turn to make a costly answer, to be kept until its client has taken it: when there are not many, and the earlier ones are made good.
-    pub(super) async fn answer(self: Arc<Self>) -> Option<OwnedSemaphorePermit> {
+    /// A turn to make a costly answer, to be kept until its client has taken it. Waits until there are fewer than [`ANSWERS_AT_ONCE`], and
+    /// until what the earlier ones cost is made good.
+    pub(super) async fn turn_to_answer(self: Arc<Self>) -> Option<OwnedSemaphorePermit> {
+        if self.answering.available_permits() == 0 {
+            self.tell("more large answers at a time than one identity may have; they wait for each other");
+        }
         let turn = Arc::clone(&self.answering).acquire_owned().await.ok()?;
         let wait = |now| locked(&self.answers).owed(self.limits.answers, now);
         while let Some(wait) = wait(Instant::now()) {
@@ -254,7 +259,7 @@ impl Account {
 
     /// How long until what was taken, for requests and for answers, is made good.
     #[cfg(test)]
-    pub(super) fn owed(&self) -> [Duration; 2] {
+    pub(super) fn until_full(&self) -> [Duration; 2] {
         [&self.requests, &self.answers].map(|bucket| locked(bucket).full_at.saturating_duration_since(Instant::now()))
     }
 

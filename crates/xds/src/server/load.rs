@@ -247,7 +247,7 @@ async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Brok
                 let Some(message) = message else { return Ok(()) };
                 let message = message?;
                 if let Some((reporter, _)) = &mut open {
-                    reporter.report(&message)?;
+                    reporter.report(&message).inspect_err(|broken| caller.tell(broken))?;
                     taken += 1;
                     if taken % BURST == 0 {
                         tokio::task::yield_now().await;
@@ -255,7 +255,7 @@ async fn converse(call: Call, responses: mpsc::Sender<Bytes>) -> Result<(), Brok
                     // that it reports changes nothing of what it is asked for
                     continue;
                 }
-                open = Some(begin(&shared, &caller, &message)?);
+                open = Some(begin(&shared, &caller, &message).inspect_err(|broken| caller.tell(broken))?);
             }
         }
         if let Some((reporter, talk)) = &mut open {

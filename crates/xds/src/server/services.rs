@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::call::{Call, Reply};
-use super::exchange::{Exchange, Turns};
+use super::exchange::{Exchange, Questions};
 use super::load::LoadStream;
 use super::stream::Stream;
 use super::streams::Purpose;
@@ -17,11 +17,11 @@ pub(super) enum Service {
     /// A discovery stream.
     Discovery(Purpose),
     /// Whether services are there.
-    Health(Turns),
+    Health(Questions),
     /// The list of services and whether they are there.
     HealthList,
     /// What each client of the caller's fleet holds.
-    ClientStatus(Turns),
+    ClientStatus(Questions),
     /// A stream of load reports.
     Loads,
     /// What services there are and what their messages look like.
@@ -94,11 +94,19 @@ const DISCOVERY: [Discovery; 11] = [
 /// The other methods that are served: services in full, their methods.
 const METHODS: &[(&str, &str, Service)] = &[
     ("envoy.service.load_stats.v3.LoadReportingService", "StreamLoadStats", Service::Loads),
-    ("envoy.service.status.v3.ClientStatusDiscoveryService", "FetchClientStatus", Service::ClientStatus(Turns::One)),
-    ("envoy.service.status.v3.ClientStatusDiscoveryService", "StreamClientStatus", Service::ClientStatus(Turns::Many)),
-    ("grpc.health.v1.Health", "Check", Service::Health(Turns::One)),
+    (
+        "envoy.service.status.v3.ClientStatusDiscoveryService",
+        "FetchClientStatus",
+        Service::ClientStatus(Questions::One),
+    ),
+    (
+        "envoy.service.status.v3.ClientStatusDiscoveryService",
+        "StreamClientStatus",
+        Service::ClientStatus(Questions::Many),
+    ),
+    ("grpc.health.v1.Health", "Check", Service::Health(Questions::One)),
     ("grpc.health.v1.Health", "List", Service::HealthList),
-    ("grpc.health.v1.Health", "Watch", Service::Health(Turns::Watch)),
+    ("grpc.health.v1.Health", "Watch", Service::Health(Questions::Watch)),
     ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", Service::Reflection),
     ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", Service::Reflection),
 ];
@@ -151,10 +159,10 @@ impl Service {
                 Reply::Exchange(Box::new(Exchange::new(call, turns, answer).in_turn()))
             }
             Self::Health(turns) => Reply::Exchange(Box::new(Exchange::new(call, turns, health::check(turns)))),
-            Self::HealthList => Reply::Exchange(Box::new(Exchange::new(call, Turns::One, health::list()))),
+            Self::HealthList => Reply::Exchange(Box::new(Exchange::new(call, Questions::One, health::list()))),
             Self::Reflection => {
                 let answer = reflection::answer(Arc::clone(&call.shared.descriptors));
-                Reply::Exchange(Box::new(Exchange::new(call, Turns::Many, answer).in_turn()))
+                Reply::Exchange(Box::new(Exchange::new(call, Questions::Many, answer).in_turn()))
             }
         }
     }

@@ -194,9 +194,9 @@ impl Stream {
     }
 
     /// Logs that the client cannot be understood. What it may not have is logged where that is found out.
-    fn tell(&self, Broken(code, words): &Broken) {
-        if *code == Code::InvalidArgument {
-            self.caller.account().tell(words);
+    fn tell(&self, broken: &Broken) {
+        if broken.0 == Code::InvalidArgument {
+            self.caller.tell(broken);
         }
     }
 

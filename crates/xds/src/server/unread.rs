@@ -31,15 +31,15 @@ impl Default for Unread {
 
 impl Unread {
     /// For one more stream.
-    pub(super) fn turns(&self) -> Turns {
-        Turns { all: Arc::clone(&self.0), waiting: None }
+    pub(super) fn share(&self) -> Share {
+        Share { all: Arc::clone(&self.0), waiting: None }
     }
 }
 
 type Waiting = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
 
 /// A stream's share of the budget.
-pub(super) struct Turns {
+pub(super) struct Share {
     all: Arc<Semaphore>,
     /// For its turn, after those that waited before.
     waiting: Option<Waiting>,
@@ -57,7 +57,7 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-impl Turns {
+impl Share {
     /// Gives the next part of an answer, when there is room for it.
     pub(super) fn poll_frame(
         &mut self,

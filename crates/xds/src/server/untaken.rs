@@ -10,6 +10,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::call::Answer;
 use super::{Shared, locked};
+use crate::session::LAGGING;
 
 /// See the module.
 pub(super) struct Watch {
@@ -62,9 +63,11 @@ impl Watch {
             for answer in answers {
                 let Some(strong) = answer.upgrade() else { continue };
                 let at = locked(&strong).look(&self.shared, now);
-                if at.is_some() {
+                if let Some(at) = at {
                     left.push(answer);
-                    next = next.into_iter().chain(at).min();
+                    // what is taken meanwhile, and then not, is to be seen in time
+                    let at = at.min(now + LAGGING);
+                    next = next.into_iter().chain([at]).min();
                 }
             }
             let Some(at) = next else { return };

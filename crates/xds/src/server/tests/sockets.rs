@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proto::envoy::config::core::v3::Node;
 use proto::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use tempfile::TempDir;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::client::{CDS, Client, DEADLINE, DELTA, EDS, LDS, frame};
-use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, ListenError, Resource, Server, TypeUrl, Version};
+use crate::{
+    Change, Event, FleetUpdate, Fleets, Gate, Identity, Limits, ListenError, Resource, Server, TypeUrl, VerifyToken,
+    Verifying, Version,
+};
 
 fn put(type_url: TypeUrl, name: &str, version: u128, body: Vec<Bytes>) -> Change {
     Change::Put(Resource::new(type_url, name, Version(version), body).into())
@@ -68,11 +71,16 @@ impl One {
 
     /// A client that has all clusters and listeners, of which there are these.
     async fn complete(&self, clusters: &[&str]) -> Client {
-        let mut client = self.client().await;
+        let mut client = Client::unix(&self.path).await;
+        self.complete_with(&mut client, clusters).await;
+        client
+    }
+
+    async fn complete_with(&self, client: &mut Client, clusters: &[&str]) {
+        client.subscribe(None, CDS, &[]).await;
         assert_eq!(client.names().await, clusters);
         client.subscribe(None, LDS, &[]).await;
         assert_eq!(client.names().await, [""; 0]);
-        client
     }
 
     /// What is told until this event is.
@@ -298,6 +306,37 @@ async fn nobody_waits_for_a_client_that_stops_reading_in_the_middle_of_a_respons
     assert!(!told.iter().any(|event| is_warm(event, "c")), "the other one is waited for again: {told:?}");
     assert_eq!(deaf.names().await, ["c"]);
     one.told_until(|event| is_warm(event, "c")).await;
+    one.stop().await;
+}
+
+/// Takes every token, for an hour.
+struct AnHour;
+
+impl VerifyToken for AnHour {
+    fn verify(&self, _: &str) -> Verifying<'_> {
+        let expires = Some(Instant::now() + Duration::from_secs(3_600));
+        Box::pin(std::future::ready(Ok(Identity { name: "anybody".into(), expires })))
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_client_that_stops_reading_once_more_though_its_identity_has_an_end() {
+    let mut one = One::start();
+    one.publish(vec![cluster("a", 1)]);
+    let gate = Gate::with_tokens(Arc::new(|_| Fleets::Only("one".into())), Limits::default(), Arc::new(AnHour));
+    let at = one.server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
+    let mut deaf = Client::call(Box::new(TcpStream::connect(at).await.unwrap()), DELTA, Some("token")).await;
+    one.complete_with(&mut deaf, &["a"]).await;
+    one.told_until(|event| matches!(event, Event::Live { .. })).await;
+    let mut quick = one.complete(&["a"]).await;
+    for name in ["first", "second"] {
+        settle(&mut quick, name).await;
+        one.publish(vec![put(TypeUrl::Cluster, name, 1, vec![Bytes::from(vec![1; 12 << 20])])]);
+        assert_eq!(quick.names().await, [name]);
+        one.told_until(|event| is_warm(event, name)).await;
+        assert_eq!(deaf.names().await, [name]);
+        settle(&mut deaf, name).await;
+    }
     one.stop().await;
 }
 

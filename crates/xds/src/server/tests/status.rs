@@ -225,10 +225,10 @@ async fn a_question_costs_what_its_answer_does_though_it_is_too_long_to_be_sent(
     let account = gate.account(&Peer::Loopback);
     let io = Box::new(tokio::net::TcpStream::connect(at).await.unwrap());
     let mut asking = Client::call(io, &format!("{CSDS}/FetchClientStatus"), None).await;
-    let [_, before] = account.owed();
+    let [_, before] = account.until_full();
     asking.send(Question::default()).await;
     assert_eq!(asking.read::<Report>().await, Err("8".into()));
-    let [_, after] = account.owed();
+    let [_, after] = account.until_full();
     let cost = after.saturating_sub(before);
     assert!(cost > std::time::Duration::from_secs(20), "{cost:?}");
     server.stop(DEADLINE).await;
