@@ -57,8 +57,11 @@ impl Listeners {
     /// All but those of the process `ours`.
     #[must_use]
     pub fn read(ours: Option<u32>) -> Self {
-        let own = ours.map(inodes).unwrap_or_default();
+        let own = || ours.map(inodes).unwrap_or_default();
+        let before = own();
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| read_bounded(Path::new(path)));
+        // it may have opened some meanwhile, or closed some
+        let own = &own() | &before;
         let all = tables.iter().flat_map(|table| table.lines().filter_map(parse_listening));
         Self { others: all.filter(|socket| !own.contains(&socket.inode)).collect(), owners: OnceCell::new() }
     }

@@ -56,3 +56,18 @@ fn high_ports_are_always_permitted() {
     assert_eq!(port_permission(8080, None), Ok(()));
     assert_eq!(port_permission(0, None), Ok(()));
 }
+
+#[test]
+fn what_our_process_opens_while_it_is_looked_at_is_never_anothers() {
+    let opening = std::thread::spawn(|| -> Vec<TcpListener> {
+        (0..500).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect()
+    });
+    let mut looks = Vec::new();
+    while !opening.is_finished() {
+        looks.push(Listeners::read(Some(std::process::id())));
+    }
+    let opened = opening.join().unwrap();
+    let ports: BTreeSet<u16> = opened.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+    let strange = looks.iter().flat_map(|look| &look.others).find(|socket| ports.contains(&socket.port));
+    assert_eq!(strange, None, "in {} looks", looks.len());
+}
