@@ -23,8 +23,14 @@ impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
     pub(super) fn note_event(&mut self, event: Event) -> bool {
         match event {
-            Event::Connected { fleet, node, connected } => self.note_coming("connected", &fleet, &node, connected),
-            Event::Gone { fleet, node, connected } => self.note_coming("is gone", &fleet, &node, connected),
+            Event::Connected { fleet, node, connected } => {
+                self.note_coming("connected", &fleet, &node, connected);
+                false
+            }
+            Event::Gone { fleet, node, connected } => {
+                self.note_coming("is gone", &fleet, &node, connected);
+                false
+            }
             Event::Namesakes { fleet, node } => {
                 warn!(
                     gateway = %fleet,
@@ -74,13 +80,12 @@ impl Core {
     }
 
     /// A proxy of this fleet came or went; so many are connected now.
-    fn note_coming(&mut self, what: &str, fleet: &Arc<str>, node: &Node, connected: usize) -> bool {
+    fn note_coming(&mut self, what: &str, fleet: &Arc<str>, node: &Node, connected: usize) {
         if self.comings.is_to_be_said(Instant::now()) {
             info!(gateway = %fleet, node = %node.id, connected, "a proxy {what}");
         }
         self.metrics.connected(Arc::clone(fleet), connected);
         self.note_stranger(fleet);
-        false
     }
 
     /// Makes known that a proxy is of a Gateway that there is not.

@@ -96,7 +96,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
 
     /// The next message; none at the end of the body.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
-        self.poll_next_in_room(cx).map(|next| next.map(|next| next.map(|(message, _)| message)))
+        self.poll_next_in_room(cx).map_ok(|(message, _)| message)
     }
 
     /// The same with what it took until it was complete, for who does not look at it at once.

@@ -72,15 +72,8 @@ impl One {
     /// A client that has all clusters and listeners, of which there are these.
     async fn complete(&self, clusters: &[&str]) -> Client {
         let mut client = Client::unix(&self.path).await;
-        self.complete_with(&mut client, clusters).await;
+        complete(&mut client, clusters).await;
         client
-    }
-
-    async fn complete_with(&self, client: &mut Client, clusters: &[&str]) {
-        client.subscribe(None, CDS, &[]).await;
-        assert_eq!(client.names().await, clusters);
-        client.subscribe(None, LDS, &[]).await;
-        assert_eq!(client.names().await, [""; 0]);
     }
 
     /// What is told until this event is.
@@ -270,6 +263,14 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_gets_the_latest_in_the_
     one.stop().await;
 }
 
+/// Gives a client all clusters and listeners, of which there are these.
+async fn complete(client: &mut Client, clusters: &[&str]) {
+    client.subscribe(None, CDS, &[]).await;
+    assert_eq!(client.names().await, clusters);
+    client.subscribe(None, LDS, &[]).await;
+    assert_eq!(client.names().await, [""; 0]);
+}
+
 /// The server has taken in all that this client has said.
 async fn settle(client: &mut Client, name: &str) {
     client.subscribe(None, EDS, &[name]).await;
@@ -326,7 +327,7 @@ async fn nobody_waits_for_a_client_that_stops_reading_once_more_though_its_ident
     let gate = Gate::with_tokens(Arc::new(|_| Fleets::Only("one".into())), Limits::default(), Arc::new(AnHour));
     let at = one.server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
     let mut deaf = Client::call(Box::new(TcpStream::connect(at).await.unwrap()), DELTA, Some("token")).await;
-    one.complete_with(&mut deaf, &["a"]).await;
+    complete(&mut deaf, &["a"]).await;
     one.told_until(|event| matches!(event, Event::Live { .. })).await;
     let mut quick = one.complete(&["a"]).await;
     for name in ["first", "second"] {
