@@ -12,7 +12,8 @@ use crate::{Chore, Outcome, say};
 /// The arrows that exist: a room and the rooms that it may name. Every other arrow between rooms is refused.
 const EDGES: &[(&str, &[&str])] = &[
     ("engine", &[]),
-    ("api", &[]),
+    ("patch", &[]),
+    ("api", &["patch"]),
     ("store", &["api", "engine"]),
     ("ir", &[]),
     ("translator", &["api", "engine", "ir", "store"]),
@@ -21,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("envoy", &["ir", "proto", "protojson"]),
     ("xds", &["proto"]),
     ("provider", &["api", "store", "xds"]),
-    ("infra", &["envoy", "ir"]),
+    ("infra", &["envoy", "ir", "patch"]),
     (
         "chancery",
         &["api", "engine", "envoy", "infra", "ir", "proto", "protojson", "provider", "store", "translator", "xds"],
@@ -29,7 +30,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that compute and never do: no runtime, network, file watching or logging may be among their dependencies.
-const PURE: &[&str] = &["engine", "api", "ir", "store", "translator", "proto", "protojson", "envoy"];
+const PURE: &[&str] = &["engine", "patch", "api", "ir", "store", "translator", "proto", "protojson", "envoy"];
 
 /// What a pure room may not depend on.
 const EFFECTS: &[&str] = &[

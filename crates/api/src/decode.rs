@@ -7,7 +7,7 @@ use crate::meta::{Labels, MoreMeta, ObjectMeta, Timestamp};
 use crate::problem::{Fault, Place, Problem, Severity, UnitFaults};
 use crate::resource::{Resource, Spec};
 use crate::schema::{self, Schema, nearest};
-use crate::tree::{Cursor, DecodeError, Pruned, Tree, Value, deserialize};
+use crate::tree::{self, Cursor, DecodeError, Pruned, Tree, Value, deserialize};
 use crate::yaml::{self, Document, SyntaxError};
 use crate::{FieldPath, ObjectKey};
 
@@ -104,6 +104,9 @@ pub(crate) fn resource<S: Spec>(
         None => deserialize(NOTHING.root(), &marks.pruned)?,
     };
     spec.mark(marks.faults);
+    if let Some(body) = body {
+        spec.keep(|| tree::verbatim(body));
+    }
     Ok(Resource { meta, spec })
 }
 

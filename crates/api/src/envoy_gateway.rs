@@ -1,11 +1,14 @@
 //! `EnvoyGateway`: the static configuration. The fields that this version reads.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use crate::envoy_proxy::EnvoyProxySpec;
 use crate::kind::Kind;
 use crate::open::open_enum;
 use crate::resource::{Resource, Spec};
+use crate::tree::Verbatim;
 
 /// The static configuration: a file of this kind, not a resource.
 pub type EnvoyGateway = Resource<EnvoyGatewaySpec>;
@@ -40,6 +43,12 @@ impl EnvoyGatewaySpec {
 impl Spec for EnvoyGatewaySpec {
     const KIND: Kind = Kind::EnvoyGateway;
     const FIELD: &'static str = "";
+
+    fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
+        if let Some(proxy) = self.envoy_proxy.as_deref_mut() {
+            proxy.written = Verbatim(Arc::new(written().0.get("envoyProxy").cloned().unwrap_or_default()));
+        }
+    }
 }
 
 /// `gateway`.

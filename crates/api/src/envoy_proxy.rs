@@ -1,6 +1,11 @@
 //! `EnvoyProxy` of Envoy Gateway: settings of a fleet of proxies. The fields that this version reads.
 
+pub mod kubernetes;
+
+use std::sync::Arc;
+
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::duration::DurationText;
 use crate::kind::Kind;
@@ -8,6 +13,9 @@ use crate::meta::Labels;
 use crate::open::open_enum;
 use crate::problem::{Fault, UnitFaults};
 use crate::resource::{Resource, Spec};
+use crate::tree::Verbatim;
+
+pub use kubernetes::KubernetesProvider;
 
 /// Settings of a fleet of proxies.
 pub type EnvoyProxy = Resource<EnvoyProxySpec>;
@@ -31,6 +39,11 @@ pub struct EnvoyProxySpec {
     pub shutdown: Option<Box<ShutdownConfig>>,
     /// Access log.
     pub telemetry: Option<Box<EnvoyProxyTelemetry>>,
+    /// How it is combined with the settings that would hold without it.
+    pub merge_type: MergeType,
+    /// All of it as it is written: what is combined.
+    #[serde(skip)]
+    pub written: Verbatim,
     /// Why none of it can be used.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
@@ -46,6 +59,55 @@ impl Spec for EnvoyProxySpec {
         self.fault = UnitFaults::first(found.faults);
         self.ignored = found.ignored.into();
     }
+
+    fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
+        self.written = written();
+    }
+}
+
+impl EnvoyProxySpec {
+    /// These settings over others, as [`EnvoyProxySpec::merge_type`] says.
+    ///
+    /// # Errors
+    /// If the two cannot be combined: then these settings have no meaning.
+    pub fn over(&self, base: &Self, merge_type: &MergeType) -> Result<Self, Fault> {
+        let mut merged = if base.written.0.is_null() { json!({}) } else { (*base.written.0).clone() };
+        match merge_type {
+            MergeType::Replace | MergeType::Unknown(_) => return Ok(self.clone()),
+            MergeType::JsonMerge => patch::json_merge(&mut merged, &self.written.0),
+            MergeType::StrategicMerge => patch::strategic_merge(&mut merged, &self.written.0)
+                .map_err(|error| Fault { path: "spec".into(), text: error.to_string().into() })?,
+        }
+        drop_nulls(&mut merged);
+        let written = Verbatim(Arc::new(merged.clone()));
+        let spec: Self = serde_json::from_value(merged)
+            .map_err(|error| Fault { path: "spec".into(), text: format!("cannot be merged: {error}").into() })?;
+        Ok(Self { written, fault: self.fault.clone(), ignored: self.ignored.clone(), ..spec })
+    }
+}
+
+/// What is null is not there.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+open_enum! {
+    /// `EnvoyProxy.spec.mergeType`.
+    MergeType {
+        /// It stands alone.
+        Replace = "Replace",
+        /// Some lists are merged item by item.
+        StrategicMerge = "StrategicMerge",
+        /// RFC 7396.
+        JsonMerge = "JSONMerge",
+    }
 }
 
 /// `EnvoyProxy.spec.provider`.
@@ -55,6 +117,8 @@ pub struct EnvoyProxyProvider {
     /// Where.
     #[serde(rename = "type")]
     pub provider_type: ProxyProviderType,
+    /// For `Kubernetes`.
+    pub kubernetes: Option<Box<KubernetesProvider>>,
 }
 
 open_enum! {

@@ -2,6 +2,7 @@
 
 use crate::kind::Kind;
 use crate::meta::ObjectMeta;
+use crate::tree::Verbatim;
 
 /// An object of one kind: metadata and what the user wrote.
 ///
@@ -26,6 +27,9 @@ pub trait Spec: serde::de::DeserializeOwned {
     fn mark(&mut self, faults: crate::problem::UnitFaults) {
         drop(faults);
     }
+
+    /// Notes how it is written, where that is needed. Called once after decoding.
+    fn keep(&mut self, _written: impl FnOnce() -> Verbatim) {}
 }
 
 /// From a kind's resource back to its spec; only there so that the table of kinds can check itself.

@@ -7,7 +7,8 @@ mod de;
 
 use std::borrow::Cow;
 
-pub(crate) use self::de::{DecodeError, Pruned, deserialize};
+pub use self::de::Verbatim;
+pub(crate) use self::de::{DecodeError, Pruned, deserialize, verbatim};
 
 /// One document as a tree.
 #[derive(Debug, Clone, PartialEq)]

@@ -304,7 +304,7 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
         node_id: Arc::clone(&infra.fleet.0),
         node_cluster: Arc::clone(&infra.fleet.0),
         zone: None,
-        control_plane: socket(&paths.xds_socket),
+        control_plane: envoy::bootstrap::ControlPlane::Local(socket(&paths.xds_socket)),
         admin: socket(&paths.admin_socket),
         local_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,

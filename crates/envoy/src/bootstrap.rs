@@ -3,6 +3,7 @@
 
 mod local;
 mod parts;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::regex::REGEX_PROGRAM_SIZE_LIMIT;
 
 pub use parts::{StaticOptions, StaticParts, static_bootstrap, static_bootstrap_json};
+pub use service::{XdsService, secret_files};
 
 /// The cluster by which a proxy reaches the control plane.
 pub const XDS_CLUSTER: &str = "chancery.xds";
@@ -29,14 +31,14 @@ pub const DEFAULT_MAX_CONNECTIONS: u64 = 50_000;
 /// What is particular to one proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootstrapOptions {
-    /// Unique among the proxies.
+    /// Unique among the proxies; empty where each says it on its command line (`--service-node`).
     pub node_id: Arc<str>,
     /// The fleet, for people and logs: who a proxy is follows from how it connects.
     pub node_cluster: Arc<str>,
     /// The zone it runs in.
     pub zone: Option<Arc<str>>,
     /// Where the control plane listens.
-    pub control_plane: Endpoint,
+    pub control_plane: ControlPlane,
     /// Where the proxy's admin interface shall listen. It can stop the proxy and show its keys' names: a Unix socket of
     /// mode 0600, or loopback.
     pub admin: Endpoint,
@@ -44,6 +46,15 @@ pub struct BootstrapOptions {
     pub local_listener: Option<SocketAddr>,
     /// Client connections at a time, all listeners together; further ones are closed at once.
     pub max_connections: u64,
+}
+
+/// Where the control plane is, and how each knows the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlPlane {
+    /// On this machine.
+    Local(Endpoint),
+    /// A Service of the cluster.
+    Service(XdsService),
 }
 
 /// A place on this machine or in the network.
@@ -81,7 +92,10 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
 }
 
 fn node(options: &BootstrapOptions) -> Value {
-    let mut node = json!({ "id": &*options.node_id, "cluster": &*options.node_cluster });
+    let mut node = json!({ "cluster": &*options.node_cluster });
+    if !options.node_id.is_empty() {
+        put(&mut node, "id", json!(&*options.node_id));
+    }
     if let Some(zone) = options.zone.as_deref() {
         put(&mut node, "locality", json!({ "zone": zone }));
     }
@@ -89,7 +103,10 @@ fn node(options: &BootstrapOptions) -> Value {
 }
 
 fn static_resources(options: &BootstrapOptions) -> Value {
-    let control_plane = local::control_plane(&options.control_plane);
+    let control_plane = match &options.control_plane {
+        ControlPlane::Local(endpoint) => local::control_plane(endpoint),
+        ControlPlane::Service(service) => service::control_plane(service),
+    };
     match options.local_listener {
         None => json!({ "clusters": [control_plane] }),
         Some(address) => json!({

@@ -72,8 +72,9 @@ pub(crate) enum Parts<'a> {
 
 /// `enable_reuse_port` is off because two processes that claim one port would share it silently.
 pub(crate) fn message(listener: &Listener, options: &Options, parts: Parts<'_>) -> listener::Listener {
-    let mut addresses = listener.addresses.iter().map(|ip| socket_address(*ip, listener.port));
-    let address = addresses.next().unwrap_or_else(|| any_address(listener.port, options.ipv6));
+    let port = listener.bound_port();
+    let mut addresses = listener.addresses.iter().map(|ip| socket_address(*ip, port));
+    let address = addresses.next().unwrap_or_else(|| any_address(port, options.ipv6));
     let further = |address| listener::AdditionalAddress { address: Some(address), ..Default::default() };
     let inspected = listener.chains.iter().any(|chain| chain.tls.is_some());
     listener::Listener {

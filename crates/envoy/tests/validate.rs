@@ -10,6 +10,7 @@ mod sample;
 use std::process::Command;
 use std::sync::Arc;
 
+use envoy::bootstrap::{ControlPlane, Endpoint, XdsService, secret_files};
 use envoy::{AccessLog, BootstrapOptions, Options, StaticOptions};
 use ir::route::{Action, Filters, PathMatch, Respond, RouteMatch};
 use prost::Message;
@@ -56,25 +57,48 @@ fn envoy_accepts_listeners_of_a_machine_without_ipv6() {
 
 #[test]
 fn envoy_accepts_the_bootstrap_over_unix_sockets_and_over_tcp() {
-    use envoy::bootstrap::Endpoint;
     let loopback = |port| Endpoint::Tcp(std::net::Ipv4Addr::LOCALHOST.into(), port);
     let pairs = [
         (Endpoint::Unix("/tmp/xds.sock".into()), Endpoint::Unix("/tmp/admin.sock".into())),
         (loopback(18000), loopback(19000)),
     ];
     for (control_plane, admin) in pairs {
-        let json = envoy::bootstrap(&BootstrapOptions {
-            node_id: "ns-gw".into(),
-            node_cluster: "ns/gw".into(),
-            zone: Some("z".into()),
-            control_plane,
-            admin,
-            local_listener: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 19001))),
-            max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
-        });
+        let json = bootstrap(ControlPlane::Local(control_plane), admin);
         let bytes = protojson::from_json("envoy.config.bootstrap.v3.Bootstrap", &json).unwrap();
         check(&Bootstrap::decode(bytes).unwrap());
     }
+}
+
+#[test]
+fn envoy_accepts_the_bootstrap_for_a_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let service = XdsService {
+        host: "chancery.ns.svc".into(),
+        port: 18000,
+        folder: path.into(),
+        token: format!("{path}/token").into(),
+    };
+    let authority = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap().cert.pem();
+    for (name, content) in secret_files(&service, &authority) {
+        std::fs::write(folder.path().join(name), content.to_string()).unwrap();
+    }
+    std::fs::write(folder.path().join("token"), "a token").unwrap();
+    let json = bootstrap(ControlPlane::Service(service), Endpoint::Unix("/tmp/admin.sock".into()));
+    let words = validate("b.json", json.to_string().as_bytes()).unwrap();
+    assert!(!words.contains("deprecated"), "{words}");
+}
+
+fn bootstrap(control_plane: ControlPlane, admin: Endpoint) -> serde_json::Value {
+    envoy::bootstrap(&BootstrapOptions {
+        node_id: "ns-gw".into(),
+        node_cluster: "ns/gw".into(),
+        zone: Some("z".into()),
+        control_plane,
+        admin,
+        local_listener: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 19001))),
+        max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
+    })
 }
 
 #[test]

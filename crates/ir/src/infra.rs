@@ -1,5 +1,7 @@
 //! Infrastructure: which proxies there shall be, and how they are started.
 
+pub mod kubernetes;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::name::FleetName;
+
+pub use kubernetes::KubernetesInfra;
 
 /// The proxies of one fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,9 @@ pub struct Infra {
     /// How each proxy runs.
     #[serde(default, skip_serializing_if = "ProxyOptions::is_default")]
     pub options: ProxyOptions,
+    /// How their objects in a cluster shall be; none: they run on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Box<KubernetesInfra>>,
 }
 
 /// Namespace and name of an object.

@@ -17,8 +17,18 @@ pub struct Listener {
     pub addresses: Vec<IpAddr>,
     /// 1 to 65535; the port that clients see and that redirects name.
     pub port: u16,
+    /// The port that is bound in its place, if it is not this one: a Service leads there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapped_to: Option<u16>,
     /// At least one; in order of server names, the chain without any last.
     pub chains: Vec<FilterChain>,
+}
+
+impl Listener {
+    /// The port that is bound.
+    pub fn bound_port(&self) -> u16 {
+        self.mapped_to.unwrap_or(self.port)
+    }
 }
 
 /// What happens to connections whose server name (TLS SNI) is one of `server_names`.

@@ -1,15 +1,20 @@
 //! `EnvoyProxy` of `gateway.envoyproxy.io`: how the proxies of a fleet run.
 
+pub(crate) mod kubernetes;
+
 use std::sync::Arc;
 
-use api::ObjectKey;
 use api::envoy_proxy::{EnvoyProxySpec, ProxyProviderType};
+use api::{Fault, ObjectKey};
 use ir::infra::{OWN_OPTIONS, ProxyOptions};
+
+use kubernetes::ObjectSettings;
 
 /// What an `EnvoyProxy` asks for, and what of it cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct ProxyView {
     pub(crate) options: ProxyOptions,
+    pub(crate) objects: ObjectSettings,
     /// Path of the field and what about it.
     pub(crate) warnings: Vec<(String, String)>,
     /// The same of fields that are not read at all; whoever reads objects has told them.
@@ -18,9 +23,9 @@ pub(crate) struct ProxyView {
     pub(crate) fault: Option<Arc<str>>,
 }
 
-/// Reads the settings.
-pub(crate) fn read(spec: &EnvoyProxySpec) -> ProxyView {
-    let mut warnings = without_effect(spec);
+/// Reads the settings. In `file_mode` proxies run on this machine.
+pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool) -> ProxyView {
+    let mut warnings = without_effect(spec, file_mode);
     let (log_level, component_log_levels) = levels(spec, &mut warnings);
     let drain = spec.shutdown.as_deref().and_then(|shutdown| shutdown.drain_timeout.as_ref());
     let options = ProxyOptions {
@@ -31,7 +36,30 @@ pub(crate) fn read(spec: &EnvoyProxySpec) -> ProxyView {
         extra_args: extra_args(spec, &mut warnings),
     };
     let ignored = spec.ignored.iter().map(|field| (field.path.to_string(), field.text.to_string())).collect();
-    ProxyView { options, warnings, ignored, fault: spec.fault.as_ref().map(|fault| fault.to_string().into()) }
+    let provider = spec.provider.as_deref().and_then(|provider| provider.kubernetes.as_deref());
+    let objects = provider.map(kubernetes::read).unwrap_or_default();
+    ProxyView { options, objects, warnings, ignored, fault: spec.fault.as_ref().map(|fault| fault.to_string().into()) }
+}
+
+/// The settings of a Gateway: those that it names itself over those of its class, and these over those of the static configuration, each as
+/// `mergeType` says; without a word the nearest stand alone.
+///
+/// # Errors
+/// If they cannot be combined.
+pub(crate) fn combined(
+    own: Option<&EnvoyProxySpec>,
+    class: Option<&EnvoyProxySpec>,
+    default: Option<&EnvoyProxySpec>,
+) -> Result<Option<EnvoyProxySpec>, Fault> {
+    let named = match (own, class) {
+        (Some(own), Some(class)) => Some(own.over(class, &own.merge_type)?),
+        (named, None) | (None, named) => named.cloned(),
+    };
+    let how = class.or(own).map(|named| &named.merge_type);
+    match (named, default, how) {
+        (Some(named), Some(default), Some(how)) => named.over(default, how).map(Some),
+        (named, default, _) => Ok(named.or_else(|| default.cloned())),
+    }
 }
 
 /// The `EnvoyProxy` that a reference names, and whether it is there and can be used.
@@ -54,12 +82,17 @@ impl Named {
 }
 
 /// Fields that are written and have no effect.
-fn without_effect(spec: &EnvoyProxySpec) -> Vec<(String, String)> {
+fn without_effect(spec: &EnvoyProxySpec, file_mode: bool) -> Vec<(String, String)> {
     let custom_log = spec.telemetry.as_deref().and_then(|telemetry| telemetry.access_log.as_ref());
-    let elsewhere =
-        spec.provider.as_deref().is_some_and(|provider| provider.provider_type == ProxyProviderType::Kubernetes);
+    let asks = |place| spec.provider.as_deref().is_some_and(|provider| provider.provider_type == place);
+    let (on_kubernetes, on_host) = (asks(ProxyProviderType::Kubernetes), asks(ProxyProviderType::Host));
     let written = [
-        (elsewhere, "spec.provider.type", "proxies run as processes of this machine, not as Deployments"),
+        (
+            on_kubernetes && file_mode,
+            "spec.provider.type",
+            "proxies run as processes of this machine, not as Deployments",
+        ),
+        (on_host && !file_mode, "spec.provider.type", "proxies run as Deployments, not as processes of a machine"),
         (spec.ip_family.is_some(), "spec.ipFamily", "not supported yet, ignored"),
         (custom_log.is_some(), "spec.telemetry.accessLog", "not supported yet, ignored"),
     ];

@@ -1,5 +1,6 @@
 //! `Gateway`: whether it is ours, its addresses, parameters and listeners; what of it reaches routes and proxies.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use ir::FleetName;
 
 use crate::backend::{SecretPart, SecretUse};
 use crate::envoy_proxy::Named;
+use crate::envoy_proxy::kubernetes::strings;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
 use crate::listener::{self, ListenerPlan, Owner, Refusal, RouteScope, ScopeListener, Takes};
@@ -23,10 +25,16 @@ pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
     /// Whether an `EnvoyProxy` is there and can be used.
     fn envoy_proxy(&mut self, permit: &Permit) -> Named;
+    /// Whether an `EnvoyProxy` that is there replaces those behind it.
+    fn stands_alone(&mut self, proxy: &ObjectKey) -> bool;
+    /// Whether these can be combined with each other and with the static configuration; if not, why.
+    fn combine(&mut self, parameters: &Parameters) -> Result<(), Arc<str>>;
     /// An older Gateway that has a port of one of these addresses (empty: all) on the same machine.
     fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey>;
     /// Who we are.
     fn controller(&mut self) -> Arc<str>;
+    /// Whether proxies run on this machine.
+    fn is_file_mode(&self) -> bool;
 }
 
 /// Whose a class is.
@@ -50,8 +58,10 @@ pub(crate) struct GatewayPlan {
     pub(crate) missing_class: Option<Arc<str>>,
     /// The `EnvoyProxy` that it names itself, usable or not.
     pub(crate) named: Option<ObjectKey>,
-    /// The `EnvoyProxy` that holds: of the Gateway, else of its class; else that of the configuration.
-    pub(crate) parameters: Option<ObjectKey>,
+    /// What objects that are made for it carry.
+    pub(crate) marks: Arc<Marks>,
+    /// The `EnvoyProxy` objects that hold.
+    pub(crate) parameters: Parameters,
     /// `Accepted` for the Gateway as a whole: none if only the listeners decide.
     pub(crate) refused: Option<Refusal>,
     /// Addresses to bind; empty is all.
@@ -71,6 +81,34 @@ pub(crate) struct GatewayPlan {
     pub(crate) warnings: Vec<(String, String)>,
 }
 
+/// What objects that are made for a Gateway carry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) class: Arc<str>,
+    pub(crate) uid: Option<Arc<str>>,
+    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub(crate) annotations: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl Marks {
+    fn of(gateway: &Gateway) -> Self {
+        let infrastructure = gateway.spec.infrastructure.as_deref();
+        Self {
+            class: (&*gateway.spec.gateway_class_name).into(),
+            uid: gateway.meta.uid().map(Arc::from),
+            labels: infrastructure.map(|found| strings(&found.labels)).unwrap_or_default(),
+            annotations: infrastructure.map(|found| strings(&found.annotations)).unwrap_or_default(),
+        }
+    }
+}
+
+/// The `EnvoyProxy` objects that hold for a Gateway, both usable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parameters {
+    pub(crate) own: Option<ObjectKey>,
+    pub(crate) class: Option<ObjectKey>,
+}
+
 /// Judges a Gateway; none if it is not ours.
 pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway) -> Option<GatewayPlan> {
     let class_name = &*gateway.spec.gateway_class_name;
@@ -82,7 +120,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     let Addresses { bind: addresses, unusable: unusable_address, none: no_address, .. } = addresses(gateway);
     let own = own_parameters(lookup, key, gateway);
     let named = own.as_ref().ok().and_then(|own| own.as_ref()).map(|own| own.object.clone());
-    let parameters = parameters(own, class.as_deref());
+    let parameters = parameters(lookup, own, class.as_deref());
     let refused = refusal(gateway, &parameters);
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
@@ -94,7 +132,8 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         controller: lookup.controller(),
         missing_class,
         named,
-        parameters: parameters.ok().flatten(),
+        marks: Arc::new(Marks::of(gateway)),
+        parameters: parameters.unwrap_or_default(),
         refused,
         addresses,
         unusable_address,
@@ -103,7 +142,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         unresolved,
         insecure_clients: listener::is_insecure(gateway),
         listeners,
-        warnings: warnings(gateway),
+        warnings: warnings(gateway, lookup.is_file_mode()),
     })
 }
 
@@ -114,12 +153,13 @@ pub(crate) fn can_serve(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gat
         ClassOf::Missing => None,
         ClassOf::Foreign => return false,
     };
-    let parameters = parameters(own_parameters(lookup, key, gateway), class.as_deref());
+    let own = own_parameters(lookup, key, gateway);
+    let parameters = parameters(lookup, own, class.as_deref());
     refusal(gateway, &parameters).is_none() && !addresses(gateway).none
 }
 
 /// Why a Gateway as a whole cannot be served.
-fn refusal(gateway: &Gateway, parameters: &Result<Option<ObjectKey>, Arc<str>>) -> Option<Refusal> {
+fn refusal(gateway: &Gateway, parameters: &Result<Parameters, Arc<str>>) -> Option<Refusal> {
     if let Some(refusal) = addresses(gateway).unsupported {
         return Some(refusal);
     }
@@ -263,12 +303,19 @@ pub(crate) fn is_served(protocol: &Protocol) -> bool {
     matches!(protocol, Protocol::Http | Protocol::Https)
 }
 
-/// The settings that hold: the Gateway's own, else those of its class.
-fn parameters(own: Result<Option<Named>, Arc<str>>, class: Option<&ClassView>) -> Result<Option<ObjectKey>, Arc<str>> {
-    match own? {
-        Some(named) => named.usable.map(|()| Some(named.object)),
-        None => class.map_or(Ok(None), ClassView::settings),
-    }
+/// The settings that hold: the Gateway's own, and those of its class; or why there are none. The class has a say only if it is asked: one
+/// whose own settings are broken does no harm to a Gateway that does without them.
+fn parameters(
+    lookup: &mut impl Lookup,
+    own: Result<Option<Named>, Arc<str>>,
+    class: Option<&ClassView>,
+) -> Result<Parameters, Arc<str>> {
+    let own = own?.map(|named| named.usable.map(|()| named.object)).transpose()?;
+    let class = class.map_or(Ok(None), ClassView::settings);
+    let alone = own.as_ref().is_some_and(|own| lookup.stands_alone(own));
+    let class = if alone { class.unwrap_or_default() } else { class? };
+    let parameters = Parameters { own, class };
+    lookup.combine(&parameters).map(|()| parameters)
 }
 
 /// What the Gateway names as its own settings, or why it can name nothing there.
@@ -309,7 +356,7 @@ fn client_certificate_ref(gateway: &Gateway) -> Option<&SecretRef> {
     gateway.spec.tls.as_deref()?.backend.as_ref()?.client_certificate_ref.as_ref()
 }
 
-fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
+fn warnings(gateway: &Gateway, file_mode: bool) -> Vec<(String, String)> {
     let spec = &gateway.spec;
     let mut found = Vec::new();
     let mut add = |there: bool, path: String, text: &str| {
@@ -325,7 +372,11 @@ fn warnings(gateway: &Gateway) -> Vec<(String, String)> {
     for (field, there) in spec.infrastructure.iter().flat_map(|infrastructure| {
         [("labels", !infrastructure.labels.is_empty()), ("annotations", !infrastructure.annotations.is_empty())]
     }) {
-        add(there, format!("spec.infrastructure.{field}"), "nothing is generated that could carry them, ignored");
+        add(
+            there && file_mode,
+            format!("spec.infrastructure.{field}"),
+            "nothing is generated that could carry them, ignored",
+        );
     }
     for (index, address) in spec.addresses.iter().enumerate() {
         let path = format!("spec.addresses[{index}].routability");

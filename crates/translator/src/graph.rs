@@ -13,6 +13,7 @@ mod status;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
 use store::Tables;
@@ -54,6 +55,8 @@ pub(crate) struct Base {
     pub(crate) proxies: Table<ObjectKey, Arc<ProxyView>>,
     /// Usable, or why not: all that Gateways and classes read.
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
+    /// How each is combined with those behind it.
+    pub(crate) merge_types: Table<ObjectKey, MergeType>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
 }
 
@@ -62,7 +65,7 @@ pub(crate) struct Base {
 pub(crate) struct Settings {
     controller: Table<(), Arc<str>>,
     backends: Table<(), Option<bool>>,
-    proxy: Table<(), Arc<ProxyView>>,
+    proxy: Table<(), Arc<EnvoyProxySpec>>,
 }
 
 impl Settings {
@@ -77,7 +80,7 @@ impl Settings {
     }
 
     /// Settings for every fleet without its own.
-    pub(crate) fn proxy(&self, cx: &mut Cx<'_>) -> Option<Arc<ProxyView>> {
+    pub(crate) fn proxy(&self, cx: &mut Cx<'_>) -> Option<Arc<EnvoyProxySpec>> {
         cx.get(self.proxy, &()).cloned()
     }
 }
@@ -100,7 +103,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let readers = delivery.clusters_by_set;
     let statuses =
         status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets, readers });
-    let listeners = gateway::listeners(g, gateways, routes.configurations);
+    let listeners = gateway::listeners(g, gateways, routes.configurations, options.file_mode);
     let outputs = Outputs {
         listeners,
         route_configurations: routes.configurations,
@@ -132,9 +135,8 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         }),
         backends: g
             .map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
-        proxy: g.map("default_envoy_proxy", inputs.settings, |_, (), settings| {
-            let own = settings.spec.envoy_proxy.as_deref();
-            Arc::new(own.map_or_else(ProxyView::default, envoy_proxy::read))
+        proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
+            settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
         }),
     };
     let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));
@@ -142,13 +144,15 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         let own = namespace.meta.labels.iter();
         Arc::new(own.chain([(NAMESPACE_LABEL, namespace.meta.name())]).collect::<Labels>())
     });
-    let proxies =
-        g.map("envoy_proxy_view", inputs.envoy_proxies, |_, _, proxy| Arc::new(envoy_proxy::read(&proxy.spec)));
+    let proxies = g.map("envoy_proxy_view", inputs.envoy_proxies, move |_, _, proxy| {
+        Arc::new(envoy_proxy::read(&proxy.spec, options.file_mode))
+    });
+    let merge_types = g.map("envoy_proxy_merge", inputs.envoy_proxies, |_, _, proxy| proxy.spec.merge_type.clone());
     let proxy_verdicts = g.map("envoy_proxy_verdict", proxies, |_, _, view| view.fault.clone().map_or(Ok(()), Err));
     let classes = g.derive("gateway_class_view", inputs.gateway_classes, move |cx, key, class| {
         let controller = settings.controller(cx);
         let view = gateway_class::read(class, &controller, |proxy| Named::new(proxy, cx.get(proxy_verdicts, proxy)));
         view.map(|view| (key.clone(), Arc::new(view)))
     });
-    Base { inputs, own, options, settings, grants, namespaces, proxies, proxy_verdicts, classes }
+    Base { inputs, own, options, settings, grants, namespaces, proxies, proxy_verdicts, merge_types, classes }
 }

@@ -14,7 +14,7 @@ use api::{Gateway, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
 pub(crate) use self::check::{certificate, check};
-pub(crate) use self::port::{Chain, Place, chains, ir_listeners, listener_name, places};
+pub(crate) use self::port::{Bound, Chain, Place, chains, ir_listeners, listener_name, places};
 use crate::backend::SecretUse;
 use crate::gateway::Lookup;
 use crate::hostname::Hostname;

@@ -3,15 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::{Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Service};
+use api::envoy_proxy::{EnvoyProxySpec, MergeType};
+use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Service};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
 use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict};
 use crate::backend_traffic_policy::PolicyTarget;
-use crate::envoy_proxy::Named;
-use crate::gateway::{self, ClassOf};
+use crate::envoy_proxy::{self, Named};
+use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating;
 use crate::graph::{Backends, Gateways, Own, Policies, Secrets, Settings};
@@ -83,6 +84,7 @@ pub(crate) struct GatewayTables {
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
     pub(crate) claims: Index<u16, (u16, Seniority), Arc<[IpAddr]>>,
+    pub(crate) merge_types: Table<ObjectKey, MergeType>,
     pub(crate) file_mode: bool,
 }
 
@@ -128,6 +130,36 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
     fn controller(&mut self) -> Arc<str> {
         self.tables.settings.controller(self.cx)
     }
+
+    fn is_file_mode(&self) -> bool {
+        self.tables.file_mode
+    }
+
+    fn stands_alone(&mut self, proxy: &ObjectKey) -> bool {
+        !matches!(self.cx.get(self.tables.merge_types, proxy), Some(MergeType::StrategicMerge | MergeType::JsonMerge))
+    }
+
+    fn combine(&mut self, parameters: &Parameters) -> Result<(), Arc<str>> {
+        let combined = combined(self.cx, self.tables.inputs, self.tables.settings, parameters);
+        combined.map(drop).map_err(|fault| fault.to_string().into())
+    }
+}
+
+/// The settings that hold for a Gateway.
+pub(crate) fn combined(
+    cx: &mut Cx<'_>,
+    inputs: Tables,
+    settings: Settings,
+    Parameters { own, class }: &Parameters,
+) -> Result<Option<EnvoyProxySpec>, Fault> {
+    let mut spec = |key: &Option<ObjectKey>| cx.get(inputs.envoy_proxies, key.as_ref()?).cloned();
+    let (own, class) = (spec(own), spec(class));
+    let default = settings.proxy(cx);
+    envoy_proxy::combined(
+        own.as_deref().map(|proxy| &proxy.spec),
+        class.as_deref().map(|proxy| &proxy.spec),
+        default.as_deref(),
+    )
 }
 
 /// What routes read.

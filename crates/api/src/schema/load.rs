@@ -2,7 +2,8 @@
 //!
 //! The language is OpenAPI v3 as CRDs use it. Our own files may write a type as one word (`string`, `integer`,
 //! `boolean`, `number`, `int-or-string`, `any`, `timestamp`), with `!` behind it where the field is required; `[x]` for a
-//! list of `x`; `{fields: {..}}` for an object; and `later` for a field of the kind that this version does not act on.
+//! list of `x`; `{fields: {..}}` for an object; `map` for an object that is passed on unchecked; and `later` for a field of the kind
+//! that this version does not act on. What several kinds or fields share has a word of its own: [`shared`].
 
 use super::{Format, GUARDS, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word, by_length};
 use crate::cel::Program;
@@ -125,16 +126,50 @@ fn short(word: &str) -> Result<Schema, String> {
             schema.value_type = Type::Object;
             schema.values = Some(Box::new(short("string")?));
         }
-        // What `EnvoyProxy.spec` is.
-        "proxy-spec" => {
-            let proxy = try_load(Kind::EnvoyProxy)?;
-            let spec = proxy.properties.into_iter().find(|property| *property.name == *"spec");
-            return spec.map(|spec| spec.schema).ok_or_else(|| "EnvoyProxy has no spec".to_owned());
+        "map" => {
+            schema.value_type = Type::Object;
+            schema.values = Some(Box::default());
         }
-        word => schema.value_type = named_type(word)?,
+        word => match shared(word) {
+            Some(shared) => return shared,
+            None => schema.value_type = named_type(word)?,
+        },
     }
     Ok(schema)
 }
+
+/// What a word stands for that means more than a type.
+fn shared(word: &str) -> Option<Result<Schema, String>> {
+    let text = match word {
+        // What `EnvoyProxy.spec` is.
+        "proxy-spec" => {
+            let spec = |proxy: Schema| {
+                let spec = proxy.properties.into_iter().find(|property| *property.name == *"spec");
+                spec.map(|spec| spec.schema).ok_or_else(|| "EnvoyProxy has no spec".to_owned())
+            };
+            return Some(try_load(Kind::EnvoyProxy).and_then(spec));
+        }
+        "envoy-pod" => ENVOY_POD,
+        "envoy-container" => ENVOY_CONTAINER,
+        "object-patch" => OBJECT_PATCH,
+        _ => return None,
+    };
+    let tree = crate::yaml::parse(text).map_err(|error| error.to_string());
+    Some(tree.and_then(|tree| schema(tree.root())))
+}
+
+/// `pod` in `EnvoyProxy.spec.provider.kubernetes`.
+const ENVOY_POD: &str = "fields: { affinity: map, annotations: strings, imagePullSecrets: [map], labels: strings, nodeSelector: strings, \
+    priorityClassName: string, securityContext: map, tolerations: [map], topologySpreadConstraints: [map], volumes: [map] }";
+
+/// `container` in `EnvoyProxy.spec.provider.kubernetes`.
+const ENVOY_CONTAINER: &str = "{fields: { env: [map], image: string, imageRepository: string, resources: map, securityContext: map, \
+    volumeMounts: [map] }, rules: [{ rule: '!has(self.image) || !has(self.imageRepository)', message: image and imageRepository exclude \
+    each other }]}";
+
+/// `patch` in `EnvoyProxy.spec.provider.kubernetes`.
+const OBJECT_PATCH: &str =
+    "{required: [value], fields: { type: { type: string, enum: [StrategicMerge, JSONMerge] }, value: map }}";
 
 fn value_type(at: Cursor<'_, 'static>) -> Result<Type, String> {
     let flag = |name: &str| matches!(at.get(name).map(Cursor::value), Some(Value::Bool(true)));

@@ -3,7 +3,9 @@
 //! A tree that passed its schema always fits its type; an error here means that schema and type disagree.
 
 use std::fmt;
+use std::sync::Arc;
 
+use serde::Deserialize as _;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 
 use super::{Cursor, Entries, Items, Tree, Value};
@@ -44,6 +46,55 @@ impl de::Error for DecodeError {
 /// Reads the value at `cursor` as a `T`.
 pub(crate) fn deserialize<T: de::DeserializeOwned>(cursor: Cursor<'_, '_>, pruned: &Pruned) -> Result<T, DecodeError> {
     T::deserialize(Reader { tree: cursor.tree, index: cursor.index, pruned })
+}
+
+/// The value at `cursor` as it is written, nulls included, whatever is wrong with it.
+pub(crate) fn verbatim(cursor: Cursor<'_, '_>) -> Verbatim {
+    Verbatim(Arc::new(json(cursor)))
+}
+
+fn json(cursor: Cursor<'_, '_>) -> serde_json::Value {
+    match cursor.value() {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        // A number that JSON cannot hold stays the text that it was.
+        Value::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| text.to_string().into()),
+        Value::String(text) => text.to_string().into(),
+        Value::List(_) => cursor.items().map(json).collect(),
+        Value::Map(_) => {
+            let fields =
+                cursor.entries().map(|(name, value)| (name.as_str().unwrap_or_default().to_owned(), json(value)));
+            serde_json::Value::Object(fields.collect())
+        }
+    }
+}
+
+/// A value that is kept as it is written: nulls are not left out, and numbers are numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Verbatim(pub Arc<serde_json::Value>);
+
+impl Verbatim {
+    /// By this name [`Reader`] knows what is asked of it.
+    const NAME: &'static str = "$verbatim";
+}
+
+impl<'de> de::Deserialize<'de> for Verbatim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Whole;
+        impl<'de> Visitor<'de> for Whole {
+            type Value = Verbatim;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Verbatim, D::Error> {
+                serde_json::Value::deserialize(deserializer).map(|value| Verbatim(Arc::new(value)))
+            }
+        }
+        deserializer.deserialize_newtype_struct(Self::NAME, Whole)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -87,7 +138,14 @@ impl<'de> Deserializer<'de> for Reader<'_, '_> {
         if self.cursor().is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        if name == Verbatim::NAME {
+            return visitor.visit_newtype_struct(json(self.cursor())).map_err(de::Error::custom);
+        }
         visitor.visit_newtype_struct(self)
     }
 

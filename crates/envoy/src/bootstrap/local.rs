@@ -13,8 +13,12 @@ const OFFERED: &[&str] = &["/ready", "/stats/prometheus"];
 /// The way to the control plane: HTTP/2 with a keep-alive, so that a stream whose other end vanished is given up after
 /// 15 + 5 s.
 pub(super) fn control_plane(endpoint: &Endpoint) -> Value {
-    let keepalive = json!({ "interval": "15s", "timeout": "5s" });
-    static_cluster(XDS_CLUSTER, endpoint, json!({ "http2ProtocolOptions": { "connectionKeepalive": keepalive } }))
+    static_cluster(XDS_CLUSTER, endpoint, http2())
+}
+
+/// What is spoken with the control plane.
+pub(super) fn http2() -> Value {
+    json!({ "http2ProtocolOptions": { "connectionKeepalive": { "interval": "15s", "timeout": "5s" } } })
 }
 
 /// The way to the proxy's own admin interface.
@@ -39,10 +43,14 @@ fn static_cluster(name: &str, endpoint: &Endpoint, protocol: Value) -> Value {
         "typedExtensionProtocolOptions": { PROTOCOL_OPTIONS: options },
     });
     if over_tcp {
-        let keepalive = json!({ "keepaliveProbes": 3, "keepaliveTime": 10, "keepaliveInterval": 5 });
-        put(&mut cluster, "upstreamConnectionOptions", json!({ "tcpKeepalive": keepalive }));
+        put(&mut cluster, "upstreamConnectionOptions", tcp_keepalive());
     }
     cluster
+}
+
+/// A connection whose other end is gone is noticed after 10 + 3 × 5 s.
+pub(super) fn tcp_keepalive() -> Value {
+    json!({ "tcpKeepalive": { "keepaliveProbes": 3, "keepaliveTime": 10, "keepaliveInterval": 5 } })
 }
 
 /// Answers when the proxy is live, whatever limits hold for its clients.

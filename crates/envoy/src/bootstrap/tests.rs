@@ -9,7 +9,7 @@ use ir::secret::{Hidden, SecretContent};
 use ir::{Cluster, EndpointSource, Listener, RouteConfiguration, Secret, VirtualHost};
 use serde_json::Value;
 
-use super::{BootstrapOptions, Endpoint, StaticOptions, StaticParts, bootstrap, static_bootstrap_json};
+use super::{BootstrapOptions, ControlPlane, Endpoint, StaticOptions, StaticParts, bootstrap, static_bootstrap_json};
 use crate::testing::expect;
 
 fn options() -> BootstrapOptions {
@@ -17,7 +17,7 @@ fn options() -> BootstrapOptions {
         node_id: "id".into(),
         node_cluster: "ns/gw".into(),
         zone: None,
-        control_plane: Endpoint::Unix("/run/xds.sock".into()),
+        control_plane: ControlPlane::Local(Endpoint::Unix("/run/xds.sock".into())),
         admin: Endpoint::Unix("/run/admin.sock".into()),
         local_listener: None,
         max_connections: 100,
@@ -77,7 +77,7 @@ fn zone_and_local_listener_come_with_their_options() {
     let json = bootstrap(&BootstrapOptions {
         zone: Some("z".into()),
         local_listener: Some(local),
-        control_plane: Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000),
+        control_plane: ControlPlane::Local(Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000)),
         ..options()
     });
     assert_eq!(json["node"]["locality"]["zone"], "z");
@@ -97,7 +97,13 @@ fn a_bootstrap_keeps_the_rules_of_envoys_api_in_the_form_that_messages_have() {
     let tcp = |port| Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), port);
     let local_listener = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 19001)));
     let zone = Some(Arc::from("z"));
-    let far = BootstrapOptions { zone, local_listener, control_plane: tcp(18000), admin: tcp(19000), ..options() };
+    let far = BootstrapOptions {
+        zone,
+        local_listener,
+        control_plane: ControlPlane::Local(tcp(18000)),
+        admin: tcp(19000),
+        ..options()
+    };
     for options in [options(), far] {
         let json = bootstrap(&options);
         let bytes = protojson::from_json(KIND, &json).unwrap();
@@ -111,6 +117,7 @@ fn show(show_secrets: bool) -> Value {
         name: format!("l{port}").into(),
         addresses: Vec::new(),
         port,
+        mapped_to: None,
         chains: vec![FilterChain {
             name: "*".into(),
             server_names: Vec::new(),

@@ -16,7 +16,7 @@ fn chain(name: &str, server_names: &[&str], tls: Option<DownstreamTls>, applicat
 }
 
 fn on(addresses: Vec<IpAddr>, chains: Vec<FilterChain>) -> Listener {
-    Listener { name: "ns/gw/80".into(), addresses, port: 80, chains }
+    Listener { name: "ns/gw/80".into(), addresses, port: 80, mapped_to: None, chains }
 }
 
 fn http() -> Listener {

@@ -94,6 +94,7 @@ fn listeners() -> Vec<Listener> {
         name: format!("ns/gw/{port}").into(),
         addresses,
         port,
+        mapped_to: None,
         chains,
     };
     vec![

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn view(spec: serde_json::Value) -> ProxyView {
-    read(&serde_json::from_value(spec).unwrap())
+    read(&serde_json::from_value(spec).unwrap(), true)
 }
 
 #[test]

@@ -1,20 +1,23 @@
 //! Tables of Gateways: plans, what routes may know of them, listeners, chains, infrastructure.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{Gateway, ObjectKey};
 use engine::{Graph, Table};
 use ir::infra::ObjectName;
+use ir::infra::kubernetes::{KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
 use ir::{FleetName, Infra, Listener, ListenerName, RouteConfiguration, RouteConfigurationName};
 
 use super::{Base, Secrets};
-use crate::envoy_proxy::ProxyView;
-use crate::gateway::{self, GatewayPlan};
+use crate::envoy_proxy::kubernetes::ObjectSettings;
+use crate::envoy_proxy::{self, ProxyView};
+use crate::gateway::{self, GatewayPlan, Marks};
 use crate::http_route::ListenerPort;
 use crate::key::{Age, InFleet, ListenerKey, Seniority};
-use crate::listener::{self, Chain, ChainKey, Place, RouteScope};
-use crate::lookup::{GatewayTables, Reader};
+use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope};
+use crate::lookup::{self, GatewayTables, Reader};
 use crate::virtual_host;
 
 /// What is known of Gateways.
@@ -25,17 +28,28 @@ pub(crate) struct Gateways {
     pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
+    /// Ports that are bound as others, sorted.
+    pub(crate) mapped: Table<ObjectKey, Arc<[(u16, u16)]>>,
     pub(crate) infra: Table<FleetName, Arc<Infra>>,
 }
 
 pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
-    let Base { inputs, grants, settings, proxy_verdicts, classes, options, .. } = *base;
+    let Base { inputs, grants, settings, proxy_verdicts, merge_types, classes, options, .. } = *base;
     // Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
     let no_claims = g.input("port_claim_none");
     let no_claims = g.index("port_claim_none_by_port", no_claims, |(port, _): &PortClaim, _| [*port]);
     let file_mode = options.file_mode;
-    let asking =
-        GatewayTables { inputs, grants, settings, secrets, proxy_verdicts, classes, claims: no_claims, file_mode };
+    let asking = GatewayTables {
+        inputs,
+        grants,
+        settings,
+        secrets,
+        proxy_verdicts,
+        merge_types,
+        classes,
+        claims: no_claims,
+        file_mode,
+    };
     let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
         let serves = file_mode && gateway::can_serve(&mut Reader { cx, tables: asking }, key, gateway);
         if serves { port_claims(key, gateway) } else { Vec::new() }
@@ -50,15 +64,23 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     let ports = g.map("gateway_ports", plans, |_, _, plan| plan.ports());
     let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
     let chains = g.derive("chain", plans, |_, _, plan| listener::chains(&plan.fleet, plan.live_listeners()));
-    let (proxies, settings) = (base.proxies, base.settings);
-    let infra = g.derive("infra", plans, move |cx, key, plan| {
-        let view = match &plan.parameters {
-            Some(own) => cx.get(proxies, own).cloned(),
-            None => settings.proxy(cx),
-        };
-        infra(key, plan, view.as_deref()).map(|infra| (plan.fleet.clone(), Arc::new(infra)))
+    let views = g.map("proxy_settings", plans, move |cx, _, plan| {
+        // A Gateway whose settings cannot be combined is refused.
+        let spec = lookup::combined(cx, inputs, settings, &plan.parameters).ok().flatten();
+        Arc::new(spec.map(|spec| envoy_proxy::read(&spec, file_mode)).unwrap_or_default())
     });
-    Gateways { plans, scopes, ports, places, chains, infra }
+    let mapped = g.map("mapped_ports", views, move |cx, key, view| {
+        let ports = cx.get(plans, key).map(|plan| plan.bound_ports()).unwrap_or_default();
+        if file_mode || view.objects.own_ports { Arc::default() } else { mapped_ports(&ports) }
+    });
+    let infra = g.derive("infra", plans, move |cx, key, plan| {
+        let view = cx.get(views, key).cloned().unwrap_or_default();
+        let infra = infra(key, plan, &view)?;
+        let mapped = cx.get(mapped, key).cloned().unwrap_or_default();
+        let kubernetes = (!file_mode).then(|| Box::new(kubernetes(plan, &view, &mapped)));
+        Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
+    });
+    Gateways { plans, scopes, ports, places, chains, mapped, infra }
 }
 
 /// Listeners with the names of their route configurations.
@@ -66,14 +88,19 @@ pub(super) fn listeners(
     g: &mut Graph,
     gateways: Gateways,
     configurations: Table<ChainKey, Arc<RouteConfiguration>>,
+    file_mode: bool,
 ) -> Table<InFleet<ListenerName>, Arc<Listener>> {
-    g.derive("listener", gateways.plans, move |cx, _, plan| {
+    g.derive("listener", gateways.plans, move |cx, key, plan| {
+        let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();
         // Asked for by the one name only: the configuration of the other is another one with each edit of a route.
         let configuration = |chain: RouteConfigurationName| {
             let separate = ChainKey { fleet: plan.fleet.clone(), name: virtual_host::separate_name(&chain) };
             if cx.get(configurations, &separate).is_some() { separate.name } else { chain }
         };
-        listener::ir_listeners(&plan.fleet, &plan.addresses, plan.live_listeners(), configuration)
+        // In a cluster the addresses are those of the Service.
+        let addresses = if file_mode { &*plan.addresses } else { &[] };
+        let bound = Bound { addresses, mapped: &mapped };
+        listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), configuration)
     })
 }
 
@@ -88,14 +115,49 @@ fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAdd
     claims.map(|listener| ((listener.port, seniority.clone()), addresses.clone())).collect()
 }
 
+/// Ports below 1024, which only root may bind, and the port of the proxies' own listener: each is bound as the first of 10,000 more,
+/// 20,000 more and so on that nobody else has.
+fn mapped_ports(ports: &[u16]) -> Arc<[(u16, u16)]> {
+    let mut taken: BTreeSet<u16> = ports.iter().copied().collect();
+    taken.insert(LOCAL_PORT);
+    let barred = ports.iter().copied().filter(|port| *port < 1024 || *port == LOCAL_PORT);
+    let mapped = barred.filter_map(|port| {
+        let free =
+            (1..=6).filter_map(|step: u16| port.checked_add(step * 10_000)).find(|free| !taken.contains(free))?;
+        taken.insert(free);
+        Some((port, free))
+    });
+    mapped.collect()
+}
+
+/// What the objects of a Gateway's proxies shall be like.
+fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)]) -> KubernetesInfra {
+    let ObjectSettings { workload, service, autoscaler, disruption_budget, service_account, .. } = view.objects.clone();
+    let Marks { class, uid, labels, annotations } = (*plan.marks).clone();
+    KubernetesInfra {
+        class,
+        uid,
+        place: ObjectPlace::Gateway,
+        labels,
+        annotations,
+        mapped_ports: mapped.to_vec(),
+        workload,
+        service,
+        autoscaler,
+        disruption_budget,
+        service_account,
+    }
+}
+
 /// The proxies of a Gateway; none while it has no port to serve.
-fn infra(key: &ObjectKey, plan: &GatewayPlan, view: Option<&ProxyView>) -> Option<Infra> {
+fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Option<Infra> {
     let ports = plan.bound_ports();
     (!ports.is_empty()).then(|| Infra {
         fleet: plan.fleet.clone(),
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
         addresses: plan.addresses.clone(),
         ports,
-        options: view.map(|view| view.options.clone()).unwrap_or_default(),
+        options: view.options.clone(),
+        kubernetes: None,
     })
 }

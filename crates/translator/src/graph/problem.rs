@@ -101,7 +101,7 @@ pub(super) fn problems(
 
 fn settings_problems(settings: &EnvoyGateway, file_mode: bool) -> Vec<(ProblemKey, Arc<Problem>)> {
     let object = &settings.meta.key;
-    let view = settings.spec.envoy_proxy.as_deref().map(envoy_proxy::read).unwrap_or_default();
+    let view = settings.spec.envoy_proxy.as_deref().map(|own| envoy_proxy::read(own, file_mode)).unwrap_or_default();
     let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
     let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
     let provider = settings.spec.provider.as_deref().filter(|_| file_mode).and_then(elsewhere);

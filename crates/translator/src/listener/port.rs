@@ -67,10 +67,19 @@ pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(Chai
     chains.into_iter().map(|(name, chain)| (InFleet { fleet: fleet.clone(), name }, Arc::new(chain))).collect()
 }
 
+/// Where proxies bind.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound<'a> {
+    /// Empty is every interface.
+    pub(crate) addresses: &'a [IpAddr],
+    /// Ports that are bound as others.
+    pub(crate) mapped: &'a [(u16, u16)],
+}
+
 /// One listener per port. `configuration` gives the route configuration of a chain.
 pub(crate) fn ir_listeners(
     fleet: &FleetName,
-    addresses: &[IpAddr],
+    bound: Bound<'_>,
     listeners: &[ListenerPlan],
     mut configuration: impl FnMut(RouteConfigurationName) -> RouteConfigurationName,
 ) -> Vec<(InFleet<ListenerName>, Arc<Listener>)> {
@@ -84,8 +93,9 @@ pub(crate) fn ir_listeners(
             let name = listener_name(fleet, port);
             let listener = Listener {
                 name: name.clone(),
-                addresses: addresses.to_vec(),
+                addresses: bound.addresses.to_vec(),
                 port,
+                mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
                 chains: filter_chains(fleet, listeners, &members, &mut configuration),
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))

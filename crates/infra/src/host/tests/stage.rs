@@ -207,6 +207,7 @@ pub(crate) fn gateway(name: &str, ports: &[u16]) -> Infra {
         addresses: vec![Ipv4Addr::LOCALHOST.into()],
         ports: ports.to_vec(),
         options: ProxyOptions { concurrency: Some(1), ..ProxyOptions::default() },
+        kubernetes: None,
     }
 }
 

@@ -1,0 +1,8 @@
+//! Proxies as Pods of a Kubernetes cluster: a Deployment or `DaemonSet`, a Service and what belongs to them, for each Gateway.
+//!
+//! Map: [`object`] what the objects are like, `name` what they are called.
+
+mod name;
+pub mod object;
+
+pub use object::{ClusterOptions, ObjectKind, Wanted, objects};

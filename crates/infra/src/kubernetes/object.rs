@@ -1,0 +1,346 @@
+//! From [`ir::Infra`] to Kubernetes objects, as JSON: pure, so that it can be looked at and compared.
+
+mod workload;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ir::Infra;
+use ir::infra::KubernetesInfra;
+use ir::infra::kubernetes::{Extra, Fields, Patch, PatchType, Place, ServiceType};
+use serde_json::{Map, Value, json};
+
+use super::name;
+
+#[cfg(test)]
+mod tests;
+
+/// What is the same for all fleets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterOptions {
+    /// The namespace of the controller.
+    pub namespace: Arc<str>,
+    /// The host name at which proxies reach the control plane, and that its certificate has.
+    pub xds_host: Arc<str>,
+    /// The port.
+    pub xds_port: u16,
+    /// For whom the tokens are with which proxies prove who they are.
+    pub audience: Arc<str>,
+    /// Envoy's image without its tag.
+    pub envoy_repository: Arc<str>,
+    /// The tag of Envoy's image.
+    pub envoy_tag: Arc<str>,
+    /// Our own image: it brings the tool that drains a proxy.
+    pub own_image: Arc<str>,
+    /// Certificates of the authorities that sign the control plane's, as PEM.
+    pub authorities: Arc<str>,
+}
+
+/// Kinds of objects that are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// Who the proxies are.
+    ServiceAccount,
+    /// Their bootstrap.
+    ConfigMap,
+    /// A number of Pods.
+    Deployment,
+    /// A Pod on every node.
+    DaemonSet,
+    /// Where clients reach them.
+    Service,
+    /// How many there are.
+    HorizontalPodAutoscaler,
+    /// How many of them may be away.
+    PodDisruptionBudget,
+}
+
+impl ObjectKind {
+    /// Every kind, in the order in which objects are made: what Pods need comes before them.
+    pub const ALL: [Self; 7] = [
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::Service,
+        Self::Deployment,
+        Self::DaemonSet,
+        Self::HorizontalPodAutoscaler,
+        Self::PodDisruptionBudget,
+    ];
+
+    /// Group and version, kind, plural.
+    #[must_use]
+    pub const fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::ServiceAccount => ("v1", "ServiceAccount", "serviceaccounts"),
+            Self::ConfigMap => ("v1", "ConfigMap", "configmaps"),
+            Self::Service => ("v1", "Service", "services"),
+            Self::Deployment => ("apps/v1", "Deployment", "deployments"),
+            Self::DaemonSet => ("apps/v1", "DaemonSet", "daemonsets"),
+            Self::HorizontalPodAutoscaler => ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+            Self::PodDisruptionBudget => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        }
+    }
+}
+
+/// An object that there shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// All of it, for server-side apply; or why there is none, with the field of `EnvoyProxy` that is at fault.
+    pub object: Result<Value, Fault>,
+}
+
+/// What of the user's settings cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The field of `EnvoyProxy`.
+    pub path: Arc<str>,
+    /// What is wrong.
+    pub text: Arc<str>,
+}
+
+/// The objects of a fleet, in the order in which they are made. None for a fleet of this machine.
+#[must_use]
+pub fn objects(infra: &Infra, options: &ClusterOptions) -> Vec<Wanted> {
+    let Some(kubernetes) = infra.kubernetes.as_deref() else { return Vec::new() };
+    let maker = Maker::new(infra, kubernetes, options);
+    let mut made = vec![maker.service_account(), maker.config_map(), maker.service(), maker.workload()];
+    made.extend(kubernetes.autoscaler.as_ref().map(|extra| maker.autoscaler(extra)));
+    made.extend(kubernetes.disruption_budget.as_ref().map(|extra| maker.disruption_budget(extra)));
+    made
+}
+
+/// One fleet's objects in the making.
+struct Maker<'a> {
+    infra: &'a Infra,
+    kubernetes: &'a KubernetesInfra,
+    options: &'a ClusterOptions,
+    namespace: Arc<str>,
+    /// The name of every object without its own.
+    name: Arc<str>,
+}
+
+impl<'a> Maker<'a> {
+    fn new(infra: &'a Infra, kubernetes: &'a KubernetesInfra, options: &'a ClusterOptions) -> Self {
+        let namespace = match kubernetes.place {
+            Place::Gateway => &infra.gateway.namespace,
+            Place::Controller => &options.namespace,
+        };
+        let name = name::object_name(&infra.gateway, kubernetes.place).into();
+        Self { infra, kubernetes, options, namespace: Arc::clone(namespace), name }
+    }
+
+    /// An object with this content beside its metadata.
+    fn object(&self, kind: ObjectKind, own: Own<'_>, content: Value) -> Wanted {
+        let (api_version, kind_name, _) = kind.names();
+        let name = own.name.unwrap_or(&self.name);
+        let mut object = json!({ "apiVersion": api_version, "kind": kind_name, "metadata": self.metadata(name, own) });
+        merge(&mut object, content);
+        let patched = own.patch.map_or(Ok(()), |patch| {
+            let told = |text: String| Fault { path: format!("{}.patch.value", own.path).into(), text: text.into() };
+            apply(&mut object, patch).map_err(told)?;
+            self.still_ours(&object, kind, name).map_err(told)
+        });
+        Wanted {
+            kind,
+            namespace: Arc::clone(&self.namespace),
+            name: Arc::clone(name),
+            object: patched.map(|()| object),
+        }
+    }
+
+    /// Own labels win over the user's: by them objects and Pods are found.
+    fn metadata(&self, name: &str, own: Own<'_>) -> Value {
+        let mut annotations = strings(&self.kubernetes.annotations);
+        annotations.extend(own.annotations.map(strings).unwrap_or_default());
+        annotations.insert(name::FULL_NAME.to_owned(), (*self.infra.gateway.name).into());
+        let mut metadata = json!({
+            "name": name,
+            "namespace": &*self.namespace,
+            "labels": self.labels(own.labels),
+            "annotations": annotations,
+        });
+        if let (Place::Gateway, Some(uid), Value::Object(fields)) =
+            (self.kubernetes.place, self.kubernetes.uid.as_deref(), &mut metadata)
+        {
+            let owner = json!({
+                "apiVersion": "gateway.networking.k8s.io/v1",
+                "kind": "Gateway",
+                "name": &*self.infra.gateway.name,
+                "uid": uid,
+            });
+            fields.insert("ownerReferences".to_owned(), json!([owner]));
+        }
+        metadata
+    }
+
+    fn labels(&self, more: Option<&BTreeMap<Arc<str>, Arc<str>>>) -> Map<String, Value> {
+        let mut labels = strings(&self.kubernetes.labels);
+        labels.extend(more.map(strings).unwrap_or_default());
+        let gateway = &self.infra.gateway.name;
+        let own = [
+            ("gateway.networking.k8s.io/gateway-name", name::label_value(gateway)),
+            ("gateway.networking.k8s.io/gateway-class-name", name::label_value(&self.kubernetes.class)),
+        ];
+        labels.extend(own.map(|(label, value)| (label.to_owned(), value.into())));
+        labels.extend(self.selector());
+        labels
+    }
+
+    fn selector(&self) -> Map<String, Value> {
+        let labels = name::selector(&self.infra.gateway).into_iter();
+        labels.map(|(label, value)| (label.to_string(), (*value).into())).collect()
+    }
+
+    /// A patch may change what an object is like, not which one it is.
+    fn still_ours(&self, object: &Value, kind: ObjectKind, name: &str) -> Result<(), String> {
+        let (api_version, kind, _) = kind.names();
+        let fixed = [
+            ("/apiVersion", api_version),
+            ("/kind", kind),
+            ("/metadata/name", name),
+            ("/metadata/namespace", &*self.namespace),
+        ];
+        for (pointer, wanted) in fixed {
+            if object.pointer(pointer).and_then(Value::as_str) != Some(wanted) {
+                return Err(format!("changes {}, which is fixed", pointer.trim_start_matches('/').replace('/', ".")));
+            }
+        }
+        for (label, value) in name::selector(&self.infra.gateway) {
+            let found = object.get("metadata").and_then(|metadata| metadata.get("labels")?.get(&*label)?.as_str());
+            if found != Some(&*value) {
+                return Err(format!("changes the label {label}, by which the object is found"));
+            }
+        }
+        Ok(())
+    }
+
+    fn service_account(&self) -> Wanted {
+        let own = Own { name: self.kubernetes.service_account.as_ref(), ..Own::default() };
+        self.object(ObjectKind::ServiceAccount, own, json!({}))
+    }
+
+    fn service_account_name(&self) -> &Arc<str> {
+        self.kubernetes.service_account.as_ref().unwrap_or(&self.name)
+    }
+
+    fn config_map(&self) -> Wanted {
+        let data = workload::files(self.infra, self.options);
+        self.object(ObjectKind::ConfigMap, Own::default(), json!({ "data": data }))
+    }
+
+    /// One port of the Service for each of the Gateway: clients and redirects know that one, whatever proxies bind.
+    fn service(&self) -> Wanted {
+        let settings = &self.kubernetes.service;
+        let ports = self.infra.ports.iter().map(|port| {
+            json!({ "name": format!("port-{port}"), "port": port, "protocol": "TCP", "targetPort": self.bound(*port) })
+        });
+        let mut spec = json!({
+            "type": settings.service_type.as_str(),
+            "selector": self.selector(),
+            "ports": ports.collect::<Vec<_>>(),
+        });
+        let of_nodes = settings.service_type != ServiceType::ClusterIp;
+        let address = self.infra.addresses.first().map(ToString::to_string);
+        let own = [
+            ("externalTrafficPolicy", of_nodes.then(|| "Local".to_owned())),
+            ("loadBalancerIP", address.clone().filter(|_| settings.service_type == ServiceType::LoadBalancer)),
+            ("clusterIP", address.filter(|_| settings.service_type == ServiceType::ClusterIp)),
+        ];
+        if let Value::Object(fields) = &mut spec {
+            fields.extend(own.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?.into()))));
+        }
+        put_over(&mut spec, &settings.spec);
+        let own = Own {
+            name: settings.name.as_ref(),
+            labels: Some(&settings.labels),
+            annotations: Some(&settings.annotations),
+            patch: settings.patch.as_ref(),
+            path: "spec.provider.kubernetes.envoyService",
+        };
+        self.object(ObjectKind::Service, own, json!({ "spec": spec }))
+    }
+
+    /// The port that proxies bind for a port of the Gateway.
+    fn bound(&self, port: u16) -> u16 {
+        let mapped = self.kubernetes.mapped_ports.iter().find(|(from, _)| *from == port);
+        mapped.map_or(port, |(_, to)| *to)
+    }
+
+    fn workload(&self) -> Wanted {
+        let settings = &self.kubernetes.workload;
+        let (kind, path) = match settings.on_every_node {
+            false => (ObjectKind::Deployment, "spec.provider.kubernetes.envoyDeployment"),
+            true => (ObjectKind::DaemonSet, "spec.provider.kubernetes.envoyDaemonSet"),
+        };
+        let own = Own { name: settings.name.as_ref(), patch: settings.patch.as_ref(), path, ..Own::default() };
+        self.object(kind, own, json!({ "spec": self.workload_spec() }))
+    }
+
+    fn autoscaler(&self, extra: &Extra) -> Wanted {
+        let workload = self.workload();
+        let (api_version, kind, _) = workload.kind.names();
+        let cpu = json!({ "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } });
+        let mut spec = json!({
+            "scaleTargetRef": { "apiVersion": api_version, "kind": kind, "name": &*workload.name },
+            "metrics": [{ "type": "Resource", "resource": cpu }],
+        });
+        put_over(&mut spec, &extra.spec);
+        self.extra(ObjectKind::HorizontalPodAutoscaler, extra, "spec.provider.kubernetes.envoyHpa", spec)
+    }
+
+    fn disruption_budget(&self, extra: &Extra) -> Wanted {
+        let mut spec = json!({ "selector": { "matchLabels": self.selector() } });
+        put_over(&mut spec, &extra.spec);
+        self.extra(ObjectKind::PodDisruptionBudget, extra, "spec.provider.kubernetes.envoyPDB", spec)
+    }
+
+    fn extra(&self, kind: ObjectKind, extra: &Extra, path: &'static str, spec: Value) -> Wanted {
+        let own = Own { name: extra.name.as_ref(), patch: extra.patch.as_ref(), path, ..Own::default() };
+        self.object(kind, own, json!({ "spec": spec }))
+    }
+}
+
+/// What one object has of its own.
+#[derive(Clone, Copy, Default)]
+struct Own<'a> {
+    name: Option<&'a Arc<str>>,
+    labels: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
+    annotations: Option<&'a BTreeMap<Arc<str>, Arc<str>>>,
+    patch: Option<&'a Patch>,
+    /// The field of `EnvoyProxy` that describes it.
+    path: &'static str,
+}
+
+fn strings(from: &BTreeMap<Arc<str>, Arc<str>>) -> Map<String, Value> {
+    from.iter().map(|(name, value)| (name.to_string(), (**value).into())).collect()
+}
+
+/// Adds fields to an object.
+fn merge(object: &mut Value, content: Value) {
+    if let (Value::Object(object), Value::Object(content)) = (object, content) {
+        object.extend(content);
+    }
+}
+
+/// The user's fields over ours.
+fn put_over(ours: &mut Value, fields: &Fields) {
+    if let Value::Object(ours) = ours {
+        ours.extend(fields.iter().map(|(field, value)| (field.to_string(), (**value).clone())));
+    }
+}
+
+fn apply(object: &mut Value, patch: &Patch) -> Result<(), String> {
+    match patch.patch_type {
+        PatchType::StrategicMerge => patch::strategic_merge(object, &patch.value).map_err(|error| error.to_string()),
+        PatchType::JsonMerge => {
+            patch::json_merge(object, &patch.value);
+            Ok(())
+        }
+    }
+}
