@@ -1,6 +1,7 @@
 //! The command line: every verb, its options and its exit code (0 fine, 1 problems found, 2 wrong usage).
 
 mod run;
+mod shutdown;
 mod status;
 mod translate;
 mod validate;
@@ -33,6 +34,9 @@ enum Verb {
     Status(status::StatusArgs),
     /// Print the version of Chancery and of the Envoy it is made for
     Version,
+    /// Drain the Envoy of this Pod: what a Pod's `preStop` hook calls
+    #[command(hide = true)]
+    Shutdown(shutdown::ShutdownArgs),
     /// Print a completion script for a shell
     Completion {
         /// Which shell
@@ -136,6 +140,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Translate(args) => translate::run(&args),
         Verb::Validate(args) => validate::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Shutdown(args) => shutdown::run(&args),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),
     }

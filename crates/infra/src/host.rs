@@ -23,7 +23,7 @@ use std::time::Duration;
 use ir::{FleetName, Infra};
 
 mod address;
-mod admin;
+pub(crate) mod admin;
 mod backoff;
 mod binary;
 mod drain;
@@ -41,7 +41,7 @@ mod run;
 mod supervise;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use binary::{ENVOY_VERSION, Envoy, EnvoyFinder, EnvoySearch};
 pub use error::Error;

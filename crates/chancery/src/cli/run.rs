@@ -143,7 +143,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// `10s`, `500ms`, `1m30s`: the format of Gateway API (GEP-2257).
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     api::DurationText::from(text)
         .get()
         .ok_or_else(|| "not a duration: write for example 10s, 500ms or 1m30s".to_owned())

@@ -71,9 +71,6 @@ pub(super) fn control_plane(service: &XdsService) -> Value {
         "name": XDS_CLUSTER,
         "type": "STRICT_DNS",
         "connectTimeout": "1s",
-        // Every replica of the control plane says the same.
-        "dnsRefreshRate": "5s",
-        "respectDnsTtl": true,
         "loadAssignment": {
             "clusterName": XDS_CLUSTER,
             "endpoints": [{ "lbEndpoints": [{ "endpoint": { "address": address } }] }],

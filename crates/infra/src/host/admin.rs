@@ -42,7 +42,17 @@ pub(crate) async fn ready(socket: &Path) -> Result<bool, Error> {
 
 /// From now on each answer closes its connection, and no new connection is taken.
 pub(crate) async fn drain(socket: &Path) -> Result<(), Error> {
-    expect_ok(ask(socket, Method::POST, "/healthcheck/fail").await?)?;
+    fail_health_checks(socket).await?;
+    close_listeners(socket).await
+}
+
+/// From now on each answer closes its connection, and `/ready` says no.
+pub(crate) async fn fail_health_checks(socket: &Path) -> Result<(), Error> {
+    expect_ok(ask(socket, Method::POST, "/healthcheck/fail").await?)
+}
+
+/// From now on no new connection is taken.
+pub(crate) async fn close_listeners(socket: &Path) -> Result<(), Error> {
     expect_ok(ask(socket, Method::POST, "/drain_listeners").await?)
 }
 
