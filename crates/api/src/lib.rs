@@ -2,7 +2,7 @@
 //!
 //! The way of one document: [`yaml::documents`] splits a file, [`yaml::parse`] makes a [`tree::Tree`] that knows the
 //! place of every value, [`decode()`] checks it against the schema of its kind (structure and CEL rules) and makes an
-//! [`Object`]; [`read`] is all of it for one document. Whatever is wrong becomes a [`Problem`] with its place; nothing
+//! [`Object`]; [`read`] is all of it for one document. What an API server gives comes as JSON, without places: [`json::read`]. Whatever is wrong becomes a [`Problem`] with its place; nothing
 //! here fails as a whole because of one bad field.
 
 pub mod backend;
@@ -18,6 +18,7 @@ pub mod envoy_proxy;
 pub mod gateway;
 pub mod gateway_class;
 pub mod http_route;
+pub mod json;
 pub mod key;
 pub mod kind;
 pub mod locate;
@@ -27,6 +28,7 @@ mod open;
 pub mod problem;
 pub mod reference;
 pub mod reference_grant;
+mod references;
 pub mod resource;
 mod schema;
 pub mod secret;

@@ -5,8 +5,37 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::gateway::AddressType;
+use crate::kind::Kind;
 use crate::meta::Timestamp;
 use crate::reference::{ParentRef, RouteGroupKind};
+
+/// What of a status belongs to one controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnStatus {
+    /// All of it.
+    Whole,
+    /// The entries of the list of this name that it signed as `controllerName`.
+    Entries(&'static str),
+}
+
+impl Kind {
+    /// What of the status of an object of this kind is ours; none where there is no such status.
+    #[must_use]
+    pub const fn own_status(self) -> Option<OwnStatus> {
+        match self {
+            Self::GatewayClass | Self::Gateway | Self::Backend | Self::EnvoyProxy => Some(OwnStatus::Whole),
+            Self::HttpRoute => Some(OwnStatus::Entries("parents")),
+            Self::BackendTrafficPolicy => Some(OwnStatus::Entries("ancestors")),
+            Self::ReferenceGrant
+            | Self::Service
+            | Self::EndpointSlice
+            | Self::Secret
+            | Self::ConfigMap
+            | Self::Namespace
+            | Self::EnvoyGateway => None,
+        }
+    }
+}
 
 /// `metav1.Condition`. Most words of conditions are the same on every object, so they are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]

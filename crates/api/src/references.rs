@@ -1,0 +1,75 @@
+//! Which objects an object names, of the kinds that are too many or too private to be read unasked.
+
+use crate::backend::BackendSpec;
+use crate::gateway::GatewaySpec;
+use crate::key::ObjectKey;
+use crate::kind::{Kind, Object};
+
+impl Object {
+    /// The Secrets and `ConfigMap`s that it names, and the class of a Gateway: a source that does not read all objects of these kinds
+    /// reads those. Whether the object may name them, and whether it is of use itself, is not asked. Sorted, each once.
+    #[must_use]
+    pub fn references(&self) -> Vec<ObjectKey> {
+        let mut found = References { namespace: self.key().namespace(), keys: Vec::new() };
+        match self {
+            Self::Gateway(gateway) => found.of_gateway(&gateway.spec),
+            Self::Backend(backend) => found.of_backend(&backend.spec),
+            // These name none in the fields that are read.
+            Self::GatewayClass(_)
+            | Self::HttpRoute(_)
+            | Self::ReferenceGrant(_)
+            | Self::Service(_)
+            | Self::EndpointSlice(_)
+            | Self::Secret(_)
+            | Self::ConfigMap(_)
+            | Self::Namespace(_)
+            | Self::EnvoyProxy(_)
+            | Self::BackendTrafficPolicy(_)
+            | Self::EnvoyGateway(_) => {}
+        }
+        found.keys.sort();
+        found.keys.dedup();
+        found.keys
+    }
+}
+
+struct References<'a> {
+    /// Where a reference without a namespace leads.
+    namespace: &'a str,
+    keys: Vec<ObjectKey>,
+}
+
+impl References<'_> {
+    fn of_gateway(&mut self, spec: &GatewaySpec) {
+        self.keys.push(ObjectKey::of(Kind::GatewayClass, "", &spec.gateway_class_name));
+        for tls in spec.listeners.iter().filter_map(|listener| listener.tls.as_deref()) {
+            tls.certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name));
+        }
+        let Some(tls) = spec.tls.as_deref() else { return };
+        if let Some(to) = tls.backend.as_ref().and_then(|backend| backend.client_certificate_ref.as_ref()) {
+            self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
+        }
+        let frontend = tls.frontend.iter();
+        let configs = frontend.flat_map(|all| all.per_port.iter().map(|port| &port.tls).chain([&all.default_tls]));
+        for to in configs.filter_map(|tls| tls.validation.as_ref()).flat_map(|one| &one.ca_certificate_refs) {
+            self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
+        }
+    }
+
+    fn of_backend(&mut self, spec: &BackendSpec) {
+        let Some(tls) = spec.tls.as_deref() else { return };
+        tls.ca_certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, None, &to.name));
+        if let Some(to) = &tls.client_certificate_ref {
+            self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
+        }
+    }
+
+    fn add(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
+        if let Some(kind @ (Kind::Secret | Kind::ConfigMap)) = Kind::find(group, kind) {
+            self.keys.push(ObjectKey::of(kind, namespace.unwrap_or(self.namespace), name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
