@@ -46,6 +46,10 @@ const EFFECTS: &[&str] = &[
     "nix",
 ];
 
+/// Libraries that are seen only in some places: their names in code, and where.
+const SEEN_ONLY_IN: &[(&[&str], &[&str])] =
+    &[(&["kube", "k8s_openapi"], &["crates/provider/src/kubernetes", "crates/infra/src/kubernetes", "crates/lab/"])];
+
 /// Lines of a source file: aimed at 400, refused beyond this (generated files apart).
 const MAX_LINES: usize = 800;
 
@@ -126,6 +130,7 @@ fn file_breaches(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
     if !text.starts_with("//!") {
         breaches.push(format!("{shown}:1: opens without a `//!` sentence on what the file holds"));
     }
+    breaches.extend(strangers(&shown, &text));
     let lines = text.lines().count();
     if lines > MAX_LINES {
         breaches.push(format!("{shown}: {lines} lines, at most {MAX_LINES}: split it"));
@@ -134,6 +139,23 @@ fn file_breaches(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
         breaches.push(format!("{shown}: `foo.rs` beside `foo/`, not `foo/mod.rs`"));
     }
     Ok(breaches)
+}
+
+/// Libraries that a file names and may not.
+fn strangers(shown: &str, text: &str) -> Vec<String> {
+    let barred = SEEN_ONLY_IN.iter().filter(|(_, places)| !places.iter().any(|place| shown.starts_with(place)));
+    let named = barred.flat_map(|(names, places)| names.iter().map(move |name| (name, places)));
+    named
+        .filter(|(name, _)| {
+            text.match_indices(&format!("{name}::")).any(|(at, _)| !ends_in_word(text.get(..at).unwrap_or_default()))
+        })
+        .map(|(name, places)| format!("{shown}: names `{name}`, which is seen only in {}", places.join(", ")))
+        .collect()
+}
+
+/// Whether what follows would be the rest of a longer name.
+fn ends_in_word(text: &str) -> bool {
+    text.ends_with(|character: char| character.is_alphanumeric() || character == '_')
 }
 
 /// Source files that no `mod` line names, so that nobody compiles them.

@@ -2,3 +2,4 @@
 //! [`store::Batch`]es and knows nothing of what becomes of them.
 
 pub mod file;
+pub mod kubernetes;

@@ -1,0 +1,351 @@
+//! [`follow`]: where all that comes is taken, and handed on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use api::{Kind, Labels, ObjectKey, Problem};
+use serde::Deserialize;
+use store::{Batch, Change, Source};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinError;
+use tokio_util::sync::CancellationToken;
+
+use crate::kubernetes::call::{Caller, Failure};
+use crate::kubernetes::catalog::{Catalog, Outcome, SOURCE};
+use crate::kubernetes::discovery::{self, Found, Served};
+use crate::kubernetes::plan::{Given, Namespaces};
+use crate::kubernetes::report::{self, Circumstances};
+use crate::kubernetes::seen::Seen;
+use crate::kubernetes::target::{Resource, Target, can_be_name};
+use crate::kubernetes::wanted::Wanted;
+use crate::kubernetes::watch::{Event, Id, Message, News};
+use crate::kubernetes::watches::Watches;
+use crate::kubernetes::{Error, Options, Scope, is_named, kinds};
+
+/// Messages that wait before watches do. Most have one object of some kB; a page has up to 500, so 16 pages of 1 MB are 16 MB.
+const QUEUE: usize = 16;
+
+/// See the parent module.
+pub(super) async fn follow<F>(
+    options: Options,
+    mut sink: impl FnMut(Batch) -> F + Send,
+    stop: CancellationToken,
+) -> Result<(), Error>
+where
+    F: Future<Output = ControlFlow<()>> + Send,
+{
+    let caller = Caller { client: options.client.clone(), pace: options.pace };
+    let (sender, mut inbox) = mpsc::channel(QUEUE);
+    let (finder, mut found) = watch::channel(Found::default());
+    let mut follower = Follower::new(&options, Watches::new(caller.clone(), sender));
+    follower.watches.tasks.spawn(discovery::run(caller, Arc::clone(&follower.nudge), finder));
+    loop {
+        follower.settle();
+        if let Some(batch) = follower.batch() {
+            let flow = tokio::select! {
+                flow = sink(batch) => flow,
+                () = stop.cancelled() => ControlFlow::Break(()),
+            };
+            if flow.is_break() {
+                break;
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(message) = inbox.recv() => {
+                follower.take(message);
+                // All that waits goes into one batch.
+                (0..QUEUE).map_while(|_| inbox.try_recv().ok()).for_each(|message| follower.take(message));
+            }
+            Ok(()) = found.changed() => follower.discovered(found.borrow_and_update().clone()),
+            Some(ended) = follower.watches.tasks.join_next() => is_fine(ended)?,
+        }
+    }
+    follower.watches.tasks.shutdown().await;
+    Ok(())
+}
+
+/// A task ends by itself when nobody listens or its work is done, and by being told to.
+fn is_fine(ended: Result<(), JoinError>) -> Result<(), Error> {
+    match ended {
+        Err(error) if error.is_panic() => Err(Error::Panic(error.to_string())),
+        _ => Ok(()),
+    }
+}
+
+struct Follower {
+    scope: Scope,
+    watches: Watches,
+    catalog: Catalog,
+    wanted: Wanted,
+    namespaces: Namespaces,
+    found: Found,
+    /// Wakes whoever looks which kinds there are.
+    nudge: Arc<Notify>,
+    /// See [`Given::refused`].
+    refused: BTreeSet<Target>,
+    nameless: BTreeMap<Target, String>,
+    left_out: usize,
+    /// What shall be watched may have changed.
+    replan: bool,
+    /// What is wrong may have changed.
+    report: bool,
+    /// What was said to be wrong last.
+    problems: Vec<Problem>,
+    /// Everything has been handed on once.
+    listed: bool,
+}
+
+impl Follower {
+    fn new(options: &Options, watches: Watches) -> Self {
+        Self {
+            scope: options.scope.clone(),
+            watches,
+            catalog: Catalog::new(options.observed.clone()),
+            wanted: Wanted::default(),
+            namespaces: Namespaces::default(),
+            found: Found::default(),
+            nudge: Arc::new(Notify::new()),
+            refused: BTreeSet::new(),
+            nameless: BTreeMap::new(),
+            left_out: 0,
+            replan: false,
+            report: false,
+            problems: Vec::new(),
+            listed: false,
+        }
+    }
+
+    /// What has come together, if that is anything.
+    fn batch(&mut self) -> Option<Batch> {
+        let mut changes = self.catalog.take_changes();
+        changes.extend(self.changed_problems());
+        let listed = self.listed || self.is_complete();
+        let is_news = !changes.is_empty() || listed && !self.listed;
+        self.listed = listed;
+        is_news.then_some(Batch { source: Source::Kubernetes, changes, listed })
+    }
+
+    fn is_complete(&self) -> bool {
+        let knows_namespaces = self.namespaces.listed || !matches!(self.scope, Scope::Selector(_));
+        self.found.served.is_some() && knows_namespaces && self.watches.iter().all(|watch| watch.is_settled())
+    }
+
+    fn changed_problems(&mut self) -> Option<Change> {
+        if !std::mem::take(&mut self.report) {
+            return None;
+        }
+        let Self { watches, found, refused, nameless, left_out, .. } = self;
+        let problems = report::problems(&Circumstances { watches, found, refused, nameless, left_out: *left_out });
+        if problems == self.problems {
+            return None;
+        }
+        self.problems.clone_from(&problems);
+        Some(Change::Problems { origin: SOURCE.into(), problems })
+    }
+
+    fn discovered(&mut self, found: Found) {
+        self.replan |= found.served != self.found.served;
+        self.report = true;
+        self.found = found;
+    }
+
+    fn take(&mut self, message: Message) {
+        // Of one that was told to end some may be left.
+        let Some(watch) = self.watches.get_mut(message.watch) else { return };
+        match message.news {
+            News::Begin => {
+                watch.listing = Some(self.catalog.begin());
+                self.report |= self.nameless.remove(&watch.target).is_some();
+            }
+            News::Events(events) => {
+                let (target, once) = (watch.target.clone(), watch.once);
+                events.into_iter().for_each(|event| self.event(&target, event, once));
+            }
+            News::End => self.ended(message.watch),
+            News::Trouble(failure) => self.failed(message.watch, failure),
+            News::Well => {
+                watch.trouble = None;
+                self.report = true;
+            }
+        }
+    }
+
+    fn event(&mut self, target: &Target, event: Event, once: bool) {
+        match event {
+            Event::Nameless(text) => {
+                self.nameless.insert(target.clone(), text);
+                self.report = true;
+            }
+            Event::Applied(seen) | Event::Deleted(seen) if target.resource == Resource::Definitions => {
+                let is_ours = |kind| Resource::Kind(kind, "").full_name() == seen.key.name();
+                if kinds().any(is_ours) {
+                    self.nudge.notify_one();
+                }
+            }
+            Event::Applied(seen) if once && self.catalog.knows_better(&seen) => {}
+            Event::Applied(seen) => self.applied(&seen),
+            Event::Deleted(seen) => {
+                if self.catalog.delete(&seen) {
+                    self.wanted.set(&seen.key, Vec::new());
+                }
+                self.selected(&seen.key, false);
+            }
+        }
+    }
+
+    fn applied(&mut self, seen: &Seen) {
+        if seen.key.kind() == Some(Kind::Namespace) && matches!(self.scope, Scope::Selector(_)) {
+            let selected = self.scope.selects(seen.key.name(), &labels(seen));
+            self.selected(&seen.key, selected);
+            if !selected {
+                return self.forget(&seen.key);
+            }
+        }
+        let counts = self.given(&Served::new()).counts(&seen.key);
+        if counts && let Outcome::Changed(object) = self.catalog.apply(seen) {
+            self.wanted.set(&seen.key, object.references());
+        }
+    }
+
+    /// Notes whether a namespace is selected.
+    fn selected(&mut self, key: &ObjectKey, selected: bool) {
+        if key.kind() != Some(Kind::Namespace) || !matches!(self.scope, Scope::Selector(_)) {
+            return;
+        }
+        let name: Arc<str> = key.name().into();
+        let Namespaces { selected: all, news, .. } = &mut self.namespaces;
+        if if selected { all.insert(Arc::clone(&name)) } else { all.remove(&name) } {
+            news.insert(name);
+        }
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        if self.catalog.forget(key) {
+            self.wanted.set(key, Vec::new());
+        }
+    }
+
+    /// A list is complete.
+    fn ended(&mut self, id: Id) {
+        let Some(watch) = self.watches.get_mut(id) else { return };
+        self.replan = true;
+        self.report = true;
+        if watch.once {
+            self.watches.looked(id);
+            return;
+        }
+        watch.listed = true;
+        let target = watch.target.clone();
+        for key in self.catalog.unlisted(&target, watch.listing.unwrap_or_default()) {
+            self.forget(&key);
+            self.selected(&key, false);
+        }
+        self.namespaces.listed |= target.resource.kind() == Some(Kind::Namespace);
+        self.watches.look_again(&target);
+    }
+
+    /// Something failed, and is tried again.
+    fn failed(&mut self, id: Id, failure: Failure) {
+        let Some(watch) = self.watches.get_mut(id) else { return };
+        self.report = true;
+        match failure {
+            // A definition may have gone.
+            Failure::Missing => self.nudge.notify_one(),
+            Failure::Forbidden(_) if has_other_way(&watch.target, &self.scope) => {
+                self.refused.insert(watch.target.clone());
+                self.replan = true;
+            }
+            _ => {}
+        }
+        watch.trouble = Some(failure);
+    }
+
+    /// Brings what is watched, and what is known, in line with what is named, selected and served.
+    fn settle(&mut self) {
+        let Some(served) = self.found.served.clone() else { return };
+        // What is let go may have named something in turn.
+        while std::mem::take(&mut self.replan) || self.wanted.has_news() || !self.namespaces.news.is_empty() {
+            for key in self.wanted.take_news() {
+                self.named(&served, key);
+            }
+            for namespace in std::mem::take(&mut self.namespaces.news) {
+                self.began_or_ended(&served, &namespace);
+            }
+            self.watches.stop_looking(|target| !target.is_served(&served));
+            let (targets, left_out) = self.given(&served).targets();
+            self.report |= self.left_out != left_out;
+            self.left_out = left_out;
+            for old in self.watches.reconcile(&targets) {
+                self.report = true;
+                for key in self.catalog.covered(&old) {
+                    if !targets.iter().any(|target| target.covers(&key)) {
+                        self.forget(&key);
+                        self.selected(&key, false);
+                    }
+                }
+            }
+        }
+        self.catalog.keep_graves(self.watches.are_looking());
+    }
+
+    /// Something is named that was not, or the other way round.
+    fn named(&mut self, served: &Served, key: ObjectKey) {
+        let Some((kind, version)) =
+            key.kind().filter(|kind| is_named(*kind)).and_then(|kind| served.get_key_value(&kind))
+        else {
+            return;
+        };
+        let resource = Resource::Kind(*kind, version);
+        if !self.wanted.has(&key) {
+            self.watches.stop_looking(|target| target.key().as_ref() == Some(&key));
+            self.forget(&key);
+        } else if self.watches.has_begun(&Target::of(resource, &key.namespace().into())) && can_be_name(key.name()) {
+            self.watches.look(Target::one(resource, &key));
+        }
+    }
+
+    /// A namespace began or ceased to be selected.
+    fn began_or_ended(&mut self, served: &Served, namespace: &Arc<str>) {
+        if !self.namespaces.selected.contains(namespace) {
+            self.watches.stop_looking(|target| target.namespace.as_ref() == Some(namespace));
+            self.catalog.of_namespace(namespace).iter().for_each(|key| self.forget(key));
+            return;
+        }
+        for (kind, version) in served {
+            let resource = Resource::Kind(*kind, version);
+            if kind.scope() == api::Scope::Namespaced && self.watches.has_begun(&Target::all(resource)) {
+                self.watches.look(Target::of(resource, namespace));
+            }
+        }
+    }
+
+    fn given<'a>(&'a self, served: &'a Served) -> Given<'a> {
+        let Self { scope, wanted, namespaces, refused, .. } = self;
+        Given { scope, served, wanted, namespaces, refused }
+    }
+}
+
+/// Whether what may not be read together can be read otherwise.
+fn has_other_way(target: &Target, scope: &Scope) -> bool {
+    let Some(kind) = target.resource.kind() else { return true };
+    let is_together = target.name.is_none();
+    let by_cluster = kind.scope() == api::Scope::Cluster && matches!(scope, Scope::Namespaces(_));
+    is_together && (is_named(kind) || by_cluster)
+}
+
+/// The labels of an object that came.
+fn labels(seen: &Seen) -> Labels {
+    #[derive(Deserialize)]
+    struct Labelled {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        labels: Option<Labels>,
+    }
+    let read = serde_json::from_slice::<Labelled>(&seen.text);
+    read.ok().and_then(|object| object.metadata.labels).unwrap_or_default()
+}

@@ -1,0 +1,211 @@
+//! [`Observed`]: the statuses that objects have on the API server, as far as whoever writes ours has to know.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::status::OwnStatus;
+use api::{Kind, ObjectKey};
+use hashbrown::HashMap;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use smol_str::SmolStr;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::kubernetes::seen::Seen;
+
+/// For each object that can have a status of ours: its `resourceVersion`, and a hash of what is ours in the status that it has. A clone is the
+/// same table. One that writes statuses compares its own with the hash, and writes with the version, without asking the server.
+#[derive(Clone)]
+pub struct Observed(Arc<Inner>);
+
+struct Inner {
+    controller: Box<str>,
+    /// Held for one look at a time. Some 100 bytes each.
+    rows: Mutex<HashMap<ObjectKey, Row>>,
+}
+
+struct Row {
+    standing: Standing,
+    /// Hash of the status as it was written: where it is the same nothing is looked at.
+    written: u64,
+}
+
+/// What the API server has of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// `metadata.resourceVersion`.
+    pub resource_version: SmolStr,
+    /// [`Observed::hash`] of its status.
+    pub own: u64,
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed").field("controller", &self.0.controller).finish_non_exhaustive()
+    }
+}
+
+impl Observed {
+    /// An empty table; entries of lists that are signed with this controller's name are ours.
+    #[must_use]
+    pub fn new(controller: &str) -> Self {
+        Self(Arc::new(Inner { controller: controller.into(), rows: Mutex::default() }))
+    }
+
+    /// What the server has of an object, if it is there and can have a status of ours.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Standing> {
+        self.rows().get(key).map(|row| row.standing.clone())
+    }
+
+    /// The hash of what is ours in a status, given as JSON; 0 where there is nothing of ours. The order of fields does not matter, and one
+    /// that is null is none.
+    #[must_use]
+    pub fn hash(&self, kind: Kind, status: &str) -> u64 {
+        let mut reader = serde_json::Deserializer::from_str(status);
+        match kind.own_status() {
+            None => 0,
+            Some(OwnStatus::Whole) => Hashed::deserialize(&mut reader).map_or(0, |hashed| hashed.hash),
+            Some(OwnStatus::Entries(list)) => {
+                Entries { list, controller: &self.0.controller }.deserialize(&mut reader).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Notes an object that came.
+    pub(crate) fn note(&self, seen: &Seen) {
+        let Some(kind) = seen.key.kind().filter(|kind| kind.own_status().is_some()) else { return };
+        let status = seen.status.as_deref().unwrap_or_default();
+        let written = xxh3_64(status);
+        let resource_version = SmolStr::new(seen.version.as_str());
+        let mut rows = self.rows();
+        if let Some(row) = rows.get_mut(&seen.key).filter(|row| row.written == written) {
+            row.standing.resource_version = resource_version;
+            return;
+        }
+        let own = self.hash(kind, std::str::from_utf8(status).unwrap_or_default());
+        rows.insert(seen.key.clone(), Row { standing: Standing { resource_version, own }, written });
+    }
+
+    /// The object is gone.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.rows().remove(key);
+    }
+
+    fn rows(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectKey, Row>> {
+        self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The hash of the entries of a list that a controller signed.
+struct Entries<'c> {
+    list: &'static str,
+    controller: &'c str,
+}
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = u64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a status")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<u64, M::Error> {
+        let mut own = 0;
+        while let Some(name) = map.next_key::<String>()? {
+            if name != self.list {
+                map.next_value::<serde::de::IgnoredAny>()?;
+                continue;
+            }
+            let entries: Vec<Hashed> = map.next_value::<Option<_>>()?.unwrap_or_default();
+            let ours = entries.iter().filter(|entry| entry.controller.as_deref() == Some(self.controller));
+            own = ours.fold(0, |hash, entry| xxh3_64_with_seed(&entry.hash.to_le_bytes(), hash));
+        }
+        Ok(own)
+    }
+}
+
+/// The hash of a value, and, of a map, what its `controllerName` says.
+#[derive(Default)]
+struct Hashed {
+    hash: u64,
+    controller: Option<Box<str>>,
+    text: Option<Box<str>>,
+}
+
+impl Hashed {
+    fn of(tag: u64, bytes: &[u8]) -> Self {
+        Self { hash: xxh3_64_with_seed(bytes, tag), ..Self::default() }
+    }
+}
+
+impl<'de> Deserialize<'de> for Hashed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(HashedVisitor)
+    }
+}
+
+struct HashedVisitor;
+
+impl<'de> Visitor<'de> for HashedVisitor {
+    type Value = Hashed;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Hashed, E> {
+        Ok(Hashed::default())
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Hashed, E> {
+        Ok(Hashed::of(1, &[value.into()]))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Hashed, E> {
+        Ok(Hashed::of(2, &value.to_le_bytes()))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Hashed, E> {
+        Ok(Hashed::of(2, &value.to_le_bytes()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Hashed, E> {
+        Ok(Hashed::of(3, &value.to_bits().to_le_bytes()))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Hashed, E> {
+        Ok(Hashed { text: Some(text.into()), ..Hashed::of(4, text.as_bytes()) })
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<Hashed, S::Error> {
+        let mut hash = 5;
+        while let Some(item) = items.next_element::<Hashed>()? {
+            hash = xxh3_64_with_seed(&item.hash.to_le_bytes(), hash);
+        }
+        Ok(Hashed { hash, ..Hashed::default() })
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Hashed, M::Error> {
+        let mut all = Hashed { hash: 6, ..Hashed::default() };
+        while let Some((name, value)) = map.next_entry::<String, Hashed>()? {
+            if value.hash != 0 {
+                all.hash = all.hash.wrapping_add(xxh3_64_with_seed(name.as_bytes(), value.hash));
+            }
+            if name == "controllerName" {
+                all.controller = value.text;
+            }
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests;

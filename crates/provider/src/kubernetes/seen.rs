@@ -1,0 +1,254 @@
+//! [`Seen`]: an object as it came, with no more known of it than who it is and whether it may be news.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use api::ObjectKey;
+use api::json::METADATA;
+use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::kubernetes::target::Resource;
+
+/// Annotations that say nothing of what an object is: kubectl's copy of the whole, and when a slice was last looked at.
+const FLEETING: [&str; 2] =
+    ["kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"];
+
+/// An object of an API server.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) key: ObjectKey,
+    pub(crate) version: Version,
+    /// Hash of all that is kept of it.
+    pub(crate) kept: u64,
+    /// The whole, as JSON.
+    pub(crate) text: Bytes,
+    /// Its `status`, as JSON.
+    pub(crate) status: Option<Bytes>,
+}
+
+/// `metadata.resourceVersion`. Those of one API server are numbers that grow, across kinds too.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Version(SmolStr);
+
+impl Version {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Nothing can be said of the age of one that is no number.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.0.parse().ok()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Seen {
+    /// Looks at the JSON of an object; a text where it does not say who it is.
+    pub(crate) fn look(resource: Resource, text: &Bytes) -> Result<Self, String> {
+        let json = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+        let outer: Outer<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let metadata = outer.metadata.ok_or("metadata is missing")?;
+        let metadata: Metadata<'_> =
+            serde_json::from_str(metadata.get()).map_err(|error| format!("metadata: {error}"))?;
+        let Metadata { name, namespace, version, kept } = metadata;
+        let name = name.filter(|name| !name.is_empty()).ok_or("metadata.name is missing, or is no string")?;
+        Ok(Self {
+            key: resource.key(namespace.as_deref().unwrap_or_default(), &name),
+            version: Version::new(version.as_deref().unwrap_or_default()),
+            kept: outer.kept.wrapping_add(kept),
+            text: text.clone(),
+            status: outer.status.map(|status| text.slice_ref(status.get().as_bytes())),
+        })
+    }
+}
+
+/// One line of a watch.
+#[derive(serde::Deserialize)]
+pub(crate) struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(crate) event: Word<'a>,
+    #[serde(borrow)]
+    pub(crate) object: &'a RawValue,
+}
+
+/// A page of a list.
+#[derive(serde::Deserialize)]
+pub(crate) struct Page<'a> {
+    #[serde(default)]
+    pub(crate) metadata: PageMetadata,
+    #[serde(borrow, default)]
+    pub(crate) items: Option<Vec<&'a RawValue>>,
+}
+
+/// `metadata` of a list, and of a bookmark.
+#[derive(serde::Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PageMetadata {
+    pub(crate) resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    pub(crate) next: Option<String>,
+    pub(crate) annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// What a bookmark says.
+#[derive(serde::Deserialize)]
+pub(crate) struct Bookmark {
+    pub(crate) metadata: PageMetadata,
+}
+
+/// A string, borrowed where it stands in the text literally.
+pub(crate) struct Word<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reading;
+        impl<'de> Visitor<'de> for Reading {
+            type Value = Word<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Word<'de>, E> {
+                Ok(Word(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Word<'de>, E> {
+                Ok(Word(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Reading)
+    }
+}
+
+struct Outer<'a> {
+    metadata: Option<&'a RawValue>,
+    status: Option<&'a RawValue>,
+    kept: u64,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Outer<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OuterVisitor).map(|outer: Outer<'de>| outer)
+    }
+}
+
+struct OuterVisitor;
+
+impl<'de> Visitor<'de> for OuterVisitor {
+    type Value = Outer<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Outer<'de>, M::Error> {
+        let mut outer = Outer { metadata: None, status: None, kept: 0 };
+        while let Some(Word(name)) = map.next_key()? {
+            match &*name {
+                "metadata" => outer.metadata = Some(map.next_value()?),
+                "status" => outer.status = Some(map.next_value()?),
+                "apiVersion" | "kind" => drop(map.next_value::<IgnoredAny>()?),
+                _ => outer.kept = outer.kept.wrapping_add(entry(&name, map.next_value()?)),
+            }
+        }
+        Ok(outer)
+    }
+}
+
+#[derive(Default)]
+struct Metadata<'a> {
+    name: Option<Cow<'a, str>>,
+    namespace: Option<Cow<'a, str>>,
+    version: Option<Cow<'a, str>>,
+    kept: u64,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Metadata<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MetadataVisitor).map(|metadata: Metadata<'de>| metadata)
+    }
+}
+
+struct MetadataVisitor;
+
+impl<'de> Visitor<'de> for MetadataVisitor {
+    type Value = Metadata<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Metadata<'de>, M::Error> {
+        let mut metadata = Metadata::default();
+        while let Some(Word(name)) = map.next_key()? {
+            let is_version = name == "resourceVersion";
+            if !is_version && !METADATA.contains(&&*name) {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value: &'de RawValue = map.next_value()?;
+            let word = || serde_json::from_str::<Word<'de>>(value.get()).ok().map(|Word(text)| text);
+            match &*name {
+                "resourceVersion" => metadata.version = word(),
+                "name" => metadata.name = word(),
+                "namespace" => metadata.namespace = word(),
+                "annotations" => metadata.kept = metadata.kept.wrapping_add(annotations(value)),
+                _ => metadata.kept = metadata.kept.wrapping_add(entry(&name, value)),
+            }
+        }
+        Ok(metadata)
+    }
+}
+
+/// The hash of a field. Fields are added up, so that their order does not matter.
+fn entry(name: &str, value: &RawValue) -> u64 {
+    xxh3_64_with_seed(value.get().as_bytes(), xxh3_64_with_seed(name.as_bytes(), 0))
+}
+
+/// The hash of all annotations but the fleeting ones.
+fn annotations(value: &RawValue) -> u64 {
+    serde_json::from_str::<Annotations>(value.get()).map_or_else(|_| entry("annotations", value), |found| found.0)
+}
+
+struct Annotations(u64);
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reading;
+        impl<'de> Visitor<'de> for Reading {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Annotations, M::Error> {
+                let mut hash = 0_u64;
+                while let Some(Word(name)) = map.next_key()? {
+                    if FLEETING.contains(&&*name) {
+                        map.next_value::<IgnoredAny>()?;
+                    } else {
+                        hash = hash.wrapping_add(entry(&name, map.next_value()?).rotate_left(1));
+                    }
+                }
+                Ok(Annotations(hash))
+            }
+        }
+        deserializer.deserialize_map(Reading)
+    }
+}
+
+#[cfg(test)]
+mod tests;
