@@ -6,6 +6,8 @@ pub mod callers;
 pub mod files;
 #[cfg(feature = "translator")]
 pub mod generate;
+#[cfg(feature = "translator")]
+pub mod json_to_objects;
 pub mod load_reports;
 pub mod pieces;
 pub mod pings;

@@ -4,12 +4,14 @@
 //! that the case records, all three otherwise. `cases/<area>/_base.yaml` is read before it. Whatever is recorded, Envoy's own
 //! `--mode validate` must accept what the case becomes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
+use api::{Kind, Object, ObjectKey};
 use tests::binary;
 use tests::certificate::Marks;
 
@@ -33,6 +35,53 @@ fn every_case_becomes_what_is_recorded_and_envoy_accepts_it() {
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n\n"));
+}
+
+/// A source that reads only the Secrets and `ConfigMap`s that objects name (Kubernetes) gives the translator all that it looks up.
+#[test]
+fn without_what_no_object_names_everything_becomes_the_same() {
+    let (marks, mut named, mut left_out) = (Marks::default(), 0, 0);
+    for case in cases().unwrap() {
+        let place = tempfile::tempdir().unwrap();
+        let input = std::fs::read_to_string(case.join("input.yaml")).unwrap();
+        let files = filled(&case, &input, &marks, place.path()).unwrap();
+        let texts: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        let named_here = references(&texts);
+        let (kept, dropped) = texts.iter().map(|text| without(text, &named_here)).unzip::<_, _, Vec<_>, Vec<_>>();
+        named += usize::from(!named_here.is_empty());
+        left_out += dropped.iter().sum::<usize>();
+        let stages = ["ir", "status"].map(|stage| ["--to", stage, "--output", "json"]);
+        let before = stages.map(|options| translate(&files, &options).unwrap());
+        files.iter().zip(kept).for_each(|(file, text)| std::fs::write(file, text).unwrap());
+        let after = stages.map(|options| translate(&files, &options).unwrap());
+        assert_eq!(before, after, "{}", case.display());
+    }
+    assert!(named >= 10 && left_out >= 2, "{named} cases name any, {left_out} objects were left out");
+}
+
+/// The Secrets and `ConfigMap`s that objects of these texts name.
+fn references(texts: &[String]) -> BTreeSet<ObjectKey> {
+    let file = "input.yaml".into();
+    let documents = texts.iter().flat_map(|text| api::yaml::documents(text));
+    let objects = documents.flat_map(|document| api::read(&document, &file).objects);
+    let named = objects.flat_map(|object| object.references());
+    named.filter(|key| matches!(key.kind(), Some(Kind::Secret | Kind::ConfigMap))).collect()
+}
+
+/// A text without Secrets and `ConfigMap`s but these, and how many are left out.
+fn without(text: &str, named: &BTreeSet<ObjectKey>) -> (String, usize) {
+    let file = "input.yaml".into();
+    let is_meant =
+        |object: &Object| !matches!(object.kind(), Kind::Secret | Kind::ConfigMap) || named.contains(object.key());
+    let (mut kept, mut dropped) = (Vec::new(), 0);
+    for document in api::yaml::documents(text) {
+        if api::read(&document, &file).objects.iter().all(is_meant) {
+            kept.push(document.text);
+        } else {
+            dropped += 1;
+        }
+    }
+    (kept.join("\n---\n"), dropped)
 }
 
 /// Every folder with an input, in order of path.

@@ -16,6 +16,7 @@
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
 //! | last-good | the last good configuration on disk: one changed route, and a start from the file |
 //! | graph | one change of each kind in the real gateway graph |
+//! | kubernetes | following an API server: an event of no interest, 50,000 routes, 1,000 Secrets one by one |
 //! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
 
 mod ads;
@@ -30,6 +31,7 @@ mod fan_out;
 mod figure;
 mod graph;
 mod idle;
+mod kubernetes;
 mod last_good;
 mod load_reports;
 mod memory;
@@ -53,10 +55,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 15] = [
+const BENCHMARKS: [Benchmark; 16] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("reading", reading::run),
+    ("kubernetes", kubernetes::run),
     ("B1", cold_start::run),
     ("B2", one_change::run),
     ("B2e", through_envoy::route),
@@ -75,7 +78,12 @@ const BENCHMARKS: [Benchmark; 15] = [
 type Part = fn(&[String]) -> anyhow::Result<()>;
 
 /// All parts, by the first word of their command lines.
-const PARTS: [(&str, Part); 2] = [(crowd::VERB, crowd::run), (subject::VERB, subject::run)];
+const PARTS: [(&str, Part); 4] = [
+    (crowd::VERB, crowd::run),
+    (subject::VERB, subject::run),
+    (kubernetes::FOLLOWER, kubernetes::follow),
+    (kubernetes::SERVER, kubernetes::serve),
+];
 
 fn part(run: Part, arguments: &[String]) -> ExitCode {
     let result = child::raise_file_limit().and_then(|()| run(arguments));

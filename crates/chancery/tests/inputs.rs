@@ -10,6 +10,8 @@ use peak_alloc::PeakAlloc;
 mod files;
 #[path = "../../../fuzz/src/generate.rs"]
 mod generate;
+#[path = "../../../fuzz/src/json_to_objects.rs"]
+mod json_to_objects;
 #[path = "../../../fuzz/src/translate.rs"]
 mod translate;
 #[path = "../../../fuzz/src/translate_history.rs"]
@@ -25,9 +27,33 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 tests::fuzz_targets! {
     files: 600, 4096, cases();
+    json_to_objects: 4000, 4096, objects();
     translate: 400, 4096, cases();
     translate_history: 300, 4096, Vec::new();
     yaml_to_objects: 1200, 4096, cases();
+}
+
+/// An object of each of some kinds, behind the number of its kind.
+fn objects() -> Vec<Vec<u8>> {
+    let metadata =
+        r#""metadata":{"name":"a","namespace":"b","resourceVersion":"7","generation":2,"labels":{"x":"\u0031"}}"#;
+    let of = |kind: api::Kind, rest: &str| [&[kind as u8][..], format!("{{{metadata},{rest}}}").as_bytes()].concat();
+    vec![
+        of(
+            api::Kind::HttpRoute,
+            r#""spec":{"hostnames":["a.b"],"rules":[{"backendRefs":[{"name":"c","port":80}]}]},"status":{}"#,
+        ),
+        of(
+            api::Kind::Gateway,
+            r#""spec":{"gatewayClassName":"c","listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"s"}]}}]}"#,
+        ),
+        of(api::Kind::Secret, r#""type":"kubernetes.io/tls","data":{"tls.crt":"eA=="}"#),
+        of(
+            api::Kind::EndpointSlice,
+            r#""addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}],"ports":[{"port":1.5e3}]"#,
+        ),
+        of(api::Kind::Namespace, r#""spec":null"#),
+    ]
 }
 
 /// The inputs of the golden corpus, each behind what its area begins with.

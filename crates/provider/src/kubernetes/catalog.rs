@@ -83,7 +83,7 @@ impl Catalog {
         }
     }
 
-    /// Whether an object of such a list is older than what is known. Of what is not known to be older the list is right.
+    /// Whether an object is no newer than what is known, as happens where two watches or a list beside a watch tell of the same.
     pub(crate) fn knows_better(&self, seen: &Seen) -> bool {
         let grave = self.graves.as_ref().and_then(|graves| graves.get(&seen.key)).copied().flatten();
         let known = self.entry(&seen.key).and_then(|entry| entry.version).or(grave);

@@ -157,11 +157,13 @@ impl Follower {
         match message.news {
             News::Begin => {
                 watch.listing = Some(self.catalog.begin());
+                watch.lists = true;
                 self.report |= self.nameless.remove(&watch.target).is_some();
             }
             News::Events(events) => {
-                let (target, once) = (watch.target.clone(), watch.once);
-                events.into_iter().for_each(|event| self.event(&target, event, once));
+                // What a list has counts whatever its age: a server may have been set back.
+                let (target, is_truth) = (watch.target.clone(), watch.lists && !watch.once);
+                events.into_iter().for_each(|event| self.event(&target, event, is_truth));
             }
             News::End => self.ended(message.watch),
             News::Trouble(failure) => self.failed(message.watch, failure),
@@ -172,7 +174,7 @@ impl Follower {
         }
     }
 
-    fn event(&mut self, target: &Target, event: Event, once: bool) {
+    fn event(&mut self, target: &Target, event: Event, is_truth: bool) {
         match event {
             Event::Nameless(text) => {
                 self.nameless.insert(target.clone(), text);
@@ -184,7 +186,7 @@ impl Follower {
                     self.nudge.notify_one();
                 }
             }
-            Event::Applied(seen) if once && self.catalog.knows_better(&seen) => {}
+            Event::Applied(seen) if !is_truth && self.catalog.knows_better(&seen) => {}
             Event::Applied(seen) => self.applied(&seen),
             Event::Deleted(seen) => {
                 if self.catalog.delete(&seen) {
@@ -236,7 +238,7 @@ impl Follower {
             self.watches.looked(id);
             return;
         }
-        watch.listed = true;
+        (watch.listed, watch.lists) = (true, false);
         let target = watch.target.clone();
         for key in self.catalog.unlisted(&target, watch.listing.unwrap_or_default()) {
             self.forget(&key);

@@ -29,6 +29,8 @@ pub(crate) struct Watch {
     pub(crate) once: bool,
     /// The list that began last.
     pub(crate) listing: Option<Listing>,
+    /// Whether that is on its way.
+    pub(crate) lists: bool,
     /// Whether a list was complete.
     pub(crate) listed: bool,
     /// What went wrong last, until it is over.
@@ -129,7 +131,7 @@ impl Watches {
         self.next += 1;
         let outbox = Outbox { watch: self.next, sender: self.sender.clone() };
         let task = self.tasks.spawn(watch::run(self.caller.clone(), target.clone(), once, outbox));
-        let watch = Watch { target, once, listing: None, listed: false, trouble: None, task };
+        let watch = Watch { target, once, listing: None, lists: false, listed: false, trouble: None, task };
         self.all.insert(self.next, watch);
         self.next
     }
