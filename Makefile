@@ -1,14 +1,17 @@
 # Every target is one line; what it does lives in cargo, xtask or tools/. `make help` lists them.
-.PHONY: help demo run test check bench build tools envoy generate golden fuzz
-help:     ; @sed -n '/^help/d; s/^\([a-z]*\): .*# /  make \1\t/p' Makefile | expand -t 18
+.PHONY: help demo run test check bench build tools envoy generate golden fuzz lab-up lab-status lab-down
+help:     ; @sed -n '/^help/d; s/^\([a-z-]*\): .*# /  make \1\t/p' Makefile | expand -t 18
 demo:     envoy ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
 run:      envoy ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
 test:     tools ; @tools/test # all tests, the ones with a real Envoy included
 check:    ; @tools/check # format, lints, docs, walls, generated files, licences
 bench:    envoy ; @tools/bench $(B) # benchmarks: one JSON line per figure (B=B2 for one)
 build:    ; cargo build --release --package chancery # target/release/chancery
-tools:    envoy ; @tools/install-grpc-clients # what the tests need on this machine, pinned, into .tools/
+tools:    envoy ; @tools/install-grpc-clients && tools/install-lab # what the tests need on this machine, pinned, into .tools/
 envoy:    ; @tools/install-envoy # the pinned Envoy only, into .tools/
 generate: envoy ; cargo xtask proto && cargo xtask schemas # rewrite generated files from their pinned inputs
 golden:   envoy ; UPDATE=1 cargo test --package tests --test golden # rewrite the golden corpus' outputs
 fuzz:     ; @tools/fuzz # short runs of every fuzz target (needs the nightly toolchain)
+lab-up:     ; @tools/install-lab && cargo run --quiet --package lab -- up # a Kubernetes of real programs without containers (lab/README.md)
+lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
+lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left

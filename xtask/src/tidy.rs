@@ -196,7 +196,8 @@ fn declares(file: &Path, module: &str) -> bool {
 /// Every Rust source of ours, generated ones left out, in order of path.
 fn sources(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = ["crates", "tests", "xtask", "fuzz"].iter().map(|name| root.join(name)).collect();
+    let mut folders: Vec<PathBuf> =
+        ["crates", "lab", "tests", "xtask", "fuzz"].iter().map(|name| root.join(name)).collect();
     while let Some(folder) = folders.pop() {
         if !folder.is_dir() {
             continue;

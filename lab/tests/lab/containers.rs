@@ -1,0 +1,141 @@
+//! Containers start, fail, start again and end as they do in a real cluster.
+
+use crate::harness::{Namespace, condition, main_status};
+use tests::wait;
+
+#[test]
+fn an_unknown_image_is_an_error_and_never_a_success() {
+    let namespace = Namespace::make("images");
+    namespace.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: 'nginx:1'}]}}",
+    );
+    namespace.until("an error", "pod/web", |pod| {
+        let reason = main_status(pod)?.pointer("/state/waiting/reason")?.as_str()?;
+        ["ErrImagePull", "ImagePullBackOff"].contains(&reason).then_some(())
+    });
+    namespace.until_event("web", "Failed", "nginx:1");
+    let pod = namespace.get("pod/web").unwrap();
+    assert_eq!(
+        (pod["status"]["phase"].as_str(), condition(&pod, "Ready").as_deref()),
+        (Some("Pending"), Some("False"))
+    );
+}
+
+#[test]
+fn init_containers_run_one_after_the_other_and_sidecars_beside_the_rest() {
+    let namespace = Namespace::make("order");
+    namespace.apply(ORDER);
+    namespace.until_phase("order", "Succeeded");
+    let said = namespace.logs("order", &["--container=main"]);
+    assert_eq!(said, "first\nsecond\nsidecar\n");
+}
+
+/// Each adds a line to a file; the last one reads it, when the sidecar has written too.
+const ORDER: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: order}
+spec:
+  restartPolicy: Never
+  volumes: [{name: work, emptyDir: {}}]
+  initContainers:
+  - {name: first, image: lab/machine, command: [sh, -c, "sleep 0.3; echo first >> /work/said"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: second, image: lab/machine, command: [sh, -c, "echo second >> /work/said"], volumeMounts: [{name: work, mountPath: /work}]}
+  - name: sidecar
+    image: lab/machine
+    restartPolicy: Always
+    command: [sh, -c, "sleep 0.3; echo sidecar >> /work/said; touch /work/started; exec sleep 1000"]
+    startupProbe: {periodSeconds: 1, exec: {command: [test, -e, /work/started]}}
+    volumeMounts: [{name: work, mountPath: /work}]
+  containers:
+  - {name: main, image: lab/machine, command: [cat, /work/said], volumeMounts: [{name: work, mountPath: /work}]}
+"#;
+
+#[test]
+fn what_crashes_starts_again_and_then_has_to_wait() {
+    let namespace = Namespace::make("crash");
+    namespace.shell("crash", "echo run; exit 3", "", "");
+    namespace.until("the wait", "pod/crash", |pod| {
+        let status = main_status(pod)?;
+        let waits = status.pointer("/state/waiting/reason")? == "CrashLoopBackOff";
+        let ended = status.pointer("/lastState/terminated/exitCode")? == 3;
+        (waits && ended && status["restartCount"].as_i64()? >= 1).then_some(())
+    });
+    namespace.until_event("crash", "BackOff", "restarting failed container main");
+    assert_eq!(namespace.get("pod/crash").unwrap()["status"]["phase"], "Running");
+    assert_eq!(namespace.logs("crash", &["--previous"]), "run\n");
+}
+
+#[test]
+fn a_pod_that_never_restarts_fails_or_succeeds() {
+    let namespace = Namespace::make("once");
+    namespace.shell("bad", "exit 4", "restartPolicy: Never", "");
+    namespace.shell("missing", "true", "restartPolicy: Never", "workingDir: /etc/passwd");
+    namespace.apply(
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: job}, spec: {template: {spec: {restartPolicy: OnFailure, containers: \
+         [{name: main, image: lab/machine, command: ['true']}]}}}}",
+    );
+    namespace.until_phase("bad", "Failed");
+    assert_eq!(main_status(&namespace.get("pod/bad").unwrap()).unwrap()["state"]["terminated"]["exitCode"], 4);
+    namespace.until_phase("missing", "Failed");
+    assert_eq!(
+        main_status(&namespace.get("pod/missing").unwrap()).unwrap()["state"]["terminated"]["reason"],
+        "StartError"
+    );
+    namespace.until("the job's end", "job/job", |job| (job.pointer("/status/succeeded")? == 1).then_some(()));
+}
+
+#[test]
+fn a_liveness_probe_that_fails_starts_the_container_again() {
+    let namespace = Namespace::make("liveness");
+    let probe = "livenessProbe: {periodSeconds: 1, failureThreshold: 2, tcpSocket: {port: 81}}, startupProbe: {periodSeconds: 1, \
+                 exec: {command: ['true']}}";
+    namespace.shell("web", "exec sleep 1000", "terminationGracePeriodSeconds: 0", probe);
+    namespace.until("a restart", "pod/web", |pod| (main_status(pod)?["restartCount"].as_i64()? >= 1).then_some(()));
+    namespace.until_event("web", "Unhealthy", "Liveness probe failed");
+    namespace.until_event("web", "Killing", "failed liveness probe");
+}
+
+#[test]
+fn the_end_is_a_hook_then_sigterm_then_sigkill() {
+    let namespace = Namespace::make("graceful");
+    let hook = "lifecycle: {preStop: {exec: {command: [sh, -c, 'echo hook > /proc/1/fd/1']}}}";
+    namespace.shell("graceful", "trap 'echo term; exit 0' TERM; echo up; while true; do sleep 0.1; done", "", hook);
+    let deaf = "trap '' TERM; echo up; while true; do sleep 0.1; done";
+    namespace.shell("deaf", deaf, "terminationGracePeriodSeconds: 1", "");
+    for pod in ["graceful", "deaf"] {
+        wait::until("its first word", || (namespace.logs(pod, &[]) == "up\n").then_some(())).unwrap();
+    }
+    let follows = namespace.start(&["logs", "--follow", "graceful"]);
+    // a pod that ends slowly is still there for a while
+    namespace.run(&["delete", "pod", "graceful", "deaf", "--wait=false"]);
+    wait::until("its end", || namespace.get("pod/graceful").is_none().then_some(())).unwrap();
+    wait::until("the other's end", || namespace.get("pod/deaf").is_none().then_some(())).unwrap();
+    let said = String::from_utf8(follows.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(said, "up\nhook\nterm\n");
+}
+
+#[test]
+fn a_pod_is_told_what_it_asks_for() {
+    let namespace = Namespace::make("told");
+    namespace.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}, data: {color: red}}");
+    let environment = "env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: COLOR, valueFrom: {configMapKeyRef: \
+                       {name: conf, key: color}}}, {name: BOTH, value: $(POD)-$(COLOR)}]";
+    namespace.shell(
+        "told",
+        "echo $BOTH $KUBERNETES_SERVICE_HOST; hostname; cat /etc/hostname",
+        "restartPolicy: Never",
+        environment,
+    );
+    namespace.until_phase("told", "Succeeded");
+    assert_eq!(namespace.logs("told", &[]), "told-red 10.96.0.1\ntold\ntold\n");
+    // what is missing is said, and waited for
+    let missing = "env: [{name: X, valueFrom: {secretKeyRef: {name: later, key: word}}}]";
+    namespace.shell("waits", "echo $X", "restartPolicy: Never", missing);
+    namespace.until("the error", "pod/waits", |pod| {
+        (main_status(pod)?.pointer("/state/waiting/reason")? == "CreateContainerConfigError").then_some(())
+    });
+    namespace.apply("{apiVersion: v1, kind: Secret, metadata: {name: later}, stringData: {word: here}}");
+    namespace.until_phase("waits", "Succeeded");
+    assert_eq!(namespace.logs("waits", &[]), "here\n");
+}
