@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::errno::Errno;
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
@@ -55,6 +55,8 @@ pub(crate) fn keep(place: &Place) -> anyhow::Result<ExitCode> {
     let _held = init.stdin.take();
     let status = init.wait()?;
     if abandoned.load(Ordering::Acquire) {
+        // it is in the same namespace of mounts as what has just ended
+        let _never_mounted = umount2(&place.inside(""), MntFlags::MNT_DETACH);
         std::fs::remove_dir_all(place.state()).context("cleaning up")?;
     }
     bail!("the first process of the lab ended: {status}")

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use crate::container::sandbox::HELD;
 use crate::container::{FAILED, STARTED, Spec, Word};
@@ -17,6 +17,8 @@ use crate::process::exit_code;
 /// Holds the namespaces that the containers of a pod share, until it is dropped.
 pub(crate) struct Sandbox {
     child: Child,
+    /// Its end is the holder's; waiting for the child would close it.
+    _input: ChildStdin,
     pub(crate) pid: u32,
 }
 
@@ -32,6 +34,7 @@ impl Sandbox {
             .kill_on_drop(true)
             .spawn()?;
         let pid = child.id().context("it ended at once")?;
+        let input = child.stdin.take().context("no input")?;
         let mut said = String::new();
         if let Some(output) = child.stdout.take() {
             BufReader::new(output).read_line(&mut said).await?;
@@ -43,7 +46,7 @@ impl Sandbox {
             }
             bail!("{}", why.trim());
         }
-        Ok(Self { child, pid })
+        Ok(Self { child, _input: input, pid })
     }
 
     /// Until it ends, which nobody wants.
