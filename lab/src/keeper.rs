@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::errno::Errno;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
@@ -39,8 +39,8 @@ pub(crate) fn keep(place: &Place) -> anyhow::Result<ExitCode> {
             first.kill();
         }
     });
-    let all = [CloneFlags::CLONE_NEWPID, CloneFlags::CLONE_NEWNET, CloneFlags::CLONE_NEWNS, CloneFlags::CLONE_NEWUTS];
-    unshare(all.into_iter().chain([CloneFlags::CLONE_NEWIPC]).collect()).context("making namespaces")?;
+    let apart = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC;
+    unshare(apart | CloneFlags::CLONE_NEWPID).context("making namespaces")?;
     let mut init = Command::new(SELF)
         .args(["--state".as_ref(), place.state().as_os_str(), "init".as_ref()])
         .stdin(Stdio::piped())
@@ -49,14 +49,11 @@ pub(crate) fn keep(place: &Place) -> anyhow::Result<ExitCode> {
     let first = Process::find(init.id().try_into()?).context("the first process ended at once")?;
     let own = Process::find(std::process::id().try_into()?).context("no process of its own")?;
     std::fs::write(place.file(PROCESSES), format!("{}\n{}\n", own.to_words(), first.to_words()))?;
-
     tell_first.send(first)?;
     // `wait` would close the standard input of the first process, by which it sees that this one has ended
     let _held = init.stdin.take();
     let status = init.wait()?;
     if abandoned.load(Ordering::Acquire) {
-        // it is in the same namespace of mounts as what has just ended
-        let _never_mounted = umount2(&place.inside(""), MntFlags::MNT_DETACH);
         std::fs::remove_dir_all(place.state()).context("cleaning up")?;
     }
     bail!("the first process of the lab ended: {status}")
@@ -75,7 +72,8 @@ pub(crate) fn init(place: &Place) -> anyhow::Result<ExitCode> {
     let gone = input.iter().any(|input| input.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP)));
     ensure!(!gone, "the keeper has ended");
     let none: Option<&str> = None;
-    // nothing that is mounted here is seen outside
+    // nothing that is mounted here is seen outside, nor by the keeper
+    unshare(CloneFlags::CLONE_NEWNS).context("making a namespace of mounts")?;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("parting the mounts")?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).context("mounting /proc")?;
     let work = Command::new(SELF)

@@ -20,6 +20,8 @@ impl Place {
         let root = here.ancestors().find(|folder| folder.join("lab/kube/go.mod").is_file());
         let Some(root) = root else { bail!("{} is not in the project's folder", here.display()) };
         let state = state.map_or_else(|| root.join("target/lab"), |state| here.join(state));
+        // a path with links would be another one inside of a container
+        let state = std::fs::canonicalize(&state).unwrap_or(state);
         Ok(Self { root: root.to_owned(), state })
     }
 

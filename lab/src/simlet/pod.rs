@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Arc<Context>, object: watch::Receiver<Object>) 
     let folder = context.place.inside("pods").join(first.uid().unwrap_or_default());
     let began = super::status::whole_seconds(now());
     let mut life = Life { context, first, object, folder, address, sandbox: 0, board: Board::new(), began };
-    if let Err(error) = life.live().await {
+    if let Err(error) = Box::pin(life.live()).await {
         tracing::warn!("pod {}: {error:#}", life.full_name());
     }
     life.clean_up().await;

@@ -88,7 +88,8 @@ fn mounts(
     variables: &BTreeMap<String, String>,
 ) -> Result<Vec<Mount>, String> {
     let program = image.program.iter().map(|(source, target)| Mount {
-        source: source.clone(),
+        // a link would be followed inside of the container
+        source: source.canonicalize().unwrap_or_else(|_| source.clone()),
         target: PathBuf::from(target),
         read_only: true,
     });

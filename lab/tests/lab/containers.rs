@@ -1,5 +1,7 @@
 //! Containers start, fail, start again and end as they do in a real cluster.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+
 use crate::harness::{Namespace, condition, main_status};
 use tests::wait;
 
@@ -19,6 +21,16 @@ fn an_unknown_image_is_an_error_and_never_a_success() {
         (pod["status"]["phase"].as_str(), condition(&pod, "Ready").as_deref()),
         (Some("Pending"), Some("False"))
     );
+}
+
+#[test]
+fn chancerys_image_is_the_program_that_was_built() {
+    let namespace = Namespace::make("chancery");
+    let container = "{name: main, image: 'ghcr.io/chancery/chancery:v1', args: [--user]}";
+    let spec = format!("{{restartPolicy: Never, containers: [{container}]}}");
+    namespace.apply(&format!("{{apiVersion: v1, kind: Pod, metadata: {{name: it}}, spec: {spec}}}"));
+    namespace.until_phase("it", "Succeeded");
+    assert_eq!(namespace.logs("it", &[]), "65532\n");
 }
 
 #[test]
@@ -106,12 +118,16 @@ fn the_end_is_a_hook_then_sigterm_then_sigkill() {
     for pod in ["graceful", "deaf"] {
         wait::until("its first word", || (namespace.logs(pod, &[]) == "up\n").then_some(())).unwrap();
     }
-    let follows = namespace.start(&["logs", "--follow", "graceful"]);
+    let mut follows = namespace.start(&["logs", "--follow", "graceful"]);
+    let mut lines = BufReader::new(follows.stdout.take().unwrap());
+    let mut said = String::new();
+    lines.read_line(&mut said).unwrap();
     // a pod that ends slowly is still there for a while
     namespace.run(&["delete", "pod", "graceful", "deaf", "--wait=false"]);
     wait::until("its end", || namespace.get("pod/graceful").is_none().then_some(())).unwrap();
     wait::until("the other's end", || namespace.get("pod/deaf").is_none().then_some(())).unwrap();
-    let said = String::from_utf8(follows.wait_with_output().unwrap().stdout).unwrap();
+    lines.read_to_string(&mut said).unwrap();
+    assert!(follows.wait().unwrap().success());
     assert_eq!(said, "up\nhook\nterm\n");
 }
 

@@ -9,7 +9,7 @@
 //! | `logs` | what `kubectl logs` can ask for |
 //! | `outage` | an API server that is killed and comes back |
 //! | `ends` | nothing is left, however the lab ends |
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod containers;
 mod ends;

@@ -1,5 +1,4 @@
 //! Logs as they are written and read.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
