@@ -100,8 +100,6 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let format = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false);
-    format.with_env_filter("info,kube=warn,tower=warn,hyper=warn").init();
     match answer(Arguments::parse()) {
         Ok(code) => code,
         Err(error) => {

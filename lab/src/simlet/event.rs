@@ -1,5 +1,7 @@
 //! Events on pods: what `kubectl describe pod` shows of what happened to them.
 
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::events::{Event, EventType, Recorder as KubeRecorder, Reporter};
 use kube::{Client, Resource as _};
@@ -28,8 +30,10 @@ impl Recorder {
     /// Nobody waits for it: an event that is lost is lost.
     fn publish(&self, pod: &Pod, type_: EventType, reason: &'static str, note: String) {
         // of at most 1 kB (API: Event.note)
-        let note = Some(note.chars().take(1000).collect());
-        let event = Event { type_, reason: reason.to_owned(), note, action: reason.to_owned(), secondary: None };
+        let note: Option<String> = Some(note.chars().take(1000).collect());
+        // of at most 128 bytes; events that differ in nothing but their notes would be taken for one
+        let action = format!("{reason}-{:016x}", hash(&note));
+        let event = Event { type_, reason: reason.to_owned(), note, action, secondary: None };
         let (recorder, reference) = (self.0.clone(), pod.object_ref(&()));
         tokio::spawn(async move {
             if let Err(error) = recorder.publish(&event, &reference).await {
@@ -37,4 +41,10 @@ impl Recorder {
             }
         });
     }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

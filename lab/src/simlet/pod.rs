@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt as _};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep};
 
 use super::board::{Board, State};
@@ -40,6 +40,7 @@ pub(crate) struct Life {
     /// The process that holds its namespaces; none at first.
     pub(crate) sandbox: i32,
     pub(crate) board: Board,
+    tokens: Mutex<Tokens>,
     began: Timestamp,
 }
 
@@ -56,7 +57,17 @@ pub(crate) async fn run(context: Arc<Context>, object: watch::Receiver<Object>) 
     };
     let folder = context.place.inside("pods").join(first.uid().unwrap_or_default());
     let began = super::status::whole_seconds(now());
-    let mut life = Life { context, first, object, folder, address, sandbox: 0, board: Board::new(), began };
+    let mut life = Life {
+        context,
+        first,
+        object,
+        folder,
+        address,
+        sandbox: 0,
+        board: Board::new(),
+        tokens: Mutex::default(),
+        began,
+    };
     if let Err(error) = Box::pin(life.live()).await {
         tracing::warn!("pod {}: {error:#}", life.full_name());
     }
@@ -191,7 +202,7 @@ impl Life {
     /// Makes volumes and namespaces, as often as it takes.
     async fn make_sandbox(&self) -> Sandbox {
         self.context.world.listed().await;
-        self.make_volumes(&mut Tokens::default()).await;
+        self.make_volumes().await;
         loop {
             match self.try_sandbox().await {
                 Ok(sandbox) => {
@@ -208,6 +219,8 @@ impl Life {
         let spec = self.first.spec.clone().unwrap_or_default();
         let host = [spec.host_network, spec.host_pid, spec.host_ipc].contains(&Some(true));
         anyhow::ensure!(!host, "this node has no namespaces of a host to share");
+        let shared = spec.share_process_namespace == Some(true);
+        anyhow::ensure!(!shared, "containers on this node have processes of their own, and cannot share them");
         self.write_files().await?;
         let sysctls: Vec<String> = security::of_pod(&self.first)
             .sysctls
@@ -250,13 +263,14 @@ impl Life {
     }
 
     /// Makes the volumes, as often as it takes; gives the time until tokens in them have to be renewed.
-    async fn make_volumes(&self, tokens: &mut Tokens) -> Option<Duration> {
+    async fn make_volumes(&self) -> Option<Duration> {
         let mut contents = self.context.world.contents();
+        let mut tokens = self.tokens.lock().await;
         loop {
             contents.mark_unchanged();
             let pod = self.pod();
             let of = volume::Of { context: &self.context, pod: &pod, address: self.address };
-            match volume::make(&of, &self.folder.join("volumes"), tokens).await {
+            match volume::make(&of, &self.folder.join("volumes"), &mut tokens).await {
                 Ok(renewal) => return renewal,
                 Err(failure) => {
                     let why = format!("MountVolume.SetUp failed for volume \"{}\" : {}", failure.volume, failure.why);
@@ -273,12 +287,11 @@ impl Life {
     /// Brings the volumes up to date whenever something changes, for ever.
     async fn renew_volumes(&self) {
         const LONG: Duration = Duration::from_secs(24 * 3600);
-        let mut tokens = Tokens::default();
         let (mut contents, mut object) = (self.context.world.contents(), self.object.clone());
         loop {
             contents.mark_unchanged();
             object.mark_unchanged();
-            let renewal = self.make_volumes(&mut tokens).await.unwrap_or(LONG);
+            let renewal = self.make_volumes().await.unwrap_or(LONG);
             tokio::select! {
                 () = sleep(renewal) => {}
                 _changed = contents.changed() => {}

@@ -15,6 +15,7 @@ use tokio::task::{Id, JoinSet};
 
 use super::Context;
 use super::pod::{self, Object};
+use super::world::Soon;
 use crate::network::NODE_NAME;
 
 /// The pods that have tasks.
@@ -31,7 +32,7 @@ struct Pods {
 /// Follows them, for ever.
 pub(crate) async fn run(context: Arc<Context>) {
     let api: Api<Pod> = Api::all(context.client.clone());
-    let events = watch_objects(api, watcher::Config::default()).default_backoff();
+    let events = watch_objects(api, watcher::Config::default()).backoff(Soon);
     pin_mut!(events);
     let mut pods =
         Pods { context, tasks: JoinSet::new(), live: BTreeMap::new(), of_task: Vec::new(), listed: BTreeSet::new() };

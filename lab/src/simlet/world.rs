@@ -3,17 +3,34 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// How a watch that broke begins again: soon, so that a test that has the API server back does not wait for what is built for many clients.
+pub(crate) struct Soon;
+
+impl Iterator for Soon {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(500))
+    }
+}
+
+impl Backoff for Soon {
+    fn reset(&mut self) {}
+}
 
 /// All of them in the cluster: there are few.
 pub(crate) struct World {
@@ -75,7 +92,7 @@ where
     let (store, writer) = reflector::store();
     let (api, changed) = (Api::<K>::all(client.clone()), Arc::clone(changed));
     tasks.spawn(async move {
-        let events = reflector::reflector(writer, watcher(api, watcher::Config::default())).default_backoff();
+        let events = reflector::reflector(writer, watcher(api, watcher::Config::default())).backoff(Soon);
         pin_mut!(events);
         while let Some(event) = events.next().await {
             if event.is_ok() {
