@@ -122,3 +122,6 @@ impl ServerCertVerifier for Anybody {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;
