@@ -69,7 +69,7 @@ pub enum MergeError {
 }
 
 /// Applies a strategic merge patch. Of objects: null takes a field away, fields are merged, `$patch: replace` and `$patch: delete` replace and
-/// empty, `$retainKeys` keeps these fields only. Of the lists in [`LISTS`]: items are merged by their key, `$patch: delete` in an item takes it
+/// empty, `$retainKeys` keeps these fields only. Of the lists that Kubernetes merges: items are merged by their key, `$patch: delete` in an item takes it
 /// away, an item `$patch: replace` has the list replaced; `$setElementOrder/LIST` orders, `$deleteFromPrimitiveList/LIST` takes plain values away.
 ///
 /// # Errors

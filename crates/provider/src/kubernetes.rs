@@ -46,7 +46,7 @@ mod watch;
 mod watches;
 
 pub use connect::{Connection, connect};
-/// A connection to an API server; [`connect`] makes one.
+/// A connection to an API server; [`connect()`] makes one.
 pub use kube::Client;
 pub use observed::{Observed, Standing};
 pub use pace::Pace;
