@@ -10,7 +10,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess
 use smol_str::SmolStr;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::kubernetes::seen::Seen;
+use crate::kubernetes::seen::{Seen, Word};
 
 /// For each object that can have a status of ours: its `resourceVersion`, and a hash of what is ours in the status that it has. A clone is the
 /// same table. One that writes statuses compares its own with the hash, and writes with the version, without asking the server.
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<u64, M::Error> {
         let mut own = 0;
-        while let Some(name) = map.next_key::<String>()? {
+        while let Some(Word(name)) = map.next_key()? {
             if name != self.list {
                 map.next_value::<serde::de::IgnoredAny>()?;
                 continue;
@@ -137,7 +137,6 @@ impl<'de> Visitor<'de> for Entries<'_> {
 struct Hashed {
     hash: u64,
     controller: Option<Box<str>>,
-    text: Option<Box<str>>,
 }
 
 impl Hashed {
@@ -182,7 +181,7 @@ impl<'de> Visitor<'de> for HashedVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Hashed, E> {
-        Ok(Hashed { text: Some(text.into()), ..Hashed::of(4, text.as_bytes()) })
+        Ok(Hashed::of(4, text.as_bytes()))
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<Hashed, S::Error> {
@@ -195,12 +194,17 @@ impl<'de> Visitor<'de> for HashedVisitor {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Hashed, M::Error> {
         let mut all = Hashed { hash: 6, ..Hashed::default() };
-        while let Some((name, value)) = map.next_entry::<String, Hashed>()? {
-            if value.hash != 0 {
-                all.hash = all.hash.wrapping_add(xxh3_64_with_seed(name.as_bytes(), value.hash));
-            }
-            if name == "controllerName" {
-                all.controller = value.text;
+        while let Some(Word(name)) = map.next_key()? {
+            let hash = if name == "controllerName" {
+                let Word(text) = map.next_value()?;
+                let hash = Hashed::of(4, text.as_bytes()).hash;
+                all.controller = Some(text.into());
+                hash
+            } else {
+                map.next_value::<Hashed>()?.hash
+            };
+            if hash != 0 {
+                all.hash = all.hash.wrapping_add(xxh3_64_with_seed(name.as_bytes(), hash));
             }
         }
         Ok(all)

@@ -54,23 +54,27 @@ impl Version {
 }
 
 impl Seen {
-    /// Looks at the JSON of an object; a text where it does not say who it is.
+    /// Looks at the JSON of an object, once; a text where it does not say who it is.
     pub(crate) fn look(resource: Resource, text: &Bytes) -> Result<Self, String> {
         let json = std::str::from_utf8(text).map_err(|error| error.to_string())?;
-        let outer: Outer<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        let metadata = outer.metadata.ok_or("metadata is missing")?;
-        let metadata: Metadata<'_> =
-            serde_json::from_str(metadata.get()).map_err(|error| format!("metadata: {error}"))?;
-        let Metadata { name, namespace, version, kept } = metadata;
+        let Outer { metadata, status, kept } = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let Metadata { name, namespace, version, kept: kept_too } = metadata.ok_or("metadata is missing")?;
         let name = name.filter(|name| !name.is_empty()).ok_or("metadata.name is missing, or is no string")?;
         Ok(Self {
             key: resource.key(namespace.as_deref().unwrap_or_default(), &name),
             version: Version::new(version.as_deref().unwrap_or_default()),
-            kept: outer.kept.wrapping_add(kept),
+            kept: kept.wrapping_add(kept_too),
             text: text.clone(),
-            status: outer.status.map(|status| text.slice_ref(status.get().as_bytes())),
+            status: status.map(|status| text.slice_ref(status.get().as_bytes())),
         })
     }
+}
+
+/// The event and the object of a line as API servers write them, without a look at the object: `{"type":"ADDED","object":{..}}`.
+pub(crate) fn split(line: &str) -> Option<(&str, &str)> {
+    let (event, rest) = line.strip_prefix("{\"type\":\"")?.split_once("\",\"object\":")?;
+    let object = rest.trim_end().strip_suffix('}')?;
+    event.bytes().all(|byte| byte.is_ascii_uppercase()).then_some((event, object))
 }
 
 /// One line of a watch.
@@ -133,7 +137,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
 }
 
 struct Outer<'a> {
-    metadata: Option<&'a RawValue>,
+    metadata: Option<Metadata<'a>>,
     status: Option<&'a RawValue>,
     kept: u64,
 }

@@ -11,6 +11,8 @@
 //! A list comes as a watch that begins with what there is, from servers that can do that (Kubernetes 1.32): one object at a time is in memory, and
 //! the watch goes on from there. From others it comes in pages.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use kube::api::{ListParams, WatchParams};
@@ -22,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::kubernetes::call::{Caller, Failure, Status};
 use crate::kubernetes::lines::{self, Lines};
 use crate::kubernetes::pace::Backoff;
-use crate::kubernetes::seen::{Bookmark, Line, Page, Seen, Version};
+use crate::kubernetes::seen::{self, Bookmark, Line, Page, PageMetadata, Seen, Version};
 use crate::kubernetes::target::{Resource, Target};
 
 /// Objects of a page, as kubectl asks for them.
@@ -281,36 +283,42 @@ impl Watch {
 
     /// One line; true: the list is complete with it.
     fn line(&mut self, line: &Bytes, events: &mut Vec<Event>) -> Result<bool, Failure> {
-        let garbled =
-            |error: &dyn std::fmt::Display| Failure::Invalid(format!("what a watch gives is no JSON: {error}"));
-        let text = std::str::from_utf8(line).map_err(|error| garbled(&error))?;
-        let Line { event, object } = serde_json::from_str(text).map_err(|error| garbled(&error))?;
-        let bytes = || line.slice_ref(object.get().as_bytes());
-        match &*event.0 {
-            "ADDED" | "MODIFIED" => events.extend(self.happened(&bytes(), Event::Applied)),
-            "DELETED" => events.extend(self.happened(&bytes(), Event::Deleted)),
-            "BOOKMARK" => return Ok(self.bookmark(object.get())),
-            "ERROR" => return Err(serde_json::from_str::<Status>(object.get()).unwrap_or_default().failure()),
-            _ => {}
+        let text = std::str::from_utf8(line).map_err(garbled)?;
+        let (event, object) = match seen::split(text) {
+            Some((event, object)) => (Cow::Borrowed(event), object),
+            None => {
+                let Line { event, object } = serde_json::from_str(text).map_err(garbled)?;
+                (event.0, object.get())
+            }
+        };
+        let event = match &*event {
+            "ADDED" | "MODIFIED" => Event::Applied,
+            "DELETED" => Event::Deleted,
+            "BOOKMARK" => return Ok(self.bookmark(object)),
+            "ERROR" => return Err(serde_json::from_str::<Status>(object).unwrap_or_default().failure()),
+            _ => return Ok(false),
+        };
+        match Seen::look(self.target.resource, &line.slice_ref(object.as_bytes())) {
+            Ok(seen) => events.extend(self.is_news(&seen).then(|| event(seen))),
+            Err(error) => {
+                // One that nobody can read may stand for anything.
+                serde_json::from_str::<Line<'_>>(text).map_err(garbled)?;
+                events.push(Event::Nameless(error));
+            }
         }
         Ok(false)
     }
 
-    /// Something happened to an object; nothing if it was told before.
-    fn happened(&mut self, text: &Bytes, event: fn(Seen) -> Event) -> Option<Event> {
-        let seen = match Seen::look(self.target.resource, text) {
-            Ok(seen) => seen,
-            Err(error) => return Some(Event::Nameless(error)),
-        };
+    /// Whether something that happened was not told before.
+    fn is_news(&mut self, seen: &Seen) -> bool {
         // The objects of a list are in no order of time.
-        if let Some(position) = &mut self.position {
-            match (position.number(), seen.version.number()) {
-                (Some(position), Some(version)) if version <= position => return None,
-                _ if !seen.version.is_empty() => *position = seen.version.clone(),
-                _ => {}
-            }
+        let Some(position) = &mut self.position else { return true };
+        match (position.number(), seen.version.number()) {
+            (Some(position), Some(version)) if version <= position => return false,
+            _ if !seen.version.is_empty() => position.clone_from(&seen.version),
+            _ => {}
         }
-        Some(event(seen))
+        true
     }
 
     /// How far the watch has come; true where it ends the list.
@@ -325,8 +333,12 @@ impl Watch {
     }
 }
 
+fn garbled(error: impl std::fmt::Display) -> Failure {
+    Failure::Invalid(format!("what a watch gives is no JSON: {error}"))
+}
+
 /// The objects of a page, and how it goes on.
-fn page(resource: Resource, text: &Bytes) -> Result<(Vec<Event>, crate::kubernetes::seen::PageMetadata), Failure> {
+fn page(resource: Resource, text: &Bytes) -> Result<(Vec<Event>, PageMetadata), Failure> {
     let garbled = |error: &dyn std::fmt::Display| Failure::Away(format!("what a list gives is no JSON: {error}"));
     let json = std::str::from_utf8(text).map_err(|error| garbled(&error))?;
     let Page { metadata, items } = serde_json::from_str(json).map_err(|error| garbled(&error))?;

@@ -67,6 +67,21 @@ fn an_object_that_does_not_say_who_it_is_is_none() {
 }
 
 #[test]
+fn a_line_is_split_where_the_object_begins_and_only_if_it_is_written_as_servers_do() {
+    assert_eq!(split("{\"type\":\"ADDED\",\"object\":{\"a\":1}}\r"), Some(("ADDED", "{\"a\":1}")));
+    for other in [
+        "",
+        "{}",
+        r#"{"type": "ADDED","object":{}}"#,
+        r#"{"object":{},"type":"ADDED"}"#,
+        r#"{"type":"A\u0044","object":{}}"#,
+        r#"{"type":"ADDED","object":{"#,
+    ] {
+        assert_eq!(split(other), None, "{other}");
+    }
+}
+
+#[test]
 fn names_may_be_written_with_escapes() {
     assert_eq!(look(r#"{"metadata":{"na\u006de":"\u0061"}}"#).unwrap().key.name(), "a");
 }

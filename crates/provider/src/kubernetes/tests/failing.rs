@@ -3,7 +3,9 @@
 use super::*;
 
 async fn with_route() -> World {
-    let mut world = World::new(|mock| {
+    // Every watch is asked to last for as long, so that requests can be told apart by their texts.
+    let pace = Pace { watch: Duration::ZERO, ..pace() };
+    let mut world = World::with(Scope::All, pace, |mock| {
         mock.put(Kind::HttpRoute, route("shop", "a", "1"));
     })
     .await;
@@ -73,6 +75,28 @@ async fn an_object_that_does_not_say_who_it_is_is_told_and_costs_nothing_else() 
     world.until("it is told", |state| state.says("cannot be read")).await;
     world.mock.compact();
     world.until("a complete list withdraws it", |state| state.problems.is_empty()).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn lines_that_are_no_json_are_told_and_followed_by_a_new_list() {
+    let mut world = with_route().await;
+    for line in [
+        "{\"type\":\"ADDED\",\"object\":{\"metadata\":{}",
+        "{\"type\":\"ADDED\",\"object\":{\"a\":}}",
+        "nonsense",
+        "{\"object\":7}",
+    ] {
+        let lists =
+            world.mock.asked("/v1/httproutes?&watch=true&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents");
+        world.mock.say_line(Kind::HttpRoute, line);
+        world
+            .asked("/v1/httproutes?&watch=true&timeoutSeconds=1&allowWatchBookmarks=true&sendInitialEvents", lists + 1)
+            .await;
+    }
+    world.mock.put(Kind::HttpRoute, route("shop", "a", "2"));
+    world.until("a is newer", |state| state.objects["HTTPRoute shop/a"] == "2").await;
+    world.until("it is withdrawn", |state| state.problems.is_empty()).await;
     world.end().await;
 }
 

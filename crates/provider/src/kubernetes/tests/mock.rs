@@ -189,6 +189,11 @@ impl Mock {
         self.log(of(kind), event, object);
     }
 
+    /// Sends a line as it is to the watches of a kind that are open.
+    pub(super) fn say_line(&self, kind: Kind, line: &str) {
+        self.log(of(kind), "LINE", line.into());
+    }
+
     /// Tells all watches how far they are.
     pub(super) fn bookmark(&self) {
         let version = self.lock().version;
@@ -380,6 +385,7 @@ impl State {
 type Lines = mpsc::Sender<Result<String, std::io::Error>>;
 
 fn line(event: &str, object: &Value) -> String {
+    // As servers write it: serde_json keeps the order here.
     format!("{}\n", json!({ "type": event, "object": object }))
 }
 
@@ -451,11 +457,16 @@ async fn serve(state: &Mutex<State>, woken: &mut watch::Receiver<u64>, asked: &A
 
 fn told(news: &[&Logged], asked: &Asked, stutter: bool) -> Vec<String> {
     let is_meant = |logged: &&&Logged| {
-        logged.resource.is_empty() || logged.resource == asked.resource && asked.has(&logged.object)
+        let all = logged.resource.is_empty() || logged.event == "LINE" && logged.resource == asked.resource;
+        all || logged.resource == asked.resource && asked.has(&logged.object)
     };
     let mut texts: Vec<String> = Vec::new();
     let mut before: Option<String> = None;
     for logged in news.iter().filter(is_meant) {
+        if let (Some(text), "LINE") = (logged.object.as_str(), logged.event) {
+            texts.push(format!("{text}\n"));
+            continue;
+        }
         let text = line(logged.event, &asked.shown(&logged.object));
         if stutter && logged.event != "ERROR" {
             texts.push(text.clone());
