@@ -56,7 +56,7 @@ const MEMORY: &str = "size=8g";
 /// Starts everything, and keeps it running.
 pub(crate) fn run(place: Place) -> anyhow::Result<ExitCode> {
     let format = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false);
-    format.with_env_filter("info,kube=warn,tower=warn,hyper=warn").init();
+    format.with_env_filter("info,kube_client=off,tower=warn,hyper=warn").init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(bring_up(place))
 }

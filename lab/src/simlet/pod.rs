@@ -323,19 +323,20 @@ impl Life {
         };
         tokio::pin!(over);
         let mut object = self.object.clone();
+        // how long they have had to end since the limit passed
+        let mut passed = None;
         let mut said = None;
         loop {
-            let deadline = self.deadline();
+            let deadline = self.deadline().or(passed);
             if deadline != said {
                 said = deadline;
                 stop.send_replace(deadline.map(|deadline| Instant::now() + deadline));
             }
             tokio::select! {
                 changed = object.changed() => if changed.is_err() { return },
-                () = &mut over, if said.is_none() => {
+                () = &mut over, if passed.is_none() => {
                     self.fail("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
-                    said = Some(Duration::from_secs(self.grace()));
-                    stop.send_replace(said.map(|grace| Instant::now() + grace));
+                    passed = Some(Duration::from_secs(self.grace()));
                 }
             }
         }

@@ -155,3 +155,31 @@ fn a_pod_is_told_what_it_asks_for() {
     namespace.until_phase("waits", "Succeeded");
     assert_eq!(namespace.logs("waits", &[]), "here\n");
 }
+
+#[test]
+fn hooks_after_the_start_gates_and_deadlines_count() {
+    let namespace = Namespace::make("lifecycle");
+    let hook = |command: &str| format!("lifecycle: {{postStart: {{exec: {{command: [sh, -c, '{command}']}}}}}}");
+    namespace.shell(
+        "hooked",
+        "while ! [ -e /tmp/hooked ]; do sleep 0.1; done; echo seen",
+        "restartPolicy: Never",
+        &hook("touch /tmp/hooked"),
+    );
+    namespace.shell("fails", "exec sleep 1000", "terminationGracePeriodSeconds: 1", &hook("exit 1"));
+    namespace.shell("gated", "exec sleep 1000", "readinessGates: [{conditionType: example.com/open}]", "");
+    namespace.shell("late", "exec sleep 1000", "activeDeadlineSeconds: 1, terminationGracePeriodSeconds: 1", "");
+    namespace.until_phase("hooked", "Succeeded");
+    namespace.until_event("fails", "FailedPostStartHook", "PostStartHook failed");
+    namespace.until("the deadline", "pod/late", |pod| {
+        (pod.pointer("/status/reason")? == "DeadlineExceeded" && pod.pointer("/status/phase")? == "Failed")
+            .then_some(())
+    });
+    namespace.until("its containers", "pod/gated", |pod| (condition(pod, "ContainersReady")? == "True").then_some(()));
+    assert_eq!(condition(&namespace.get("pod/gated").unwrap(), "Ready").as_deref(), Some("False"));
+    let open = r#"{"status": {"conditions": [{"type": "example.com/open", "status": "True"}]}}"#;
+    namespace.run(&["patch", "pod", "gated", "--subresource=status", "--patch", open]);
+    namespace.until_ready("gated");
+    // what others wrote is still there
+    assert_eq!(condition(&namespace.get("pod/gated").unwrap(), "example.com/open").as_deref(), Some("True"));
+}
