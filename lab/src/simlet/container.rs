@@ -47,12 +47,12 @@ impl Role {
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs a container until it has to end, or does not start again; gives the exit code of its last run, if it had one.
-pub(crate) async fn keep(life: &Life, container: &Container, role: Role, mut stop: Stop) -> Option<u8> {
+pub(crate) async fn keep(life: &Life, container: &Container, role: Role, stop: Stop) -> Option<u8> {
     let mut starts = Backoff::default();
     let mut attempt = 0;
     let mut last: Option<Ended> = None;
     loop {
-        let image = until_image(life, container, &mut stop).await?;
+        let image = until_image(life, container, &stop).await?;
         let ended = match once(life, container, &image, Run { attempt, role, stop: stop.clone() }).await {
             Ok(ended) => ended,
             Err(lack) => {
@@ -62,7 +62,7 @@ pub(crate) async fn keep(life: &Life, container: &Container, role: Role, mut sto
                 tokio::select! {
                     () = sleep(AGAIN) => {}
                     _changed = contents.changed() => {}
-                    () = stopped(&mut stop) => return last.map(|ended| ended.code),
+                    () = stopped(stop.clone()) => return last.map(|ended| ended.code),
                 }
                 continue;
             }
@@ -70,6 +70,7 @@ pub(crate) async fn keep(life: &Life, container: &Container, role: Role, mut sto
         last = Some(ended.clone());
         life.board.container(&container.name, |record| {
             record.state = State::Ended(ended.clone());
+            record.restarts = attempt;
             (record.ready, record.started) = (role == Role::Init && ended.code == 0, false);
         });
         if stop.borrow().is_some() || !role.restarts(life.policy(), ended.code) {
@@ -86,7 +87,7 @@ pub(crate) async fn keep(life: &Life, container: &Container, role: Role, mut sto
             life.wait_for(container, "CrashLoopBackOff", why);
             tokio::select! {
                 () = sleep(wait) => {}
-                () = stopped(&mut stop) => return Some(ended.code),
+                () = stopped(stop.clone()) => return Some(ended.code),
             }
         }
         attempt += 1;
@@ -95,12 +96,12 @@ pub(crate) async fn keep(life: &Life, container: &Container, role: Role, mut sto
 }
 
 /// Until it has to end.
-pub(super) async fn stopped(stop: &mut Stop) {
+pub(super) async fn stopped(mut stop: Stop) {
     drop(stop.wait_for(Option::is_some).await);
 }
 
 /// Until the image is there; None if the container has to end before.
-async fn until_image(life: &Life, container: &Container, stop: &mut Stop) -> Option<Image> {
+async fn until_image(life: &Life, container: &Container, stop: &Stop) -> Option<Image> {
     let name = container.image.clone().unwrap_or_default();
     let mut pulls = Backoff::default();
     let mut failed = false;
@@ -126,13 +127,13 @@ async fn until_image(life: &Life, container: &Container, stop: &mut Stop) -> Opt
         let again = Instant::now() + wait;
         tokio::select! {
             () = sleep(AGAIN) => {}
-            () = stopped(stop) => return None,
+            () = stopped(stop.clone()) => return None,
         }
         life.tell("BackOff", format!("Back-off pulling image \"{name}\""));
         life.wait_for(container, "ImagePullBackOff", format!("Back-off pulling image \"{name}\""));
         tokio::select! {
             () = sleep_until(again) => {}
-            () = stopped(stop) => return None,
+            () = stopped(stop.clone()) => return None,
         }
     }
 }

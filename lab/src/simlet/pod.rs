@@ -370,7 +370,10 @@ impl Life {
         for container in initial {
             turn.send_modify(|turn| *turn += 1);
             match Role::of_init(container) {
-                Role::Sidecar => self.until_started(container, stop.clone()).await,
+                Role::Sidecar => tokio::select! {
+                    () = self.until_started(container) => {}
+                    () = container::stopped(stop.clone()) => {}
+                },
                 role => {
                     if container::keep(self, container, role, stop.clone()).await != Some(0) {
                         return;
@@ -385,14 +388,11 @@ impl Life {
         futures::future::join_all(all).await;
     }
 
-    /// Until a sidecar has passed its startup probe, or all have to end.
-    async fn until_started(&self, container: &Container, mut stop: Stop) {
+    /// Until a container has passed its startup probe.
+    pub(crate) async fn until_started(&self, container: &Container) {
         let mut changes = self.board.changes();
         while !self.board.facts().containers.get(&container.name).is_some_and(|record| record.started) {
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
-                () = container::stopped(&mut stop) => return,
-            }
+            let _with_the_pod = changes.changed().await;
         }
     }
 

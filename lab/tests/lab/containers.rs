@@ -183,3 +183,20 @@ fn hooks_after_the_start_gates_and_deadlines_count() {
     // what others wrote is still there
     assert_eq!(condition(&namespace.get("pod/gated").unwrap(), "example.com/open").as_deref(), Some("True"));
 }
+
+#[test]
+fn readiness_is_asked_until_the_end() {
+    let namespace = Namespace::make("drains");
+    let script = "trap 'exit 0' TERM; touch /tmp/ready; while true; do sleep 0.1; done";
+    let probe = "readinessProbe: {periodSeconds: 1, exec: {command: [test, -e, /tmp/ready]}}";
+    let hook = "lifecycle: {preStop: {exec: {command: [sh, -c, 'rm /tmp/ready; while ! [ -e /tmp/drained ]; do sleep 0.1; done']}}}";
+    namespace.shell("drains", script, "", &format!("{probe}, {hook}"));
+    namespace.until_ready("drains");
+    namespace.run(&["delete", "pod", "drains", "--wait=false"]);
+    namespace.until("the drain", "pod/drains", |pod| {
+        pod.pointer("/metadata/deletionTimestamp")?;
+        (condition(pod, "Ready")? == "False").then_some(())
+    });
+    namespace.enter("drains", &["touch", "/tmp/drained"]).unwrap();
+    wait::until("its end", || namespace.get("pod/drains").is_none().then_some(())).unwrap();
+}

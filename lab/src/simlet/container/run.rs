@@ -1,5 +1,6 @@
 //! One run of a container: made, started, probed, told to end, ended.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +122,7 @@ async fn live(
     let joint = running.joint();
     life.tell("Started", format!("Container started: {}", container.name));
     life.shown(container, Some(&joint));
-    if let Some(code) = post_start(life, container, &mut running, &joint).await {
+    if let Some(code) = post_start(life, container, &mut running, run.stop.clone()).await {
         life.shown(container, None);
         return code;
     }
@@ -133,34 +134,39 @@ async fn live(
         record.started = !has(&container.startup_probe);
         record.ready = record.started && !has(&container.readiness_probe) && run.role != Role::Init;
     });
-    let (asked, mut stop) = (ask(life, container, &joint), run.stop.clone());
     let code = tokio::select! {
-        code = running.end() => code,
-        () = stopped(&mut stop) => end(life, container, &mut running, stop.clone()).await,
-        probe = asked => {
-            life.tell("Killing", format!("Container {} failed {probe} probe, will be restarted", container.name));
-            let own = match probe {
-                "liveness" => &container.liveness_probe,
-                _ => &container.startup_probe,
-            };
-            let own = own.as_ref().and_then(|probe| probe.termination_grace_period_seconds);
-            let grace = Duration::from_secs(own.and_then(|own| u64::try_from(own).ok()).unwrap_or(life.grace()));
-            // a pod that has to end may want it sooner
-            let (_held, stop) = watch::channel(Some(Instant::now() + grace));
-            end(life, container, &mut running, stop).await
-        }
+        code = until_end(life, container, &mut running, run.stop.clone()) => code,
+        // to its end: what drains says so itself
+        never = ask_readiness(life, container, &joint) => match never {},
     };
     life.shown(container, None);
     code
 }
 
+/// Until it ends, or is ended by its pod or its probes.
+async fn until_end(life: &Life, container: &Container, running: &mut Running, stop: Stop) -> u8 {
+    let joint = running.joint();
+    let (which, probe) = tokio::select! {
+        code = running.end() => return code,
+        () = stopped(stop.clone()) => return end(life, container, running, stop).await,
+        probe = ask(life, container, &joint) => probe,
+    };
+    life.tell("Killing", format!("Container {} failed {which} probe, will be restarted", container.name));
+    let own = probe.and_then(|probe| probe.termination_grace_period_seconds);
+    let grace = Duration::from_secs(own.and_then(|own| u64::try_from(own).ok()).unwrap_or(life.grace()));
+    let (_held, own_stop) = watch::channel(Some(Instant::now() + grace));
+    end(life, container, running, own_stop).await
+}
+
 /// The hook after the start. Its failure ends the container, whose exit code is then given.
-async fn post_start(life: &Life, container: &Container, running: &mut Running, joint: &Joint) -> Option<u8> {
+async fn post_start(life: &Life, container: &Container, running: &mut Running, stop: Stop) -> Option<u8> {
     let hook = container.lifecycle.as_ref()?.post_start.as_ref()?;
     let action = Action::of_hook(hook, container, life.address);
+    let joint = running.joint();
     let failure = tokio::select! {
         code = running.end() => return Some(code),
-        answer = handler::run(&action, joint) => answer.err()?,
+        answer = handler::run(&action, &joint) => answer.err()?,
+        () = stopped(stop.clone()) => return Some(end(life, container, running, stop.clone()).await),
     };
     life.warn("FailedPostStartHook", format!("PostStartHook failed: {failure}"));
     let (_held, stop) = watch::channel(Some(Instant::now() + Duration::from_secs(life.grace())));
@@ -185,6 +191,7 @@ async fn end(life: &Life, container: &Container, running: &mut Running, mut stop
     }
     running.tell(Word::Terminate).await;
     let least = Instant::now() + LEAST_GRACE;
+    let mut can_change = true;
     loop {
         tokio::select! {
             code = running.end() => return code,
@@ -192,46 +199,48 @@ async fn end(life: &Life, container: &Container, running: &mut Running, mut stop
                 running.tell(Word::Kill).await;
                 return running.end().await;
             }
-            // it may have less time than it had; nobody changes it any more if its sender is gone
-            changed = stop.changed() => if changed.is_err() {
-                let last = *stop.borrow();
-                stop = watch::channel(last).1;
-            },
+            // it may get less time than it had
+            changed = stop.changed(), if can_change => can_change = changed.is_ok(),
         }
     }
 }
 
-/// Asks its probes. Gives the one whose answers end the container; readiness never does.
-async fn ask(life: &Life, container: &Container, joint: &Joint) -> &'static str {
-    let prober = |probe: &Probe| Prober::new(probe, Action::of_probe(probe, container, life.address), joint.clone());
-    let unhealthy =
-        |which: &'static str| move |why: String| life.warn("Unhealthy", format!("{which} probe failed: {why}"));
+/// A probe of a container.
+fn prober(life: &Life, container: &Container, joint: &Joint, probe: &Probe) -> Prober {
+    Prober::new(probe, Action::of_probe(probe, container, life.address), joint.clone())
+}
+
+/// What is said of bad answers.
+fn unhealthy(life: &Life, which: &'static str) -> impl Fn(String) {
+    move |why: String| life.warn("Unhealthy", format!("{which} probe failed: {why}"))
+}
+
+/// Asks the probes whose answers can end it, and gives the one that does.
+async fn ask<'a>(life: &Life, container: &'a Container, joint: &Joint) -> (&'static str, Option<&'a Probe>) {
     if let Some(probe) = &container.startup_probe {
-        if !prober(probe).verdict(unhealthy("Startup")).await {
-            return "startup";
+        if !prober(life, container, joint, probe).verdict(unhealthy(life, "Startup")).await {
+            return ("startup", Some(probe));
         }
         life.board.container(&container.name, |record| {
             record.started = true;
             record.ready = container.readiness_probe.is_none();
         });
     }
-    let readiness = async {
-        let Some(probe) = &container.readiness_probe else { return std::future::pending().await };
-        let mut prober = prober(probe);
-        loop {
-            let ready = prober.verdict(unhealthy("Readiness")).await;
-            if life.is_ready(container) != ready {
-                life.board.container(&container.name, |record| record.ready = ready);
-            }
+    let Some(probe) = &container.liveness_probe else { return std::future::pending().await };
+    let mut prober = prober(life, container, joint, probe);
+    while prober.verdict(unhealthy(life, "Liveness")).await {}
+    ("liveness", Some(probe))
+}
+
+/// Asks the probe whose answers say whether it gets requests, for ever.
+async fn ask_readiness(life: &Life, container: &Container, joint: &Joint) -> Infallible {
+    let Some(probe) = &container.readiness_probe else { return std::future::pending().await };
+    life.until_started(container).await;
+    let mut prober = prober(life, container, joint, probe);
+    loop {
+        let ready = prober.verdict(unhealthy(life, "Readiness")).await;
+        if life.is_ready(container) != ready {
+            life.board.container(&container.name, |record| record.ready = ready);
         }
-    };
-    let liveness = async {
-        let Some(probe) = &container.liveness_probe else { return std::future::pending().await };
-        let mut prober = prober(probe);
-        while prober.verdict(unhealthy("Liveness")).await {}
-    };
-    tokio::select! {
-        never = readiness => never,
-        () = liveness => "liveness",
     }
 }
