@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt as _};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep};
 
-use super::board::{Board, State};
+use super::board::{Board, Ended, State};
 use super::container::{self, Role, Stop};
 use super::runtime::{Joint, Sandbox};
 use super::volume::{self, Tokens};
@@ -170,7 +170,7 @@ impl Life {
                 tokio::select! {
                     () = self.run_containers() => {}
                     () = reporter.run(self) => {}
-                    () = sandbox.ended() => self.fail("SandboxLost", "the process that holds the pod's namespaces ended"),
+                    () = sandbox.ended() => self.lose(),
                 }
             }
         }
@@ -184,6 +184,22 @@ impl Life {
     async fn until_ending(&self) {
         let mut object = self.object.clone();
         drop(object.wait_for(|object| object.gone || object.pod.metadata.deletion_timestamp.is_some()).await);
+    }
+
+    /// Its containers have ended with their namespaces: nobody knows how.
+    fn lose(&self) {
+        self.fail("SandboxLost", "the process that holds the pod's namespaces ended");
+        self.board.change(|facts| {
+            for record in facts.containers.values_mut() {
+                record.ready = false;
+                if let State::Running { since } = record.state {
+                    let (message, id) = ("it ended with its pod's namespaces".to_owned(), record.id.clone());
+                    let reason = "ContainerStatusUnknown";
+                    record.state =
+                        State::Ended(Ended { code: 137, reason, message, began: since, finished: now(), id });
+                }
+            }
+        });
     }
 
     fn fail(&self, reason: &'static str, message: &str) {

@@ -185,6 +185,27 @@ fn hooks_after_the_start_gates_and_deadlines_count() {
 }
 
 #[test]
+fn a_pod_whose_processes_are_killed_starts_again_or_fails() {
+    let namespace = Namespace::make("killed");
+    namespace.shell("killed", "exec sleep 1000", "", "");
+    namespace.until_ready("killed");
+    // processes of the lab for this pod, which others have too: by what they run, and by the name of the host
+    let kill = |verb: &str, of: &str| {
+        let script = format!("kill -9 $(pgrep -f '^/proc/self/exe {verb} .*{of}')");
+        namespace.lab.exec(&["sh", "-c", &script]).unwrap();
+    };
+    kill("container", namespace.get("pod/killed").unwrap()["metadata"]["uid"].as_str().unwrap());
+    namespace.until("a restart", "pod/killed", |pod| {
+        let status = main_status(pod)?;
+        (status.pointer("/lastState/terminated/exitCode")? == 137 && status["ready"] == true).then_some(())
+    });
+    kill("sandbox", "killed");
+    namespace.until_phase("killed", "Failed");
+    assert_eq!(condition(&namespace.get("pod/killed").unwrap(), "Ready").as_deref(), Some("False"));
+    namespace.run(&["delete", "pod", "killed", "--timeout=60s"]);
+}
+
+#[test]
 fn readiness_is_asked_until_the_end() {
     let namespace = Namespace::make("drains");
     let script = "trap 'exit 0' TERM; touch /tmp/ready; while true; do sleep 0.1; done";
