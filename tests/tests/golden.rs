@@ -49,6 +49,9 @@ fn without_what_no_object_names_everything_becomes_the_same() {
         let named_here = references(&texts);
         let (kept, dropped) = texts.iter().map(|text| without(text, &named_here)).unzip::<_, _, Vec<_>, Vec<_>>();
         named += usize::from(!named_here.is_empty());
+        if dropped.iter().all(|count| *count == 0) {
+            continue;
+        }
         left_out += dropped.iter().sum::<usize>();
         let stages = ["ir", "status"].map(|stage| ["--to", stage, "--output", "json"]);
         let before = stages.map(|options| translate(&files, &options).unwrap());
