@@ -61,9 +61,9 @@ async fn a_kind_is_read_in_the_newest_version_of_both_and_changing_it_loses_noth
     let applied = world.state.applied;
     assert_eq!(world.mock.asked("/v1/httproutes"), 0);
     for versions in [&["v1beta1", "v1"][..], &["v1beta1"]] {
-        world.mock.install(Kind::HttpRoute, versions);
         let newest = versions[versions.len() - 1];
         let asked = world.mock.asked(&format!("/{newest}/httproutes"));
+        world.mock.install(Kind::HttpRoute, versions);
         world.asked(&format!("/{newest}/httproutes"), asked + 1).await;
         world.settled().await;
         assert!(world.state.has("HTTPRoute shop/a"));
@@ -71,5 +71,21 @@ async fn a_kind_is_read_in_the_newest_version_of_both_and_changing_it_loses_noth
     world.mock.put(Kind::HttpRoute, route("shop", "b", "1"));
     world.until("b is there", |state| state.has("HTTPRoute shop/b")).await;
     assert_eq!(world.state.applied, applied + 2 * 2 + 1, "the marks and b: what is equal is no change");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_old_version_is_watched_until_the_new_one_has_been_listed() {
+    let mut world = World::new(|mock| {
+        mock.install(Kind::HttpRoute, &["v1beta1"]);
+        mock.put(Kind::HttpRoute, route("shop", "a", "1"));
+        mock.faults(|faults| faults.forbidden = vec!["/v1/httproutes".to_owned()]);
+    })
+    .await;
+    world.listed().await;
+    world.mock.install(Kind::HttpRoute, &["v1beta1", "v1"]);
+    world.until("the new one is refused", |state| state.says("httproutes.gateway.networking.k8s.io")).await;
+    world.mock.put(Kind::HttpRoute, route("shop", "a", "2"));
+    world.until("a is newer", |state| state.objects["HTTPRoute shop/a"] == "2").await;
     world.end().await;
 }
