@@ -62,9 +62,9 @@ async fn a_kind_is_read_in_the_newest_version_of_both_and_changing_it_loses_noth
     assert_eq!(world.mock.asked("/v1/httproutes"), 0);
     for versions in [&["v1beta1", "v1"][..], &["v1beta1"]] {
         let newest = versions[versions.len() - 1];
-        let asked = world.mock.asked(&format!("/{newest}/httproutes"));
         world.mock.install(Kind::HttpRoute, versions);
-        world.asked(&format!("/{newest}/httproutes"), asked + 1).await;
+        // The watch of an old version that has not ended yet is taken up again without a request.
+        world.asked(&format!("/{newest}/httproutes"), 1).await;
         world.settled().await;
         assert!(world.state.has("HTTPRoute shop/a"));
     }
