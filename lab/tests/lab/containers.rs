@@ -49,18 +49,18 @@ kind: Pod
 metadata: {name: order}
 spec:
   restartPolicy: Never
-  volumes: [{name: work, emptyDir: {}}]
+  volumes: [{name: shared, emptyDir: {}}]
   initContainers:
-  - {name: first, image: lab/machine, command: [sh, -c, "sleep 0.3; echo first >> /work/said"], volumeMounts: [{name: work, mountPath: /work}]}
-  - {name: second, image: lab/machine, command: [sh, -c, "echo second >> /work/said"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: first, image: lab/machine, command: [sh, -c, "sleep 0.3; echo first >> /shared/said"], volumeMounts: [{name: shared, mountPath: /shared}]}
+  - {name: second, image: lab/machine, command: [sh, -c, "echo second >> /shared/said"], volumeMounts: [{name: shared, mountPath: /shared}]}
   - name: sidecar
     image: lab/machine
     restartPolicy: Always
-    command: [sh, -c, "sleep 0.3; echo sidecar >> /work/said; touch /work/started; exec sleep 1000"]
-    startupProbe: {periodSeconds: 1, exec: {command: [test, -e, /work/started]}}
-    volumeMounts: [{name: work, mountPath: /work}]
+    command: [sh, -c, "sleep 0.3; echo sidecar >> /shared/said; touch /shared/started; exec sleep 1000"]
+    startupProbe: {periodSeconds: 1, exec: {command: [test, -e, /shared/started]}}
+    volumeMounts: [{name: shared, mountPath: /shared}]
   containers:
-  - {name: main, image: lab/machine, command: [cat, /work/said], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: main, image: lab/machine, command: [cat, /shared/said], volumeMounts: [{name: shared, mountPath: /shared}]}
 "#;
 
 #[test]

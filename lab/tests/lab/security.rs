@@ -28,12 +28,12 @@ fn ports_below_1024_need_their_capability() {
 #[test]
 fn users_groups_and_folders_are_what_the_pod_says() {
     let namespace = Namespace::make("users");
-    let script = "id -u; id -g; id -G; touch /file || echo no root; touch /tmp/file || echo no tmp; touch /work/file && stat -c %g /work/file; \
+    let script = "id -u; id -g; id -G; touch /file || echo no root; touch /tmp/file || echo no tmp; touch /shared/file && stat -c %g /shared/file; \
                   grep -E 'NoNewPrivs|CapEff|CapBnd' /proc/self/status | tr -s '\\t' ' '";
     let of_pod = "restartPolicy: Never, securityContext: {runAsUser: 1000, runAsGroup: 3000, fsGroup: 2000, supplementalGroups: [4000]}, \
                   volumes: [{name: w, emptyDir: {medium: Memory}}]";
     let of_container = "securityContext: {readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}, \
-                        volumeMounts: [{name: w, mountPath: /work}]";
+                        volumeMounts: [{name: w, mountPath: /shared}]";
     namespace.shell("user", script, of_pod, of_container);
     namespace.until_phase("user", "Succeeded");
     let said = namespace.logs("user", &[]);
