@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::decode::{Decoded, Origin, decode};
@@ -227,29 +228,9 @@ impl<'t> Visitor<'t> for Any<'_, 't> {
 }
 
 /// A string, borrowed where it stands in the text literally.
-struct Text<'t>(Cow<'t, str>);
-
-impl<'de: 't, 't> serde::Deserialize<'de> for Text<'t> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Reading)
-    }
-}
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
 #[cfg(test)]
 mod tests;

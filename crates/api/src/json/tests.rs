@@ -1,8 +1,10 @@
 //! What an API server gives, read from its JSON.
 
+use std::borrow::Cow;
+
 use crate::{Kind, Object, Severity};
 
-use super::read;
+use super::{Text, read};
 
 const ROUTE: &str = r#"{
     "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "HTTPRoute",
@@ -83,4 +85,11 @@ fn json_gives_what_the_same_text_as_a_file_gives() {
     let file = "f.json".into();
     let document = crate::yaml::documents(&text).next().unwrap();
     assert_eq!(from_json.objects, crate::read(&document, &file).objects);
+}
+
+#[test]
+fn a_string_is_copied_only_where_it_is_escaped() {
+    let text = |json| serde_json::from_str::<Text<'_>>(json).unwrap().0;
+    assert!(matches!(text(r#""name""#), Cow::Borrowed("name")));
+    assert!(matches!(text(r#""n\u0061me""#), Cow::Owned(name) if name == "name"));
 }

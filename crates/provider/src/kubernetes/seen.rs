@@ -112,29 +112,9 @@ pub(crate) struct Bookmark {
 }
 
 /// A string, borrowed where it stands in the text literally.
-pub(crate) struct Word<'a>(pub(crate) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
-            type Value = Word<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Word<'de>, E> {
-                Ok(Word(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Word<'de>, E> {
-                Ok(Word(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Reading)
-    }
-}
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Word<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 struct Outer<'a> {
     metadata: Option<Metadata<'a>>,

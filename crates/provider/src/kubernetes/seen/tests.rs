@@ -85,3 +85,10 @@ fn a_line_is_split_where_the_object_begins_and_only_if_it_is_written_as_servers_
 fn names_may_be_written_with_escapes() {
     assert_eq!(look(r#"{"metadata":{"na\u006de":"\u0061"}}"#).unwrap().key.name(), "a");
 }
+
+#[test]
+fn a_string_is_copied_only_where_it_is_escaped() {
+    let word = |json| serde_json::from_str::<Word<'_>>(json).unwrap().0;
+    assert!(matches!(word(r#""name""#), Cow::Borrowed("name")));
+    assert!(matches!(word(r#""n\u0061me""#), Cow::Owned(name) if name == "name"));
+}

@@ -25,6 +25,17 @@ fn put_all(mock: &Mock, names: &[String]) {
     }
 }
 
+/// Secrets of these names, the first of which a Gateway names.
+async fn with_many(names: &[String], named: usize) -> World {
+    let mut world = World::new(|mock| {
+        put_all(mock, names);
+        mock.put(Kind::Gateway, many(&names[..named]));
+    })
+    .await;
+    world.listed().await;
+    world
+}
+
 fn many(names: &[String]) -> Value {
     gateway("web", &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
@@ -93,12 +104,7 @@ async fn a_secret_that_may_not_be_read_is_told_and_holds_up_nothing() {
 #[tokio::test]
 async fn many_of_one_namespace_are_read_together_and_those_that_nobody_names_are_dropped() {
     let names = names(ONE_BY_ONE + 8);
-    let mut world = World::new(|mock| {
-        put_all(mock, &names);
-        mock.put(Kind::Gateway, many(&names[..ONE_BY_ONE + 4]));
-    })
-    .await;
-    world.listed().await;
+    let mut world = with_many(&names, ONE_BY_ONE + 4).await;
     assert_eq!(world.state.objects.len(), ONE_BY_ONE + 4 + 1);
     assert_eq!(world.mock.asked("fieldSelector"), 0);
     world.mock.put(Kind::Gateway, many(&names));
@@ -122,12 +128,7 @@ impl World {
 #[tokio::test]
 async fn from_one_by_one_to_all_together_nothing_is_lost_meanwhile() {
     let names = names(ONE_BY_ONE + 8);
-    let mut world = World::new(|mock| {
-        put_all(mock, &names);
-        mock.put(Kind::Gateway, many(&names[..2]));
-    })
-    .await;
-    world.listed().await;
+    let mut world = with_many(&names, 2).await;
     assert_eq!(world.state.objects.len(), 3);
     world.mock.put(Kind::Gateway, many(&names));
     // That the first two are never deleted is seen by their number never falling.
@@ -158,12 +159,7 @@ async fn a_namespace_that_may_not_be_read_as_a_whole_is_read_one_by_one() {
 #[tokio::test]
 async fn a_secret_that_went_while_it_was_looked_for_does_not_come_back() {
     let names = names(ONE_BY_ONE + 2);
-    let mut world = World::new(|mock| {
-        put_all(mock, &names);
-        mock.put(Kind::Gateway, many(&names[..ONE_BY_ONE + 1]));
-    })
-    .await;
-    world.listed().await;
+    let mut world = with_many(&names, ONE_BY_ONE + 1).await;
     for round in 0..20 {
         world.mock.put(Kind::Gateway, many(&names));
         world.mock.delete(Kind::Secret, "certs", "s0033");
