@@ -86,12 +86,17 @@ impl EnvoyProxySpec {
     }
 }
 
-/// What is null is not there.
+/// What is null is not there, but inside a `patch`, where it takes a field away.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(drop_nulls);
+            for (name, value) in fields {
+                match value {
+                    Value::Object(patch) if name == "patch" => patch.retain(|_, value| !value.is_null()),
+                    value => drop_nulls(value),
+                }
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(drop_nulls),
         _ => {}
@@ -246,3 +251,6 @@ pub struct FileSink {
     /// Path, `/dev/stdout` for standard output.
     pub path: Box<str>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,12 +85,18 @@ impl Named {
 fn without_effect(spec: &EnvoyProxySpec, file_mode: bool) -> Vec<(String, String)> {
     let custom_log = spec.telemetry.as_deref().and_then(|telemetry| telemetry.access_log.as_ref());
     let asks = |place| spec.provider.as_deref().is_some_and(|provider| provider.provider_type == place);
+    let objects = spec.provider.as_deref().is_some_and(|provider| provider.kubernetes.is_some());
     let (on_kubernetes, on_host) = (asks(ProxyProviderType::Kubernetes), asks(ProxyProviderType::Host));
     let written = [
         (
             on_kubernetes && file_mode,
             "spec.provider.type",
             "proxies run as processes of this machine, not as Deployments",
+        ),
+        (
+            objects && file_mode,
+            "spec.provider.kubernetes",
+            "no effect: proxies run as processes of this machine, for which no objects are made",
         ),
         (on_host && !file_mode, "spec.provider.type", "proxies run as Deployments, not as processes of a machine"),
         (spec.ip_family.is_some(), "spec.ipFamily", "not supported yet, ignored"),
