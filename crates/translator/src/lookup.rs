@@ -140,6 +140,11 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
     }
 
     fn combine(&mut self, parameters: &Parameters) -> Result<(), Arc<str>> {
+        // Nothing can go wrong with those that stand alone, and whoever has not read them is not asked again when they change.
+        let Parameters { own, class } = parameters;
+        if own.iter().chain(class).all(|proxy| gateway::Lookup::stands_alone(self, proxy)) {
+            return Ok(());
+        }
         let combined = combined(self.cx, self.tables.inputs, self.tables.settings, parameters);
         combined.map(drop).map_err(|fault| fault.to_string().into())
     }

@@ -198,3 +198,17 @@ fn a_policy_that_cannot_be_used_holds_for_nothing_and_one_with_odd_fields_warns(
     let other = policy_status(&world, "q").ancestors;
     assert_eq!(short(&other[0].conditions), ["Accepted=True/Accepted"], "the next in line holds");
 }
+
+#[test]
+fn an_edit_of_settings_that_stand_alone_does_not_reach_the_plan_of_a_gateway() {
+    let mut world = World::with([object(Kind::EnvoyProxy, "p", json!({"concurrency": 1})), with_parameters("a", 81)]);
+    let runs = |world: &World| {
+        let mut nodes = world.translator.graph().nodes();
+        nodes.find(|node| node.name == "gateway_plan").map(|node| node.runs).expect("the node")
+    };
+    let before = runs(&world);
+    world.apply([object(Kind::EnvoyProxy, "p", json!({"concurrency": 2}))]);
+    assert_eq!(runs(&world), before);
+    world.apply([object(Kind::EnvoyProxy, "p", json!({"concurrency": 2, "mergeType": "JSONMerge"}))]);
+    assert_eq!(runs(&world), before + 1);
+}
