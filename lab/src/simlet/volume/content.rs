@@ -82,13 +82,8 @@ async fn project(
 
 fn secret(of: &Of<'_>, source: &SecretProjection, mode: i32, content: &mut Content) -> Result<(), String> {
     let found = of.context.world.secret(&of.pod.namespace().unwrap_or_default(), &source.name);
-    let optional = source.optional == Some(true);
-    let Some(found) = found else {
-        return if optional { Ok(()) } else { Err(format!("secret \"{}\" not found", source.name)) };
-    };
-    let all = of_secret(&found);
-    pick(all, source.items.as_deref(), mode, optional, content)
-        .map_err(|key| format!("secret \"{}\" has no key {key}", source.name))
+    let wanted = Pick { what: "secret", name: &source.name, items: source.items.as_deref(), optional: source.optional };
+    wanted.pick(found.as_deref().map(of_secret), mode, content)
 }
 
 fn of_secret(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
@@ -97,13 +92,9 @@ fn of_secret(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
 
 fn config_map(of: &Of<'_>, source: &ConfigMapProjection, mode: i32, content: &mut Content) -> Result<(), String> {
     let found = of.context.world.config_map(&of.pod.namespace().unwrap_or_default(), &source.name);
-    let optional = source.optional == Some(true);
-    let Some(found) = found else {
-        return if optional { Ok(()) } else { Err(format!("configmap \"{}\" not found", source.name)) };
-    };
-    let all = of_config_map(&found);
-    pick(all, source.items.as_deref(), mode, optional, content)
-        .map_err(|key| format!("configmap \"{}\" has no key {key}", source.name))
+    let wanted =
+        Pick { what: "configmap", name: &source.name, items: source.items.as_deref(), optional: source.optional };
+    wanted.pick(found.as_deref().map(of_config_map), mode, content)
 }
 
 fn of_config_map(map: &ConfigMap) -> BTreeMap<String, Vec<u8>> {
@@ -111,28 +102,38 @@ fn of_config_map(map: &ConfigMap) -> BTreeMap<String, Vec<u8>> {
     texts.chain(map.binary_data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()))).collect()
 }
 
-/// All keys as files, or those that are named; the error is a key that is not there.
-fn pick(
-    mut all: BTreeMap<String, Vec<u8>>,
-    items: Option<&[KeyToPath]>,
-    mode: i32,
-    optional: bool,
-    content: &mut Content,
-) -> Result<(), String> {
-    let Some(items) = items.filter(|items| !items.is_empty()) else {
-        content.extend(all.into_iter().map(|(key, bytes)| (key, entry(bytes, mode))));
-        return Ok(());
-    };
-    for item in items {
-        match all.get_mut(&item.key) {
-            Some(bytes) => {
-                content.insert(item.path.clone(), entry(bytes.clone(), item.mode.unwrap_or(mode)));
+/// What a volume wants of a Secret or `ConfigMap`.
+struct Pick<'a> {
+    what: &'static str,
+    name: &'a str,
+    /// All keys without.
+    items: Option<&'a [KeyToPath]>,
+    optional: Option<bool>,
+}
+
+impl Pick<'_> {
+    /// All keys as files, or those that are named.
+    fn pick(&self, all: Option<BTreeMap<String, Vec<u8>>>, mode: i32, content: &mut Content) -> Result<(), String> {
+        let Self { what, name, items, optional } = self;
+        let optional = *optional == Some(true);
+        let Some(all) = all else {
+            return if optional { Ok(()) } else { Err(format!("{what} \"{name}\" not found")) };
+        };
+        let Some(items) = items.filter(|items| !items.is_empty()) else {
+            content.extend(all.into_iter().map(|(key, bytes)| (key, entry(bytes, mode))));
+            return Ok(());
+        };
+        for item in items {
+            match all.get(&item.key) {
+                Some(bytes) => {
+                    content.insert(item.path.clone(), entry(bytes.clone(), item.mode.unwrap_or(mode)));
+                }
+                None if optional => {}
+                None => return Err(format!("{what} \"{name}\" has no key {}", item.key)),
             }
-            None if optional => {}
-            None => return Err(item.key.clone()),
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn fields(of: &Of<'_>, items: &[DownwardAPIVolumeFile], mode: i32, content: &mut Content) -> Result<(), String> {
