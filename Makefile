@@ -1,6 +1,6 @@
 # Every target is one line; what it does lives in cargo, xtask or tools/. `make help` lists them.
 .PHONY: help demo run test check bench build tools envoy generate golden fuzz lab-up lab-status lab-down
-help:     ; @sed -n '/^help/d; s/^\([a-z-]*\): .*# /  make \1\t/p' Makefile | expand -t 18
+help:     ; @sed -n '/^help/d; s/^\([a-z-]*\): .*# /  make \1\t/p' Makefile | expand -t 20
 demo:     envoy ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
 run:      envoy ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
 test:     tools ; @tools/test # all tests, the ones with a real Envoy included
@@ -15,3 +15,4 @@ fuzz:     ; @tools/fuzz # short runs of every fuzz target (needs the nightly too
 lab-up:     ; @tools/install-lab && cargo run --quiet --package lab -- up # a Kubernetes of real programs without containers (lab/README.md)
 lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
 lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
+conformance: ; @tools/install-conformance && cargo run --quiet --package lab -- conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab with Chancery (PROFILE=, TEST= narrow it)

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
@@ -32,23 +33,31 @@ pub(crate) fn join(pid: i32, wanted: &[(&str, CloneFlags)]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Runs a command inside.
-pub(crate) fn exec(place: &Place, command: &[OsString]) -> anyhow::Result<ExitCode> {
+/// Enters the lab, with the working folder.
+pub(crate) fn all(place: &Place) -> anyhow::Result<()> {
     let running = Running::expect(place)?;
     let here = std::env::current_dir()?;
     join(running.init.pid.as_raw(), &NAMESPACES)?;
-    std::env::set_current_dir(here)?;
+    std::env::set_current_dir(here).context("the working folder")
+}
+
+/// A command in the lab that this process has entered, with its programs and KUBECONFIG; it ends when this process does.
+pub(crate) fn command(place: &Place, program: PathBuf) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(place.programs()).chain(std::env::split_paths(&path));
-    // the command ends when this process does
-    let status = Command::new("setpriv")
-        .args(["--pdeathsig", "TERM", "--"])
-        .args(command)
-        .env("PATH", std::env::join_paths(paths)?)
-        .env("KUBECONFIG", place.inside("kubeconfig"))
-        .env("LAB_STATE", place.state())
-        .status()
-        .context("starting setpriv, of util-linux")?;
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    // a folder whose name cannot be part of PATH leaves it as it is
+    command.envs(std::env::join_paths(paths).map(|paths| ("PATH", paths)));
+    command.env("KUBECONFIG", place.inside("kubeconfig")).env("LAB_STATE", place.state());
+    command
+}
+
+/// Runs a command inside.
+pub(crate) fn exec(place: &Place, words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let (program, arguments) = words.split_first().context("no command")?;
+    all(place)?;
+    let status = command(place, program.into()).args(arguments).status().context("starting setpriv, of util-linux")?;
     Ok(exit_code(status).into())
 }
 

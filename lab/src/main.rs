@@ -3,7 +3,9 @@
 
 mod certificates;
 mod cluster;
+mod conformance;
 mod container;
+mod definitions;
 mod enter;
 mod http;
 mod keeper;
@@ -62,6 +64,13 @@ enum Verb {
         #[arg(last = true)]
         command: Vec<OsString>,
     },
+    /// Installs the definitions of the Gateway API.
+    Definitions {
+        #[arg(long, value_enum, default_value_t)]
+        channel: definitions::Channel,
+    },
+    /// Runs the conformance suite of the Gateway API on what is installed: `lab conformance --test HTTPRouteSimpleSameNamespace`.
+    Conformance(conformance::Wanted),
     /// Prints what a program of the control plane wrote: `lab logs kube-apiserver`; `lab` is the kubelet's.
     Logs { program: String },
     /// Kills a program of the control plane (SIGKILL) and leaves it so: `lab stop kube-apiserver`.
@@ -120,6 +129,8 @@ fn answer(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Verb::Enter { namespace, pod, container, command } => {
             enter::container(&place()?, &enter::Wanted { namespace, pod, container }, &command)
         }
+        Verb::Definitions { channel } => definitions::install(&place()?, channel),
+        Verb::Conformance(wanted) => conformance::run(&place()?, &wanted),
         Verb::Logs { program } => lifecycle::logs(&place()?, &program),
         Verb::Stop { program } => lifecycle::stop(&place()?, &program),
         Verb::Start { program } => lifecycle::start(&place()?, &program),

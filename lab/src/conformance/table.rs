@@ -1,0 +1,66 @@
+//! What came of a run, for people.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use super::stream::{How, Results};
+
+/// Counts, and what failed.
+pub(super) fn results(results: &Results) -> String {
+    let count = |how: How| format!("{} {}", results.count(how), how.word());
+    let mut text = [How::Passed, How::Failed, How::Skipped, How::NotClaimed].map(count).join(", ") + "\n";
+    for (name, error) in results.failed() {
+        let _infallible = write!(text, "\nfailed  {name}\n        {error}\n");
+    }
+    text
+}
+
+/// `ConformanceReport`: what is shown of it.
+#[derive(Deserialize)]
+struct Report {
+    #[serde(default)]
+    profiles: Vec<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    name: String,
+    core: Part,
+    extended: Option<Part>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    result: String,
+    statistics: Statistics,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Statistics {
+    passed: u32,
+    failed: u32,
+    skipped: u32,
+}
+
+/// A line for each part of each profile of a `ConformanceReport`.
+///
+/// # Errors
+/// It is no such report.
+pub(super) fn profiles(report: &str) -> anyhow::Result<String> {
+    let report: Report = serde_saphyr::from_str(report).context("it is no ConformanceReport")?;
+    let mut text =
+        format!("{:<14} {:<9} {:<8} {:>6} {:>6} {:>7}\n", "profile", "", "result", "passed", "failed", "skipped");
+    for Profile { name, core, extended } in &report.profiles {
+        for (what, part) in [("core", Some(core)), ("extended", extended.as_ref())] {
+            let Some(Part { result, statistics: Statistics { passed, failed, skipped } }) = part else { continue };
+            let _infallible = writeln!(text, "{name:<14} {what:<9} {result:<8} {passed:>6} {failed:>6} {skipped:>7}");
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

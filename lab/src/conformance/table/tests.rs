@@ -1,0 +1,51 @@
+//! What people read.
+
+use super::*;
+
+#[test]
+fn failures_stand_below_the_counts_with_their_errors() {
+    let mut read = Results::new("T");
+    for line in [
+        r#"{"Action":"pass","Test":"T/A"}"#,
+        r#"{"Action":"output","OutputType":"error","Test":"T/B","Output":"    x.go:1: got 500\n"}"#,
+        r#"{"Action":"fail","Test":"T/B"}"#,
+    ] {
+        read.read(line);
+    }
+    read.end(false);
+    assert_eq!(results(&read), "1 passed, 1 failed, 0 skipped, 0 not claimed\n\nfailed  B\n        x.go:1: got 500\n");
+}
+
+#[test]
+fn a_report_has_a_line_for_each_part_of_a_profile() {
+    let report = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: ConformanceReport
+gatewayAPIVersion: v1.7.0
+profiles:
+- name: GATEWAY-HTTP
+  summary: Core tests failed with 2 test failures.
+  core:
+    result: failure
+    statistics: { Failed: 2, Passed: 38, Skipped: 0 }
+    failedTests: [A, B]
+  extended:
+    result: success
+    supportedFeatures: [HTTPRouteCORS]
+    statistics: { Failed: 0, Passed: 7, Skipped: 0 }
+- name: GATEWAY-GRPC
+  core:
+    result: success
+    statistics: { Failed: 0, Passed: 9, Skipped: 0 }
+";
+    assert_eq!(
+        profiles(report).unwrap(),
+        "\
+profile                  result   passed failed skipped
+GATEWAY-HTTP   core      failure      38      2       0
+GATEWAY-HTTP   extended  success       7      0       0
+GATEWAY-GRPC   core      success       9      0       0
+"
+    );
+    assert!(profiles("profiles: 3").is_err());
+}
