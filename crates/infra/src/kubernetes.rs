@@ -1,10 +1,89 @@
 //! Proxies as Pods of a Kubernetes cluster: a Deployment or `DaemonSet`, a Service and what belongs to them, for each Gateway.
 //!
-//! Map: [`object`] what the objects are like, `name` what they are called, [`mod@shutdown`] how a proxy ends.
+//! [`run()`] is told which proxies there shall be and makes their objects so, by server-side apply, while it leads; leading or not, it says what it
+//! sees as [`PodsFact`]s. What holds:
+//!
+//! - Nothing of somebody else is touched. An object is ours if its labels say that this installation of Chancery made it for this Gateway; any other
+//!   of its name is a problem that is told. One that comes while we look is safe too: what is sent holds only for the object that was looked at.
+//! - Nothing is written that is there: each object has the hash of what was applied last, and the API server says who owns which field. Who
+//!   changes a field of ours takes it from us; it is put right, ever later while that goes on. Whoever changes others, a status or the number of replicas
+//!   under an autoscaler, is left alone.
+//! - What has another name or kind now is made before the old one goes: Pods when others serve, a Service when another has an address.
+//! - Nothing is removed before it is known who is wanted, and nothing because the API server is away.
+//!
+//! Map: [`object`] what the objects are like, `name` what they are called and whose they are; `seen` and `world` what there is, told by `watch`;
+//! `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what; `state` what is told as a `fact`; `run` all of them together;
+//! [`mod@shutdown`] how a proxy ends.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ir::{FleetName, Infra};
+use tokio::sync::watch as channel;
+
+mod apply;
+mod call;
+mod fact;
+mod fields;
+mod fleet;
 mod name;
 pub mod object;
+mod pace;
+mod run;
+mod seen;
 pub mod shutdown;
+mod state;
+mod watch;
+mod world;
 
-pub use object::{ClusterOptions, ObjectKind, Wanted, objects};
+pub use fact::{PodsFact, PodsState};
+/// A connection to an API server.
+pub use kube::Client;
+pub use object::{ClusterOptions, Fault, ObjectKind, Wanted, objects};
+pub use pace::Pace;
+pub use run::run;
 pub use shutdown::shutdown;
+
+/// Which fleets there shall be; those without [`Infra::kubernetes`] are somebody else's.
+pub type Fleets = Arc<BTreeMap<FleetName, Arc<Infra>>>;
+
+/// How objects are made in a cluster.
+#[derive(Clone)]
+pub struct Options {
+    /// The API server.
+    pub client: Client,
+    /// Where to look.
+    pub scope: Scope,
+    /// What is the same for all fleets, as it is now and whenever it changes. The controller and its namespace stay what they are.
+    pub cluster: channel::Receiver<Arc<ClusterOptions>>,
+    /// How long to wait for what.
+    pub pace: Pace,
+}
+
+/// In which namespaces objects are looked at and made.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// In all.
+    #[default]
+    All,
+    /// In these, so that Roles there suffice. That of the controller has to be among them if objects are made there.
+    Namespaces(BTreeSet<Arc<str>>),
+}
+
+impl Scope {
+    fn has(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespaces(names) => names.contains(namespace),
+        }
+    }
+}
+
+/// Why it ended. What goes wrong in talking to the API server is tried again, and told as a fact.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A task ended by a panic, a fault of the program.
+    #[error("a task that keeps the objects of proxies ended by a fault: {0}")]
+    Task(String),
+}

@@ -18,6 +18,8 @@ mod tests;
 /// What is the same for all fleets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
+    /// The name of the controller. With its namespace it tells installations apart that share a cluster: none touches what another made.
+    pub controller: Arc<str>,
     /// The namespace of the controller.
     pub namespace: Arc<str>,
     /// The host name at which proxies reach the control plane, and that its certificate has.
@@ -34,6 +36,13 @@ pub struct ClusterOptions {
     pub own_image: Arc<str>,
     /// Certificates of the authorities that sign the control plane's, as PEM.
     pub authorities: Arc<str>,
+}
+
+impl ClusterOptions {
+    /// The label that every object of this installation carries.
+    pub(super) fn label(&self) -> String {
+        name::controller(&self.controller, &self.namespace)
+    }
 }
 
 /// Kinds of objects that are made.
@@ -123,6 +132,8 @@ struct Maker<'a> {
     namespace: Arc<str>,
     /// The name of every object without its own.
     name: Arc<str>,
+    /// Envoy's, as text.
+    bootstrap: String,
 }
 
 impl<'a> Maker<'a> {
@@ -132,7 +143,8 @@ impl<'a> Maker<'a> {
             Place::Controller => &options.namespace,
         };
         let name = name::object_name(&infra.gateway, kubernetes.place).into();
-        Self { infra, kubernetes, options, namespace: Arc::clone(namespace), name }
+        let bootstrap = workload::bootstrap(infra, options);
+        Self { infra, kubernetes, options, namespace: Arc::clone(namespace), name, bootstrap }
     }
 
     /// An object with this content beside its metadata.
@@ -159,10 +171,12 @@ impl<'a> Maker<'a> {
         let mut annotations = strings(&self.kubernetes.annotations);
         annotations.extend(own.annotations.map(strings).unwrap_or_default());
         annotations.insert(name::FULL_NAME.to_owned(), (*self.infra.gateway.name).into());
+        let mut labels = self.labels(own.labels);
+        labels.insert(name::CONTROLLER.to_owned(), self.options.label().into());
         let mut metadata = json!({
             "name": name,
             "namespace": &*self.namespace,
-            "labels": self.labels(own.labels),
+            "labels": labels,
             "annotations": annotations,
         });
         if let (Place::Gateway, Some(uid), Value::Object(fields)) =
@@ -211,7 +225,8 @@ impl<'a> Maker<'a> {
                 return Err(format!("changes {}, which is fixed", pointer.trim_start_matches('/').replace('/', ".")));
             }
         }
-        for (label, value) in name::selector(&self.infra.gateway) {
+        let controller = (Arc::from(name::CONTROLLER), self.options.label().into());
+        for (label, value) in name::selector(&self.infra.gateway).into_iter().chain([controller]) {
             let found = object.get("metadata").and_then(|metadata| metadata.get("labels")?.get(&*label)?.as_str());
             if found != Some(&*value) {
                 return Err(format!("changes the label {label}, by which the object is found"));
@@ -230,7 +245,7 @@ impl<'a> Maker<'a> {
     }
 
     fn config_map(&self) -> Wanted {
-        let data = workload::files(self.infra, self.options);
+        let data = self.files();
         self.object(ObjectKind::ConfigMap, Own::default(), json!({ "data": data }))
     }
 
@@ -272,22 +287,26 @@ impl<'a> Maker<'a> {
         mapped.map_or(port, |(_, to)| *to)
     }
 
+    fn workload_kind(&self) -> ObjectKind {
+        if self.kubernetes.workload.on_every_node { ObjectKind::DaemonSet } else { ObjectKind::Deployment }
+    }
+
     fn workload(&self) -> Wanted {
         let settings = &self.kubernetes.workload;
-        let (kind, path) = match settings.on_every_node {
-            false => (ObjectKind::Deployment, "spec.provider.kubernetes.envoyDeployment"),
-            true => (ObjectKind::DaemonSet, "spec.provider.kubernetes.envoyDaemonSet"),
+        let path = match settings.on_every_node {
+            false => "spec.provider.kubernetes.envoyDeployment",
+            true => "spec.provider.kubernetes.envoyDaemonSet",
         };
         let own = Own { name: settings.name.as_ref(), patch: settings.patch.as_ref(), path, ..Own::default() };
-        self.object(kind, own, json!({ "spec": self.workload_spec() }))
+        self.object(self.workload_kind(), own, json!({ "spec": self.workload_spec() }))
     }
 
     fn autoscaler(&self, extra: &Extra) -> Wanted {
-        let workload = self.workload();
-        let (api_version, kind, _) = workload.kind.names();
+        let (api_version, kind, _) = self.workload_kind().names();
+        let name = self.kubernetes.workload.name.as_ref().unwrap_or(&self.name);
         let cpu = json!({ "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } });
         let mut spec = json!({
-            "scaleTargetRef": { "apiVersion": api_version, "kind": kind, "name": &*workload.name },
+            "scaleTargetRef": { "apiVersion": api_version, "kind": kind, "name": &**name },
             "metrics": [{ "type": "Resource", "resource": cpu }],
         });
         put_over(&mut spec, &extra.spec);

@@ -11,6 +11,7 @@ use super::{ClusterOptions, ObjectKind, Wanted, objects};
 
 fn options() -> ClusterOptions {
     ClusterOptions {
+        controller: "gateway.envoyproxy.io/gatewayclass-controller".into(),
         namespace: "chancery-system".into(),
         xds_host: "chancery.chancery-system.svc".into(),
         xds_port: 18_000,

@@ -32,14 +32,6 @@ const GRACE: Duration = Duration::from_secs(60);
 /// How long a token holds. It is renewed when a fifth of that is left.
 const TOKEN_SECONDS: u32 = 3_600;
 
-/// The files of the ConfigMap.
-pub(super) fn files(infra: &Infra, options: &ClusterOptions) -> Value {
-    let secrets = secret_files(&xds_service(options), &options.authorities);
-    let files = secrets.into_iter().map(|(name, content)| (name.to_owned(), content.to_string().into()));
-    let bootstrap = ("bootstrap.json".to_owned(), bootstrap(infra, options).into());
-    Value::Object(files.chain([bootstrap]).collect())
-}
-
 fn xds_service(options: &ClusterOptions) -> XdsService {
     XdsService {
         host: options.xds_host.clone(),
@@ -49,7 +41,8 @@ fn xds_service(options: &ClusterOptions) -> XdsService {
     }
 }
 
-fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
+/// What Envoy is started with.
+pub(super) fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
     let options = BootstrapOptions {
         // Each Pod says who it is on its command line.
         node_id: "".into(),
@@ -64,13 +57,21 @@ fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
 }
 
 impl Maker<'_> {
+    /// The files of the ConfigMap.
+    pub(super) fn files(&self) -> Value {
+        let secrets = secret_files(&xds_service(self.options), &self.options.authorities);
+        let files = secrets.into_iter().map(|(name, content)| (name.to_owned(), content.to_string().into()));
+        let bootstrap = ("bootstrap.json".to_owned(), self.bootstrap.as_str().into());
+        Value::Object(files.chain([bootstrap]).collect())
+    }
+
     /// `spec` of the Deployment or `DaemonSet`.
     pub(super) fn workload_spec(&self) -> Value {
         let settings = &self.kubernetes.workload;
         let mut annotations = strings(&self.kubernetes.annotations);
         annotations.extend(strings(&settings.pod_annotations));
         // Envoy reads its bootstrap once.
-        let hash = format!("{:016x}", xxh3_64(bootstrap(self.infra, self.options).as_bytes()));
+        let hash = format!("{:016x}", xxh3_64(self.bootstrap.as_bytes()));
         annotations.insert("chancery.io/bootstrap".to_owned(), hash.into());
         let template = json!({
             "metadata": { "labels": self.labels(Some(&settings.pod_labels)), "annotations": annotations },

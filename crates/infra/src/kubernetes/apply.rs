@@ -1,0 +1,240 @@
+//! One fleet's objects made as they shall be, in order: what is there is looked at first, so that nothing of somebody else is touched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::call::{Caller, Failure};
+use super::fields;
+use super::name::{Owner, Whose, whose};
+use super::object::{Fault, ObjectKind, Wanted};
+use super::seen::{ObjectId, Raw};
+
+/// The annotation with the hash of what was applied last.
+const APPLIED: &str = "chancery.io/applied";
+
+/// No object has this version: applied with it, one is made, and one that is there meanwhile is not touched.
+const NOT_THERE: &str = "1";
+
+/// What is to be done for a fleet.
+pub(super) struct Job {
+    pub(super) caller: Caller,
+    pub(super) owner: Owner,
+    /// The label of this installation.
+    pub(super) controller: Arc<str>,
+    /// What there shall be and is not known to be.
+    pub(super) wanted: Vec<(ObjectId, Wanted)>,
+    /// What has to go, in this order: objects and their uids. Something has to go only once all is there that shall be.
+    pub(super) stale: Vec<(ObjectId, Arc<str>)>,
+    /// Whether anything may be written.
+    pub(super) leading: watch::Receiver<bool>,
+}
+
+/// What a job came to.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Objects that are as they shall be.
+    pub(super) settled: Vec<(ObjectId, Settled)>,
+    /// Objects that were removed, with their uids.
+    pub(super) removed: Vec<(ObjectId, Arc<str>)>,
+    /// What the server said of the others, or what is in their place.
+    pub(super) refused: BTreeMap<ObjectId, Refusal>,
+    /// The rest could not be tried; why.
+    pub(super) away: Option<String>,
+}
+
+/// How an object was when it was as it shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settled {
+    /// The hash of what was asked for.
+    pub(super) content: u64,
+    pub(super) uid: Arc<str>,
+    pub(super) version: u64,
+    /// See [`fields::hash`].
+    pub(super) own_fields: u64,
+}
+
+/// Why an object is not as it shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Somebody else's object has its name.
+    Taken(Arc<str>),
+    /// The server does not take it.
+    Words(Fault),
+    /// Its namespace goes: nothing helps.
+    Terminating(Arc<str>),
+    /// What is there is on its way out; the next one comes after it.
+    Leaving,
+}
+
+/// Why the rest of a job is not done.
+type Stop = Option<String>;
+
+impl Job {
+    pub(super) async fn run(self) -> Done {
+        let mut done = Done::default();
+        for (id, wanted) in &self.wanted {
+            if let Err(stop) = self.put(id, wanted, &mut done).await {
+                done.away = stop;
+                return done;
+            }
+        }
+        self.clear(&mut done).await;
+        done
+    }
+
+    async fn put(&self, id: &ObjectId, wanted: &Wanted, done: &mut Done) -> Result<(), Stop> {
+        let Ok(object) = &wanted.object else { return Ok(()) };
+        let content = content(object);
+        let live = match self.caller.get(id).await {
+            Ok(live) => live,
+            Err(failure) => return refuse(id, failure, done),
+        };
+        if let Some(refusal) = live.as_ref().and_then(|live| self.taken(id, live)) {
+            done.refused.insert(id.clone(), refusal);
+            return Ok(());
+        }
+        if let Some(live) = live.as_ref().filter(|live| is_as_applied(live, object, content)) {
+            done.settled.push((id.clone(), Settled::new(content, live)));
+            return Ok(());
+        }
+        if !*self.leading.borrow() {
+            return Ok(());
+        }
+        let mut marked = marked(object.clone(), content, live.as_ref());
+        live.iter().for_each(|live| keep_replicas(&mut marked, live));
+        match self.caller.apply(id, &marked).await {
+            Ok(live) => {
+                tracing::debug!(gateway = self.gateway(), object = %id, "applied");
+                done.settled.push((id.clone(), Settled::new(content, &live)));
+                Ok(())
+            }
+            Err(failure) => refuse(id, failure, done),
+        }
+    }
+
+    /// Whether what is there is not to be touched.
+    fn taken(&self, id: &ObjectId, live: &Raw) -> Option<Refusal> {
+        let text = match whose(&live.labels(), &self.owner, &self.controller) {
+            Whose::Ours if live.metadata.deletion_timestamp.is_some() => return Some(Refusal::Leaving),
+            Whose::Ours => return None,
+            Whose::Foreign => format!("{id} is there already and was not made by Chancery"),
+            Whose::Other(owner) => format!("{id} is that of the Gateway {}/{}", owner.namespace, owner.name),
+            Whose::Elsewhere(label) => {
+                format!("{id} was made by another installation of Chancery (chancery.io/controller={label})")
+            }
+        };
+        let remedy = match field(id.kind) {
+            Some(_) if id.kind == ObjectKind::ServiceAccount => "; remove it, or name another one in EnvoyProxy",
+            Some(_) => "; remove it, or give this one another name in EnvoyProxy",
+            None => "; remove it",
+        };
+        Some(Refusal::Taken(format!("{text}: it is left alone{remedy}").into()))
+    }
+
+    /// Removes what has to go.
+    async fn clear(&self, done: &mut Done) {
+        for (id, uid) in &self.stale {
+            if !*self.leading.borrow() {
+                return;
+            }
+            match self.caller.delete(id, uid).await {
+                // another one of that name: the watch tells of it
+                Ok(()) | Err(Failure::Outdated) => {
+                    tracing::debug!(gateway = self.gateway(), object = %id, "removed");
+                    done.removed.push((id.clone(), Arc::clone(uid)));
+                }
+                Err(failure) => {
+                    if let Err(stop) = refuse(id, failure, done) {
+                        done.away = stop;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn gateway(&self) -> String {
+        format!("{}/{}", self.owner.namespace, self.owner.name)
+    }
+}
+
+impl Settled {
+    fn new(content: u64, live: &Raw) -> Self {
+        Self { content, uid: live.uid(), version: live.version(), own_fields: live.own_fields() }
+    }
+}
+
+/// The hash of what is asked for.
+pub(super) fn content(object: &Value) -> u64 {
+    xxh3_64(object.to_string().as_bytes())
+}
+
+/// The field of `EnvoyProxy` that describes an object of a kind.
+fn field(kind: ObjectKind) -> Option<&'static str> {
+    match kind {
+        ObjectKind::ServiceAccount => Some("spec.provider.kubernetes.envoyServiceAccount"),
+        ObjectKind::ConfigMap => None,
+        ObjectKind::Service => Some("spec.provider.kubernetes.envoyService"),
+        ObjectKind::Deployment => Some("spec.provider.kubernetes.envoyDeployment"),
+        ObjectKind::DaemonSet => Some("spec.provider.kubernetes.envoyDaemonSet"),
+        ObjectKind::HorizontalPodAutoscaler => Some("spec.provider.kubernetes.envoyHpa"),
+        ObjectKind::PodDisruptionBudget => Some("spec.provider.kubernetes.envoyPDB"),
+    }
+}
+
+/// What a failure means for an object, and for the rest of the job.
+fn refuse(id: &ObjectId, failure: Failure, done: &mut Done) -> Result<(), Stop> {
+    let refusal = match failure {
+        Failure::Away(text) => return Err(Some(text)),
+        Failure::Outdated => return Err(Some(format!("{id} was changed meanwhile"))),
+        Failure::Terminating => {
+            let text = format!("the namespace {} is being deleted: nothing can be made in it", id.namespace);
+            Refusal::Terminating(text.into())
+        }
+        Failure::Refused(text) => {
+            let text = format!("the API server refuses {id}: {text}");
+            Refusal::Words(Fault { path: field(id.kind).unwrap_or_default().into(), text: text.into() })
+        }
+    };
+    done.refused.insert(id.clone(), refusal);
+    Ok(())
+}
+
+/// Whether an object was applied in this form, and nobody has taken a field of it since.
+fn is_as_applied(live: &Raw, object: &Value, content: u64) -> bool {
+    let applied = live.metadata.annotations.as_ref().and_then(|annotations| annotations.get(APPLIED));
+    let own = fields::own(live.metadata.managed_fields.as_deref().unwrap_or_default());
+    applied.is_some_and(|applied| *applied == hex(content)) && own.is_some_and(|own| fields::cover(own, object))
+}
+
+fn hex(content: u64) -> String {
+    format!("{content:016x}")
+}
+
+/// A number of Pods that was ours and is to be an autoscaler's stays what it is until that one changes it: let go, it would be 1.
+fn keep_replicas(object: &mut Value, live: &Raw) {
+    let own = fields::own(live.metadata.managed_fields.as_deref().unwrap_or_default());
+    let is_ours = own.and_then(|own| own.get("f:spec")?.get("f:replicas")).is_some();
+    let spec = object.get_mut("spec").and_then(Value::as_object_mut).filter(|_| is_ours);
+    if let (Some(spec), Some(replicas)) = (spec, live.replicas()) {
+        spec.entry("replicas").or_insert_with(|| replicas.into());
+    }
+}
+
+/// What is sent: with its hash, and only for that very object.
+fn marked(mut object: Value, content: u64, live: Option<&Raw>) -> Value {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
+    match live {
+        Some(live) => metadata.insert("uid".to_owned(), (*live.uid()).into()),
+        None => metadata.insert("resourceVersion".to_owned(), NOT_THERE.into()),
+    };
+    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(APPLIED.to_owned(), hex(content).into());
+    }
+    object
+}

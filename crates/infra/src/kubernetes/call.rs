@@ -1,0 +1,108 @@
+//! Requests to the API server, and what its refusals mean.
+
+use std::error::Error;
+
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::fields::MANAGER;
+use super::pace::Pace;
+use super::seen::{ObjectId, Raw, resource};
+
+/// Of an error's text no more than this is shown.
+const MAX_TEXT: usize = 1_000;
+
+/// Why a request came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The server cannot be reached, or cannot answer at the moment.
+    Away(String),
+    /// Somebody was faster: what was known of the object no longer holds.
+    Outdated,
+    /// Its namespace is on its way out.
+    Terminating,
+    /// No, in its words.
+    Refused(String),
+}
+
+/// Asks the API server.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) client: Client,
+    pub(super) pace: Pace,
+}
+
+impl Caller {
+    fn api(&self, id: &ObjectId) -> Api<Raw> {
+        Api::namespaced_with(self.client.clone(), &id.namespace, &resource(id.kind.names()))
+    }
+
+    /// An object as it is now; none if there is none.
+    pub(super) async fn get(&self, id: &ObjectId) -> Result<Option<Raw>, Failure> {
+        self.bounded(self.api(id).get_opt(&id.name)).await
+    }
+
+    /// Makes an object what it shall be, and gives what it is then.
+    pub(super) async fn apply(&self, id: &ObjectId, object: &Value) -> Result<Raw, Failure> {
+        let how = PatchParams::apply(MANAGER).force();
+        self.bounded(self.api(id).patch(&id.name, &how, &Patch::Apply(object))).await
+    }
+
+    /// Removes an object if it is that very one. What belongs to it goes after it.
+    pub(super) async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), Failure> {
+        let how = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        let api = self.api(id);
+        let request = async {
+            match api.delete(&id.name, &how).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                answer => answer.map(drop),
+            }
+        };
+        self.bounded(request).await
+    }
+
+    async fn bounded<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+        match timeout(self.pace.answer, request).await {
+            Ok(answer) => answer.map_err(|error| failure(&error)),
+            Err(_) => Err(Failure::Away("no answer in time".to_owned())),
+        }
+    }
+}
+
+/// What a failure means.
+pub(super) fn failure(error: &kube::Error) -> Failure {
+    let kube::Error::Api(status) = error else { return Failure::Away(causes(error)) };
+    let mut details = status.details.iter().flat_map(|details| &details.causes);
+    let text = shortened(&status.message);
+    match status.code {
+        403 if details.any(|cause| cause.reason == "NamespaceTerminating") => Failure::Terminating,
+        409 => Failure::Outdated,
+        // a webhook that fails is said with 500
+        400 | 403 | 404 | 405 | 413 | 415 | 422 | 500 => Failure::Refused(text),
+        code => Failure::Away(format!("it answers {code} {text}").trim_end().to_owned()),
+    }
+}
+
+/// An error with all that it comes from, each text once.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    shortened(&text)
+}
+
+fn shortened(text: &str) -> String {
+    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or(text).trim().to_owned()
+}

@@ -1,0 +1,270 @@
+//! What is kept of an object that the API server has: who it is, whose, and what facts are made of.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
+use serde::Deserialize;
+
+use super::fields;
+use super::name::Owner;
+use super::object::ObjectKind;
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ObjectId {
+    pub(super) kind: ObjectKind,
+    pub(super) namespace: Arc<str>,
+    pub(super) name: Arc<str>,
+}
+
+impl fmt::Display for ObjectId {
+    /// For people: `Service shop/gw-1234`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind.names().1, self.namespace, self.name)
+    }
+}
+
+/// What the library has to know of a kind.
+pub(super) fn resource((api_version, kind, plural): (&str, &str, &str)) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+}
+
+/// An object as the API server gives it, without what nobody here needs.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Raw {
+    pub(super) metadata: ObjectMeta,
+    #[serde(default)]
+    spec: RawSpec,
+    #[serde(default)]
+    status: RawStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSpec {
+    replicas: Option<u32>,
+    r#type: Option<Arc<str>>,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Option<Vec<String>>,
+    #[serde(rename = "externalIPs")]
+    external_ips: Option<Vec<IpAddr>>,
+    ports: Option<Vec<RawPort>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawPort {
+    port: u16,
+    node_port: Option<u16>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawStatus {
+    observed_generation: i64,
+    /// Of a Deployment.
+    available_replicas: u32,
+    /// Of a `DaemonSet`.
+    desired_number_scheduled: u32,
+    number_available: u32,
+    conditions: Option<Vec<RawCondition>>,
+    load_balancer: Option<RawLoadBalancer>,
+    /// Of a node.
+    addresses: Option<Vec<RawNodeAddress>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct RawCondition {
+    r#type: String,
+    status: String,
+    #[serde(default)]
+    message: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawLoadBalancer {
+    ingress: Option<Vec<RawIngress>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawIngress {
+    ip: Option<IpAddr>,
+    hostname: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct RawNodeAddress {
+    r#type: String,
+    address: String,
+}
+
+impl Resource for Raw {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(of: &ApiResource) -> Cow<'_, str> {
+        of.kind.as_str().into()
+    }
+
+    fn group(of: &ApiResource) -> Cow<'_, str> {
+        of.group.as_str().into()
+    }
+
+    fn version(of: &ApiResource) -> Cow<'_, str> {
+        of.version.as_str().into()
+    }
+
+    fn plural(of: &ApiResource) -> Cow<'_, str> {
+        of.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl Raw {
+    pub(super) fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
+        self.metadata.labels.as_ref().map_or_else(Cow::default, Cow::Borrowed)
+    }
+
+    pub(super) fn uid(&self) -> Arc<str> {
+        self.metadata.uid.as_deref().unwrap_or_default().into()
+    }
+
+    /// Numbers of one object grow; one that is no number is older than all.
+    pub(super) fn version(&self) -> u64 {
+        self.metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+    }
+
+    pub(super) fn own_fields(&self) -> u64 {
+        fields::hash(fields::own(self.metadata.managed_fields.as_deref().unwrap_or_default()))
+    }
+
+    /// How many Pods a Deployment shall have.
+    pub(super) fn replicas(&self) -> Option<u32> {
+        self.spec.replicas
+    }
+
+    /// The addresses by which clients reach a node: external ones if it has any.
+    pub(super) fn node_addresses(&self) -> Vec<IpAddr> {
+        let of = |kind: &str| -> Vec<IpAddr> {
+            let addresses = self.status.addresses.iter().flatten().filter(|address| address.r#type == kind);
+            addresses.filter_map(|address| address.address.parse().ok()).collect()
+        };
+        let external = of("ExternalIP");
+        if external.is_empty() { of("InternalIP") } else { external }
+    }
+}
+
+/// An object of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) owner: Owner,
+    pub(super) uid: Arc<str>,
+    pub(super) version: u64,
+    /// It is on its way out.
+    pub(super) deleting: bool,
+    /// See [`fields::hash`].
+    pub(super) own_fields: u64,
+    /// Who else owns fields of it.
+    pub(super) others: Arc<[Arc<str>]>,
+    pub(super) about: About,
+}
+
+/// What facts are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    Nothing,
+    Workload(Workload),
+    Service(Service),
+}
+
+/// How it goes with Pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Workload {
+    /// The figures are of what is asked for now.
+    pub(super) current: bool,
+    /// How many there shall be.
+    pub(super) wanted: u32,
+    /// How many serve.
+    pub(super) available: u32,
+    /// Why Pods cannot be made, in the words of Kubernetes.
+    pub(super) trouble: Option<Arc<str>>,
+}
+
+/// How a Service is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Service {
+    /// `LoadBalancer`, `ClusterIP`, `NodePort`.
+    pub(super) of_type: Arc<str>,
+    pub(super) cluster: Vec<IpAddr>,
+    pub(super) external: Vec<IpAddr>,
+    pub(super) ingress: Vec<IpAddr>,
+    pub(super) hostnames: Vec<Arc<str>>,
+    /// Ports, and those of nodes that lead to them.
+    pub(super) ports: Vec<(u16, Option<u16>)>,
+}
+
+impl Seen {
+    /// None of an object that does not say for which Gateway it is.
+    pub(super) fn new(kind: ObjectKind, raw: &Raw) -> Option<(ObjectId, Self)> {
+        let metadata = &raw.metadata;
+        let id =
+            ObjectId { kind, namespace: metadata.namespace.as_deref()?.into(), name: metadata.name.as_deref()?.into() };
+        let others = fields::others(metadata.managed_fields.as_deref().unwrap_or_default());
+        let about = match kind {
+            ObjectKind::Deployment | ObjectKind::DaemonSet => About::Workload(workload(kind, raw)),
+            ObjectKind::Service => About::Service(service(raw)),
+            _ => About::Nothing,
+        };
+        let seen = Self {
+            owner: Owner::read(&raw.labels())?,
+            uid: raw.uid(),
+            version: raw.version(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            own_fields: raw.own_fields(),
+            others: others.into_iter().map(Arc::from).collect(),
+            about,
+        };
+        Some((id, seen))
+    }
+}
+
+fn workload(kind: ObjectKind, raw: &Raw) -> Workload {
+    let Raw { metadata, spec, status } = raw;
+    let (wanted, available) = match kind {
+        ObjectKind::DaemonSet => (status.desired_number_scheduled, status.number_available),
+        _ => (spec.replicas.unwrap_or(1), status.available_replicas),
+    };
+    let failing = |condition: &&RawCondition| condition.r#type == "ReplicaFailure" && condition.status == "True";
+    let trouble = status.conditions.iter().flatten().find(failing).map(|condition| Arc::clone(&condition.message));
+    Workload { current: status.observed_generation >= metadata.generation.unwrap_or(0), wanted, available, trouble }
+}
+
+fn service(raw: &Raw) -> Service {
+    let Raw { spec, status, .. } = raw;
+    let ingress = || status.load_balancer.iter().flat_map(|found| found.ingress.iter().flatten());
+    Service {
+        of_type: spec.r#type.clone().unwrap_or_else(|| "ClusterIP".into()),
+        // `None`, of a headless Service, is no address
+        cluster: spec.cluster_ips.iter().flatten().filter_map(|address| address.parse().ok()).collect(),
+        external: spec.external_ips.clone().unwrap_or_default(),
+        ingress: ingress().filter_map(|found| found.ip).collect(),
+        hostnames: ingress().filter_map(|found| found.hostname.clone().filter(|name| !name.is_empty())).collect(),
+        ports: spec.ports.iter().flatten().map(|port| (port.port, port.node_port)).collect(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Refusals, namespaces that go, an API server that is away, ends at any moment.
+
+use std::sync::Arc;
+
+use infra::kubernetes::PodsState;
+use ir::infra::kubernetes::{Patch, PatchType, ServiceType};
+use serde_json::json;
+use tests::wait;
+
+use crate::harness::{Lab, Namespace};
+use crate::stage::{Stage, fleet, name, patch, settings};
+
+#[test]
+fn what_the_server_refuses_is_told_in_its_words_and_costs_nothing_else() {
+    let namespace = Namespace::make("refusing");
+    let mut stage = Stage::new(&namespace.lab, "refusing", &["refusing"]);
+    let mut gateway = fleet("refusing", "gw");
+    settings(&mut gateway).service.service_type = ServiceType::ClusterIp;
+    stage.want([&gateway]);
+    stage.until_ready(&gateway.fleet);
+    let object = format!("service/{}", name(&gateway));
+    let before = namespace.get(&object).unwrap()["spec"].clone();
+
+    // an address that is no more to be changed
+    gateway.addresses = vec!["10.255.255.254".parse().unwrap()];
+    gateway.ports = vec![80, 81];
+    stage.want([&gateway]);
+    let path = "spec.provider.kubernetes.envoyService";
+    let state = stage.until_problem(&gateway.fleet, &[path, "refuses Service refusing/", "clusterIP"]);
+    assert_eq!(state.faults.iter().map(|fault| &*fault.path).collect::<Vec<_>>(), [path]);
+    assert_eq!(state.missing_addresses[0].0, gateway.addresses[0]);
+    assert!(state.ready);
+    assert_eq!(namespace.get(&object).unwrap()["spec"], before);
+    let ports = |found: &serde_json::Value| {
+        let ports = found["spec"]["template"]["spec"]["containers"][0]["ports"].as_array()?;
+        ports.iter().any(|port| port["containerPort"] == 81).then_some(())
+    };
+    namespace.until("the port", &format!("deployment/{}", name(&gateway)), ports);
+
+    // a patch that breaks the Deployment, for the server and for us
+    gateway.addresses.clear();
+    let mut broken = patch(json!({ "image": 7 }));
+    settings(&mut gateway).workload.patch = Some(broken.clone());
+    stage.want([&gateway]);
+    let state = stage.until_problem(&gateway.fleet, &["refuses Deployment", "image"]);
+    assert_eq!(&*state.faults[0].path, "spec.provider.kubernetes.envoyDeployment");
+    broken = Patch { patch_type: PatchType::JsonMerge, value: json!({ "kind": "Job" }).into() };
+    settings(&mut gateway).workload.patch = Some(broken);
+    stage.want([&gateway]);
+    let state = stage.until_problem(&gateway.fleet, &["changes kind, which is fixed"]);
+    assert_eq!(&*state.faults[0].path, "spec.provider.kubernetes.envoyDeployment.patch.value");
+    assert!(state.ready);
+
+    settings(&mut gateway).workload.patch = Some(patch(json!({})));
+    settings(&mut gateway).workload.replicas = Some(0);
+    stage.want([&gateway]);
+    let state = stage.until_problem(&gateway.fleet, &["has 0 replicas"]);
+    assert!(state.faults.is_empty());
+}
+
+#[test]
+fn in_a_namespace_that_goes_nothing_is_tried_for_ever() {
+    let namespace = Namespace::make("going");
+    namespace.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: holds, finalizers: [example.org/holds]}}");
+    let mut stage = Stage::new(&namespace.lab, "going", &["going"]);
+    let gateway = fleet("going", "gw");
+    stage.want([&gateway]);
+    stage.until_ready(&gateway.fleet);
+    namespace.run(&["delete", "namespace", "going", "--wait=false"]);
+    stage.until_problem(&gateway.fleet, &["the namespace going is being deleted"]);
+    stage.want([]);
+    stage.until_gone(&gateway.fleet);
+    namespace.run(&["patch", "configmap/holds", "--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#]);
+    wait::until("the end of the namespace", || namespace.get("namespace/going").is_none().then_some(())).unwrap();
+}
+
+#[test]
+fn an_end_in_the_middle_is_made_good_by_the_next() {
+    let namespace = Namespace::make("middle");
+    let fleets: Vec<_> = (0..8).map(|number| fleet("middle", &format!("gw-{number}"))).collect();
+    for at_least in [1, 8, 15, 22] {
+        let stage = Stage::new(&namespace.lab, "middle", &["middle"]);
+        stage.want(&fleets);
+        let selector = "app.kubernetes.io/managed-by=chancery";
+        wait::until("some objects", || {
+            let kinds = "serviceaccounts,configmaps,services,deployments";
+            let found = namespace.run(&["get", kinds, "--selector", selector, "--output=name"]);
+            (found.lines().count() >= at_least).then_some(())
+        })
+        .unwrap();
+        stage.end();
+    }
+    let mut stage = Stage::new(&namespace.lab, "middle", &["middle"]);
+    stage.want(&fleets[..6]);
+    fleets[..6].iter().for_each(|gateway| stage.until_ready(&gateway.fleet));
+    for gateway in &fleets[6..] {
+        let object = format!("deployment/{}", name(gateway));
+        wait::until(&object, || namespace.get(&object).is_none().then_some(())).unwrap();
+    }
+}
+
+/// How often objects were applied since the server started.
+fn applied(lab: &Lab) -> u64 {
+    let metrics = lab.exec(&["kubectl", "get", "--raw", "/metrics"]).unwrap();
+    let lines =
+        metrics.lines().filter(|line| line.starts_with("apiserver_request_total{") && line.contains(r#"verb="APPLY""#));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
+}
+
+#[test]
+fn an_api_server_that_is_away_changes_nothing_and_a_restart_writes_nothing() {
+    let lab = Arc::new(Lab::own());
+    let namespace = Namespace::make_in(Arc::clone(&lab), "outage");
+    let mut stage = Stage::new(&lab, "outage", &[]);
+    let mut gateway = fleet("outage", "gw");
+    stage.want([&gateway]);
+    stage.until_ready(&gateway.fleet);
+    let reached = |state: &PodsState| state.addresses.first().map(|_| state.clone());
+    let before = stage.until("an address", &gateway.fleet, reached);
+
+    lab.verb(&["stop", "kube-apiserver"]);
+    gateway.ports = vec![80, 8080];
+    let other = fleet("outage", "other");
+    stage.want([&gateway, &other]);
+    lab.verb(&["start", "kube-apiserver"]);
+    let object = format!("service/{}", name(&gateway));
+    namespace.until("the port", &object, |found| (found["spec"]["ports"][1]["port"] == 8080).then_some(()));
+    stage.until_ready(&other.fleet);
+    let after = stage.told(&gateway.fleet).unwrap().unwrap();
+    assert_eq!((after.ready, after.problem, after.hostnames), (before.ready, before.problem, before.hostnames));
+    assert_eq!(after.addresses[0], before.addresses[0]);
+    stage.end();
+
+    // one that finds all as it shall be
+    let writes = applied(&lab);
+    assert!(writes >= 5, "{writes}");
+    let mut stage = Stage::new(&lab, "outage", &[]);
+    stage.want([&gateway, &other]);
+    stage.until_ready(&gateway.fleet);
+    // and has looked at it by then: a fleet that comes later is served
+    let last = fleet("outage", "last");
+    stage.want([&gateway, &other, &last]);
+    stage.until_ready(&last.fleet);
+    assert_eq!(applied(&lab), writes + 4);
+}

@@ -1,0 +1,107 @@
+//! That nothing of somebody else is touched.
+
+use serde_json::Value;
+use tests::wait;
+
+use crate::harness::Namespace;
+use crate::stage::{Stage, fleet, name, settings};
+
+/// What tells whether somebody has written an object.
+fn version(object: &Value) -> Value {
+    object["metadata"]["resourceVersion"].clone()
+}
+
+#[test]
+fn a_foreign_object_is_left_alone_until_it_is_gone() {
+    let namespace = Namespace::make("foreign");
+    let gateway = fleet("foreign", "gw");
+    let name = name(&gateway);
+    namespace.run(&["create", "configmap", &name, "--from-literal=mine=yes"]);
+    let object = format!("configmap/{name}");
+    let before = namespace.get(&object).unwrap();
+
+    let mut stage = Stage::new(&namespace.lab, "foreign", &["foreign"]);
+    stage.want([&gateway]);
+    stage.until_problem(&gateway.fleet, &["ConfigMap foreign/", "was not made by Chancery", "remove it"]);
+    // everything else is made
+    namespace.until("the Service", &format!("service/{name}"), |_| Some(()));
+    stage.want([]);
+    stage.until_gone(&gateway.fleet);
+    assert_eq!(namespace.get(&object).unwrap(), before);
+
+    stage.want([&gateway]);
+    stage.until_problem(&gateway.fleet, &["was not made by Chancery"]);
+    assert_eq!(namespace.get(&object).unwrap(), before);
+    namespace.run(&["delete", &object]);
+    stage.until_ready(&gateway.fleet);
+    assert!(namespace.get(&object).unwrap()["data"].get("mine").is_none());
+}
+
+#[test]
+fn of_two_gateways_that_want_one_name_the_second_waits() {
+    let namespace = Namespace::make("rivals");
+    let mut stage = Stage::new(&namespace.lab, "rivals", &["rivals"]);
+    let (mut first, mut second) = (fleet("rivals", "first"), fleet("rivals", "second"));
+    for gateway in [&mut first, &mut second] {
+        settings(gateway).service.name = Some("shared".into());
+    }
+    stage.want([&first]);
+    stage.until_ready(&first.fleet);
+    let before = namespace.get("service/shared").unwrap();
+    stage.want([&first, &second]);
+    stage.until_problem(&second.fleet, &["Service rivals/shared is that of the Gateway rivals/first", "another name"]);
+    let address = |state: &infra::kubernetes::PodsState| state.addresses.first().copied();
+    assert_eq!(stage.told(&second.fleet).unwrap().unwrap().addresses, []);
+    assert_eq!(namespace.get("service/shared").unwrap()["spec"], before["spec"]);
+    // it comes into its own when the first goes
+    stage.want([&second]);
+    stage.until_ready(&second.fleet);
+    stage.until("an address", &second.fleet, address);
+}
+
+#[test]
+fn two_installations_do_not_touch_each_others_objects() {
+    let namespace = Namespace::make("installations");
+    let mut one = Stage::new(&namespace.lab, "installation-one", &["installations"]);
+    let mut two = Stage::new(&namespace.lab, "installation-two", &["installations"]);
+    let (gateway, other) = (fleet("installations", "gw"), fleet("installations", "other"));
+    one.want([&gateway]);
+    one.until_ready(&gateway.fleet);
+    let object = format!("configmap/{}", name(&gateway));
+    let before = version(&namespace.get(&object).unwrap());
+    // it wants nothing of the first, then the same
+    two.want([&other]);
+    two.until_ready(&other.fleet);
+    two.want([&other, &gateway]);
+    two.until_problem(&gateway.fleet, &["made by another installation of Chancery"]);
+    two.want([]);
+    two.until_gone(&other.fleet);
+    assert_eq!(version(&namespace.get(&object).unwrap()), before);
+    one.want([]);
+    one.until_gone(&gateway.fleet);
+}
+
+#[test]
+fn what_an_earlier_process_left_is_removed_once_it_is_known_who_is_wanted() {
+    let namespace = Namespace::make("orphans");
+    let (kept, gone) = (fleet("orphans", "kept"), fleet("orphans", "gone"));
+    let mut stage = Stage::new(&namespace.lab, "orphans", &["orphans"]);
+    stage.want([&kept, &gone]);
+    stage.until_ready(&kept.fleet);
+    stage.until_ready(&gone.fleet);
+    stage.end();
+    let object = |gateway| format!("deployment/{}", name(gateway));
+    let before = version(&namespace.get(&object(&gone)).unwrap());
+
+    let mut stage = Stage::new(&namespace.lab, "orphans", &["orphans"]);
+    // another one that shows that the first has been looking for a while
+    let other = Stage::start(&namespace.lab, "orphans", &["orphans"], false);
+    other.want([&kept]);
+    let mut other = other;
+    other.until_ready(&kept.fleet);
+    assert_eq!(version(&namespace.get(&object(&gone)).unwrap()), before);
+    stage.want([&kept]);
+    stage.until_ready(&kept.fleet);
+    wait::until("the end of the other", || namespace.get(&object(&gone)).is_none().then_some(())).unwrap();
+    assert!(namespace.get(&object(&kept)).is_some());
+}
