@@ -29,6 +29,8 @@ pub(crate) enum Failure {
     Missing,
     /// The server no longer knows what was since then: all has to be listed again.
     Gone,
+    /// Somebody else changed the object in between.
+    Conflict,
     /// The server does not understand the question.
     Invalid(String),
     /// Nobody wants to hear of it any more.
@@ -111,6 +113,7 @@ impl Status {
             410 => Failure::Gone,
             403 => Failure::Forbidden(text),
             404 => Failure::Missing,
+            409 => Failure::Conflict,
             400 | 422 => Failure::Invalid(text),
             code => Failure::Away(format!("it answers {code} {text}").trim_end().to_owned()),
         }

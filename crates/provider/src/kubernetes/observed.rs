@@ -1,24 +1,27 @@
 //! [`Observed`]: the statuses that objects have on the API server, as far as whoever writes ours has to know.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::status::OwnStatus;
 use api::{Kind, ObjectKey};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use smol_str::SmolStr;
+use tokio::sync::Notify;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::kubernetes::seen::{Seen, Word};
 
-/// For each object that can have a status of ours: its `resourceVersion`, and a hash of what is ours in the status that it has. A clone is the
-/// same table. One that writes statuses compares its own with the hash, and writes with the version, without asking the server.
+/// For each object that can have a status of ours a hash of what is ours in the status that it has, so that what is there already is not
+/// written. A clone is the same table.
 #[derive(Clone)]
 pub struct Observed(Arc<Inner>);
 
 struct Inner {
     controller: Box<str>,
+    /// Objects of which what is ours changed on the server, while somebody wants to know.
+    changed: Mutex<Option<HashSet<ObjectKey>>>,
+    news: Notify,
     /// Held for one look at a time. Some 100 bytes each.
     rows: Mutex<HashMap<ObjectKey, Row>>,
 }
@@ -30,10 +33,10 @@ struct Row {
 }
 
 /// What the API server has of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// `metadata.resourceVersion`.
-    pub resource_version: SmolStr,
+    /// In which version of its API it is read.
+    pub api_version: &'static str,
     /// [`Observed::hash`] of its status.
     pub own: u64,
 }
@@ -48,13 +51,18 @@ impl Observed {
     /// An empty table; entries of lists that are signed with this controller's name are ours.
     #[must_use]
     pub fn new(controller: &str) -> Self {
-        Self(Arc::new(Inner { controller: controller.into(), rows: Mutex::default() }))
+        Self(Arc::new(Inner {
+            controller: controller.into(),
+            changed: Mutex::default(),
+            news: Notify::new(),
+            rows: Mutex::default(),
+        }))
     }
 
     /// What the server has of an object, if it is there and can have a status of ours.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Standing> {
-        self.rows().get(key).map(|row| row.standing.clone())
+        self.rows().get(key).map(|row| row.standing)
     }
 
     /// The hash of what is ours in a status, given as JSON; 0 where there is nothing of ours. The order of fields does not matter, and one
@@ -76,14 +84,44 @@ impl Observed {
         let Some(kind) = seen.key.kind().filter(|kind| kind.own_status().is_some()) else { return };
         let status = seen.status.as_deref().unwrap_or_default();
         let written = xxh3_64(status);
-        let resource_version = SmolStr::new(seen.version.as_str());
+        let api_version = seen.api_version;
         let mut rows = self.rows();
         if let Some(row) = rows.get_mut(&seen.key).filter(|row| row.written == written) {
-            row.standing.resource_version = resource_version;
+            row.standing.api_version = api_version;
             return;
         }
         let own = self.hash(kind, std::str::from_utf8(status).unwrap_or_default());
-        rows.insert(seen.key.clone(), Row { standing: Standing { resource_version, own }, written });
+        let old = rows.insert(seen.key.clone(), Row { standing: Standing { api_version, own }, written });
+        if old.is_none_or(|old| old.standing.own != own) {
+            self.tell(&seen.key);
+        }
+    }
+
+    /// Objects of which what is ours is not on the server what it was: because we wrote it, or because somebody else did. Waits for the first.
+    pub async fn changed(&self) -> Vec<ObjectKey> {
+        loop {
+            let changed: Vec<ObjectKey> = self.changes().iter_mut().flat_map(HashSet::drain).collect();
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.0.news.notified().await;
+        }
+    }
+
+    /// Begins to note what changes, or ends it.
+    pub(crate) fn note_changes(&self, wanted: bool) {
+        *self.changes() = wanted.then(HashSet::new);
+    }
+
+    fn tell(&self, key: &ObjectKey) {
+        if let Some(changed) = self.changes().as_mut() {
+            changed.insert(key.clone());
+            self.0.news.notify_one();
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Option<HashSet<ObjectKey>>> {
+        self.0.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The object is gone.
@@ -91,10 +129,13 @@ impl Observed {
         self.rows().remove(key);
     }
 
-    fn rows(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectKey, Row>> {
+    fn rows(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// When a condition changed last does not tell one status from another.
+const SINCE: &str = "lastTransitionTime";
 
 /// The hash of the entries of a list that a controller signed.
 struct Entries<'c> {
@@ -203,7 +244,7 @@ impl<'de> Visitor<'de> for HashedVisitor {
             } else {
                 map.next_value::<Hashed>()?.hash
             };
-            if hash != 0 {
+            if hash != 0 && name != SINCE {
                 all.hash = all.hash.wrapping_add(xxh3_64_with_seed(name.as_bytes(), hash));
             }
         }

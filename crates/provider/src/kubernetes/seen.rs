@@ -21,6 +21,8 @@ const FLEETING: [&str; 2] =
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) key: ObjectKey,
+    /// In which version of its API it was read.
+    pub(crate) api_version: &'static str,
     pub(crate) version: Version,
     /// Hash of all that is kept of it.
     pub(crate) kept: u64,
@@ -62,6 +64,7 @@ impl Seen {
         let name = name.filter(|name| !name.is_empty()).ok_or("metadata.name is missing, or is no string")?;
         Ok(Self {
             key: resource.key(namespace.as_deref().unwrap_or_default(), &name),
+            api_version: resource.api_version(),
             version: Version::new(version.as_deref().unwrap_or_default()),
             kept: kept.wrapping_add(kept_too),
             text: text.clone(),

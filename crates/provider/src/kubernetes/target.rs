@@ -39,6 +39,11 @@ impl Resource {
         }
     }
 
+    /// In which version of its API it is read.
+    pub(crate) fn api_version(self) -> &'static str {
+        self.group_version_plural().1
+    }
+
     /// `plural.group`, as definitions are named and as rights are written.
     pub(crate) fn full_name(self) -> String {
         match self.group_version_plural() {

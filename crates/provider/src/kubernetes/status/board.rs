@@ -1,0 +1,97 @@
+//! [`Board`]: statuses that wait to be written.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::ObjectKey;
+use api::status::Status;
+use hashbrown::HashMap;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::Gather;
+
+/// Statuses that wait, of each object the latest; none: nothing of ours shall be there. As many as objects at most. A clone is the same board.
+#[derive(Clone)]
+pub struct Board(Arc<Inner>);
+
+struct Inner {
+    gather: Gather,
+    waiting: Mutex<HashMap<ObjectKey, Row>>,
+    open: watch::Sender<bool>,
+    news: Notify,
+}
+
+struct Row {
+    status: Option<Status>,
+    /// When it is written if nothing new comes.
+    due: Instant,
+    /// When it is written at the latest.
+    last: Instant,
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Board").field("waiting", &self.waiting().len()).finish_non_exhaustive()
+    }
+}
+
+impl Board {
+    /// An empty one, on which nothing is kept yet.
+    #[must_use]
+    pub fn new(gather: Gather) -> Self {
+        Self(Arc::new(Inner {
+            gather,
+            waiting: Mutex::default(),
+            open: watch::Sender::new(false),
+            news: Notify::new(),
+        }))
+    }
+
+    /// Whether somebody writes. Until then nothing is kept; whoever fills the board puts everything on it when that begins.
+    #[must_use]
+    pub fn opening(&self) -> watch::Receiver<bool> {
+        self.0.open.subscribe()
+    }
+
+    /// Puts a status on the board, in place of an earlier one.
+    pub fn put(&self, key: ObjectKey, status: Option<Status>) {
+        if !*self.0.open.borrow() {
+            return;
+        }
+        let Gather { quiet, most } = self.0.gather;
+        let now = Instant::now();
+        let mut waiting = self.waiting();
+        let row = waiting.entry(key).or_insert_with(|| Row { status: None, due: now, last: now + most });
+        row.status = status;
+        row.due = row.last.min(now + quiet);
+        drop(waiting);
+        self.0.news.notify_one();
+    }
+
+    /// Begins to keep what is put, or ends it.
+    pub(super) fn open(&self, open: bool) {
+        self.waiting().clear();
+        self.0.open.send_if_modified(|is_open| std::mem::replace(is_open, open) != open);
+    }
+
+    /// Takes what is due, at most so many; and says when the next is due, if anything waits.
+    pub(super) fn take_due(&self, most: usize) -> (Vec<(ObjectKey, Option<Status>)>, Option<Instant>) {
+        let now = Instant::now();
+        let mut waiting = self.waiting();
+        let due = waiting.iter().filter(|(_, row)| row.due <= now).map(|(key, _)| key.clone());
+        let due: Vec<ObjectKey> = due.take(most).collect();
+        let taken = due.into_iter().filter_map(|key| waiting.remove_entry(&key)).map(|(key, row)| (key, row.status));
+        let taken = taken.collect();
+        (taken, waiting.values().map(|row| row.due).min())
+    }
+
+    /// Waits until something is put.
+    pub(super) async fn news(&self) {
+        self.0.news.notified().await;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

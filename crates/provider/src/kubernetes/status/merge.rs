@@ -1,0 +1,88 @@
+//! What is ours into a status that others write too.
+
+use api::Kind;
+use api::status::OwnStatus;
+use serde_json::{Map, Value, json};
+
+/// The field that a transition's time is in.
+const SINCE: &str = "lastTransitionTime";
+
+/// The status that an object shall have, given the one that it has; none if that is the same. `ours` is none if nothing of ours shall be
+/// there. Conditions whose word has not changed keep the time since when they have it; others have it since `now`.
+pub(super) fn merged(
+    kind: Kind,
+    current: Option<&Value>,
+    ours: Option<Value>,
+    (controller, now): (&str, &str),
+) -> Option<Value> {
+    let current = current.cloned().unwrap_or_else(|| json!({}));
+    let mut wanted = match kind.own_status()? {
+        OwnStatus::Entries(list) => entries(&current, list, ours, controller),
+        OwnStatus::Whole => whole(&current, ours?),
+    };
+    keep_times(&current, &mut wanted, now);
+    (wanted != current).then_some(wanted)
+}
+
+/// Entries of others first and as they are, ours behind them.
+fn entries(current: &Value, list: &str, ours: Option<Value>, controller: &str) -> Value {
+    let theirs = |entry: &&Value| entry.get("controllerName").and_then(Value::as_str) != Some(controller);
+    let items = |status: &Value| status.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut all: Vec<Value> = items(current).iter().filter(theirs).cloned().collect();
+    all.extend(ours.as_ref().map(items).unwrap_or_default());
+    let mut wanted = current.clone();
+    if let Value::Object(fields) = &mut wanted {
+        fields.insert(list.to_owned(), all.into());
+    }
+    wanted
+}
+
+/// All of it is ours, but for conditions of types that we do not know.
+fn whole(current: &Value, mut ours: Value) -> Value {
+    let conditions = |status: &Value| status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let own = conditions(&ours);
+    let known = |condition: &Value| own.iter().any(|own| own.get("type") == condition.get("type"));
+    let foreign: Vec<Value> = conditions(current).into_iter().filter(|condition| !known(condition)).collect();
+    if let (Value::Object(fields), false) = (&mut ours, foreign.is_empty()) {
+        fields.insert("conditions".to_owned(), own.into_iter().chain(foreign).collect());
+    }
+    ours
+}
+
+/// Gives each condition its time: from the condition of the same type in the same place, if that says the same.
+fn keep_times(old: &Value, new: &mut Value, now: &str) {
+    match new {
+        Value::Object(fields) if is_condition(fields) => {
+            let same = old.get("status") == fields.get("status");
+            let since = old.get(SINCE).filter(|_| same).cloned();
+            fields.insert(SINCE.to_owned(), since.unwrap_or_else(|| now.into()));
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                keep_times(old.get(name).unwrap_or(&Value::Null), value, now);
+            }
+        }
+        Value::Array(items) => {
+            let before = old.as_array().map_or(&[][..], Vec::as_slice);
+            for item in items {
+                let same = before.iter().find(|old| same_item(old, item)).unwrap_or(&Value::Null);
+                keep_times(same, item, now);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A condition has a type, a status and a reason.
+fn is_condition(fields: &Map<String, Value>) -> bool {
+    ["type", "status", "reason"].iter().all(|field| fields.get(*field).is_some_and(Value::is_string))
+}
+
+/// By these fields entries of lists are told apart: of conditions, of listeners, of parents and ancestors.
+fn same_item(one: &Value, two: &Value) -> bool {
+    const KEYS: [&str; 5] = ["type", "name", "parentRef", "ancestorRef", "controllerName"];
+    one.is_object() && KEYS.iter().all(|key| one.get(key) == two.get(key))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Statuses that several write.
+
+use api::Kind;
+use serde_json::{Value, json};
+
+use super::merged;
+
+const US: &str = "example.com/us";
+const NOW: &str = "2026-01-02T00:00:00Z";
+const THEN: &str = "2026-01-01T00:00:00Z";
+
+fn condition(kind: &str, status: &str, since: Option<&str>) -> Value {
+    let mut condition =
+        json!({ "type": kind, "status": status, "reason": "R", "message": "", "observedGeneration": 1 });
+    if let Some(since) = since {
+        condition["lastTransitionTime"] = since.into();
+    }
+    condition
+}
+
+fn parent(controller: &str, name: &str, condition: Value) -> Value {
+    json!({ "controllerName": controller, "parentRef": { "name": name }, "conditions": [condition] })
+}
+
+fn check(kind: Kind, current: Value, ours: Option<Value>, wanted: Option<Value>) {
+    assert_eq!(merged(kind, Some(&current), ours, (US, NOW)), wanted, "{current}");
+}
+
+#[test]
+fn entries_of_others_stay_first_and_as_they_are() {
+    let theirs = parent("them", "gw", condition("Accepted", "False", Some("yesterday")));
+    check(
+        Kind::HttpRoute,
+        json!({ "parents": [parent(US, "old", condition("Accepted", "True", Some(THEN))), theirs] }),
+        Some(json!({ "parents": [parent(US, "gw", condition("Accepted", "True", None))] })),
+        Some(json!({ "parents": [theirs, parent(US, "gw", condition("Accepted", "True", Some(NOW)))] })),
+    );
+}
+
+#[test]
+fn a_condition_that_says_the_same_keeps_its_time_and_another_does_not() {
+    let had = |status: &str| json!({ "parents": [parent(US, "gw", condition("Accepted", status, Some(THEN)))] });
+    let ours = || Some(json!({ "parents": [parent(US, "gw", condition("Accepted", "True", None))] }));
+    check(Kind::HttpRoute, had("True"), ours(), None);
+    let since_now = json!({ "parents": [parent(US, "gw", condition("Accepted", "True", Some(NOW)))] });
+    check(Kind::HttpRoute, had("False"), ours(), Some(since_now));
+    let mut newer = had("True");
+    newer["parents"][0]["conditions"][0]["observedGeneration"] = 2.into();
+    check(Kind::HttpRoute, newer, ours(), Some(had("True")));
+}
+
+#[test]
+fn nothing_of_ours_takes_only_ours_away() {
+    let theirs = parent("them", "gw", condition("Accepted", "True", Some(THEN)));
+    let ours = parent(US, "gw", condition("Accepted", "True", Some(THEN)));
+    check(Kind::HttpRoute, json!({ "parents": [ours, theirs] }), None, Some(json!({ "parents": [theirs] })));
+    check(Kind::HttpRoute, json!({ "parents": [theirs] }), None, None);
+    check(Kind::Gateway, json!({ "conditions": [condition("Accepted", "True", Some(THEN))] }), None, None);
+}
+
+#[test]
+fn conditions_of_other_types_stay_on_what_is_ours_alone() {
+    let theirs = condition("example.com/Reviewed", "True", Some(THEN));
+    check(
+        Kind::Gateway,
+        json!({ "conditions": [theirs, condition("Accepted", "Unknown", Some(THEN))], "addresses": [{ "value": "10.0.0.1" }] }),
+        Some(json!({ "conditions": [condition("Accepted", "True", None)], "listeners": [] })),
+        Some(json!({ "conditions": [condition("Accepted", "True", Some(NOW)), theirs], "listeners": [] })),
+    );
+}
+
+#[test]
+fn listeners_keep_the_times_of_their_own_conditions() {
+    let listener = |name: &str, since: Option<&str>| json!({ "name": name, "attachedRoutes": 0, "conditions": [condition("Accepted", "True", since)] });
+    check(
+        Kind::Gateway,
+        json!({ "conditions": [], "listeners": [listener("a", Some(THEN))] }),
+        Some(json!({ "conditions": [], "listeners": [listener("b", None), listener("a", None)] })),
+        Some(json!({ "conditions": [], "listeners": [listener("b", Some(NOW)), listener("a", Some(THEN))] })),
+    );
+}
+
+#[test]
+fn an_object_without_a_status_gets_one_and_kinds_without_get_none() {
+    let ours = json!({ "parents": [parent(US, "gw", condition("Accepted", "True", None))] });
+    let wanted = json!({ "parents": [parent(US, "gw", condition("Accepted", "True", Some(NOW)))] });
+    assert_eq!(merged(Kind::HttpRoute, None, Some(ours), (US, NOW)), Some(wanted));
+    assert_eq!(merged(Kind::Service, None, Some(json!({})), (US, NOW)), None);
+}

@@ -1,0 +1,227 @@
+//! The task that writes.
+
+use std::sync::Arc;
+
+use api::status::Status;
+use api::{Kind, ObjectKey};
+use hashbrown::{HashMap, HashSet};
+use http::Request;
+use indexmap::IndexMap;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::merge::merged;
+use super::{Board, Refused, WriterOptions};
+use crate::kubernetes::Error;
+use crate::kubernetes::call::{Caller, Failure};
+use crate::kubernetes::pace::Backoff;
+use crate::kubernetes::target::{Resource, Target};
+
+/// Writes that are under way at a time: each is two requests of a millisecond or two, so 16 are some 5,000 statuses a second, and 16 connections.
+const AT_A_TIME: usize = 16;
+
+/// See the parent module.
+pub(super) async fn run(
+    options: WriterOptions,
+    board: Board,
+    mut leads: watch::Receiver<bool>,
+    refused: watch::Sender<Refused>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    loop {
+        board.open(false);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            found = leads.wait_for(|leads| *leads) => if found.is_err() { return Ok(()) },
+        }
+        board.open(true);
+        options.observed.note_changes(true);
+        let mut writer = Writer::new(&options, &board, &refused);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            found = leads.wait_for(|leads| !*leads) => if found.is_err() { return Ok(()) },
+            result = writer.write() => return result,
+        }
+        options.observed.note_changes(false);
+    }
+}
+
+/// A time of leadership. What is under way at its end is broken off: the next leader writes the same.
+struct Writer<'a> {
+    options: &'a WriterOptions,
+    board: &'a Board,
+    refused: &'a watch::Sender<Refused>,
+    caller: Caller,
+    tasks: JoinSet<(ObjectKey, Option<Status>, Result<(), Failure>)>,
+    /// Objects that a task writes.
+    busy: HashSet<ObjectKey>,
+    /// What came for them meanwhile.
+    behind: HashMap<ObjectKey, Option<Status>>,
+    /// What is tried again, with its next time.
+    failed: IndexMap<ObjectKey, Failed>,
+}
+
+struct Failed {
+    status: Option<Status>,
+    backoff: Backoff,
+    at: Instant,
+    words: Option<Arc<str>>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(options: &'a WriterOptions, board: &'a Board, refused: &'a watch::Sender<Refused>) -> Self {
+        let caller = Caller { client: options.client.clone(), pace: options.pace };
+        Self {
+            options,
+            board,
+            refused,
+            caller,
+            tasks: JoinSet::new(),
+            busy: HashSet::new(),
+            behind: HashMap::new(),
+            failed: IndexMap::new(),
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), Error> {
+        loop {
+            self.start_again();
+            let (due, next) = self.board.take_due(AT_A_TIME.saturating_sub(self.tasks.len()));
+            for (key, status) in due {
+                self.failed.swap_remove(&key);
+                self.start(key, status);
+            }
+            let has_room = self.tasks.len() < AT_A_TIME;
+            let retry = self.failed.values().map(|failed| failed.at).min();
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Ok(ended) => self.ended(ended),
+                    Err(error) if error.is_panic() => return Err(Error::Panic(error.to_string())),
+                    Err(_) => {}
+                },
+                () = self.board.news(), if has_room => {}
+                () = until([next, retry]), if has_room => {}
+            }
+        }
+    }
+
+    /// Starts what failed and is due again.
+    fn start_again(&mut self) {
+        let now = Instant::now();
+        let due: Vec<ObjectKey> =
+            self.failed.iter().filter(|(_, failed)| failed.at <= now).map(|(key, _)| key.clone()).collect();
+        for key in due.into_iter().take(AT_A_TIME.saturating_sub(self.tasks.len())) {
+            let Some(failed) = self.failed.get_mut(&key) else { continue };
+            let status = failed.status.clone();
+            // Until it is known how this ends.
+            failed.at = now + self.options.pace.retry_last + self.options.pace.answer;
+            self.start(key, status);
+        }
+    }
+
+    fn start(&mut self, key: ObjectKey, status: Option<Status>) {
+        if !self.busy.insert(key.clone()) {
+            self.behind.insert(key, status);
+            return;
+        }
+        let (caller, options) = (self.caller.clone(), self.options.clone());
+        self.tasks.spawn(async move {
+            let result = write_one(&caller, &options, &key, status.as_ref()).await;
+            (key, status, result)
+        });
+    }
+
+    fn ended(&mut self, (key, status, result): (ObjectKey, Option<Status>, Result<(), Failure>)) {
+        self.busy.remove(&key);
+        let newer = self.behind.remove(&key);
+        match result {
+            // An object that is gone has no status.
+            Ok(()) | Err(Failure::Missing) => {
+                if self.failed.swap_remove(&key).is_some_and(|failed| failed.words.is_some()) {
+                    self.tell();
+                }
+            }
+            Err(failure) => self.failed(key.clone(), status, &failure),
+        }
+        if let Some(status) = newer {
+            self.failed.swap_remove(&key);
+            self.start(key, status);
+        }
+    }
+
+    fn failed(&mut self, key: ObjectKey, status: Option<Status>, failure: &Failure) {
+        let words: Option<Arc<str>> = match failure {
+            // Somebody else wrote in between.
+            Failure::Conflict => None,
+            Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) => Some(words.as_str().into()),
+            Failure::Missing | Failure::Gone | Failure::Closed => None,
+        };
+        let pace = self.options.pace;
+        let fresh = || Failed {
+            status: None,
+            backoff: Backoff::new(pace.retry_first, pace.retry_last),
+            at: Instant::now(),
+            words: None,
+        };
+        let failed = self.failed.entry(key).or_insert_with(fresh);
+        failed.status = status;
+        failed.at = Instant::now() + failed.backoff.wait();
+        if failed.words != words {
+            failed.words = words;
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        let words = |(key, failed): (&ObjectKey, &Failed)| Some((key.clone(), failed.words.clone()?));
+        self.refused.send_replace(self.failed.iter().filter_map(words).collect());
+    }
+}
+
+/// Waits for the first of these times; for ever if there is none.
+async fn until(times: [Option<Instant>; 2]) {
+    match times.into_iter().flatten().min() {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes one status, unless the object has it.
+async fn write_one(
+    caller: &Caller,
+    options: &WriterOptions,
+    key: &ObjectKey,
+    status: Option<&Status>,
+) -> Result<(), Failure> {
+    let Some(kind) = key.kind() else { return Ok(()) };
+    let Some(standing) = options.observed.get(key) else { return Ok(()) };
+    let ours = status.map(serde_json::to_value).transpose().map_err(|error| Failure::Invalid(error.to_string()))?;
+    let wanted = ours.as_ref().map_or(0, |ours| options.observed.hash(kind, &ours.to_string()));
+    if standing.own == wanted {
+        return Ok(());
+    }
+    let path = path(kind, standing.api_version, key);
+    let current = caller.whole(request("GET", &path, Vec::new())?).await?;
+    let mut object: Value =
+        serde_json::from_slice(&current).map_err(|error| Failure::Away(format!("an object is no JSON: {error}")))?;
+    let now = (options.clock)().to_string();
+    let Some(status) = merged(kind, object.get("status"), ours, (&options.controller, &now)) else { return Ok(()) };
+    if let Value::Object(fields) = &mut object {
+        fields.insert("status".to_owned(), status);
+    }
+    let body = object.to_string().into_bytes();
+    caller.whole(request("PUT", &format!("{path}/status"), body)?).await.map(drop)
+}
+
+fn path(kind: Kind, version: &'static str, key: &ObjectKey) -> String {
+    let target = Target::one(Resource::Kind(kind, version), key);
+    format!("{}/{}", target.path(), key.name())
+}
+
+fn request(method: &str, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, Failure> {
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    request.body(body).map_err(|error| Failure::Invalid(error.to_string()))
+}
