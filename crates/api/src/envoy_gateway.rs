@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::duration::DurationText;
 use crate::envoy_proxy::EnvoyProxySpec;
 use crate::kind::Kind;
 use crate::open::open_enum;
 use crate::resource::{Resource, Spec};
+use crate::selector::LabelSelector;
 use crate::tree::Verbatim;
 
 /// The static configuration: a file of this kind, not a resource.
@@ -37,6 +39,19 @@ impl EnvoyGatewaySpec {
         let custom = self.provider.iter().filter_map(|provider| provider.custom.as_ref());
         let files = custom.filter_map(|custom| custom.resource.file.as_ref());
         files.flat_map(|file| file.paths.iter().map(|path| &**path))
+    }
+
+    /// Where the objects of a Kubernetes API server come from, if objects come from there: what `provider.kubernetes` says, as no provider at all
+    /// means the same.
+    #[must_use]
+    pub fn kubernetes(&self) -> Option<KubernetesProvider> {
+        match self.provider.as_deref() {
+            None => Some(KubernetesProvider::default()),
+            Some(provider) if provider.provider_type == ProviderType::Kubernetes => {
+                Some(provider.kubernetes.clone().unwrap_or_default())
+            }
+            Some(_) => None,
+        }
     }
 }
 
@@ -72,8 +87,78 @@ pub struct ProviderConfig {
     /// Kubernetes for both, or each apart.
     #[serde(rename = "type")]
     pub provider_type: ProviderType,
+    /// For `Kubernetes`.
+    pub kubernetes: Option<KubernetesProvider>,
     /// For `Custom`.
     pub custom: Option<CustomProvider>,
+}
+
+/// `provider.kubernetes`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KubernetesProvider {
+    /// Whose objects are read; absent is everybody's.
+    pub watch: Option<Watch>,
+    /// Where the objects of proxies are made.
+    pub deploy: Deploy,
+    /// How replicas find out which of them writes.
+    pub leader_election: LeaderElection,
+}
+
+/// `provider.kubernetes.watch`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Watch {
+    /// Which of the two counts.
+    #[serde(rename = "type")]
+    pub watch_type: WatchType,
+    /// For `Namespaces`.
+    pub namespaces: Box<[Box<str>]>,
+    /// For `NamespaceSelector`.
+    pub namespace_selector: Option<LabelSelector>,
+}
+
+open_enum! {
+    /// `provider.kubernetes.watch.type`.
+    WatchType {
+        /// Those that are named.
+        Namespaces = "Namespaces",
+        /// Those with these labels.
+        NamespaceSelector = "NamespaceSelector",
+    }
+}
+
+/// `provider.kubernetes.deploy`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Deploy {
+    /// In which namespace.
+    #[serde(rename = "type")]
+    pub deploy_type: DeployType,
+}
+
+open_enum! {
+    /// `provider.kubernetes.deploy.type`.
+    DeployType {
+        /// That of the Gateway, where it owns them.
+        GatewayNamespace = "GatewayNamespace",
+        /// That of the controller.
+        ControllerNamespace = "ControllerNamespace",
+    }
+}
+
+/// `provider.kubernetes.leaderElection`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaderElection {
+    /// How long a lease holds after its last renewal; default 15 s.
+    pub lease_duration: Option<DurationText>,
+    /// How long a leader goes on that cannot renew it; default 10 s.
+    pub renew_deadline: Option<DurationText>,
+    /// How often it is renewed, or looked at; default 2 s.
+    pub retry_period: Option<DurationText>,
+    /// There is one replica, which leads.
+    pub disable: bool,
 }
 
 open_enum! {

@@ -32,7 +32,12 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
 /// What the server needs of them.
 pub(crate) fn pem(folder: &Path) -> anyhow::Result<Pem> {
     let read = |name: &str| std::fs::read(folder.join(name));
-    Ok(Pem { certificate: read("server.pem")?, key: read("server.key")?, client_ca: read("authority.pem")? })
+    Ok(Pem {
+        certificate: read("server.pem")?,
+        key: read("server.key")?,
+        client_ca: read("authority.pem")?,
+        anonymous: false,
+    })
 }
 
 /// What a client needs of them. No session is resumed: each connection is a whole handshake.

@@ -7,15 +7,17 @@
 //! | `/load` | what proxies send to each cluster, as they report it |
 //! | `/metrics` | OpenMetrics |
 //! | `/healthz` | 200 while the process lives |
-//! | `/readyz` | 200 once every source has listed |
+//! | `/readyz` | 200 once every source has listed and proxies can come |
 //! | `/log?level=debug` | sets the log level |
 
 pub(crate) mod client;
 mod reports;
 
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -26,7 +28,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use infra::host::Layout;
 use serde::Deserialize;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Asking;
@@ -46,6 +48,23 @@ pub(crate) struct Admin {
     pub(crate) asking: Asking,
     /// Changes the log level.
     pub(crate) log: Log,
+    /// Proxies can come.
+    pub(crate) listening: Arc<AtomicBool>,
+}
+
+/// Serves what monitors ask for at an address, until `stop`: health and metrics, nothing else.
+pub(crate) async fn serve_health(admin: Admin, address: SocketAddr, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| anyhow::anyhow!("--health-listen {address}: {error}"))?;
+    let routes = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+        .with_state(admin);
+    tokio::select! {
+        result = axum::serve(listener, routes) => Ok(result?),
+        () = stop.cancelled() => Ok(()),
+    }
 }
 
 /// Serves until `stop`; the socket is removed at the end.
@@ -162,7 +181,7 @@ async fn metrics(State(admin): State<Admin>) -> Response {
 }
 
 async fn ready(State(admin): State<Admin>) -> Response {
-    if admin.asking.is_ready() {
+    if admin.asking.is_ready() && admin.listening.load(Ordering::Acquire) {
         "ready\n".into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()

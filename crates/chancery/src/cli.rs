@@ -6,7 +6,7 @@ mod status;
 mod translate;
 mod validate;
 
-pub(crate) use run::{RunArgs, XdsTls};
+pub(crate) use run::{KubernetesArgs, RunArgs, XdsTls};
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Serve a folder of YAML with real Envoys, in the foreground
+    /// Serve a folder of YAML with real Envoys, or a Kubernetes cluster, in the foreground
     Run(Box<run::RunArgs>),
     /// Show what a set of files becomes: statuses, resolved intent, or Envoy's own resources
     Translate(translate::TranslateArgs),

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use api::status::Status;
 use api::{ObjectKey, Timestamp};
 use ir::{FleetName, Infra};
+use provider::kubernetes::status::Board;
 use serde_json::{Value, json};
 use store::FactKey;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -47,6 +48,8 @@ pub(crate) enum Input {
     Xds(Vec<xds::Event>),
     /// The supervisor of proxies saw something.
     Host(infra::host::HostFact),
+    /// What runs proxies in a cluster saw something.
+    Pods(infra::kubernetes::PodsFact),
     /// Somebody asks.
     Ask(Ask),
     /// Nothing more comes.
@@ -75,6 +78,8 @@ pub(crate) struct Core {
     /// Gateways that there are not, of which a proxy is connected all the same.
     strangers: BTreeSet<Arc<str>>,
     comings: Comings,
+    /// Where statuses go that somebody writes elsewhere.
+    board: Option<Board>,
 }
 
 /// What the core is made from.
@@ -91,6 +96,8 @@ pub(crate) struct Parts {
     pub(crate) with_proxies: bool,
     /// The one clock.
     pub(crate) clock: fn() -> Timestamp,
+    /// Where statuses go that somebody writes elsewhere.
+    pub(crate) board: Option<Board>,
 }
 
 /// Asks the core from other threads; cheap to clone.
@@ -129,6 +136,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         metrics: Metrics::default(),
         strangers: BTreeSet::new(),
         comings: Comings::new(Instant::now()),
+        board: parts.board,
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
@@ -174,6 +182,7 @@ impl Core {
                 due
             }
             Input::Host(fact) => self.note_proxy(fact),
+            Input::Pods(fact) => self.note_pods(fact),
             Input::Ask(ask) => {
                 asks.push(ask);
                 false
@@ -218,7 +227,7 @@ impl Core {
             self.server.forget_unpublished();
         }
         self.metrics.tick(&stats, began.elapsed());
-        report::note_changes(self.translator.graph(), self.outputs, &mut self.transitions, now);
+        self.note_statuses(now);
         self.ready.store(true, Ordering::Release);
         self.revision.send_modify(|revision| *revision += 1);
         if first || self.translator.graph().changes(self.outputs.infra).next().is_some() {
@@ -228,6 +237,35 @@ impl Core {
         self.translator.remember_served();
         self.translator.settle();
         outdated
+    }
+
+    /// Notes which statuses have changed, for people and for whoever writes them.
+    fn note_statuses(&mut self, now: Timestamp) {
+        let Self { transitions, board, .. } = self;
+        report::note_changes(self.translator.graph(), self.outputs, |key, status| {
+            if let Some(board) = board {
+                board.put(key.clone(), status.clone());
+            }
+            transitions.note(key, status, now);
+        });
+    }
+
+    /// Puts statuses on the board: of these objects, or of all and of those that had one.
+    fn put_statuses(&self, which: Which) {
+        let (Some(board), graph) = (&self.board, self.translator.graph()) else { return };
+        let also = match which {
+            Which::All { with } => {
+                for (key, status) in report::statuses(graph, self.outputs) {
+                    board.put(key, Some(status));
+                }
+                with
+            }
+            Which::These(keys) => keys,
+        };
+        for key in also {
+            let status = report::status(graph, self.outputs, &key);
+            board.put(key, status);
+        }
     }
 
     /// Tells what sources say before they have listed, as why they have not: whoever asks then gets an answer.
@@ -307,7 +345,28 @@ impl Core {
     }
 }
 
+/// Statuses of which objects.
+pub(crate) enum Which {
+    /// Of all that have one, and of these, which may have none any more.
+    All {
+        /// Objects that had one.
+        with: Vec<ObjectKey>,
+    },
+    /// Of these.
+    These(Vec<ObjectKey>),
+}
+
 impl Asking {
+    /// Waits until the first commit is out; false if the core has ended.
+    pub(crate) async fn ready(&self) -> bool {
+        self.revision.clone().wait_for(|_| self.is_ready()).await.is_ok()
+    }
+
+    /// Has statuses put on the board of whoever writes them; false if the core has ended.
+    pub(crate) async fn put_statuses(&self, which: Which) -> bool {
+        self.ask(move |core| core.put_statuses(which)).await.is_some()
+    }
+
     /// Counts commits; a change of it means that a report may differ.
     pub(crate) fn revision(&self) -> watch::Receiver<u64> {
         self.revision.clone()

@@ -49,7 +49,9 @@ impl Offline {
     /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.
     pub(crate) fn status(&self) -> Value {
         let mut transitions = Transitions::default();
-        report::note_changes(self.translator.graph(), self.outputs, &mut transitions, Timestamp(0));
+        report::note_changes(self.translator.graph(), self.outputs, |key, status| {
+            transitions.note(key, status, Timestamp(0));
+        });
         let statuses = report::statuses(self.translator.graph(), self.outputs);
         Value::Array(
             statuses

@@ -6,7 +6,7 @@ mod transitions;
 use std::sync::Arc;
 
 use api::status::Status;
-use api::{ObjectKey, Problem, Timestamp};
+use api::{Kind, ObjectKey, Problem};
 use engine::{Graph, Table};
 use serde_json::{Value, json};
 use translator::Outputs;
@@ -44,9 +44,27 @@ fn rows<S: Clone>(
     graph.iter(table).for_each(|(key, status)| each(key, kind((**status).clone())));
 }
 
-/// Notes the statuses that the last tick changed.
-pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, transitions: &mut Transitions, now: Timestamp) {
-    let mut note = |key: &ObjectKey, status: Option<Status>| transitions.note(key, status, now);
+/// The status of one object.
+pub(crate) fn status(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
+    fn row<S: Clone>(graph: &Graph, table: Table<ObjectKey, Arc<S>>, key: &ObjectKey) -> Option<S>
+    where
+        Arc<S>: engine::Value,
+    {
+        graph.get(table, key).map(|status| (**status).clone())
+    }
+    match key.kind()? {
+        Kind::GatewayClass => row(graph, outputs.gateway_class_statuses, key).map(Status::GatewayClass),
+        Kind::Gateway => row(graph, outputs.gateway_statuses, key).map(Status::Gateway),
+        Kind::BackendTrafficPolicy => row(graph, outputs.policy_statuses, key).map(Status::Policy),
+        Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
+        Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
+        Kind::HttpRoute => outputs.route_status(graph, key).map(Status::Route),
+        _ => None,
+    }
+}
+
+/// Calls with the statuses that the last tick changed.
+pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut note: impl FnMut(&ObjectKey, Option<Status>)) {
     changes(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut note);
     changes(graph, outputs.gateway_statuses, Status::Gateway, &mut note);
     for change in graph.changes(outputs.route_statuses) {

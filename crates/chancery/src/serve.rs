@@ -1,6 +1,7 @@
 //! `chancery run`: everything is wired here. Read top to bottom it is the picture in ARCHITECTURE.md.
 
 mod certificates;
+mod kubernetes;
 mod outlets;
 mod sockets;
 mod tasks;
@@ -10,9 +11,11 @@ use std::convert::Infallible;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::envoy_gateway::EnvoyGatewaySpec;
 use api::{Object, Severity, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
@@ -29,10 +32,11 @@ use xds::load::LoadReports;
 
 use crate::admin::{self, Admin, Removed};
 use crate::cli::RunArgs;
-use crate::core::{self, Input, Parts, QUEUE};
+use crate::core::{self, Asking, Input, Parts, QUEUE};
 use crate::last_good::{self, LastGood};
 use crate::telemetry::Log;
 
+use kubernetes::Cluster;
 use tasks::Tasks;
 
 /// How often the lock of the state folder is looked at.
@@ -41,8 +45,14 @@ const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
 /// How long open streams may finish what is on its way at the end.
 const STREAMS_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until a signal, or until a part of it fails. Streams have the threads of `streams`.
-pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::Result<()> {
+/// Serves until a signal, or until a part of it fails. Streams have the threads of `streams`, a cluster
+/// those of `cluster`.
+pub(crate) async fn serve(
+    args: RunArgs,
+    sources: Sources,
+    log: Log,
+    (streams, cluster): (&Handle, Option<&Handle>),
+) -> anyhow::Result<()> {
     let state = args.state.path()?;
     let mut lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
@@ -53,7 +63,8 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     // Core: one thread, everything that changes anything goes through its inputs.
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
-    let mut translator = translator(&layout, &state);
+    let cluster = sources.cluster(&args, cluster).await?;
+    let mut translator = translator(&layout, &state, &sources);
     let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (inputs, asking, mut core) = core::start(Parts {
@@ -61,51 +72,46 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
         options: envoy_options(&args)?,
         server: server.clone(),
         infra: wanted,
-        with_proxies: !args.no_envoy,
+        with_proxies: !args.no_envoy && cluster.is_none(),
         clock: now,
+        board: cluster.as_ref().map(Cluster::board),
     })?;
 
     // State: what is acknowledged.
-    let saved = save(&mut tasks, (server.clone(), journals), inputs.clone(), &stop);
+    let mut ended = vec![save(&mut tasks, (server.clone(), journals), inputs.clone(), &stop)];
 
-    // Source: files.
-    let roots = roots(&args)?;
+    // Source: files, of which a cluster has its static configuration.
+    let roots = sources.roots;
     tasks.spawn("files", tasks::follow(&roots, past, inputs.clone(), stop.clone())?);
 
-    // Protocol: where proxies connect, and what they answer.
-    listen(&mut tasks, &args, &server, (layout.clone(), infra.clone(), last_good.clone()), &stop)?;
-    tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, inputs.clone()));
-
-    // Proxies.
+    // Protocol and proxies: where they connect and what they answer, and whoever starts them.
+    let parts = Around { inputs, asking, server: server.clone(), infra, last_good, stop: stop.clone() };
+    server.describe(protojson::DESCRIPTORS);
+    tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, parts.inputs.clone()));
     let (end, ending) = watch::channel(Ending::No);
     let files = layout.clone();
-    let proxies = (!args.no_envoy).then(|| {
-        let (facts, seen) = mpsc::channel(QUEUE);
-        tasks.spawn("facts of hosts", outlets::host(seen, inputs.clone()));
-        let options = host_options(&args, layout, last_good);
-        async move {
-            // Beside the reading of files: it takes as long as some hundred of them.
-            let envoy = options.envoy.find().await?;
-            info!(path = %envoy.path.display(), version = %envoy.version, "envoy");
-            host::run(options, infra, facts, ending).await
+    let listening = Arc::new(AtomicBool::new(cluster.is_none()));
+    let proxies = match cluster {
+        Some(cluster) => {
+            ended.push(cluster.start(&mut tasks, &parts, (args.xds_listen, Arc::clone(&listening)))?);
+            None
         }
-    });
+        None => {
+            listen(&mut tasks, &args, &parts, &layout)?;
+            (!args.no_envoy).then(|| start_here(&mut tasks, &args, &parts, layout, ending))
+        }
+    };
 
     // People.
-    tasks.spawn("admin API", admin::serve(Admin { asking: asking.clone(), log }, state, stop.clone()));
-    tasks.spawn("ready word", outlets::announce(asking.clone(), roots, args.ready_file.clone()));
-    tasks.spawn("problems", outlets::problems(asking.clone()));
-    if let Some(file) = args.status_file.clone() {
-        tasks.spawn("status file", outlets::status_file(asking.clone(), file));
-    }
+    people(&mut tasks, &args, (Admin { asking: parts.asking.clone(), log, listening }, state, roots), &stop);
     // Whoever can ask keeps the core alive: from here on only tasks can, and people who wait for an answer.
-    let last = inputs.downgrade();
-    drop((inputs, asking));
+    let last = parts.inputs.downgrade();
+    drop(parts);
 
     let outcome = until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
     stop.cancel();
     server.stop(STREAMS_GRACE).await;
-    let _or_not = tokio::time::timeout(STREAMS_GRACE, saved).await;
+    in_time(ended).await;
     tasks.shutdown().await;
     drop(server);
     if let Some(inputs) = last.upgrade() {
@@ -119,21 +125,66 @@ pub(crate) async fn serve(args: RunArgs, log: Log, streams: &Handle) -> anyhow::
     outcome
 }
 
-/// One socket per Gateway, and perhaps an address for all.
-fn listen(
+/// What the parts that are started have in common.
+struct Around {
+    inputs: mpsc::Sender<Input>,
+    asking: Asking,
+    server: xds::Server,
+    infra: Wanted,
+    /// Gateways that are served before it is known which there shall be.
+    last_good: BTreeSet<Arc<str>>,
+    stop: CancellationToken,
+}
+
+/// Starts Envoys on this machine; gives the end of that.
+fn start_here(
     tasks: &mut Tasks,
     args: &RunArgs,
-    server: &xds::Server,
-    (layout, infra, last_good): (Layout, Wanted, BTreeSet<Arc<str>>),
+    parts: &Around,
+    layout: Layout,
+    ending: watch::Receiver<Ending>,
+) -> impl Future<Output = Result<(), host::Error>> + use<> {
+    let (facts, seen) = mpsc::channel(QUEUE);
+    tasks.spawn("facts of hosts", outlets::host(seen, parts.inputs.clone()));
+    let options = host_options(args, layout, parts.last_good.clone());
+    let infra = parts.infra.clone();
+    async move {
+        // Beside the reading of files: it takes as long as some hundred of them.
+        let envoy = options.envoy.find().await?;
+        info!(path = %envoy.path.display(), version = %envoy.version, "envoy");
+        host::run(options, infra, facts, ending).await
+    }
+}
+
+/// What people and monitors see.
+fn people(
+    tasks: &mut Tasks,
+    args: &RunArgs,
+    (admin, state, roots): (Admin, PathBuf, Vec<PathBuf>),
     stop: &CancellationToken,
-) -> anyhow::Result<()> {
-    server.describe(protojson::DESCRIPTORS);
+) {
+    let asking = admin.asking.clone();
+    if let Some(address) = args.health_listen {
+        tasks.spawn("health", admin::serve_health(admin.clone(), address, stop.clone()));
+    }
+    tasks.spawn("admin API", admin::serve(admin, state, stop.clone()));
+    tasks.spawn("ready word", outlets::announce(asking.clone(), roots, args.ready_file.clone()));
+    tasks.spawn("problems", outlets::problems(asking.clone()));
+    if let Some(file) = args.status_file.clone() {
+        tasks.spawn("status file", outlets::status_file(asking, file));
+    }
+}
+
+/// One socket per Gateway, and perhaps an address for all.
+fn listen(tasks: &mut Tasks, args: &RunArgs, parts: &Around, layout: &Layout) -> anyhow::Result<()> {
+    let Around { server, infra, last_good, stop, .. } = parts;
     if let Some(address) = args.xds_listen
         && let Some(files) = sockets::listen_at(server, address, &args.xds_tls)?
     {
         tasks.spawn("certificates of xDS", files.follow(stop.clone()));
     }
-    tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout, (infra, last_good), stop.clone()));
+    let fleets = (infra.clone(), last_good.clone());
+    tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout.clone(), fleets, stop.clone()));
     Ok(())
 }
 
@@ -224,6 +275,13 @@ fn last_good(
     (files, fleets, past)
 }
 
+/// Waits for what others would miss, for a time.
+async fn in_time(ended: Vec<oneshot::Receiver<Infallible>>) {
+    for ended in ended {
+        let _or_not = tokio::time::timeout(STREAMS_GRACE, ended).await;
+    }
+}
+
 /// What is acknowledged is saved until `stop`; gives the end of that.
 fn save(
     tasks: &mut Tasks,
@@ -236,8 +294,12 @@ fn save(
     saved
 }
 
-fn translator(layout: &Layout, state: &Path) -> Translator {
-    let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+fn translator(layout: &Layout, state: &Path, sources: &Sources) -> Translator {
+    let of_cluster = sources.settings.is_some();
+    let mut translator = Translator::new(translator::Options { file_mode: !of_cluster, offline: false });
+    if of_cluster {
+        translator.store().0.expect(Source::Kubernetes);
+    }
     // By the names that were given, and by those without links.
     let own = layout.folders().into_iter().chain([state]);
     let names = own.flat_map(|folder| [std::path::absolute(folder), std::fs::canonicalize(folder)]);
@@ -246,28 +308,47 @@ fn translator(layout: &Layout, state: &Path) -> Translator {
     translator
 }
 
-/// What is read: the static configuration, what the command line names, and what the static configuration names at this moment. If it cannot
-/// be understood, nothing is: what it names would be taken from the proxies as if it had gone.
-fn roots(args: &RunArgs) -> anyhow::Result<Vec<PathBuf>> {
-    let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).chain(&args.paths).cloned().collect();
-    if let Some(config) = &args.config {
+/// Where objects come from.
+pub(crate) struct Sources {
+    /// The static configuration, what the command line names, and what the static configuration names at the start.
+    roots: Vec<PathBuf>,
+    /// From a Kubernetes API server as well, as this says.
+    pub(crate) settings: Option<EnvoyGatewaySpec>,
+}
+
+impl Sources {
+    /// As the command line and the static configuration say. If that cannot be understood, nothing is: what it names would be taken from the proxies
+    /// as if it had gone.
+    pub(crate) fn of(args: &RunArgs) -> anyhow::Result<Self> {
+        let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).chain(&args.paths).cloned().collect();
+        let Some(config) = &args.config else { return Ok(Self { roots, settings: None }) };
         let loaded = provider::file::load(std::slice::from_ref(config));
         let problems = loaded.problems.iter().flat_map(|(_, problems)| problems);
         if let Some(problem) = problems.into_iter().find(|problem| problem.severity == Severity::Error) {
             anyhow::bail!("{problem}; mend it: without it it is not known what to read. Envoys that run serve on");
         }
-        for (object, _) in &loaded.objects {
-            if let Object::EnvoyGateway(settings) = object {
-                roots.extend(settings.spec.paths().map(PathBuf::from));
-            }
-        }
+        let found = loaded.objects.into_iter().find_map(|(object, _)| match object {
+            Object::EnvoyGateway(settings) => Some(settings),
+            _ => None,
+        });
+        roots.extend(found.iter().flat_map(|settings| settings.spec.paths()).map(PathBuf::from));
+        let files = roots.len() > 1;
+        // Without a provider, objects come from a cluster.
+        let settings = found.map(|settings| settings.spec.clone());
+        let settings = settings.filter(|settings| !files && settings.kubernetes().is_some());
         anyhow::ensure!(
-            roots.len() > 1,
+            files || settings.is_some(),
             "nothing to read: name a folder with --dir, or in {} under provider.custom.resource.file.paths",
             config.display()
         );
+        Ok(Self { roots, settings })
     }
-    Ok(roots)
+
+    /// The cluster, if there is one.
+    async fn cluster(&self, args: &RunArgs, threads: Option<&Handle>) -> anyhow::Result<Option<Cluster>> {
+        let (Some(settings), Some(threads)) = (&self.settings, threads) else { return Ok(None) };
+        Ok(Some(Cluster::find(args.kubernetes.clone(), settings, threads.clone()).await?))
+    }
 }
 
 fn envoy_options(args: &RunArgs) -> anyhow::Result<envoy::Options> {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use ir::{FleetName, Infra};
 use tokio::sync::watch as channel;
 
+mod account;
 mod apply;
 mod call;
 mod fact;
@@ -36,6 +37,7 @@ mod state;
 mod watch;
 mod world;
 
+pub use account::{service_account, usual_service_accounts};
 pub use fact::{PodsFact, PodsState};
 /// A connection to an API server.
 pub use kube::Client;

@@ -19,7 +19,8 @@
 //! Map: `connect` the client; `target` what a watch is about, `call` one request, `pace` every time, `lines` and `seen` from bytes to objects with names,
 //! `watch` the protocol of one target; `discovery` which versions there are; `plan` which targets there shall be, `watches` the tasks;
 //! `catalog` what is known of each object, `wanted` what is named, `follower` where all comes together, `report` wording; `observed`
-//! what whoever writes statuses has to know.
+//! what whoever writes statuses has to know, `status` that task, `leader` which replica it is; `tokens` whose a bearer token is, `secret` where we keep
+//! what is ours.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -40,9 +41,11 @@ mod observed;
 mod pace;
 mod plan;
 mod report;
+mod secret;
 mod seen;
 pub mod status;
 mod target;
+mod tokens;
 mod wanted;
 mod watch;
 mod watches;
@@ -52,6 +55,8 @@ pub use connect::{Connection, connect};
 pub use kube::Client;
 pub use observed::{Observed, Standing};
 pub use pace::Pace;
+pub use secret::{Kept, SecretError, SecretStore};
+pub use tokens::{Bearer, ReviewError, TokenReviewer};
 
 /// What to follow.
 #[derive(Clone)]

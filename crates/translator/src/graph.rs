@@ -13,9 +13,11 @@ mod status;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use api::envoy_gateway::DeployType;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
+use ir::infra::kubernetes::Place;
 use store::Tables;
 
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
@@ -66,6 +68,8 @@ pub(crate) struct Settings {
     controller: Table<(), Arc<str>>,
     backends: Table<(), Option<bool>>,
     proxy: Table<(), Arc<EnvoyProxySpec>>,
+    /// True: in the controller's namespace.
+    deploys_here: Table<(), bool>,
 }
 
 impl Settings {
@@ -77,6 +81,11 @@ impl Settings {
     /// Whether routes may name a `Backend`, if the configuration says it.
     pub(crate) fn backends(&self, cx: &mut Cx<'_>) -> Option<bool> {
         cx.get(self.backends, &()).copied().flatten()
+    }
+
+    /// Where the objects of proxies are made.
+    pub(crate) fn place(&self, cx: &mut Cx<'_>) -> Place {
+        if cx.get(self.deploys_here, &()).copied().unwrap_or_default() { Place::Controller } else { Place::Gateway }
     }
 
     /// Settings for every fleet without its own.
@@ -137,6 +146,10 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
             .map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
         proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
             settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
+        }),
+        deploys_here: g.map("deploy_type", inputs.settings, |_, (), settings| {
+            let kubernetes = settings.spec.kubernetes();
+            kubernetes.is_some_and(|kubernetes| kubernetes.deploy.deploy_type == DeployType::ControllerNamespace)
         }),
     };
     let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));

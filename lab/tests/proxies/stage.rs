@@ -71,7 +71,8 @@ impl Stage {
             [] => Scope::All,
             names => Scope::Namespaces(names.iter().map(|name| Arc::from(*name)).collect()),
         };
-        let (state, config, token) = (lab.state(), lab.exec(&["kubectl", "config", "view", "--flatten", "--raw"]).unwrap(), stop.clone());
+        let (state, config, token) =
+            (lab.state(), lab.exec(&["kubectl", "config", "view", "--flatten", "--raw"]).unwrap(), stop.clone());
         let thread = std::thread::spawn(move || {
             enter(&state);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! `chancery run`: serves folders of YAML with real Envoys, in the foreground.
+//! `chancery run`: serves folders of YAML with real Envoys, or a Kubernetes cluster, in the foreground.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use xds::load::LoadReports;
 
 use super::{Outcome, StateDir, WrongUsage};
+use crate::serve::Sources;
 use crate::telemetry::{self, LogFormat};
 
 /// Arguments of `chancery run`.
@@ -27,7 +28,8 @@ pub(crate) struct RunArgs {
     /// The Envoy to start [default: the one on PATH, else of the project's .tools folder]
     #[arg(long, env = "CHANCERY_ENVOY", value_name = "PATH")]
     pub(crate) envoy: Option<PathBuf>,
-    /// Static configuration (`kind: EnvoyGateway`); read again when it changes
+    /// Static configuration (`kind: EnvoyGateway`); read again when it changes. Without --dir, and unless its provider is `Custom`, objects come
+    /// from a Kubernetes API server and proxies are Pods
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Write this file once everything has been served for the first time
@@ -42,13 +44,18 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
-    /// Also serve xDS here. With `--xds-tls-cert` and its two companions: to whoever has a client certificate that names a Gateway.
+    /// Also serve xDS here (with a Kubernetes cluster: serve it here, with TLS [default: 0.0.0.0:18000]). With `--xds-tls-cert` and its two companions: to whoever has a client certificate that names a Gateway.
     /// Without: in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`), so every user
     /// of this machine can ask for every Gateway's configuration, its private keys included
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) xds_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) xds_tls: XdsTls,
+    #[command(flatten)]
+    pub(crate) kubernetes: KubernetesArgs,
+    /// Answer `/healthz`, `/readyz` and `/metrics` at this address (HTTP)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) health_listen: Option<SocketAddr>,
     /// Save private keys in the state folder too, as part of the last good configuration: without, a proxy that starts while Chancery
     /// waits for its sources gets no listener that needs one. Switched off again, those that were saved are removed at the start
     #[arg(long)]
@@ -66,6 +73,37 @@ pub(crate) struct RunArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+}
+
+/// What concerns a Kubernetes cluster.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "With a Kubernetes cluster")]
+pub(crate) struct KubernetesArgs {
+    /// How to reach the API server [default: $KUBECONFIG, else ~/.kube/config, else the ServiceAccount of this Pod]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Namespace of Chancery: of its lease, its Secret, and of proxies that are not in their Gateway's [default: that of this Pod, else
+    /// chancery-system]
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// What this replica calls itself in the lease
+    #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "chancery")]
+    pub(crate) pod_name: String,
+    /// The Service at which proxies reach xDS
+    #[arg(long, value_name = "NAME", default_value = "chancery")]
+    pub(crate) service: String,
+    /// Chancery's own image: Pods of proxies get the tool from it that drains them
+    #[arg(long, env = "CHANCERY_IMAGE", value_name = "IMAGE", default_value = concat!("ghcr.io/chancery/chancery:v", env!("CARGO_PKG_VERSION")))]
+    pub(crate) image: String,
+    /// Secret with the authority that signs the certificate of xDS; made, and renewed, unless it is there and somebody else's
+    #[arg(long, value_name = "NAME", default_value = "chancery-ca")]
+    pub(crate) ca_secret: String,
+    /// How long proxies have to learn of a new authority before it signs
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub(crate) ca_overlap: Duration,
 }
 
 /// The TLS of `--xds-listen`.
@@ -100,29 +138,43 @@ fn trust_domain(text: &str) -> Result<String, String> {
 /// Runs until a signal ends it.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let (log, _written) = telemetry::start(&args.log_level, args.log_format)?;
-    if let Some(address) = args.xds_listen {
-        let may = address.ip().is_loopback() || args.xds_tls.xds_tls_cert.is_some();
-        WrongUsage::unless(may, || {
-            format!(
-                "--xds-listen {address}: in cleartext only a loopback address; for any other name --xds-tls-cert, --xds-tls-key and \
-                 --xds-client-ca"
-            )
-        })?;
-    }
+    let sources = Sources::of(&args)?;
+    check(&args, &sources)?;
     raise_descriptors();
     // Three kinds of work keep out of each other's way: the core has a thread, streams have theirs, and all else (people, proxies)
     // is on this one. A stream's thread that sleeps is woken once for an edit; among several idle ones each wakes the next. So
-    // these are half of the cores: enough for thousands of streams, and none to spare on a small machine.
+    // these are half of the cores: enough for thousands of streams, and none to spare on a small machine. A cluster has one more: its lists are long.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let streams = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads((cores / 2).max(1))
-        .thread_name("xds")
-        .enable_all()
-        .build()
-        .context("starting the threads of streams")?;
+    let threads = |name: &str, count: usize| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(count.max(1)).thread_name(name).enable_all().build().context("starting threads")
+    };
+    let streams = threads("xds", cores / 2)?;
+    let cluster = sources.settings.is_some().then(|| threads("kubernetes", 1)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(crate::serve::serve(args, log, streams.handle()))?;
+    let cluster = cluster.as_ref().map(tokio::runtime::Runtime::handle);
+    runtime.block_on(crate::serve::serve(args, sources, log, (streams.handle(), cluster)))?;
     Ok(Outcome::Fine)
+}
+
+/// What does not go together.
+fn check(args: &RunArgs, sources: &Sources) -> anyhow::Result<()> {
+    if sources.settings.is_some() {
+        WrongUsage::unless(args.xds_tls.xds_tls_cert.is_none(), || {
+            "--xds-tls-cert: with a Kubernetes cluster the certificate of xDS is signed by the authority in a Secret: name that with --ca-secret"
+                .to_owned()
+        })?;
+        return Ok(());
+    }
+    let Some(address) = args.xds_listen else { return Ok(()) };
+    let may = address.ip().is_loopback() || args.xds_tls.xds_tls_cert.is_some();
+    WrongUsage::unless(may, || {
+        format!(
+            "--xds-listen {address}: in cleartext only a loopback address; for any other name --xds-tls-cert, --xds-tls-key and \
+             --xds-client-ca"
+        )
+    })?;
+    Ok(())
 }
 
 /// A shell gives 1,024 descriptors as a rule, which is less than the connections that one identity may have; up to the hard limit whoever runs this may

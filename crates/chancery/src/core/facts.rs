@@ -8,6 +8,7 @@ use std::time::Instant;
 use api::{Problem, Severity};
 use engine::{Graph, Table, Value};
 use infra::host::HostFact;
+use infra::kubernetes::PodsFact;
 use ir::{FleetName, SecretName};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
 use tracing::{debug, info, warn};
@@ -252,6 +253,25 @@ impl Core {
                 graph.set(tables.secret_refusals, key, text);
             }
             _ => graph.set(tables.route_refusals, key, text),
+        }
+        true
+    }
+
+    /// Notes what is seen of the Pods of a fleet; true if a tick is due.
+    pub(super) fn note_pods(&mut self, fact: PodsFact) -> bool {
+        let PodsFact { fleet: FleetName(fleet), state } = fact;
+        let (store, graph) = self.translator.store();
+        match state {
+            Some(state) => {
+                let facts = ProxyFacts {
+                    ready: state.ready,
+                    addresses: state.addresses,
+                    problem: state.problem.or(state.unassigned),
+                    ..ProxyFacts::default()
+                };
+                graph.set(store.tables().proxies, fleet, Arc::new(facts));
+            }
+            None => store.forget_fleet(graph, &fleet),
         }
         true
     }

@@ -116,6 +116,7 @@ fn read(certificate: &Path, key: &Path, client_ca: &Path) -> anyhow::Result<Pem>
         certificate: file("--xds-tls-cert", certificate)?,
         key: file("--xds-tls-key", key)?,
         client_ca: file("--xds-client-ca", client_ca)?,
+        anonymous: false,
     })
 }
 
@@ -146,6 +147,11 @@ fn told(certificate: &Path, key: &Path, client_ca: &Path, error: &TlsError) -> a
 
 /// Clients are the proxies of the Gateway that their certificate names, in this trust domain or in any.
 pub(super) fn gate(domain: Option<String>) -> Gate {
+    Gate::new(Arc::new(fleets_of(domain)), Limits::default())
+}
+
+/// The Gateway that a certificate names.
+pub(super) fn fleets_of(domain: Option<String>) -> impl Fn(&Identity) -> Fleets + Send + Sync + 'static {
     let wanted: Arc<str> = match &domain {
         Some(domain) => format!(
             "with --xds-trust-domain {domain} only a certificate with the URI spiffe://{domain}/<namespace>/<gateway> names a Gateway"
@@ -153,11 +159,10 @@ pub(super) fn gate(domain: Option<String>) -> Gate {
         .into(),
         None => "a Gateway is named by the URI spiffe://<any domain>/<namespace>/<gateway>, or by the DNS name <gateway>.<namespace>".into(),
     };
-    let fleets_of = move |identity: &Identity| match gateway(&identity.name, domain.as_deref()) {
+    move |identity| match gateway(&identity.name, domain.as_deref()) {
         Some(fleet) => Fleets::These(vec![fleet]),
         None => Fleets::Nobody(Arc::clone(&wanted)),
-    };
-    Gate::new(Arc::new(fleets_of), Limits::default())
+    }
 }
 
 /// The Gateway (`namespace/name`) that a certificate names: `spiffe://<domain>/<namespace>/<gateway>`, or the DNS name

@@ -57,7 +57,8 @@ pub(super) fn control_plane(service: &XdsService) -> Value {
             "sni": &**host,
             "commonTlsContext": {
                 "alpnProtocols": ["h2"],
-                "tlsParams": { "tlsMinimumProtocolVersion": "TLSv1_3" },
+                // As a client Envoy goes no further than 1.2 by itself.
+                "tlsParams": { "tlsMinimumProtocolVersion": "TLSv1_3", "tlsMaximumProtocolVersion": "TLSv1_3" },
                 "validationContextSdsSecretConfig": from_file(format!("{folder}/{AUTHORITIES}"), folder),
             },
         }),

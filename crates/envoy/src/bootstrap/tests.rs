@@ -43,8 +43,8 @@ staticResources:
         '@type': type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
         explicitHttpConfig: {http2ProtocolOptions: {connectionKeepalive: {interval: 15s, timeout: 5s}}}
 dynamicResources:
-  ldsConfig: {ads: {}, resourceApiVersion: V3}
-  cdsConfig: {ads: {}, resourceApiVersion: V3}
+  ldsConfig: {ads: {}, initialFetchTimeout: 0s, resourceApiVersion: V3}
+  cdsConfig: {ads: {}, initialFetchTimeout: 0s, resourceApiVersion: V3}
   adsConfig:
     apiType: DELTA_GRPC
     transportApiVersion: V3

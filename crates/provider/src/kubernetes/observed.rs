@@ -65,6 +65,15 @@ impl Observed {
         self.rows().get(key).map(|row| row.standing)
     }
 
+    /// Objects that others may have written too, with an entry of ours in their status.
+    #[must_use]
+    pub fn signed(&self) -> Vec<ObjectKey> {
+        let has_entry = |kind: Kind| matches!(kind.own_status(), Some(OwnStatus::Entries(_)));
+        let rows = self.rows();
+        let signed = rows.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(has_entry));
+        signed.map(|(key, _)| key.clone()).collect()
+    }
+
     /// The hash of what is ours in a status, given as JSON; 0 where there is nothing of ours. The order of fields does not matter, and one
     /// that is null is none.
     #[must_use]

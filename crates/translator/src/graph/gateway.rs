@@ -77,7 +77,8 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         let view = cx.get(views, key).cloned().unwrap_or_default();
         let infra = infra(key, plan, &view)?;
         let mapped = cx.get(mapped, key).cloned().unwrap_or_default();
-        let kubernetes = (!file_mode).then(|| Box::new(kubernetes(plan, &view, &mapped)));
+        let place = settings.place(cx);
+        let kubernetes = (!file_mode).then(|| Box::new(kubernetes(plan, &view, &mapped, place)));
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
     Gateways { plans, scopes, ports, places, chains, mapped, infra }
@@ -131,13 +132,13 @@ fn mapped_ports(ports: &[u16]) -> Arc<[(u16, u16)]> {
 }
 
 /// What the objects of a Gateway's proxies shall be like.
-fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)]) -> KubernetesInfra {
+fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)], place: ObjectPlace) -> KubernetesInfra {
     let ObjectSettings { workload, service, autoscaler, disruption_budget, service_account, .. } = view.objects.clone();
     let Marks { class, uid, labels, annotations } = (*plan.marks).clone();
     KubernetesInfra {
         class,
         uid,
-        place: ObjectPlace::Gateway,
+        place,
         labels,
         annotations,
         mapped_ports: mapped.to_vec(),

@@ -142,7 +142,7 @@ impl Arriving {
         };
         let words = tokio::select! {
             biased;
-            done = tls.accept(stream) => match done {
+            done = tls.accept(stream, from.ip()) => match done {
                 Ok((io, peer)) => return Some((io, peer)),
                 Err(error) => tls::words(&error),
             },

@@ -2,10 +2,12 @@
 //! how its bytes came ([`Peer`]) and its headers give an [`Identity`], and that and the node of its first message give a fleet.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 
 use super::grpc::{Broken, Code};
 use super::limits::{Account, Accounts, Limits, Names, Pace, Place};
@@ -28,6 +30,8 @@ pub(super) enum Peer {
     Loopback,
     /// TLS with a certificate of an authority of ours: whom it names, and until when it holds.
     Tls(Option<Arc<str>>, Option<Instant>),
+    /// TLS without a certificate, from this address.
+    Anonymous(IpAddr),
 }
 
 impl Peer {
@@ -38,20 +42,29 @@ impl Peer {
             Self::Unix => process("unix"),
             Self::Loopback => process("loopback"),
             Self::Tls(name, expires) => name.clone().map(|name| Identity { name, expires: *expires }),
+            Self::Anonymous(_) => None,
         }
+    }
+
+    /// Whom a certificate names.
+    fn certified(&self) -> Option<Identity> {
+        self.identity().filter(|_| matches!(self, Self::Tls(..)))
     }
 
     /// Until when what it proves holds.
     fn expires(&self) -> Option<Instant> {
         match self {
-            Self::Unix | Self::Loopback => None,
+            Self::Unix | Self::Loopback | Self::Anonymous(_) => None,
             Self::Tls(_, expires) => *expires,
         }
     }
 
     /// The name that the connection is counted under.
     fn name(&self) -> Arc<str> {
-        self.identity().map_or_else(|| "a certificate without name".into(), |identity| identity.name)
+        match self {
+            Self::Anonymous(address) => format!("no certificate, from {address}").into(),
+            _ => self.identity().map_or_else(|| "a certificate without name".into(), |identity| identity.name),
+        }
     }
 }
 
@@ -115,8 +128,8 @@ impl Gate {
         Self(Arc::new(Rules { fleets_of, tokens: None, accounts: Accounts::new(limits) }))
     }
 
-    /// Callers are who their bearer token says, which every call has to bring beside what its connection proves. They are it until
-    /// either ends.
+    /// Callers are who their bearer token says, which every call has to bring beside what its connection proves, until either ends. One that brings
+    /// no token is who its certificate says, if it has one.
     #[must_use]
     pub fn with_tokens(fleets_of: FleetsOf, limits: Limits, verifier: Arc<dyn VerifyToken>) -> Self {
         let tokens = Some(Tokens::new(verifier));
@@ -151,13 +164,15 @@ impl Gate {
 
     /// Who makes a call that is to be answered with what a fleet has.
     pub(super) async fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Broken> {
-        let identity = match &self.0.tokens {
-            Some(tokens) => {
+        let certified = peer.certified().filter(|_| !headers.contains_key(AUTHORIZATION));
+        let identity = match (&self.0.tokens, certified) {
+            (Some(_), Some(certified)) => certified,
+            (Some(tokens), None) => {
                 let found = tokens.identity(headers, &self.account(peer)).await;
                 let Identity { name, expires } = self.logged(peer, found)?;
                 Identity { name, expires: [expires, peer.expires()].into_iter().flatten().min() }
             }
-            None => self.logged(peer, peer.identity().ok_or(NOBODY))?,
+            (None, _) => self.logged(peer, peer.identity().ok_or(NOBODY))?,
         };
         self.caller(identity).await
     }

@@ -2,6 +2,7 @@
 //! they are, new ones use what is there now.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -32,6 +33,8 @@ pub struct Pem {
     pub key: Vec<u8>,
     /// The authorities of clients' certificates.
     pub client_ca: Vec<u8>,
+    /// Clients without a certificate may connect too: a gate with tokens says who they are.
+    pub anonymous: bool,
 }
 
 /// It holds a private key.
@@ -88,12 +91,19 @@ impl Tls {
     }
 
     /// Shakes hands.
-    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<(Box<TlsStream<TcpStream>>, Peer)> {
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+        from: IpAddr,
+    ) -> std::io::Result<(Box<TlsStream<TcpStream>>, Peer)> {
         let config = Arc::clone(&locked(&self.0));
         let now = config.time_provider.current_time();
         let stream = TlsAcceptor::from(config).accept(stream).await?;
-        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let peer = certificate.zip(now).and_then(|(certificate, now)| certificate::peer(certificate, now));
+        // Without one only where that may be: else there was no handshake.
+        let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+            Some(certificate) => now.and_then(|now| certificate::peer(certificate, now)),
+            None => Some(Peer::Anonymous(from)),
+        };
         let peer = peer.ok_or_else(|| std::io::Error::other("the client certificate cannot be read"))?;
         Ok((Box::new(stream), peer))
     }
@@ -113,9 +123,9 @@ fn config(pem: &Pem) -> Result<ServerConfig, TlsError> {
         roots.add(authority).map_err(|_| TlsError::ClientCa)?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-        .build()
-        .map_err(|_| TlsError::ClientCa)?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let verifier = if pem.anonymous { verifier.allow_unauthenticated() } else { verifier };
+    let verifier = verifier.build().map_err(|_| TlsError::ClientCa)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])
         .map_err(|_| TlsError::Certificate)?

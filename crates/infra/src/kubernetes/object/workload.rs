@@ -1,6 +1,7 @@
 //! The Pods of a fleet: what Envoy is started with, and how it is probed and stopped.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use envoy::bootstrap::{BootstrapOptions, ControlPlane, DEFAULT_MAX_CONNECTIONS, Endpoint, XdsService, secret_files};
@@ -175,22 +176,23 @@ impl Maker<'_> {
         }
     }
 
+    /// Envoy takes an option's value as an argument of its own only.
     fn arguments(&self) -> Vec<String> {
         let options = &self.infra.options;
-        let mut arguments = vec![
-            format!("--config-path={CONFIG}/bootstrap.json"),
-            "--service-node=$(POD_NAMESPACE)/$(POD_NAME)".to_owned(),
-            "--disable-hot-restart".to_owned(),
-            format!("--log-level={}", options.log_level.as_deref().unwrap_or("warn")),
-            format!("--drain-time-s={}", self.drain().as_secs()),
-            "--drain-strategy=immediate".to_owned(),
+        let level = |(component, level): &(Arc<str>, Arc<str>)| format!("{component}:{level}");
+        let levels: Vec<_> = options.component_log_levels.iter().map(level).collect();
+        let with_values = [
+            ("--config-path", Some(format!("{CONFIG}/bootstrap.json"))),
+            ("--service-node", Some("$(POD_NAMESPACE)/$(POD_NAME)".to_owned())),
+            ("--log-level", Some(options.log_level.as_deref().unwrap_or("warn").to_owned())),
+            ("--drain-time-s", Some(self.drain().as_secs().to_string())),
+            ("--drain-strategy", Some("immediate".to_owned())),
+            ("--component-log-level", (!levels.is_empty()).then(|| levels.join(","))),
+            ("--concurrency", options.concurrency.map(|threads| threads.to_string())),
         ];
-        let levels = &options.component_log_levels;
-        let levels: Vec<_> = levels.iter().map(|(component, level)| format!("{component}:{level}")).collect();
-        if !levels.is_empty() {
-            arguments.push(format!("--component-log-level={}", levels.join(",")));
-        }
-        arguments.extend(options.concurrency.map(|threads| format!("--concurrency={threads}")));
+        let given = with_values.into_iter().filter_map(|(option, value)| Some([option.to_owned(), value?]));
+        let mut arguments = vec!["--disable-hot-restart".to_owned()];
+        arguments.extend(given.flatten());
         arguments.extend(options.extra_args.iter().map(ToString::to_string));
         arguments
     }

@@ -73,7 +73,7 @@ impl Authority {
     pub(super) fn server(&self, clients: &[&Self]) -> Pem {
         let Pair { certificate, key } = self.issue("server");
         let client_ca = clients.iter().flat_map(|authority| authority.pem.bytes()).collect();
-        Pem { certificate: certificate.into(), key: key.into(), client_ca }
+        Pem { certificate: certificate.into(), key: key.into(), client_ca, anonymous: false }
     }
 
     /// One HTTP request over TLS to a server of this authority, over a connection of its own: the answer, and the certificate that was shown.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::authority::{Authority, Pair};
 use super::client::{CDS, Client, DEADLINE, DELTA, EDS, SDS};
 use crate::{
-    Change, Event, FleetUpdate, Fleets, Gate, Identity, Limits, Rate, Resource, Server, Tls, TokenError, TypeUrl,
+    Change, Event, FleetUpdate, Fleets, Gate, Identity, Limits, Pem, Rate, Resource, Server, Tls, TokenError, TypeUrl,
     VerifyToken, Verifying, Version,
 };
 
@@ -378,5 +378,33 @@ async fn a_bearer_token_says_which_fleet_until_it_expires() {
     brief.subscribe(Some("ns/a"), CDS, &[]).await;
     assert_eq!(brief.names().await, ["a"]);
     assert_eq!(brief.next().await, Err("16".into()));
+    server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn with_tls_a_token_or_a_certificate_says_who_calls_and_one_of_them_has_to() {
+    let (sender, _events) = mpsc::channel(64);
+    let server = Server::start(&Handle::current(), sender);
+    publish(&server, "ns/a", vec![put(TypeUrl::Cluster, "a", "")]);
+    publish(&server, "ns/b", vec![put(TypeUrl::Cluster, "b", "")]);
+    let authority = Authority::new("ours");
+    let tls = Tls::new(&Pem { anonymous: true, ..authority.server(&[&authority]) }).unwrap();
+    let gate = Gate::with_tokens(Arc::new(fleets_of), Limits::default(), Arc::new(Double));
+    let at = server.listen_tls("127.0.0.1:0".parse().unwrap(), tls, gate).unwrap();
+    let pair = authority.issue("spiffe://td/ns/a");
+    let open = async |with, token| Client::call(authority.connect(at, with).await.unwrap(), DELTA, token).await;
+    let mut by_token = open(None, Some("ns/b")).await;
+    by_token.subscribe(None, CDS, &[]).await;
+    assert_eq!(by_token.names().await, ["b"]);
+    let mut by_certificate = open(Some(&pair), None).await;
+    by_certificate.subscribe(None, CDS, &[]).await;
+    assert_eq!(by_certificate.names().await, ["a"]);
+    let mut by_both = open(Some(&pair), Some("ns/b")).await;
+    by_both.subscribe(None, CDS, &[]).await;
+    assert_eq!(by_both.names().await, ["b"]);
+    assert_eq!(open(Some(&pair), Some("bad")).await.headers["grpc-status"], "16");
+    assert_eq!(open(None, None).await.headers["grpc-status"], "16");
+    let foreign = Authority::new("theirs").issue("spiffe://td/ns/a");
+    assert!(authority.connect(at, Some(&foreign)).await.is_err(), "a certificate of somebody else is none");
     server.stop(DEADLINE).await;
 }

@@ -60,6 +60,7 @@ fn pem_that_cannot_be_used_is_told_apart_and_leaves_what_was_there() {
         certificate: certificate.into(),
         key: key.into(),
         client_ca: ca.into(),
+        anonymous: false,
     };
     let tls = Tls::new(&pem(&certificate, &key, &other)).unwrap();
     let before = Arc::clone(&locked(&tls.0));

@@ -1,0 +1,277 @@
+//! `chancery run` with a cluster: objects from its API server, statuses back, proxies as Pods, and who they are.
+//! Everything here has threads of its own: a list of 50,000 objects holds up no stream.
+
+mod authority;
+mod certificates;
+mod identity;
+mod pods;
+mod statuses;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use api::DurationText;
+use api::envoy_gateway::{EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
+use infra::kubernetes as pods_of;
+use provider::kubernetes::leader::{self, LeaderOptions, Terms};
+use provider::kubernetes::status::{self, Board, Gather, WriterOptions};
+use provider::kubernetes::{self as source, Client, Connection, Observed, Pace, Scope, SecretStore};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::tasks::Tasks;
+use super::{Around, now};
+use crate::cli::KubernetesArgs;
+use crate::core::Input;
+
+use certificates::Certificates;
+use identity::Accounts;
+
+/// For whom the tokens of proxies are.
+const AUDIENCE: &str = "chancery";
+
+/// Where xDS is served, unless the command line says otherwise.
+const XDS_ADDRESS: &str = "0.0.0.0:18000";
+
+/// The name of the lease that the leader holds.
+const LEASE: &str = "chancery";
+
+/// Where a Pod learns its namespace.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// A cluster that is served.
+pub(crate) struct Cluster {
+    client: Client,
+    args: KubernetesArgs,
+    provider: KubernetesProvider,
+    controller: Arc<str>,
+    namespace: Arc<str>,
+    observed: Observed,
+    board: Board,
+    threads: Handle,
+}
+
+impl Cluster {
+    /// The cluster that the kubeconfig, or the Pod that this runs in, names. Whether it is there is found out later.
+    pub(crate) async fn find(
+        args: KubernetesArgs,
+        settings: &EnvoyGatewaySpec,
+        threads: Handle,
+    ) -> anyhow::Result<Self> {
+        let connection = Connection { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+        let client = source::connect(&connection).await?;
+        let controller: Arc<str> = (*settings.gateway.controller_name).into();
+        let namespace = own_namespace(&args);
+        let provider = settings.kubernetes().unwrap_or_default();
+        info!(%namespace, %controller, "objects come from a Kubernetes API server");
+        Ok(Self {
+            observed: Observed::new(&controller),
+            board: Board::new(Gather::default()),
+            client,
+            args,
+            provider,
+            controller,
+            namespace,
+            threads,
+        })
+    }
+
+    /// Where statuses go.
+    pub(crate) fn board(&self) -> Board {
+        self.board.clone()
+    }
+
+    /// Starts all that serves it; xDS at this address, and `listening` is set once proxies can come. Gives the end of
+    /// leading.
+    pub(super) fn start(
+        self,
+        tasks: &mut Tasks,
+        around: &Around,
+        (address, listening): (Option<SocketAddr>, Arc<AtomicBool>),
+    ) -> anyhow::Result<oneshot::Receiver<Infallible>> {
+        let threads = self.threads.clone();
+        let (leads, leading) = watch::channel(false);
+        let (ends, ended) = oneshot::channel();
+        tasks.spawn_on(&threads, "Kubernetes objects", self.objects(around)?);
+        tasks.spawn_on(&threads, "leader election", self.election((leads, ends), &around.stop)?);
+        let (refusing, refused) = watch::channel(Vec::new());
+        let writing = status::write(self.writer(), self.board.clone(), leading.clone(), refusing, around.stop.clone());
+        tasks.spawn_on(&threads, "statuses", async move { Ok(writing.await?) });
+        tasks.spawn_on(
+            &threads,
+            "statuses to write",
+            statuses::feed(around.asking.clone(), self.board.clone(), self.observed.clone()),
+        );
+        tasks.spawn_on(&threads, "statuses that are refused", statuses::tell(refused, around.inputs.clone()));
+
+        let (announce, authorities) = watch::channel(Arc::from(""));
+        let accounts = Accounts::new(&around.last_good, &self.namespace);
+        let gate = identity::gate(self.client.clone(), AUDIENCE, accounts.clone());
+        tasks.spawn_on(&threads, "accounts of proxies", accounts.follow(around.infra.clone()));
+        let certificates = Certificates {
+            store: SecretStore::new(self.client.clone(), &self.namespace, &self.args.ca_secret.as_str().into()),
+            hosts: self.hosts(),
+            terms: self.terms(),
+            announce,
+        };
+        let address = address.map_or_else(|| XDS_ADDRESS.parse().context("the usual address of xDS"), Ok)?;
+        let serving = certificates.serve((around.server.clone(), address, gate), listening, around.stop.clone());
+        tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
+        let places = pods::Places {
+            client: self.client.clone(),
+            scope: self.pods_scope(),
+            options: self.cluster_options(address.port()),
+            authorities,
+        };
+        let (facts, seen) = mpsc::channel(crate::core::QUEUE);
+        tasks.spawn_on(
+            &threads,
+            "proxies of the cluster",
+            pods::run(places, (around.infra.clone(), leading), facts, around.stop.clone()),
+        );
+        tasks.spawn_on(&threads, "facts of Pods", pods::tell(seen, around.inputs.clone()));
+        Ok(ended)
+    }
+
+    fn objects(&self, around: &Around) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
+        let options = source::Options {
+            client: self.client.clone(),
+            scope: scope(self.provider.watch.as_ref())?,
+            observed: self.observed.clone(),
+            pace: Pace::default(),
+        };
+        let (inputs, stop) = (around.inputs.clone(), around.stop.clone());
+        Ok(async move {
+            let sink = move |batch| {
+                let inputs = inputs.clone();
+                async move {
+                    match inputs.send(Input::Batch(batch)).await {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    }
+                }
+            };
+            Ok(source::follow(options, sink, stop).await?)
+        })
+    }
+
+    /// Leads at once where there is one replica only.
+    fn election(
+        &self,
+        (leads, ends): (watch::Sender<bool>, oneshot::Sender<Infallible>),
+        stop: &CancellationToken,
+    ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
+        let alone = self.provider.leader_election.disable;
+        let options = LeaderOptions {
+            client: self.client.clone(),
+            namespace: Arc::clone(&self.namespace),
+            name: LEASE.into(),
+            identity: format!("{}_{:08x}", self.args.pod_name, fastrand::u32(..)).into(),
+            terms: election_terms(&self.provider.leader_election)?,
+            clock: now,
+        };
+        let stop = stop.clone();
+        Ok(async move {
+            let _until_the_end = ends;
+            if alone {
+                leads.send_replace(true);
+                stop.cancelled().await;
+            } else {
+                leader::lead(options, leads, stop).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn writer(&self) -> WriterOptions {
+        WriterOptions {
+            client: self.client.clone(),
+            controller: Arc::clone(&self.controller),
+            observed: self.observed.clone(),
+            pace: Pace::default(),
+            clock: now,
+        }
+    }
+
+    fn terms(&self) -> authority::Terms {
+        authority::Terms { overlap: self.args.ca_overlap, ..authority::Terms::default() }
+    }
+
+    /// The names under which proxies reach us, the one that they are given first.
+    fn hosts(&self) -> Vec<String> {
+        let (service, namespace) = (&self.args.service, &self.namespace);
+        vec![format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")]
+    }
+
+    /// Namespaces in which the objects of proxies can be.
+    fn pods_scope(&self) -> pods_of::Scope {
+        match &self.provider.watch {
+            Some(Watch { watch_type: WatchType::Namespaces, namespaces, .. }) => {
+                let named = namespaces.iter().map(|name| Arc::from(&**name));
+                pods_of::Scope::Namespaces(named.chain([Arc::clone(&self.namespace)]).collect())
+            }
+            _ => pods_of::Scope::All,
+        }
+    }
+
+    fn cluster_options(&self, xds_port: u16) -> pods_of::ClusterOptions {
+        pods_of::ClusterOptions {
+            controller: Arc::clone(&self.controller),
+            namespace: Arc::clone(&self.namespace),
+            xds_host: self.hosts().into_iter().next().unwrap_or_default().into(),
+            xds_port,
+            audience: AUDIENCE.into(),
+            envoy_repository: "docker.io/envoyproxy/envoy".into(),
+            envoy_tag: format!("distroless-v{}", infra::host::ENVOY_VERSION).into(),
+            own_image: self.args.image.as_str().into(),
+            authorities: Arc::from(""),
+        }
+    }
+}
+
+/// Whose objects count.
+fn scope(watch: Option<&Watch>) -> anyhow::Result<Scope> {
+    let Some(Watch { watch_type, namespaces, namespace_selector }) = watch else { return Ok(Scope::All) };
+    match watch_type {
+        WatchType::Namespaces => Ok(Scope::Namespaces(namespaces.iter().map(|name| Arc::from(&**name)).collect())),
+        WatchType::NamespaceSelector => {
+            let selector = namespace_selector.clone();
+            Ok(Scope::Selector(
+                selector.context("provider.kubernetes.watch: NamespaceSelector needs namespaceSelector")?,
+            ))
+        }
+        _ => Ok(Scope::All),
+    }
+}
+
+fn election_terms(settings: &LeaderElection) -> anyhow::Result<Terms> {
+    let usual = Terms::default();
+    let given = |text: &Option<DurationText>, usual| text.as_ref().and_then(DurationText::get).unwrap_or(usual);
+    let terms = Terms {
+        duration: given(&settings.lease_duration, usual.duration),
+        renew_deadline: given(&settings.renew_deadline, usual.renew_deadline),
+        retry: given(&settings.retry_period, usual.retry),
+    };
+    anyhow::ensure!(
+        terms.duration > terms.renew_deadline && terms.renew_deadline > terms.retry && terms.duration.as_secs() > 0,
+        "provider.kubernetes.leaderElection: leaseDuration ({:?}) has to be longer than renewDeadline ({:?}), and that longer than \
+         retryPeriod ({:?})",
+        terms.duration,
+        terms.renew_deadline,
+        terms.retry
+    );
+    Ok(terms)
+}
+
+/// As the command line says, or the Pod that this runs in.
+fn own_namespace(args: &KubernetesArgs) -> Arc<str> {
+    let of_pod = || std::fs::read_to_string(OWN_NAMESPACE).ok().filter(|name| !name.trim().is_empty());
+    let found = args.namespace.clone().or_else(of_pod);
+    found.as_deref().map_or("chancery-system", str::trim).into()
+}

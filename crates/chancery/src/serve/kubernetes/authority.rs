@@ -1,0 +1,233 @@
+//! The authority that proxies trust: kept in a Secret that all replicas share, and replaced before it ends without anybody losing trust.
+//! Pure: the Secret comes in as it is, and comes out as it shall be.
+//!
+//! | key | holds |
+//! |---|---|
+//! | `tls.crt`, `tls.key` | who signs |
+//! | `next.crt`, `next.key` | who signs next: proxies learn to trust it first |
+//! | `ca.crt` | whom proxies trust: both, and who signed before |
+//!
+//! A Secret that is not marked as ours comes from elsewhere: it is used as it is and never written.
+
+use std::time::Duration;
+
+use api::Timestamp;
+use provider::kubernetes::Kept;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use x509_parser::pem::Pem;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::time::ASN1Time;
+
+#[cfg(test)]
+mod tests;
+
+/// The label of a Secret that is ours.
+const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "chancery");
+
+/// Clocks may differ by this much.
+const SKEW: Duration = Duration::from_mins(5);
+
+/// How long what holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// An authority; the next one is made when a third of it is left.
+    pub(crate) authority: Duration,
+    /// How long proxies have to learn of the next authority before it signs. A kubelet brings a changed `ConfigMap` into a Pod within some two
+    /// minutes.
+    pub(crate) overlap: Duration,
+    /// A server's certificate; the next one is made when a third of it is left.
+    pub(crate) server: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            authority: Duration::from_hours(365 * 24),
+            overlap: Duration::from_mins(10),
+            server: Duration::from_hours(24),
+        }
+    }
+}
+
+/// A certificate with its key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// Who signs, and whom proxies trust.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Authority {
+    signer: Pair,
+    /// Certificates as PEM.
+    pub(crate) trusted: String,
+}
+
+/// What a Secret means at a moment: the authority, and the Secret if it has to be written first.
+pub(crate) fn look(found: Option<Kept>, now: Timestamp, terms: Terms) -> Result<(Authority, Option<Kept>), String> {
+    match found {
+        Some(kept) if kept.labels.get(OURS.0).is_none_or(|value| value != OURS.1) => {
+            foreign(&kept).map(|all| (all, None))
+        }
+        found => {
+            let old = found.unwrap_or_else(fresh);
+            let mut new = old.clone();
+            let authority = renew(&mut new, now, terms)?;
+            Ok((authority, (new != old).then_some(new)))
+        }
+    }
+}
+
+/// Asks for another authority before its time: it is announced, and signs when proxies know it.
+pub(crate) fn announce_next(kept: &mut Kept, now: Timestamp, terms: Terms) -> Result<(), String> {
+    put(kept, "next", &authority_pair(now, terms.authority)?);
+    Ok(())
+}
+
+/// A certificate for a server with these names.
+pub(crate) fn server_certificate(
+    authority: &Authority,
+    hosts: &[String],
+    now: Timestamp,
+    terms: Terms,
+) -> Result<Pair, String> {
+    let mut params = CertificateParams::new(hosts).map_err(words)?;
+    params.distinguished_name = named("Chancery");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    valid(&mut params, now, terms.server)?;
+    let Pair { certificate, key } = &authority.signer;
+    let issuer = Issuer::from_ca_cert_pem(certificate, KeyPair::from_pem(key).map_err(words)?).map_err(words)?;
+    let key = KeyPair::generate().map_err(words)?;
+    let own = params.signed_by(&key, &issuer).map_err(words)?.pem();
+    // An authority from elsewhere may itself be signed by one that proxies trust.
+    Ok(Pair { certificate: own + certificate, key: key.serialize_pem() })
+}
+
+/// Whether two thirds of the time of a certificate are over.
+pub(crate) fn is_due(certificate: &str, now: Timestamp) -> bool {
+    span(certificate).is_none_or(|(from, to)| now.0 >= to - (to - from) / 3)
+}
+
+fn fresh() -> Kept {
+    Kept::new("kubernetes.io/tls", [(OURS.0.to_owned(), OURS.1.to_owned())].into())
+}
+
+/// One from elsewhere: `ca.crt` says whom to trust, or what signs does.
+fn foreign(kept: &Kept) -> Result<Authority, String> {
+    let signer = pair(kept, "tls")
+        .ok_or("it has no usable tls.crt and tls.key: a certificate authority and its private key as PEM")?;
+    let trusted = text(kept, "ca.crt").unwrap_or_else(|| signer.certificate.clone());
+    Ok(Authority { signer, trusted })
+}
+
+/// Brings the Secret into line with the time.
+fn renew(kept: &mut Kept, now: Timestamp, terms: Terms) -> Result<Authority, String> {
+    let current = pair(kept, "tls").filter(|pair| is_valid(&pair.certificate, now));
+    let next = pair(kept, "next").filter(|pair| is_valid(&pair.certificate, now));
+    let signer = match (current, next) {
+        (Some(current), Some(next)) if !is_known(&next, now, terms) => current,
+        (_, Some(next)) => {
+            kept.data.retain(|key, _| !key.starts_with("next."));
+            next
+        }
+        (Some(current), None) => {
+            if is_due(&current.certificate, now) {
+                announce_next(kept, now, terms)?;
+            }
+            current
+        }
+        (None, None) => authority_pair(now, terms.authority)?,
+    };
+    put(kept, "tls", &signer);
+    let announced = text(kept, "next.crt").unwrap_or_default();
+    let before = text(kept, "ca.crt").unwrap_or_default();
+    let mut trusted: Vec<String> = Vec::new();
+    for certificate in [&signer.certificate, &announced, &before].into_iter().flat_map(|pem| certificates(pem)) {
+        if is_valid(&certificate, now) && !trusted.contains(&certificate) {
+            trusted.push(certificate);
+        }
+    }
+    let trusted = trusted.concat();
+    kept.data.insert("ca.crt".to_owned(), trusted.clone().into_bytes());
+    Ok(Authority { signer, trusted })
+}
+
+/// Whether proxies have had the time to learn of an authority.
+fn is_known(next: &Pair, now: Timestamp, terms: Terms) -> bool {
+    span(&next.certificate).is_some_and(|(from, _)| now.0 >= from + seconds(SKEW + terms.overlap))
+}
+
+fn is_valid(certificate: &str, now: Timestamp) -> bool {
+    span(certificate).is_some_and(|(from, to)| from <= now.0 && now.0 < to)
+}
+
+/// From when to when a certificate holds.
+fn span(certificate: &str) -> Option<(i64, i64)> {
+    let (pem, _) = Pem::read(std::io::Cursor::new(certificate)).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&pem.contents).ok()?;
+    let validity = certificate.validity();
+    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+}
+
+/// Each certificate of a text, as it is written by [`rcgen`].
+fn certificates(pem: &str) -> Vec<String> {
+    const END: &str = "-----END CERTIFICATE-----";
+    let parts = pem.split_inclusive(END).filter(|part| part.ends_with(END));
+    parts.map(|part| format!("{}\n", part.trim())).collect()
+}
+
+fn authority_pair(now: Timestamp, life: Duration) -> Result<Pair, String> {
+    let mut params = CertificateParams::default();
+    // Each has a name of its own, by which clients tell them apart.
+    params.distinguished_name = named(&format!("Chancery {now}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    valid(&mut params, now, life)?;
+    let key = KeyPair::generate().map_err(words)?;
+    let certificate = params.self_signed(&key).map_err(words)?.pem().replace("\r\n", "\n");
+    Ok(Pair { certificate, key: key.serialize_pem() })
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut all = DistinguishedName::new();
+    all.push(DnType::CommonName, name);
+    all
+}
+
+fn valid(params: &mut CertificateParams, now: Timestamp, life: Duration) -> Result<(), String> {
+    let time = |at: i64| ASN1Time::from_timestamp(at).map(|time| time.to_datetime()).map_err(|error| error.to_string());
+    params.not_before = time(now.0 - seconds(SKEW))?;
+    params.not_after = time(now.0 + seconds(life))?;
+    Ok(())
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The pair under these keys, if its key can be read.
+fn pair(kept: &Kept, name: &str) -> Option<Pair> {
+    let (certificate, key) = (text(kept, &format!("{name}.crt"))?, text(kept, &format!("{name}.key"))?);
+    KeyPair::from_pem(&key).ok()?;
+    span(&certificate)?;
+    Some(Pair { certificate, key })
+}
+
+fn put(kept: &mut Kept, name: &str, Pair { certificate, key }: &Pair) {
+    kept.data.insert(format!("{name}.crt"), certificate.clone().into_bytes());
+    kept.data.insert(format!("{name}.key"), key.clone().into_bytes());
+}
+
+fn text(kept: &Kept, key: &str) -> Option<String> {
+    kept.data.get(key).and_then(|value| String::from_utf8(value.clone()).ok())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what map_err gives")]
+fn words(error: rcgen::Error) -> String {
+    error.to_string()
+}

@@ -1,0 +1,102 @@
+//! A Secret through the years.
+
+use super::*;
+
+const START: Timestamp = Timestamp(1_800_000_000);
+
+const TERMS: Terms =
+    Terms { authority: Duration::from_hours(30), overlap: Duration::from_mins(10), server: Duration::from_hours(1) };
+
+fn after(duration: Duration) -> Timestamp {
+    Timestamp(START.0 + seconds(duration))
+}
+
+/// What is there after a look, as it would be read again.
+fn kept(found: Option<Kept>, now: Timestamp) -> (Authority, Kept) {
+    let before = found.clone();
+    let (authority, written) = look(found, now, TERMS).unwrap();
+    (authority, written.or(before).unwrap())
+}
+
+#[test]
+fn the_first_look_makes_one_and_the_next_finds_it() {
+    let (first, secret) = kept(None, START);
+    assert_eq!(first.trusted, first.signer.certificate);
+    assert_eq!(secret.secret_type, "kubernetes.io/tls");
+    let (again, written) = look(Some(secret), after(Duration::from_hours(19)), TERMS).unwrap();
+    assert!(again == first && written.is_none(), "nothing has to change for two thirds of its time");
+}
+
+#[test]
+fn the_next_one_is_trusted_before_it_signs_and_the_last_one_after() {
+    let (first, secret) = kept(None, START);
+    let due = Duration::from_hours(21);
+    let (announced, secret) = kept(Some(secret), after(due));
+    assert!(announced.signer == first.signer, "it does not sign yet");
+    assert_eq!(certificates(&announced.trusted).len(), 2);
+    let (waiting, written) = look(Some(secret.clone()), after(due + Duration::from_mins(9)), TERMS).unwrap();
+    assert!(waiting == announced && written.is_none());
+    let (second, secret) = kept(Some(secret), after(due + Duration::from_mins(11)));
+    assert!(second.signer != first.signer);
+    let both: std::collections::BTreeSet<String> = certificates(&second.trusted).into_iter().collect();
+    assert_eq!(both, certificates(&announced.trusted).into_iter().collect());
+    let (alone, _) = kept(Some(secret), after(Duration::from_hours(31)));
+    assert_eq!(alone.trusted, second.signer.certificate, "the first has ended");
+}
+
+#[test]
+fn another_one_can_be_asked_for_at_any_time() {
+    let (first, mut secret) = kept(None, START);
+    announce_next(&mut secret, after(Duration::from_hours(1)), TERMS).unwrap();
+    let (announced, secret) = kept(Some(secret), after(Duration::from_hours(1)));
+    assert!(announced.signer == first.signer);
+    assert_eq!(certificates(&announced.trusted).len(), 2);
+    let (second, _) = kept(Some(secret), after(Duration::from_mins(71)));
+    assert!(second.signer != first.signer);
+}
+
+#[test]
+fn one_that_is_damaged_or_over_is_replaced_by_the_announced_one_or_a_new_one() {
+    let (first, secret) = kept(None, START);
+    let (late, _) = kept(Some(secret.clone()), after(Duration::from_hours(40)));
+    assert!(late.signer != first.signer);
+    let mut damaged = secret.clone();
+    damaged.data.insert("tls.key".to_owned(), b"no key".to_vec());
+    let (mended, _) = kept(Some(damaged), after(Duration::from_hours(1)));
+    assert!(mended.signer != first.signer);
+    assert_eq!(certificates(&mended.trusted).len(), 2, "what proxies have may be signed by the first");
+    let mut announced = secret;
+    announce_next(&mut announced, START, TERMS).unwrap();
+    let next = text(&announced, "next.crt").unwrap();
+    announced.data.remove("tls.key");
+    assert_eq!(kept(Some(announced), START).0.signer.certificate, next);
+}
+
+#[test]
+fn one_from_elsewhere_is_used_and_never_written() {
+    let (first, mut secret) = kept(None, START);
+    secret.labels.clear();
+    let (used, written) = look(Some(secret.clone()), after(Duration::from_hours(25)), TERMS).unwrap();
+    assert!(used == first && written.is_none());
+    secret.data.remove("ca.crt");
+    let (used, _) = look(Some(secret.clone()), START, TERMS).unwrap();
+    assert_eq!(used.trusted, first.signer.certificate);
+    secret.data.remove("tls.key");
+    assert!(look(Some(secret), START, TERMS).is_err_and(|words| words.contains("tls.key")));
+}
+
+#[test]
+fn a_servers_certificate_is_signed_by_it_and_renewed_in_time() {
+    let (authority, _) = kept(None, START);
+    let hosts = ["chancery.ns.svc".to_owned()];
+    let pair = server_certificate(&authority, &hosts, START, TERMS).unwrap();
+    let (pem, _) = Pem::read(std::io::Cursor::new(&pair.certificate)).unwrap();
+    let (_, server) = X509Certificate::from_der(&pem.contents).unwrap();
+    let (pem, _) = Pem::read(std::io::Cursor::new(&authority.trusted)).unwrap();
+    let (_, signer) = X509Certificate::from_der(&pem.contents).unwrap();
+    assert_eq!(server.issuer(), signer.subject());
+    assert_eq!(certificates(&pair.certificate).len(), 2);
+    assert!(!is_due(&pair.certificate, after(Duration::from_mins(30))));
+    assert!(is_due(&pair.certificate, after(Duration::from_mins(45))));
+    assert!(is_due("nonsense", START));
+}

@@ -1,0 +1,73 @@
+//! Which Gateways an account has.
+
+use ir::infra::kubernetes::{KubernetesInfra, Place};
+use ir::{FleetName, Infra};
+
+use super::*;
+
+/// A Gateway whose Pods have this account, or the usual one.
+fn infra(gateway: &str, account: Option<&str>, place: Place) -> (FleetName, Arc<Infra>) {
+    let fleet = FleetName(format!("shop/{gateway}").into());
+    let kubernetes = KubernetesInfra {
+        class: "chancery".into(),
+        uid: None,
+        place,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        mapped_ports: Vec::new(),
+        workload: ir::infra::kubernetes::Workload::default(),
+        service: ir::infra::kubernetes::Service::default(),
+        autoscaler: None,
+        disruption_budget: None,
+        service_account: account.map(Into::into),
+    };
+    let infra = Infra {
+        fleet: fleet.clone(),
+        gateway: ObjectName { namespace: "shop".into(), name: gateway.into() },
+        addresses: Vec::new(),
+        ports: vec![80],
+        options: ir::infra::ProxyOptions::default(),
+        kubernetes: Some(Box::new(kubernetes)),
+    };
+    (fleet, Arc::new(infra))
+}
+
+/// The fleets of an account, sorted.
+fn fleets(accounts: &Accounts, namespace: &str, name: &str) -> Vec<String> {
+    match accounts.fleets(&format!("system:serviceaccount:{namespace}:{name}")) {
+        Fleets::These(fleets) => fleets.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn an_account_has_the_gateways_whose_pods_have_it() {
+    let accounts = Accounts::new(&BTreeSet::new(), &"system".into());
+    let (sender, receiver) = watch::channel(Arc::default());
+    let following = tokio::spawn(accounts.clone().follow(receiver));
+    let all = [
+        infra("own", None, Place::Gateway),
+        infra("here", None, Place::Controller),
+        infra("one", Some("both"), Place::Gateway),
+        infra("two", Some("both"), Place::Gateway),
+    ];
+    let usual = |at: usize| service_account(&all[at].1, &"system".into()).unwrap();
+    let mut known = accounts.known.subscribe();
+    sender.send_replace(Arc::new(all.clone().into()));
+    known.changed().await.unwrap();
+    assert_eq!(fleets(&accounts, "shop", &usual(0).name), ["shop/own"]);
+    assert_eq!(fleets(&accounts, "system", &usual(1).name), ["shop/here"]);
+    assert_eq!(fleets(&accounts, "shop", "both"), ["shop/one", "shop/two"]);
+    assert_eq!(fleets(&accounts, "system", "both"), [""; 0], "an account of another namespace is another account");
+    assert!(matches!(accounts.fleets("shop/own"), Fleets::Nobody(_)));
+    drop(sender);
+    following.await.unwrap().unwrap();
+}
+
+#[test]
+fn until_gateways_are_known_those_that_were_have_their_usual_accounts() {
+    let accounts = Accounts::new(&["shop/own".into()].into(), &"system".into());
+    let account = service_account(&infra("own", None, Place::Gateway).1, &"system".into()).unwrap();
+    assert_eq!(fleets(&accounts, "shop", &account.name), ["shop/own"]);
+    assert_eq!(fleets(&accounts, "shop", "default"), [""; 0]);
+}

@@ -1,0 +1,59 @@
+//! Proxies as Pods: they are made once it is known whom they shall trust.
+
+use std::sync::Arc;
+
+use infra::kubernetes::{self, Client, ClusterOptions, Options, Pace, PodsFact, Scope};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::super::Wanted;
+use crate::core::Input;
+
+/// Where they are made, and how.
+pub(super) struct Places {
+    pub(super) client: Client,
+    pub(super) scope: Scope,
+    /// All but the authorities.
+    pub(super) options: ClusterOptions,
+    /// Certificates as PEM; empty until they are known.
+    pub(super) authorities: watch::Receiver<Arc<str>>,
+}
+
+/// Makes them until `stop`.
+pub(super) async fn run(
+    places: Places,
+    (infra, leading): (Wanted, watch::Receiver<bool>),
+    facts: mpsc::Sender<PodsFact>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let Places { client, scope, options, mut authorities } = places;
+    let with =
+        |authorities: &Arc<str>| Arc::new(ClusterOptions { authorities: Arc::clone(authorities), ..options.clone() });
+    let known = tokio::select! {
+        known = authorities.wait_for(|known| !known.is_empty()) => known.map(|known| Arc::clone(&known)),
+        () = stop.cancelled() => return Ok(()),
+    };
+    let Ok(known) = known else { return Ok(()) };
+    let (trust, cluster) = watch::channel(with(&known));
+    let made = kubernetes::run(Options { client, scope, cluster, pace: Pace::default() }, infra, leading, facts, stop);
+    tokio::pin!(made);
+    loop {
+        tokio::select! {
+            result = &mut made => return Ok(result?),
+            Ok(()) = authorities.changed() => {
+                let known = Arc::clone(&authorities.borrow_and_update());
+                trust.send_replace(with(&known));
+            }
+        }
+    }
+}
+
+/// Hands what is seen of them to the core; ends with either side.
+pub(super) async fn tell(mut facts: mpsc::Receiver<PodsFact>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
+    while let Some(fact) = facts.recv().await {
+        if inputs.send(Input::Pods(fact)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
