@@ -154,6 +154,8 @@ fn api_server(place: &Place) -> Program {
         "--allow-privileged".to_owned(),
         "--kubelet-preferred-address-types=InternalIP".to_owned(),
         "--endpoint-reconciler-type=lease".to_owned(),
+        // it taints a new node until a controller that the lab does without finds it well, and a DaemonSet would wait for that
+        "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
     ];
     Program { name: "kube-apiserver", arguments: arguments.into(), ready: answers(true, 6443, "/readyz") }
 }

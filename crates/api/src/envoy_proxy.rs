@@ -168,6 +168,8 @@ open_enum! {
 pub struct ShutdownConfig {
     /// Longest time for open requests to end, default 60 s.
     pub drain_timeout: Option<DurationText>,
+    /// How long a Pod that ends goes on taking new connections while it says that it is not ready, default 10 s.
+    pub min_drain_duration: Option<DurationText>,
 }
 
 /// `EnvoyProxy.spec.telemetry`.

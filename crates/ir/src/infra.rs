@@ -57,6 +57,9 @@ pub struct ProxyOptions {
     /// How long connections may end by themselves at shutdown (`spec.shutdown.drainTimeout`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_timeout: Option<Duration>,
+    /// How long a proxy in a Pod goes on taking new connections at shutdown (`spec.shutdown.minDrainDuration`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_drain: Option<Duration>,
     /// Further arguments for Envoy (`spec.extraArgs`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_args: Vec<Arc<str>>,

@@ -50,12 +50,18 @@ pub struct ProxyFacts {
     pub ready: bool,
     /// Addresses at which it accepts connections, sorted.
     pub addresses: Vec<SocketAddr>,
-    /// Addresses that were asked for and are not there.
-    pub missing_addresses: Vec<IpAddr>,
+    /// Host names at which it accepts connections, where there is no address: sorted.
+    pub hostnames: Vec<Arc<str>>,
+    /// Addresses that were asked for and are not there, in words for people.
+    pub missing_addresses: Vec<(IpAddr, Arc<str>)>,
+    /// Why it has no address at all so far, in words for people.
+    pub unassigned: Option<Arc<str>>,
     /// Ports that cannot be served and why (taken, not permitted), sorted by port.
     pub refused_ports: Vec<(u16, Arc<str>)>,
     /// What keeps the proxy as a whole from running, in words for people.
     pub problem: Option<Arc<str>>,
+    /// What of that is a matter of the `EnvoyProxy` in force: field and words.
+    pub faults: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// What a fleet's proxies send to a cluster, as they report it. Rates are each second, in millionths: rows hold no floats.

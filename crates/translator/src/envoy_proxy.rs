@@ -27,12 +27,15 @@ pub(crate) struct ProxyView {
 pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool) -> ProxyView {
     let mut warnings = without_effect(spec, file_mode);
     let (log_level, component_log_levels) = levels(spec, &mut warnings);
-    let drain = spec.shutdown.as_deref().and_then(|shutdown| shutdown.drain_timeout.as_ref());
+    let shutdown = spec.shutdown.as_deref();
+    let drain = shutdown.and_then(|shutdown| shutdown.drain_timeout.as_ref());
+    let min_drain = shutdown.and_then(|shutdown| shutdown.min_drain_duration.as_ref());
     let options = ProxyOptions {
         concurrency: spec.concurrency,
         log_level,
         component_log_levels,
         drain_timeout: drain.and_then(api::DurationText::get),
+        min_drain: min_drain.and_then(api::DurationText::get).filter(|_| !file_mode),
         extra_args: extra_args(spec, &mut warnings),
     };
     let ignored = spec.ignored.iter().map(|field| (field.path.to_string(), field.text.to_string())).collect();
@@ -99,6 +102,11 @@ fn without_effect(spec: &EnvoyProxySpec, file_mode: bool) -> Vec<(String, String
             "no effect: proxies run as processes of this machine, for which no objects are made",
         ),
         (on_host && !file_mode, "spec.provider.type", "proxies run as Deployments, not as processes of a machine"),
+        (
+            file_mode && spec.shutdown.as_deref().is_some_and(|shutdown| shutdown.min_drain_duration.is_some()),
+            "spec.shutdown.minDrainDuration",
+            "a process of this machine takes no new connections once it drains, ignored",
+        ),
         (spec.ip_family.is_some(), "spec.ipFamily", "not supported yet, ignored"),
         (custom_log.is_some(), "spec.telemetry.accessLog", "not supported yet, ignored"),
     ];

@@ -58,6 +58,38 @@ fn what_the_server_refuses_is_told_in_its_words_and_costs_nothing_else() {
     assert!(state.faults.is_empty());
 }
 
+/// What it has to be allowed, in each namespace.
+const ROLE: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: chancery}
+rules:
+- {apiGroups: [''], resources: [serviceaccounts, configmaps, services], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [apps], resources: [deployments, daemonsets], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [get, list, watch, create, patch, delete]}
+";
+
+#[test]
+fn roles_in_namespaces_suffice_and_rights_that_lack_are_told() {
+    let namespace = Namespace::make("rights");
+    let mut stage = Stage::with_rights_of(&namespace.lab, "rights:default", &["rights"]);
+    let mut gateway = fleet("rights", "gw");
+    settings(&mut gateway).service.service_type = ServiceType::NodePort;
+    stage.want([&gateway]);
+    stage.until_problem(&gateway.fleet, &["may not be read; allow get, list and watch on them", "forbidden"]);
+    namespace.apply(ROLE);
+    namespace.run(&["create", "rolebinding", "chancery", "--role=chancery", "--serviceaccount=rights:default"]);
+    stage.until_ready(&gateway.fleet);
+    let words = stage.until("no address", &gateway.fleet, |state| state.unassigned.clone());
+    assert!(words.contains("allow list and watch on nodes"), "{words}");
+    let outside = fleet("elsewhere", "gw");
+    stage.want([&gateway, &outside]);
+    stage.until_problem(&outside.fleet, &["the namespace elsewhere is not one of those"]);
+    stage.want([]);
+    stage.until_gone(&gateway.fleet);
+}
+
 #[test]
 fn in_a_namespace_that_goes_nothing_is_tried_for_ever() {
     let namespace = Namespace::make("going");

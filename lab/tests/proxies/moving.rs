@@ -17,7 +17,7 @@ fn moves(stage: &mut Stage, old: (&Namespace, &str), new: (&Namespace, &str), ga
     stage.until("that nobody is ready", &fleet, |state| (!state.ready).then_some(()));
     let uid = |found: &serde_json::Value| found["metadata"]["uid"].clone();
     let before = old.0.get(old.1).map(|found| (uid(&found), found["status"]["availableReplicas"].clone()));
-    assert!(before.is_some(), "{} is gone too early", old.1);
+    assert!(before.is_some(), "{} is gone too early: {:#?}", old.1, new.0.get(new.1));
     settings(gateway).workload.patch = Some(patch(json!({})));
     stage.want([&*gateway]);
     stage.until_ready(&fleet);

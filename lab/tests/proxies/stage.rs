@@ -61,6 +61,15 @@ impl Stage {
     }
 
     pub(crate) fn start(lab: &Lab, controller: &str, namespaces: &[&str], leads: bool) -> Self {
+        Self::start_as(lab, controller, namespaces, leads, None)
+    }
+
+    /// One that has the rights of a ServiceAccount (`namespace:name`).
+    pub(crate) fn with_rights_of(lab: &Lab, account: &str, namespaces: &[&str]) -> Self {
+        Self::start_as(lab, account, namespaces, true, Some(format!("system:serviceaccount:{account}")))
+    }
+
+    fn start_as(lab: &Lab, controller: &str, namespaces: &[&str], leads: bool, user: Option<String>) -> Self {
         let (wanted, on_wanted) = watch::channel(Fleets::default());
         let (leading, on_leading) = watch::channel(leads);
         let (cluster, on_cluster) = watch::channel(Arc::new(options(controller)));
@@ -77,7 +86,7 @@ impl Stage {
             enter(&state);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let options = Options { client: client(&config).await, scope, cluster: on_cluster, pace: PACE };
+                let options = Options { client: client(&config, user).await, scope, cluster: on_cluster, pace: PACE };
                 run(options, on_wanted, on_leading, sender, token).await.unwrap();
             });
         });
@@ -142,9 +151,10 @@ fn enter(state: &Path) {
     setns(network, CloneFlags::CLONE_NEWNET).unwrap();
 }
 
-async fn client(config: &str) -> Client {
+async fn client(config: &str, user: Option<String>) -> Client {
     let file = Kubeconfig::from_yaml(config).unwrap();
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
+    config.auth_info.impersonate = user;
     config.connect_timeout = Some(Duration::from_secs(1));
     config.read_timeout = None;
     config.default_retry = false;

@@ -105,3 +105,33 @@ fn what_an_earlier_process_left_is_removed_once_it_is_known_who_is_wanted() {
     wait::until("the end of the other", || namespace.get(&object(&gone)).is_none().then_some(())).unwrap();
     assert!(namespace.get(&object(&kept)).is_some());
 }
+
+/// What keeps an object safe that comes between looking and making: the API server's word, which all of the above stands on.
+#[test]
+fn what_is_applied_to_a_version_that_never_was_makes_an_object_and_changes_none() {
+    let namespace = Namespace::make("races");
+    let object = |name: &str, mark: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ServiceAccount","metadata":{{"name":"{name}",{mark},"labels":{{"a":"b"}}}}}}"#
+        )
+    };
+    let apply = |name: &str, mark: &str| {
+        let path = format!("/api/v1/namespaces/races/serviceaccounts/{name}?fieldManager=chancery&force=true");
+        let script = format!(
+            "rm -f $1; kubectl proxy --unix-socket=$1 & trap 'kill $!' EXIT; until [ -S $1 ]; do sleep 0.01; done; \
+             curl -s -o /dev/null -w '%{{http_code}}' --unix-socket $1 -X PATCH -H 'content-type: application/apply-patch+yaml' -d '{}' 'http://localhost{path}'",
+            object(name, mark)
+        );
+        let socket = namespace.lab.state().join(format!("{name}.{}.sock", mark.len()));
+        let output = namespace.lab.exec(&["sh", "-c", &script, "sh", socket.to_str().unwrap()]).unwrap();
+        output.lines().last().unwrap().to_owned()
+    };
+    let nobody = r#""resourceVersion":"1""#;
+    assert_eq!(apply("new", nobody), "201");
+    assert_eq!(apply("new", nobody), "409");
+    assert_eq!(apply("default", nobody), "409");
+    let another = r#""uid":"00000000-0000-0000-0000-000000000000""#;
+    assert_eq!(apply("default", another), "409");
+    assert_eq!(apply("none", another), "409");
+    assert!(namespace.get("serviceaccount/default").unwrap()["metadata"].get("labels").is_none());
+}

@@ -285,12 +285,15 @@ impl Core {
                 if let Some(pid) = state.pid {
                     self.metrics.envoy(&fleet, pid);
                 }
+                let words = |address| format!("no interface of this machine has the address {address}").into();
+                let missing = state.missing_addresses.into_iter();
                 let facts = ProxyFacts {
                     ready: state.ready,
                     addresses: state.addresses,
-                    missing_addresses: state.missing_addresses,
+                    missing_addresses: missing.map(|address| (address, words(address))).collect(),
                     refused_ports: state.refused_ports,
                     problem: state.problem,
+                    ..ProxyFacts::default()
                 };
                 graph.set(store.tables().proxies, fleet, Arc::new(facts));
             }
@@ -298,6 +301,33 @@ impl Core {
                 self.metrics.envoy_gone(&fleet);
                 store.forget_fleet(graph, &fleet);
             }
+        }
+        true
+    }
+}
+
+impl Core {
+    /// Notes what whoever keeps proxies in a cluster saw; true if a tick is due.
+    #[expect(dead_code, reason = "nobody runs proxies in a cluster yet")]
+    pub(super) fn note_pods(&mut self, fact: PodsFact) -> bool {
+        let PodsFact { fleet: FleetName(fleet), state } = fact;
+        let (store, graph) = self.translator.store();
+        match state {
+            Some(state) => {
+                let faults = state.faults.into_iter();
+                let facts = ProxyFacts {
+                    ready: state.ready,
+                    addresses: state.addresses,
+                    hostnames: state.hostnames,
+                    missing_addresses: state.missing_addresses,
+                    unassigned: state.unassigned,
+                    problem: state.problem,
+                    faults: faults.map(|fault| (fault.path, fault.text)).collect(),
+                    ..ProxyFacts::default()
+                };
+                graph.set(store.tables().proxies, fleet, Arc::new(facts));
+            }
+            None => store.forget_fleet(graph, &fleet),
         }
         true
     }

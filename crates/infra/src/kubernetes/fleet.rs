@@ -136,8 +136,7 @@ impl Fleet {
 
     /// The Pods that there shall be take requests.
     fn serves(&self, world: &World) -> bool {
-        self.workload(world)
-            .is_some_and(|workload| workload.current && (workload.available > 0 || workload.wanted == 0))
+        self.workload(world).is_some_and(|workload| workload.current && (workload.available > 0 || workload.is_off))
     }
 
     /// Clients can come, or cannot before another Service lets its address go.

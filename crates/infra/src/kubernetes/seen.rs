@@ -72,7 +72,6 @@ struct RawStatus {
     /// Of a Deployment.
     available_replicas: u32,
     /// Of a `DaemonSet`.
-    desired_number_scheduled: u32,
     number_available: u32,
     conditions: Option<Vec<RawCondition>>,
     load_balancer: Option<RawLoadBalancer>,
@@ -198,8 +197,8 @@ pub(super) enum About {
 pub(super) struct Workload {
     /// The figures are of what is asked for now.
     pub(super) current: bool,
-    /// How many there shall be.
-    pub(super) wanted: u32,
+    /// None shall run. (A `DaemonSet` says that of itself at first, before it has looked at the nodes.)
+    pub(super) is_off: bool,
     /// How many serve.
     pub(super) available: u32,
     /// Why Pods cannot be made, in the words of Kubernetes.
@@ -246,13 +245,13 @@ impl Seen {
 
 fn workload(kind: ObjectKind, raw: &Raw) -> Workload {
     let Raw { metadata, spec, status } = raw;
-    let (wanted, available) = match kind {
-        ObjectKind::DaemonSet => (status.desired_number_scheduled, status.number_available),
-        _ => (spec.replicas.unwrap_or(1), status.available_replicas),
+    let (is_off, available) = match kind {
+        ObjectKind::DaemonSet => (false, status.number_available),
+        _ => (spec.replicas == Some(0), status.available_replicas),
     };
     let failing = |condition: &&RawCondition| condition.r#type == "ReplicaFailure" && condition.status == "True";
     let trouble = status.conditions.iter().flatten().find(failing).map(|condition| Arc::clone(&condition.message));
-    Workload { current: status.observed_generation >= metadata.generation.unwrap_or(0), wanted, available, trouble }
+    Workload { current: status.observed_generation >= metadata.generation.unwrap_or(0), is_off, available, trouble }
 }
 
 fn service(raw: &Raw) -> Service {

@@ -127,11 +127,10 @@ fn forbidden(kind: super::ObjectKind, said: &str) -> Option<Arc<str>> {
 fn not_running<'a>(workload: &Workload, mut ids: impl Iterator<Item = &'a ObjectId>) -> Option<Arc<str>> {
     use super::ObjectKind::{DaemonSet, Deployment};
     let id = ids.find(|id| matches!(id.kind, Deployment | DaemonSet))?;
-    let text = match (&workload.trouble, workload.wanted) {
-        (Some(trouble), _) => format!("Pods of {id} cannot be made: {trouble}"),
-        (None, 0) if id.kind == DaemonSet && workload.current => format!("no node takes Pods of {id}"),
-        (None, 0) if workload.current => format!("{id} has 0 replicas, as it is asked for: nobody serves"),
-        _ => return None,
+    let text = match &workload.trouble {
+        Some(trouble) => format!("Pods of {id} cannot be made: {trouble}"),
+        None if workload.is_off => format!("{id} has 0 replicas, as it is asked for: nobody serves"),
+        None => return None,
     };
     Some(text.into())
 }

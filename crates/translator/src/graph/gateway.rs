@@ -162,3 +162,6 @@ fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Option<Infra>
         kubernetes: None,
     })
 }
+
+#[cfg(test)]
+mod tests;

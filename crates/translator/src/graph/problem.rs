@@ -58,8 +58,10 @@ pub(super) fn problems(
         grants,
         g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
         g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
-            let facts = cx.get(proxies, &plan.fleet.0);
-            numbered(key, PROXY_NUMBER, facts.map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default())
+            let Some(facts) = cx.get(proxies, &plan.fleet.0) else { return Vec::new() };
+            let mut found = numbered(key, PROXY_NUMBER, proxy_problems(key, plan, facts));
+            found.extend(settings_faults(key, plan, facts));
+            found
         }),
         g.derive("route_problem", routes.outcomes, |_, key, outcome| {
             numbered(key, 0, outcome.problems().iter().cloned())
@@ -237,14 +239,26 @@ fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Ve
     let error = |path: String, text: &str| Arc::new(Problem::of(key, path, Severity::Error, text));
     let mut found: Vec<_> = facts.problem.iter().map(|words| error(String::new(), words)).collect();
     let missing = facts.missing_addresses.iter();
-    found.extend(missing.map(|address| {
-        error("spec.addresses".to_owned(), &format!("no interface of this machine has the address {address}"))
-    }));
+    found.extend(missing.map(|(_, words)| error("spec.addresses".to_owned(), words)));
+    found.extend(facts.unassigned.iter().map(|words| warning(key, "", words)));
     for (index, listener) in plan.listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none()) {
         let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
         found.extend(refused.map(|(_, words)| error(format!("spec.listeners[{index}].port"), words)));
     }
     found
+}
+
+/// What of that the settings in force are to blame for, said of them as well. Many Gateways can have the same: their names tell what is
+/// said of each apart.
+fn settings_faults(gateway: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let Some(settings) = plan.parameters.own.as_ref().or(plan.parameters.class.as_ref()) else { return Vec::new() };
+    let problem = |(path, words): &(Arc<str>, Arc<str>)| {
+        let text = format!("{words} (for {gateway})");
+        let problem = Problem::of(settings, FieldPath::from(&**path), Severity::Error, text);
+        Arc::new(Problem { refers_to: Some(gateway.clone()), ..problem })
+    };
+    let number = u32::from_str_radix(&short_hash(&[&plan.fleet.0]), 16).unwrap_or_default() | REFUSAL_NUMBER;
+    numbered(settings, number, facts.faults.iter().map(problem))
 }
 
 /// A refusal that fits no route in particular belongs to the Gateway.

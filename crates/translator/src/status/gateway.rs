@@ -1,5 +1,7 @@
 //! Status of Gateways and their listeners: from the plan, from counts of routes, and from what proxies report.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api::gateway::AddressType;
@@ -171,8 +173,8 @@ fn gateway_programmed(
     if let Some(address) = &plan.unusable_address {
         return writer.no(kind, address.reason, &address.text);
     }
-    if let Some(missing) = facts.and_then(|facts| facts.missing_addresses.first()) {
-        return writer.no(kind, "AddressNotUsable", &format!("no interface of this machine has the address {missing}"));
+    if let Some((_, words)) = facts.and_then(|facts| facts.missing_addresses.first()) {
+        return writer.no(kind, "AddressNotUsable", words);
     }
     if accepted == 0 || !plan.listeners.iter().any(ListenerPlan::serves) {
         return writer.no(kind, "Invalid", "no listener can be programmed");
@@ -182,6 +184,9 @@ fn gateway_programmed(
     }
     if let Some(problem) = facts.and_then(|facts| facts.problem.as_ref()) {
         return writer.no(kind, "NoResources", problem);
+    }
+    if let Some(words) = facts.and_then(|facts| facts.unassigned.as_ref()) {
+        return writer.no(kind, "AddressNotAssigned", words);
     }
     if programmed > 0 {
         return writer.yes(kind, "Programmed", "the proxies have acknowledged the configuration");
@@ -202,16 +207,15 @@ fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
     }
 }
 
-/// Addresses that are really bound, each once.
+/// Addresses and host names that really lead to proxies, each once.
 fn addresses(facts: Option<&ProxyFacts>) -> Vec<GatewayStatusAddress> {
-    let mut addresses: Vec<_> = facts.iter().flat_map(|facts| facts.addresses.iter().map(|bound| bound.ip())).collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    // Bound of the API (`GatewayStatus.addresses`).
-    addresses.truncate(16);
-    let write = |address: std::net::IpAddr| GatewayStatusAddress {
-        address_type: AddressType::IpAddress,
-        value: address.to_string().into(),
-    };
-    addresses.into_iter().map(write).collect()
+    let addresses: BTreeSet<_> = facts.iter().flat_map(|facts| facts.addresses.iter().map(SocketAddr::ip)).collect();
+    let hostnames: BTreeSet<_> = facts.iter().flat_map(|facts| facts.hostnames.iter()).collect();
+    let write = |address_type, value: &str| GatewayStatusAddress { address_type, value: value.into() };
+    let addresses = addresses.iter().map(|address| write(AddressType::IpAddress, &address.to_string()));
+    let hostnames = hostnames.iter().map(|hostname| write(AddressType::Hostname, hostname));
+    addresses.chain(hostnames).take(MOST_ADDRESSES).collect()
 }
+
+/// Bound of the API (`GatewayStatus.addresses`).
+const MOST_ADDRESSES: usize = 16;

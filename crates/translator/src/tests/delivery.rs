@@ -340,7 +340,8 @@ fn programmed_is_what_proxies_acknowledged() {
     assert_eq!(programmed(&world), ("Programmed=True/Programmed".into(), "Programmed=True/Programmed".into()));
     assert_eq!(&*world.gateway_status("web").addresses[0].value, "127.0.0.1");
 
-    let missing = ProxyFacts { missing_addresses: vec!["192.0.2.7".parse().expect("an address")], ..running.clone() };
+    let address = "192.0.2.7".parse().expect("an address");
+    let missing = ProxyFacts { missing_addresses: vec![(address, "nobody has it".into())], ..running.clone() };
     write(&mut world, ListenerState::Refused("cannot bind".into()), missing);
     assert_eq!(programmed(&world), ("Programmed=False/AddressNotUsable".into(), "Programmed=False/Invalid".into()));
 
@@ -351,7 +352,7 @@ fn programmed_is_what_proxies_acknowledged() {
     write(
         &mut world,
         ListenerState::Accepted,
-        ProxyFacts { refused_ports: vec![(80, "not permitted".into())], ..running },
+        ProxyFacts { refused_ports: vec![(80, "not permitted".into())], ..running.clone() },
     );
     let status = world.listener("web", "http");
     assert_eq!(short(&status.conditions)[..2], ["Accepted=False/PortUnavailable", "Programmed=False/PortUnavailable"]);
@@ -361,4 +362,14 @@ fn programmed_is_what_proxies_acknowledged() {
         ProxyFacts { problem: Some("envoy is not there".into()), ..ProxyFacts::default() },
     );
     assert_eq!(programmed(&world).0, "Programmed=False/NoResources");
+
+    let unassigned = ProxyFacts { addresses: Vec::new(), unassigned: Some("no load balancer".into()), ..running.clone() };
+    write(&mut world, ListenerState::Accepted, unassigned);
+    assert_eq!(programmed(&world).0, "Programmed=False/AddressNotAssigned");
+    let named = ProxyFacts { hostnames: vec!["lb.example.org".into()], ..running };
+    write(&mut world, ListenerState::Accepted, named);
+    assert_eq!(programmed(&world).0, "Programmed=True/Programmed");
+    let addresses = world.gateway_status("web").addresses;
+    let addresses: Vec<_> = addresses.iter().map(|found| (found.address_type.to_string(), &*found.value)).collect();
+    assert_eq!(addresses, [("IPAddress".to_owned(), "127.0.0.1"), ("Hostname".to_owned(), "lb.example.org")]);
 }

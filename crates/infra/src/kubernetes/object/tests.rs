@@ -1,6 +1,7 @@
 //! Objects of Gateways, as the API server gets them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ir::Infra;
 use ir::infra::kubernetes::{Extra, KubernetesInfra, Patch, PatchType, Place, ServiceType};
@@ -215,4 +216,37 @@ fn pods_change_when_the_bootstrap_does_and_not_with_the_authorities() {
     };
     assert_eq!(annotation(&options()), annotation(&ClusterOptions { authorities: "OTHER".into(), ..options() }));
     assert_ne!(annotation(&options()), annotation(&ClusterOptions { xds_port: 1, ..options() }));
+}
+
+#[test]
+fn a_proxy_is_drained_for_as_long_as_is_asked_for() {
+    let hook = |options: ProxyOptions| {
+        let pod = one(&Infra { options, ..infra("gw", plain()) }, ObjectKind::Deployment)["spec"]["template"]["spec"].clone();
+        let stop = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"].as_array().unwrap().clone();
+        let words: Vec<String> = stop[3..].iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+        (words, pod["terminationGracePeriodSeconds"].as_u64().unwrap())
+    };
+    assert_eq!(hook(ProxyOptions::default()), (vec!["--drain-timeout=60s".to_owned()], 120));
+    let options = ProxyOptions {
+        drain_timeout: Some(Duration::from_secs(600)),
+        min_drain: Some(Duration::from_millis(1_500)),
+        ..ProxyOptions::default()
+    };
+    assert_eq!(hook(options), (vec!["--drain-timeout=600s".to_owned(), "--min-drain=1s500ms".to_owned()], 660));
+}
+
+#[test]
+fn an_installation_is_told_by_its_controller_and_its_namespace() {
+    let label = |options: &ClusterOptions| {
+        let made = objects(&infra("gw", plain()), options);
+        made[0].object.clone().unwrap()["metadata"]["labels"]["chancery.io/controller"].as_str().unwrap().to_owned()
+    };
+    let own = label(&options());
+    assert!(own.starts_with("chancery-system-"), "{own}");
+    assert_ne!(label(&ClusterOptions { controller: "example.org/other".into(), ..options() }), own);
+    assert_ne!(label(&ClusterOptions { namespace: "elsewhere".into(), ..options() }), own);
+    let long = label(&ClusterOptions { namespace: "n".repeat(63).into(), ..options() });
+    assert!(long.len() <= 63, "{long}");
+    // Pods do not change with it
+    assert!(workload(plain())["spec"]["template"]["metadata"]["labels"].get("chancery.io/controller").is_none());
 }

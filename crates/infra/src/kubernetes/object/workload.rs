@@ -138,12 +138,13 @@ impl Maker<'_> {
         let field =
             |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
         let ready = json!({ "path": "/ready", "port": LOCAL_PORT });
-        let stop = [
+        let mut stop = vec![
             format!("{TOOLS}/chancery"),
             "shutdown".to_owned(),
             format!("--admin={RUN}/admin.sock"),
-            format!("--drain-timeout={}s", self.drain().as_secs()),
+            format!("--drain-timeout={}", time(self.drain())),
         ];
+        stop.extend(self.infra.options.min_drain.map(|least| format!("--min-drain={}", time(least))));
         let mut container = json!({
             "name": "envoy",
             "image": self.image(),
@@ -199,6 +200,14 @@ impl Maker<'_> {
 
     fn drain(&self) -> Duration {
         self.infra.options.drain_timeout.unwrap_or(DRAIN)
+    }
+}
+
+/// As the Gateway API writes it.
+fn time(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{}s", time.as_secs()),
+        millis => format!("{}s{millis}ms", time.as_secs()),
     }
 }
 
