@@ -257,25 +257,6 @@ impl Core {
         true
     }
 
-    /// Notes what is seen of the Pods of a fleet; true if a tick is due.
-    pub(super) fn note_pods(&mut self, fact: PodsFact) -> bool {
-        let PodsFact { fleet: FleetName(fleet), state } = fact;
-        let (store, graph) = self.translator.store();
-        match state {
-            Some(state) => {
-                let facts = ProxyFacts {
-                    ready: state.ready,
-                    addresses: state.addresses,
-                    problem: state.problem.or(state.unassigned),
-                    ..ProxyFacts::default()
-                };
-                graph.set(store.tables().proxies, fleet, Arc::new(facts));
-            }
-            None => store.forget_fleet(graph, &fleet),
-        }
-        true
-    }
-
     /// Notes what the supervisor of proxies saw; true if a tick is due.
     pub(super) fn note_proxy(&mut self, fact: HostFact) -> bool {
         let HostFact { fleet: FleetName(fleet), state } = fact;
