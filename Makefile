@@ -7,12 +7,12 @@ test:     tools ; @tools/test # all tests, the ones with a real Envoy included
 check:    ; @tools/check # format, lints, docs, walls, generated files, licences
 bench:    envoy ; @tools/bench $(B) # benchmarks: one JSON line per figure (B=B2 for one)
 build:    ; cargo build --release --package chancery # target/release/chancery
-tools:    envoy ; @tools/install-grpc-clients && tools/install-lab # what the tests need on this machine, pinned, into .tools/
+tools:    envoy ; @tools/install-grpc-clients && tools/install-lab && tools/install-definitions && tools/install-helm # what the tests need on this machine, pinned, into .tools/
 envoy:    ; @tools/install-envoy # the pinned Envoy only, into .tools/
-generate: envoy ; cargo xtask proto && cargo xtask schemas # rewrite generated files from their pinned inputs
+generate: envoy ; cargo xtask proto && cargo xtask schemas && tools/install-helm && UPDATE=1 cargo test --package tests --test chart is_generated # rewrite generated files from their pinned inputs
 golden:   envoy ; UPDATE=1 cargo test --package tests --test golden # rewrite the golden corpus' outputs
 fuzz:     ; @tools/fuzz # short runs of every fuzz target (needs the nightly toolchain)
 lab-up:     ; @tools/install-lab && cargo run --quiet --package lab -- up # a Kubernetes of real programs without containers (lab/README.md)
 lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
 lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
-conformance: ; @tools/install-conformance && cargo run --quiet --package lab -- conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab with Chancery (PROFILE=, TEST= narrow it)
+conformance: ; @tools/install-definitions && tools/install-conformance && cargo run --quiet --package lab -- conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab with Chancery (PROFILE=, TEST= narrow it)

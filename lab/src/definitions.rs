@@ -1,4 +1,4 @@
-//! The suite's program and the definitions of Gateway API of the same version, as `tools/install-conformance` leaves them.
+//! The suite's program and the definitions of Gateway API of the same version, as the scripts of `tools` leave them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl fmt::Display for Channel {
 
 /// The folder of the suite's programs.
 pub(crate) fn suite(place: &Place) -> anyhow::Result<PathBuf> {
-    Ok(installed(place)?.join("bin"))
+    Ok(installed(place, "conformance", "install-conformance")?.join("bin"))
 }
 
 /// Enters the lab and installs the definitions of a channel.
@@ -46,7 +46,7 @@ pub(crate) fn install(place: &Place, channel: Channel) -> anyhow::Result<ExitCod
 
 /// Installs the definitions of a channel into the lab that this process has entered.
 pub(crate) fn apply(place: &Place, channel: Channel) -> anyhow::Result<()> {
-    let folder = installed(place)?.join("definitions").join(channel.to_string());
+    let folder = installed(place, "gateway-api", "install-definitions")?.join(channel.to_string());
     let entries = std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
@@ -62,9 +62,9 @@ pub(crate) fn apply(place: &Place, channel: Channel) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where all of it is.
-fn installed(place: &Place) -> anyhow::Result<PathBuf> {
-    let folder = place.project(".tools/conformance/current");
-    ensure!(folder.is_dir(), "{} is missing; tools/install-conformance builds it, once", folder.display());
+/// What a script of `tools` has left.
+fn installed(place: &Place, what: &str, script: &str) -> anyhow::Result<PathBuf> {
+    let folder = place.project(".tools").join(what).join("current");
+    ensure!(folder.is_dir(), "{} is missing; tools/{script} makes it, once", folder.display());
     Ok(folder)
 }

@@ -10,12 +10,14 @@ mod check;
 mod differential;
 mod load;
 mod near;
+mod openapi;
 mod pattern;
 
 use std::sync::OnceLock;
 
 pub(crate) use self::check::{Violation, check};
 pub use self::near::nearest;
+pub use self::openapi::definition;
 pub(crate) use self::pattern::{Pattern, is_dns_label, is_dns_subdomain};
 use crate::cel::Program;
 use crate::kind::Kind;

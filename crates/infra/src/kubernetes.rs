@@ -13,7 +13,7 @@
 //!
 //! Map: [`object`] what the objects are like, `name` what they are called and whose they are; `seen` and `world` what there is, told by `watch`;
 //! `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what; `state` what is told as a `fact`; `run` all of them together;
-//! [`mod@shutdown`] how a proxy ends.
+//! [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use ir::{FleetName, Infra};
 use tokio::sync::watch as channel;
 
+pub mod access;
 mod account;
 mod apply;
 mod call;

@@ -20,7 +20,7 @@
 //! `watch` the protocol of one target; `discovery` which versions there are; `plan` which targets there shall be, `watches` the tasks;
 //! `catalog` what is known of each object, `wanted` what is named, `follower` where all comes together, `report` wording; `observed`
 //! what whoever writes statuses has to know, `status` that task, `leader` which replica it is; `tokens` whose a bearer token is, `secret` where we keep
-//! what is ours.
+//! what is ours; [`access`] the rights that all of it needs.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -30,6 +30,7 @@ use api::{Kind, LabelSelector, Labels};
 use store::Batch;
 use tokio_util::sync::CancellationToken;
 
+pub mod access;
 mod call;
 mod catalog;
 mod connect;

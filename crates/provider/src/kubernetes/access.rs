@@ -1,0 +1,83 @@
+//! What is asked of the API server, as rights: the chart's rules are made of it, and a test compares them.
+
+use api::{Kind, Scope};
+
+use super::kinds;
+
+/// Rights on a kind of object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Where they have to hold.
+    pub reach: Reach,
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Plural of the kind.
+    pub plural: &'static str,
+    /// A part of the object that has rights of its own.
+    pub part: Option<&'static str>,
+    /// What is done.
+    pub verbs: &'static [&'static str],
+}
+
+/// Where rights have to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// In the cluster, for what has no namespace.
+    Cluster,
+    /// In each namespace whose objects are read.
+    Watched,
+    /// In the namespace of the controller.
+    Own,
+}
+
+/// Of every kind that is read. One object is read before its status is written.
+const READ: &[&str] = &["get", "list", "watch"];
+
+/// Of statuses: they are replaced whole, with the entries of others in them.
+const WRITE_STATUS: &[&str] = &["update"];
+
+/// Of definitions, whose metadata says which kinds there are.
+const FOLLOW: &[&str] = &["list", "watch"];
+
+/// Of the lease that the leader holds, and of the Secret with the authority.
+const KEEP: &[&str] = &["create", "get", "update"];
+
+/// All that is asked.
+#[must_use]
+pub fn access() -> Vec<Access> {
+    let reach = |kind: Kind| if kind.scope() == Scope::Cluster { Reach::Cluster } else { Reach::Watched };
+    let of = |kind: Kind, part, verbs| Access {
+        reach: reach(kind),
+        group: kind.group(),
+        plural: kind.plural(),
+        part,
+        verbs,
+    };
+    let other = |reach, group, plural, verbs| Access { reach, group, plural, part: None, verbs };
+    let read = kinds().map(|kind| of(kind, None, READ));
+    let statuses =
+        kinds().filter(|kind| kind.own_status().is_some()).map(|kind| of(kind, Some("status"), WRITE_STATUS));
+    let others = [
+        other(Reach::Cluster, "apiextensions.k8s.io", "customresourcedefinitions", FOLLOW),
+        other(Reach::Cluster, "authentication.k8s.io", "tokenreviews", &["create"]),
+        other(Reach::Own, "coordination.k8s.io", "leases", KEEP),
+        other(Reach::Own, Kind::Secret.group(), Kind::Secret.plural(), KEEP),
+    ];
+    read.chain(statuses).chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::is_named;
+    use super::*;
+
+    #[test]
+    fn what_is_read_only_where_it_is_named_can_be_allowed_in_some_namespaces_only() {
+        let named: Vec<_> = access()
+            .into_iter()
+            .filter(|access| kinds().any(|kind| is_named(kind) && kind.plural() == access.plural))
+            .collect();
+        assert_eq!(named.len(), 3);
+        assert!(named.iter().all(|access| access.reach != Reach::Cluster));
+    }
+}

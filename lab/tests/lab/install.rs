@@ -1,0 +1,102 @@
+//! The plain manifests (`deploy/kubernetes`) in a real API server: they are taken, and give the rights that are meant.
+
+use serde_json::json;
+
+use super::harness::{Lab, Namespace};
+
+/// Objects as they are written for Envoy Gateway, with fields that the definitions do not name.
+const OBJECTS: &str = "
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyProxy
+metadata: {name: p}
+spec:
+  notYetInvented: {a: 1}
+  concurrency: 2
+  telemetry: {metrics: {prometheus: {disable: true}}}
+  provider:
+    type: Kubernetes
+    kubernetes:
+      envoyPDB: {minAvailable: 50%}
+      envoyDeployment: {patch: {type: StrategicMerge, value: {spec: {paused: null, replicas: 2}}}}
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: BackendTrafficPolicy
+metadata: {name: t}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}]
+  loadBalancer: {type: ConsistentHash, consistentHash: {type: SourceIP}}
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: Backend
+metadata: {name: b}
+spec: {type: DynamicResolver}
+";
+
+/// The lab's own, with the definitions of the Gateway API and the manifests.
+fn installed(namespace: &'static str) -> Namespace {
+    let lab = Lab::shared();
+    lab.verb(&["definitions"]);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy/kubernetes");
+    lab.verb(&["exec", "kubectl", "apply", "--server-side", "--kustomize", folder.to_str().unwrap()]);
+    Namespace::make_in(lab, namespace)
+}
+
+#[test]
+fn the_account_may_do_what_the_program_does_and_no_more() {
+    let namespace = installed("install-rights");
+    let may = |verb: &str, resource: &str, within: &str| {
+        let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+        let account = "system:serviceaccount:chancery-system:chancery";
+        let words =
+            ["auth", "can-i", verb, resource, "--subresource", part, "--quiet", "--as", account, "--namespace", within];
+        namespace.lab.exec(&[&["kubectl"], &words[..]].concat()).is_some()
+    };
+    for (verb, resource, within) in [
+        ("watch", "httproutes.gateway.networking.k8s.io", "install-rights"),
+        ("update", "gateways.gateway.networking.k8s.io/status", "install-rights"),
+        ("list", "customresourcedefinitions.apiextensions.k8s.io", ""),
+        ("create", "tokenreviews.authentication.k8s.io", ""),
+        ("patch", "deployments.apps", "install-rights"),
+        ("update", "leases.coordination.k8s.io", "chancery-system"),
+        ("create", "secrets", "chancery-system"),
+    ] {
+        assert!(may(verb, resource, within), "{verb} {resource} in {within:?}");
+    }
+    for (verb, resource, within) in [
+        ("update", "gateways.gateway.networking.k8s.io", "install-rights"),
+        ("create", "secrets", "install-rights"),
+        ("delete", "secrets", "chancery-system"),
+        ("update", "leases.coordination.k8s.io", "install-rights"),
+        ("list", "pods", "install-rights"),
+        ("create", "pods", "chancery-system"),
+        ("create", "clusterroles.rbac.authorization.k8s.io", ""),
+    ] {
+        assert!(!may(verb, resource, within), "{verb} {resource} in {within:?}");
+    }
+}
+
+#[test]
+fn the_definitions_keep_what_they_do_not_name() {
+    let namespace = installed("install-definitions");
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), OBJECTS).unwrap();
+    // kubectl's own merge would leave the nulls out
+    namespace.run(&["apply", "--server-side", "--filename", file.path().to_str().unwrap()]);
+    let proxy = namespace.get("envoyproxy/p").unwrap();
+    assert_eq!(proxy["spec"]["notYetInvented"], json!({"a": 1}));
+    assert_eq!(proxy["spec"]["telemetry"], json!({"metrics": {"prometheus": {"disable": true}}}));
+    assert_eq!(proxy.pointer("/spec/provider/kubernetes/envoyPDB/minAvailable"), Some(&json!("50%")));
+    let patch = "/spec/provider/kubernetes/envoyDeployment/patch/value/spec";
+    assert_eq!(proxy.pointer(patch), Some(&json!({"paused": null, "replicas": 2})));
+    let policy = namespace.get("btp/t").unwrap();
+    assert_eq!(policy["spec"]["loadBalancer"]["consistentHash"]["type"], "SourceIP");
+    namespace.run(&[
+        "patch",
+        "backend/b",
+        "--subresource=status",
+        "--type=merge",
+        "--patch",
+        r#"{"status": {"conditions": []}}"#,
+    ]);
+    assert_eq!(namespace.get("backend/b").unwrap()["status"], json!({"conditions": []}));
+}

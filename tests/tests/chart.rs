@@ -1,0 +1,290 @@
+//! The Helm chart and the plain manifests: what of them is generated is as the code says, and what they render is what was meant.
+//! `UPDATE=1` rewrites the generated files (`charts/chancery/rules` and `crds`, then `deploy/kubernetes/install.yaml`).
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use api::Kind;
+use infra::kubernetes::access as proxies;
+use provider::kubernetes::access::{Reach, access};
+use serde_json::{Value, json};
+use tests::binary::root;
+
+/// Kinds of `gateway.envoyproxy.io` that are objects of an API server, with short names.
+const DEFINED: [(Kind, &str); 3] =
+    [(Kind::Backend, "be"), (Kind::BackendTrafficPolicy, "btp"), (Kind::EnvoyProxy, "eproxy")];
+
+/// Rights: group, resource and verbs.
+type Rights = BTreeSet<(String, String, Vec<String>)>;
+
+/// The files of rules that the chart gives out, each with where it holds.
+fn rules() -> BTreeMap<&'static str, Rights> {
+    let mut files: BTreeMap<&str, Rights> = BTreeMap::new();
+    let mut add = |file, group: &str, resource: String, verbs: &[&str]| {
+        let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
+        files.entry(file).or_default().insert((group.to_owned(), resource, verbs));
+    };
+    for right in access() {
+        let file = match right.reach {
+            Reach::Cluster => "cluster",
+            Reach::Watched => "watched",
+            Reach::Own => "own",
+        };
+        let resource = right.part.map_or_else(|| right.plural.to_owned(), |part| format!("{}/{part}", right.plural));
+        add(file, right.group, resource, right.verbs);
+    }
+    proxies::objects().for_each(|(group, plural)| add("proxies", group, plural.to_owned(), proxies::VERBS));
+    let (group, plural, verbs) = proxies::NODES;
+    add("cluster", group, plural.to_owned(), verbs);
+    files
+}
+
+/// One rule for each group and set of verbs.
+fn rules_text(rights: &Rights) -> String {
+    let mut joined: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (group, resource, verbs) in rights {
+        joined.entry((group, verbs)).or_default().push(&**resource);
+    }
+    let mut text =
+        "# Made of what the program asks for: UPDATE=1 cargo test -p tests --test chart\nrules:\n".to_owned();
+    for ((group, verbs), resources) in joined {
+        let (resources, verbs) = (resources.join(", "), verbs.join(", "));
+        writeln!(text, "- apiGroups: [{group:?}]\n  resources: [{resources}]\n  verbs: [{verbs}]").unwrap();
+    }
+    text
+}
+
+fn definition(kind: Kind, short: &str) -> String {
+    let version = json!({
+        "name": kind.versions()[0], "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": api::definition(kind)},
+    });
+    let singular = kind.name().to_lowercase();
+    let names = json!({
+        "kind": kind.name(), "listKind": format!("{}List", kind.name()), "plural": kind.plural(), "singular": singular,
+        "shortNames": [short], "categories": ["envoy-gateway"],
+    });
+    let whole = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{}.{}", kind.plural(), kind.group())},
+        "spec": {"group": kind.group(), "names": names, "scope": "Namespaced", "versions": [version]},
+    });
+    format!(
+        "# Made of the schemas in crates/api: UPDATE=1 cargo test -p tests --test chart\n{}",
+        serde_saphyr::to_string(&whole).unwrap()
+    )
+}
+
+fn chart() -> PathBuf {
+    root().join("charts/chancery")
+}
+
+/// What the chart renders with these arguments of Helm; or what is wrong with them.
+fn render(arguments: &[&str]) -> Result<String, String> {
+    let helm = root().join(".tools/helm/current/bin/helm");
+    assert!(helm.is_file(), "{} is missing; tools/install-helm builds it", helm.display());
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(helm)
+        .args(["template", "chancery"])
+        .arg(chart())
+        .args(["--namespace", "chancery-system"])
+        .args(arguments)
+        .envs(["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|name| (name, empty.path())))
+        .output()
+        .unwrap();
+    let said = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+}
+
+/// The objects that the chart renders with these values.
+fn objects(values: &[&str]) -> Vec<Value> {
+    let arguments: Vec<_> = values.iter().flat_map(|value| ["--set", value]).collect();
+    let text = render(&arguments).unwrap();
+    let documents = text.split("\n---\n").filter(|part| part.contains("apiVersion:"));
+    documents.map(|part| serde_saphyr::from_str(part).unwrap()).collect()
+}
+
+fn find<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// Roles by the rules that they stand for, with the namespaces in which they hold; none is the cluster.
+fn bindings(objects: &[Value]) -> BTreeSet<(String, Option<String>)> {
+    let bound = objects.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("RoleBinding"));
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let rules = |object: &Value| text(&object["roleRef"]["name"]).unwrap().rsplit('-').next().unwrap().to_owned();
+    bound.map(|object| (rules(object), text(&object["metadata"]["namespace"]))).collect()
+}
+
+/// The plain manifests: a namespace, the definitions, and what the chart renders without a word.
+fn install() -> String {
+    let own = "# What the chart makes of its values as they are, with its namespace and definitions: UPDATE=1 cargo test -p tests --test chart\n\
+               # The definitions of the Gateway API itself come from its own releases.\n\
+               apiVersion: v1\nkind: Namespace\nmetadata:\n  name: chancery-system\n";
+    let rendered = render(&["--include-crds"]).unwrap();
+    let comment = |line: &&str| !line.starts_with("# ") && !line.is_empty();
+    let lines: Vec<_> = rendered.lines().filter(comment).collect();
+    format!("{own}{}\n", lines.join("\n"))
+}
+
+#[test]
+fn what_is_generated_is_as_the_code_says() {
+    let update = std::env::var_os("UPDATE").is_some_and(|word| !word.is_empty());
+    let check = |file: PathBuf, wanted: String| {
+        if update {
+            std::fs::write(&file, &wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            found == wanted,
+            "{} is not as generated; UPDATE=1 cargo test -p tests --test chart writes it",
+            file.display()
+        );
+    };
+    for (name, rights) in rules() {
+        check(chart().join(format!("rules/{name}.yaml")), rules_text(&rights));
+    }
+    for (kind, short) in DEFINED {
+        let file = format!("crds/{}_{}.yaml", kind.group(), kind.plural());
+        check(chart().join(file), definition(kind, short));
+    }
+    check(root().join("deploy/kubernetes/install.yaml"), install());
+}
+
+#[test]
+fn the_roles_hold_what_the_program_asks_for_and_nothing_else() {
+    let objects = objects(&[]);
+    let mut found = Rights::new();
+    for role in find(&objects, "ClusterRole") {
+        for rule in role["rules"].as_array().unwrap() {
+            let words = |name: &str| {
+                rule[name].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            };
+            let (groups, resources, verbs) = (words("apiGroups"), words("resources"), words("verbs"));
+            found.extend(groups.iter().flat_map(|group| {
+                resources.iter().map(|resource| (group.clone(), resource.clone(), verbs.clone())).collect::<Vec<_>>()
+            }));
+        }
+    }
+    let wanted: Rights = rules().into_values().flatten().collect();
+    assert_eq!(found, wanted);
+    assert!(!found.iter().any(
+        |(group, resource, verbs)| [group, resource].contains(&&"*".to_owned()) || verbs.contains(&"*".to_owned())
+    ));
+}
+
+#[test]
+fn with_named_namespaces_no_secret_can_be_read_elsewhere() {
+    let everywhere = |rules: &str| (rules.to_owned(), None);
+    let within = |rules: &str, namespace: &str| (rules.to_owned(), Some(namespace.to_owned()));
+    let wide = [everywhere("cluster"), everywhere("watched"), everywhere("proxies"), within("own", "chancery-system")];
+    assert_eq!(bindings(&objects(&[])), wide.into());
+    let narrow = bindings(&objects(&["watch.namespaces={a,b}"]));
+    let wanted = [
+        everywhere("cluster"),
+        within("own", "chancery-system"),
+        within("watched", "a"),
+        within("watched", "b"),
+        within("proxies", "a"),
+        within("proxies", "b"),
+        within("proxies", "chancery-system"),
+    ];
+    assert_eq!(narrow, wanted.into());
+    let beside = bindings(&objects(&["deploy.type=ControllerNamespace"]));
+    assert!(
+        beside.contains(&within("proxies", "chancery-system")) && !beside.contains(&everywhere("proxies")),
+        "{beside:?}"
+    );
+    assert!(!rules()["cluster"].iter().any(|(_, resource, _)| resource == "secrets" || resource == "configmaps"));
+}
+
+#[test]
+fn the_configuration_says_what_the_values_say() {
+    let configuration = |values: &[&str]| -> Value {
+        let objects = objects(values);
+        let map = find(&objects, "ConfigMap")[0]["data"]["chancery.yaml"].as_str().unwrap().to_owned();
+        serde_saphyr::from_str(&map).unwrap()
+    };
+    let plain = configuration(&["controllerName=example.com/x"]);
+    assert_eq!(plain["gateway"]["controllerName"], "example.com/x");
+    assert_eq!(
+        plain["provider"],
+        json!({"type": "Kubernetes", "kubernetes": {"deploy": {"type": "GatewayNamespace"}}})
+    );
+    let kubernetes = |values: &[&str]| configuration(values)["provider"]["kubernetes"].clone();
+    assert_eq!(kubernetes(&["watch.namespaces={a}"])["watch"], json!({"type": "Namespaces", "namespaces": ["a"]}));
+    let selector = kubernetes(&["watch.namespaceSelector.matchLabels.team=x"]);
+    assert_eq!(
+        selector["watch"],
+        json!({"type": "NamespaceSelector", "namespaceSelector": {"matchLabels": {"team": "x"}}})
+    );
+    let more = configuration(&[
+        "config.extensionApis.enableBackend=true",
+        "config.provider.kubernetes.leaderElection.disable=true",
+    ]);
+    assert_eq!(more["extensionApis"]["enableBackend"], true);
+    assert_eq!(
+        more["provider"]["kubernetes"],
+        json!({"deploy": {"type": "GatewayNamespace"}, "leaderElection": {"disable": true}})
+    );
+}
+
+#[test]
+fn its_pods_can_do_nothing_that_they_do_not_need() {
+    let objects = objects(&[]);
+    let pod = &find(&objects, "Deployment")[0]["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    let container = &pod["containers"][0];
+    let wanted =
+        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}});
+    assert_eq!(container["securityContext"], wanted);
+    let service = &find(&objects, "Service")[0]["spec"];
+    let selector = service["selector"].as_object().unwrap();
+    let labels = find(&objects, "Deployment")[0]["spec"]["template"]["metadata"]["labels"].as_object().unwrap();
+    assert!(selector.iter().all(|(name, value)| labels.get(name) == Some(value)), "{selector:?}, {labels:?}");
+    assert_eq!(
+        container["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|port| port["name"] == service["ports"][0]["targetPort"])
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_release_of_another_name_shares_nothing_with_the_first() {
+    let names = |values: &[&str]| -> BTreeSet<String> {
+        let id = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+        objects(values).iter().filter(|object| object["kind"] != "GatewayClass").map(id).collect()
+    };
+    assert_eq!(names(&[]).intersection(&names(&["fullnameOverride=second"])).count(), 0);
+}
+
+#[test]
+fn a_budget_does_not_hold_up_a_node_with_the_only_replica() {
+    assert_eq!(find(&objects(&[]), "PodDisruptionBudget").len(), 1);
+    assert_eq!(find(&objects(&["replicas=1"]), "PodDisruptionBudget").len(), 0);
+}
+
+#[test]
+fn values_that_do_not_exist_or_do_not_fit_are_refused() {
+    for bad in [
+        "replica=2",
+        "replicas=0",
+        "image.pullPolicy=Sometimes",
+        "watch.namespaces={Bad_Name}",
+        "deploy.type=Elsewhere",
+        "service.port=80",
+        "log.format=xml",
+    ] {
+        let refused = render(&["--set", bad]).unwrap_err();
+        assert!(refused.contains("values don't meet the specifications of the schema"), "{bad}: {refused}");
+    }
+    let both = ["--set", "watch.namespaces={a}", "--set", "watch.namespaceSelector.matchLabels.a=b"];
+    assert!(render(&both).is_err(), "one of the two would have no effect");
+}
