@@ -37,6 +37,17 @@ impl Kind {
     }
 }
 
+/// Types of conditions of ours that are there at times only; the others always are. Whatever else a status has is somebody else's.
+pub const PASSING_CONDITIONS: [&str; 7] = [
+    "Aggregated",
+    "Conflicted",
+    "InsecureFrontendValidationMode",
+    "Overridden",
+    "OverlappingTLSConfig",
+    "PartiallyInvalid",
+    "Warning",
+];
+
 /// `metav1.Condition`. Most words of conditions are the same on every object, so they are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -289,7 +289,6 @@ impl Core {
 
 impl Core {
     /// Notes what whoever keeps proxies in a cluster saw; true if a tick is due.
-    #[expect(dead_code, reason = "nobody runs proxies in a cluster yet")]
     pub(super) fn note_pods(&mut self, fact: PodsFact) -> bool {
         let PodsFact { fleet: FleetName(fleet), state } = fact;
         let (store, graph) = self.translator.store();

@@ -363,7 +363,8 @@ fn programmed_is_what_proxies_acknowledged() {
     );
     assert_eq!(programmed(&world).0, "Programmed=False/NoResources");
 
-    let unassigned = ProxyFacts { addresses: Vec::new(), unassigned: Some("no load balancer".into()), ..running.clone() };
+    let unassigned =
+        ProxyFacts { addresses: Vec::new(), unassigned: Some("no load balancer".into()), ..running.clone() };
     write(&mut world, ListenerState::Accepted, unassigned);
     assert_eq!(programmed(&world).0, "Programmed=False/AddressNotAssigned");
     let named = ProxyFacts { hostnames: vec!["lb.example.org".into()], ..running };

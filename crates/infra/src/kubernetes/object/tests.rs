@@ -221,7 +221,8 @@ fn pods_change_when_the_bootstrap_does_and_not_with_the_authorities() {
 #[test]
 fn a_proxy_is_drained_for_as_long_as_is_asked_for() {
     let hook = |options: ProxyOptions| {
-        let pod = one(&Infra { options, ..infra("gw", plain()) }, ObjectKind::Deployment)["spec"]["template"]["spec"].clone();
+        let pod =
+            one(&Infra { options, ..infra("gw", plain()) }, ObjectKind::Deployment)["spec"]["template"]["spec"].clone();
         let stop = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"].as_array().unwrap().clone();
         let words: Vec<String> = stop[3..].iter().map(|word| word.as_str().unwrap().to_owned()).collect();
         (words, pod["terminationGracePeriodSeconds"].as_u64().unwrap())

@@ -1,7 +1,7 @@
 //! What is ours into a status that others write too.
 
 use api::Kind;
-use api::status::OwnStatus;
+use api::status::{OwnStatus, PASSING_CONDITIONS};
 use serde_json::{Map, Value, json};
 
 /// The field that a transition's time is in.
@@ -37,16 +37,33 @@ fn entries(current: &Value, list: &str, ours: Option<Value>, controller: &str) -
     wanted
 }
 
-/// All of it is ours, but for conditions of types that we do not know.
+/// All of it is ours, but for conditions of types that we do not know: its own and those of its listeners.
 fn whole(current: &Value, mut ours: Value) -> Value {
-    let conditions = |status: &Value| status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let own = conditions(&ours);
-    let known = |condition: &Value| own.iter().any(|own| own.get("type") == condition.get("type"));
-    let foreign: Vec<Value> = conditions(current).into_iter().filter(|condition| !known(condition)).collect();
-    if let (Value::Object(fields), false) = (&mut ours, foreign.is_empty()) {
-        fields.insert("conditions".to_owned(), own.into_iter().chain(foreign).collect());
+    keep_conditions(current, &mut ours);
+    let listeners = ours.get_mut("listeners").and_then(Value::as_array_mut).into_iter().flatten();
+    let before = current.get("listeners").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for listener in listeners {
+        let name = listener.get("name").cloned();
+        if let Some(before) = before.iter().find(|before| before.get("name").cloned() == name) {
+            keep_conditions(before, listener);
+        }
     }
     ours
+}
+
+/// Puts conditions of others behind ours.
+fn keep_conditions(current: &Value, ours: &mut Value) {
+    let conditions = |status: &Value| status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let own = conditions(ours);
+    let known = |condition: &Value| {
+        let passing = |word: &str| PASSING_CONDITIONS.contains(&word);
+        let named = condition.get("type");
+        own.iter().any(|own| own.get("type") == named) || named.and_then(Value::as_str).is_none_or(passing)
+    };
+    let foreign: Vec<Value> = conditions(current).into_iter().filter(|condition| !known(condition)).collect();
+    if let (Value::Object(fields), false) = (ours, foreign.is_empty()) {
+        fields.insert("conditions".to_owned(), own.into_iter().chain(foreign).collect());
+    }
 }
 
 /// Gives each condition its time: from the condition of the same type in the same place, if that says the same.

@@ -70,6 +70,20 @@ fn conditions_of_other_types_stay_on_what_is_ours_alone() {
 }
 
 #[test]
+fn conditions_of_other_types_stay_on_listeners_and_those_of_ours_go_when_they_are_over() {
+    let theirs = condition("example.com/Reviewed", "True", Some(THEN));
+    let over = condition("Conflicted", "True", Some(THEN));
+    let own = |since| condition("Accepted", "True", Some(since));
+    let listener = |conditions: &[Value]| json!({ "listeners": [{ "name": "a", "conditions": conditions }] });
+    check(
+        Kind::Gateway,
+        listener(&[own(THEN), over, theirs.clone()]),
+        Some(listener(&[own(THEN)])),
+        Some(listener(&[own(THEN), theirs])),
+    );
+}
+
+#[test]
 fn listeners_keep_the_times_of_their_own_conditions() {
     let listener = |name: &str, since: Option<&str>| json!({ "name": name, "attachedRoutes": 0, "conditions": [condition("Accepted", "True", since)] });
     check(
