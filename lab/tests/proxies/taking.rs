@@ -130,8 +130,8 @@ fn what_is_applied_to_a_version_that_never_was_makes_an_object_and_changes_none(
     assert_eq!(apply("new", nobody), "201");
     assert_eq!(apply("new", nobody), "409");
     assert_eq!(apply("default", nobody), "409");
-    let another = r#""uid":"00000000-0000-0000-0000-000000000000""#;
-    assert_eq!(apply("default", another), "409");
-    assert_eq!(apply("none", another), "409");
+    let gone = r#""resourceVersion":"1","uid":"00000000-0000-0000-0000-000000000000""#;
+    assert_eq!(apply("default", gone), "409");
+    assert_eq!(apply("none", gone), "409");
     assert!(namespace.get("serviceaccount/default").unwrap()["metadata"].get("labels").is_none());
 }

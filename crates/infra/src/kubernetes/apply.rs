@@ -225,13 +225,13 @@ fn keep_replicas(object: &mut Value, live: &Raw) {
     }
 }
 
-/// What is sent: with its hash, and only for that very object.
+/// What is sent: with its hash, and only for the object as it was when it was looked at. Only by its version a server tells whether that
+/// holds; only by its uid, whether it is gone.
 fn marked(mut object: Value, content: u64, live: Option<&Raw>) -> Value {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
-    match live {
-        Some(live) => metadata.insert("uid".to_owned(), (*live.uid()).into()),
-        None => metadata.insert("resourceVersion".to_owned(), NOT_THERE.into()),
-    };
+    let version = live.and_then(|live| live.metadata.resource_version.as_deref()).unwrap_or(NOT_THERE);
+    metadata.insert("resourceVersion".to_owned(), version.into());
+    metadata.extend(live.map(|live| ("uid".to_owned(), (*live.uid()).into())));
     let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.insert(APPLIED.to_owned(), hex(content).into());

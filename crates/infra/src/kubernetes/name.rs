@@ -118,3 +118,6 @@ pub(super) fn whose(labels: &BTreeMap<String, String>, owner: &Owner, controller
         label => Whose::Elsewhere(label.map(String::as_str).unwrap_or_default().into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

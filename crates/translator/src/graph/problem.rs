@@ -58,10 +58,7 @@ pub(super) fn problems(
         grants,
         g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
         g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
-            let Some(facts) = cx.get(proxies, &plan.fleet.0) else { return Vec::new() };
-            let mut found = numbered(key, PROXY_NUMBER, proxy_problems(key, plan, facts));
-            found.extend(settings_faults(key, plan, facts));
-            found
+            cx.get(proxies, &plan.fleet.0).map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default()
         }),
         g.derive("route_problem", routes.outcomes, |_, key, outcome| {
             numbered(key, 0, outcome.problems().iter().cloned())
@@ -85,20 +82,22 @@ pub(super) fn problems(
         g.derive("settings_problem", base.inputs.settings, move |_, (), settings| {
             settings_problems(settings, base.options.file_mode)
         }),
-        g.derive("policy_problem", reached, |_, key, reach| {
-            let found = reach.reached.iter().filter_map(|reached| {
-                let refers_to = (reached.standing == Standing::NotFound).then(|| reached.target.object.clone());
-                let problem = Problem::of(key, "spec.targetRefs", Severity::Error, reached.refusal()?.1);
-                Some(Arc::new(Problem { refers_to, ..problem }))
-            });
-            // Whoever reads objects has told the fields that are ignored.
-            let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
-            let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
-            numbered(key, 0, found.chain(old))
-        }),
+        g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
     ]
+}
+
+fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let found = reach.reached.iter().filter_map(|reached| {
+        let refers_to = (reached.standing == Standing::NotFound).then(|| reached.target.object.clone());
+        let problem = Problem::of(key, "spec.targetRefs", Severity::Error, reached.refusal()?.1);
+        Some(Arc::new(Problem { refers_to, ..problem }))
+    });
+    // Whoever reads objects has told the fields that are ignored.
+    let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
+    let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
+    numbered(key, 0, found.chain(old))
 }
 
 fn settings_problems(settings: &EnvoyGateway, file_mode: bool) -> Vec<(ProblemKey, Arc<Problem>)> {
@@ -235,7 +234,7 @@ const REFUSAL_NUMBER: u32 = 1 << 24;
 const PROXY_NUMBER: u32 = 1 << 16;
 
 /// What keeps the proxy of a Gateway from serving what was asked for.
-fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<Arc<Problem>> {
+fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<(ProblemKey, Arc<Problem>)> {
     let error = |path: String, text: &str| Arc::new(Problem::of(key, path, Severity::Error, text));
     let mut found: Vec<_> = facts.problem.iter().map(|words| error(String::new(), words)).collect();
     let missing = facts.missing_addresses.iter();
@@ -245,6 +244,8 @@ fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Ve
         let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
         found.extend(refused.map(|(_, words)| error(format!("spec.listeners[{index}].port"), words)));
     }
+    let mut found = numbered(key, PROXY_NUMBER, found);
+    found.extend(settings_faults(key, plan, facts));
     found
 }
 

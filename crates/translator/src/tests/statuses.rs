@@ -212,3 +212,28 @@ fn an_edit_of_settings_that_stand_alone_does_not_reach_the_plan_of_a_gateway() {
     world.apply([object(Kind::EnvoyProxy, "p", json!({"concurrency": 2, "mergeType": "JSONMerge"}))]);
     assert_eq!(runs(&world), before + 1);
 }
+
+#[test]
+fn what_a_cluster_refuses_of_the_settings_is_said_of_them_for_each_gateway() {
+    let mut world =
+        World::with([with_parameters("a", 81), with_parameters("b", 82), object(Kind::EnvoyProxy, "p", json!({}))]);
+    let tables = world.translator.stored().tables();
+    let facts = store::ProxyFacts {
+        problem: Some("the API server refuses it".into()),
+        faults: vec![("spec.provider".into(), "the API server refuses it".into())],
+        ..store::ProxyFacts::default()
+    };
+    let (_, graph) = world.translator.store();
+    for fleet in ["default/a", "default/b"] {
+        graph.set(tables.proxies, fleet.into(), Arc::new(facts.clone()));
+    }
+    world.translator.tick();
+    let refused = |of: &str| {
+        format!("error: EnvoyProxy default/p: spec.provider: the API server refuses it (for Gateway default/{of})")
+    };
+    let found = world.problems();
+    for gateway in ["a", "b"] {
+        assert!(found.contains(&refused(gateway)), "{found:#?}");
+        assert_eq!(short(&world.gateway_status(gateway).conditions)[1], "Programmed=False/NoResources");
+    }
+}
