@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::definitions::{self, Channel};
 use crate::enter;
 use crate::place::Place;
-use stream::{Ended, News, Results};
+use stream::{Ended, How, News, Results};
 
 /// What is asked for.
 #[derive(clap::Args)]
@@ -64,14 +64,20 @@ pub(crate) fn run(place: &Place, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     enter::all(place)?;
     definitions::apply(place, wanted.channel)?;
     until_accepted(place, &wanted.class)?;
-    let base = output.join(wanted.profile.replace(',', "+"));
-    let (stream, report) = (base.with_extension("jsonl"), base.with_extension("yaml"));
+    let [stream, report] = ["jsonl", "yaml"].map(|kind| output.join(format!("{}.{kind}", name(wanted))));
     let _earlier = fs::remove_file(&report);
     let mut command = enter::command(place, suite.join("test2json"));
     command.args(["-t", "-p", "conformance"]).arg(suite.join("conformance.test")).args(arguments(wanted, &report));
     let results = follow(command, &stream)?;
     print(wanted, &results, (&stream, &report));
     Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the files of a run are called. One of some tests leaves those of a whole one alone.
+fn name(wanted: &Wanted) -> String {
+    let channel = if wanted.channel == Channel::Standard { "" } else { ".experimental" };
+    let some = if wanted.test.is_some() { ".some" } else { "" };
+    format!("{}{channel}{some}", wanted.profile.replace(',', "+"))
 }
 
 /// The suite waits three minutes for what is there at once or never.
@@ -119,8 +125,8 @@ fn follow(mut command: Command, stream: &Path) -> anyhow::Result<Results> {
         writeln!(kept, "{line}").with_context(|| format!("writing {}", stream.display()))?;
         match results.read(&line) {
             Some(News::Step(step)) => eprintln!("{step}"),
-            Some(News::Ended(name, Ended { how, seconds })) => eprintln!("{:>11}  {name}, {seconds:.1} s", how.word()),
-            None => {}
+            Some(News::Ended(_, Ended { how: How::NotClaimed, .. })) | None => {}
+            Some(News::Ended(name, Ended { how, seconds })) => eprintln!("{:>7}  {name}, {seconds:.1} s", how.word()),
         }
     }
     results.end(child.wait()?.success());
@@ -154,15 +160,29 @@ fn words(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_narrowed_run_takes_the_tests_that_are_named_and_makes_no_report() {
-        let wanted = |test: Option<&str>| Wanted {
+    fn wanted(test: Option<&str>) -> Wanted {
+        Wanted {
             profile: "GATEWAY-HTTP".into(),
             test: test.map(Into::into),
             class: "chancery".into(),
             channel: Channel::default(),
             keep: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_run_overwrites_only_what_it_does_again() {
+        let experimental = Wanted { channel: Channel::Experimental, ..wanted(None) };
+        let both = Wanted { profile: "GATEWAY-HTTP,GATEWAY-GRPC".into(), ..wanted(None) };
+        let names = [wanted(None), wanted(Some("A")), experimental, both].map(|wanted| name(&wanted));
+        assert_eq!(
+            names,
+            ["GATEWAY-HTTP", "GATEWAY-HTTP.some", "GATEWAY-HTTP.experimental", "GATEWAY-HTTP+GATEWAY-GRPC"]
+        );
+    }
+
+    #[test]
+    fn a_narrowed_run_takes_the_tests_that_are_named_and_makes_no_report() {
         let whole = arguments(&wanted(None), Path::new("r.yaml"));
         assert!(whole.contains(&"-test.run=^TestConformance$".to_owned()), "{whole:?}");
         assert!(whole.contains(&"--report-output=r.yaml".to_owned()), "{whole:?}");
