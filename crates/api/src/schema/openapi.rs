@@ -10,8 +10,8 @@ use crate::kind::Kind;
 /// The keyword that keeps fields which are not named.
 const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// The schema (`openAPIV3Schema`) of the objects of a kind. It asks for less than what is checked when an object is read: whatever an earlier
-/// or a later version of the kind, or Envoy Gateway's own, lets pass is kept as it is, and the status says what of it has no effect.
+/// The schema (`openAPIV3Schema`) of the objects of a kind. It asks for less than what is checked when an object is read: whatever an
+/// earlier or a later version of the kind, or Envoy Gateway's own, lets pass is kept as it is, and the status says what of it has no effect.
 #[must_use]
 pub fn definition(kind: Kind) -> Value {
     let mut whole = typed(Schema::of(kind));

@@ -67,17 +67,4 @@ pub fn access() -> Vec<Access> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::is_named;
-    use super::*;
-
-    #[test]
-    fn what_is_read_only_where_it_is_named_can_be_allowed_in_some_namespaces_only() {
-        let named: Vec<_> = access()
-            .into_iter()
-            .filter(|access| kinds().any(|kind| is_named(kind) && kind.plural() == access.plural))
-            .collect();
-        assert_eq!(named.len(), 3);
-        assert!(named.iter().all(|access| access.reach != Reach::Cluster));
-    }
-}
+mod tests;
