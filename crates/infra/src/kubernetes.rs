@@ -1,19 +1,19 @@
 //! Proxies as Pods of a Kubernetes cluster: a Deployment or `DaemonSet`, a Service and what belongs to them, for each Gateway.
 //!
-//! [`run()`] is told which proxies there shall be and makes their objects so, by server-side apply, while it leads; leading or not, it says what it
-//! sees as [`PodsFact`]s. What holds:
+//! [`run()`] is told which proxies there shall be and makes their objects so, by server-side apply, while it leads; leading or not, it says
+//! what it sees as [`PodsFact`]s. What holds:
 //!
-//! - Nothing of somebody else is touched. An object is ours if its labels say that this installation of Chancery made it for this Gateway; any other
-//!   of its name is a problem that is told. One that comes while we look is safe too: what is sent holds only for the object that was looked at.
+//! - Nothing of somebody else is touched. An object is ours if its labels say that this installation of Chancery made it for this Gateway; any
+//!   other of its name is a problem that is told. One that comes while we look is safe too: what is sent holds only for what was looked at.
 //! - Nothing is written that is there: each object has the hash of what was applied last, and the API server says who owns which field. Who
-//!   changes a field of ours takes it from us; it is put right, ever later while that goes on. Whoever changes others, a status or the number of replicas
-//!   under an autoscaler, is left alone.
+//!   changes a field of ours takes it from us; it is put right, ever later while that goes on. Whoever changes others, a status or the number
+//!   of replicas under an autoscaler, is left alone.
 //! - What has another name or kind now is made before the old one goes: Pods when others serve, a Service when another has an address.
 //! - Nothing is removed before it is known who is wanted, and nothing because the API server is away.
 //!
-//! Map: [`object`] what the objects are like, `name` what they are called and whose they are; `seen` and `world` what there is, told by `watch`;
-//! `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what; `state` what is told as a `fact`; `run` all of them together;
-//! [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
+//! Map: [`object`] what the objects are like, `name` what they are called and whose they are; `seen` and `world` what there is, told by
+//! `watch`; `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what; `state` what is told as a `fact`; `run` all of them
+//! together; `pace` how long to wait; [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -34,6 +34,19 @@ fn what_somebody_changes_of_ours_is_put_right_and_what_is_theirs_stays() {
     namespace.run(&["delete", &config]);
     namespace.until("another ConfigMap", &config, bootstrap);
     assert_eq!(namespace.get(&service).unwrap()["metadata"]["annotations"]["theirs"], "stays");
+    // one that somebody keeps from going is made anew when it is gone
+    namespace.run(&[
+        "patch",
+        &config,
+        "--type=merge",
+        "--patch",
+        r#"{"metadata":{"finalizers":["example.org/holds"]}}"#,
+    ]);
+    let before = namespace.get(&config).unwrap()["metadata"]["uid"].clone();
+    namespace.run(&["delete", &config, "--wait=false"]);
+    namespace.until("the end", &config, |found| found["metadata"]["deletionTimestamp"].as_str().map(drop));
+    namespace.run(&["patch", &config, "--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#]);
+    namespace.until("another one", &config, |found| (found["metadata"]["uid"] != before).then_some(()));
     // who goes on changing it does not get it for good
     for replicas in 2..8 {
         namespace.run(&["scale", &deployment, &format!("--replicas={replicas}")]);

@@ -119,7 +119,8 @@ fn what_is_applied_to_a_version_that_never_was_makes_an_object_and_changes_none(
         let path = format!("/api/v1/namespaces/races/serviceaccounts/{name}?fieldManager=chancery&force=true");
         let script = format!(
             "rm -f $1; kubectl proxy --unix-socket=$1 & trap 'kill $!' EXIT; until [ -S $1 ]; do sleep 0.01; done; \
-             curl -s -o /dev/null -w '%{{http_code}}' --unix-socket $1 -X PATCH -H 'content-type: application/apply-patch+yaml' -d '{}' 'http://localhost{path}'",
+             curl -s -o /dev/null -w '%{{http_code}}' --unix-socket $1 -X PATCH \
+             -H 'content-type: application/apply-patch+yaml' -d '{}' 'http://localhost{path}'",
             object(name, mark)
         );
         let socket = namespace.lab.state().join(format!("{name}.{}.sock", mark.len()));

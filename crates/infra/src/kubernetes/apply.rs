@@ -195,9 +195,13 @@ fn refuse(id: &ObjectId, failure: Failure, done: &mut Done) -> Result<(), Stop> 
             let text = format!("the namespace {} is being deleted: nothing can be made in it", id.namespace);
             Refusal::Terminating(text.into())
         }
-        Failure::Refused(text) => {
+        Failure::Invalid(text) => {
             let text = format!("the API server refuses {id}: {text}");
             Refusal::Words(Fault { path: field(id.kind).unwrap_or_default().into(), text: text.into() })
+        }
+        Failure::Refused(text) => {
+            let text = format!("the API server does not let us make {id} what it shall be: {text}");
+            Refusal::Words(Fault { path: "".into(), text: text.into() })
         }
     };
     done.refused.insert(id.clone(), refusal);

@@ -23,7 +23,9 @@ pub(super) enum Failure {
     Outdated,
     /// Its namespace is on its way out.
     Terminating,
-    /// No, in its words.
+    /// No, in its words: what is asked for cannot be.
+    Invalid(String),
+    /// No, in its words: it is not allowed, or does not work here.
     Refused(String),
 }
 
@@ -83,8 +85,10 @@ pub(super) fn failure(error: &kube::Error) -> Failure {
     match status.code {
         403 if details.any(|cause| cause.reason == "NamespaceTerminating") => Failure::Terminating,
         409 => Failure::Outdated,
-        // a webhook that fails is said with 500
-        400 | 403 | 404 | 405 | 413 | 415 | 422 | 500 => Failure::Refused(text),
+        400 | 413 | 422 => Failure::Invalid(text),
+        // a field of the wrong type is said with 500, as is a webhook that fails
+        500 if text.starts_with("failed to create typed patch object") => Failure::Invalid(text),
+        401 | 403 | 404 | 405 | 415 | 500 => Failure::Refused(text),
         code => Failure::Away(format!("it answers {code} {text}").trim_end().to_owned()),
     }
 }

@@ -2,17 +2,21 @@
 //! addresses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::Api;
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::call::{Caller, Failure, causes, failure};
 use super::object::ObjectKind;
 use super::pace::Backoff;
 use super::seen::{Raw, resource};
+
+/// How long a watch is asked to last; one that has said nothing for that long, nor ended, is dead and begins again where it was.
+const WATCH_SECONDS: u32 = 150;
 
 /// What a task looks at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,19 +53,28 @@ pub(super) async fn follow(caller: Caller, target: Target, labels: Option<String
         None => Api::all_with(client, &resource(names)),
     };
     let mut backoff = Backoff::new(caller.pace.away);
-    let config = watcher::Config::default();
-    let mut events = Box::pin(watcher(api, labels.iter().fold(config, |config, labels| config.labels(labels))));
-    let mut listed = Vec::new();
-    while let Some(event) = events.next().await {
-        let told = match event {
-            Ok(event) => {
+    let config = watcher::Config::default().timeout(WATCH_SECONDS);
+    let config = labels.iter().fold(config, |config, labels| config.labels(labels));
+    let begin = || Box::pin(watcher(api.clone(), config.clone()));
+    let (mut events, mut lists, mut listed) = (begin(), true, Vec::new());
+    loop {
+        // the library bounds a silent watch, not a list
+        let bound = if lists { caller.pace.answer } else { Duration::MAX };
+        let told = match timeout(bound, events.next()).await {
+            Err(_) => {
+                events = begin();
+                None
+            }
+            Ok(None) => return,
+            Ok(Some(Ok(event))) => {
                 // said before anything is asked
                 if !matches!(event, Event::Init) {
                     backoff.reset();
                 }
+                lists = matches!(event, Event::Init | Event::InitApply(_));
                 told(event, &mut listed)
             }
-            Err(error) => {
+            Ok(Some(Err(error))) => {
                 tracing::debug!(kind = names.1, error = causes(&error), "cannot watch");
                 let forbidden = forbidden(&error);
                 sleep(backoff.wait()).await;
