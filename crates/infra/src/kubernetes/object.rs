@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::name;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// What is the same for all fleets.
 #[derive(Clone, Debug, PartialEq, Eq)]

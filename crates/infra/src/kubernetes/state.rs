@@ -134,3 +134,6 @@ fn not_running<'a>(workload: &Workload, mut ids: impl Iterator<Item = &'a Object
     };
     Some(text.into())
 }
+
+#[cfg(test)]
+mod tests;

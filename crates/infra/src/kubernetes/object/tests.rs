@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{ClusterOptions, ObjectKind, Wanted, objects};
 
-fn options() -> ClusterOptions {
+pub(in crate::kubernetes) fn options() -> ClusterOptions {
     ClusterOptions {
         controller: "gateway.envoyproxy.io/gatewayclass-controller".into(),
         namespace: "chancery-system".into(),
@@ -24,7 +24,7 @@ fn options() -> ClusterOptions {
     }
 }
 
-fn infra(name: &str, kubernetes: KubernetesInfra) -> Infra {
+pub(in crate::kubernetes) fn infra(name: &str, kubernetes: KubernetesInfra) -> Infra {
     Infra {
         fleet: format!("shop/{name}").as_str().into(),
         gateway: ObjectName { namespace: "shop".into(), name: name.into() },
@@ -35,7 +35,7 @@ fn infra(name: &str, kubernetes: KubernetesInfra) -> Infra {
     }
 }
 
-fn plain() -> KubernetesInfra {
+pub(in crate::kubernetes) fn plain() -> KubernetesInfra {
     KubernetesInfra {
         class: "edge".into(),
         uid: Some("u-1".into()),
