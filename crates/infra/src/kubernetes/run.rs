@@ -163,7 +163,8 @@ impl Cluster {
                 self.plan(&owner, Some(Arc::clone(infra)));
             }
         }
-        self.find_orphans();
+        let all: BTreeSet<Owner> = self.world.owners().cloned().collect();
+        self.find_orphans(&all);
     }
 
     /// Other options: other objects, perhaps.
@@ -195,10 +196,10 @@ impl Cluster {
         self.touch(owner);
     }
 
-    /// Objects of fleets that nobody wants.
-    fn find_orphans(&mut self) {
-        let unknown = self.world.owners().filter(|owner| !self.fleets.contains_key(*owner));
-        let orphans: Vec<Owner> = unknown.cloned().collect();
+    /// Which of these have objects and are no fleets that anybody wants.
+    fn find_orphans(&mut self, owners: &BTreeSet<Owner>) {
+        let unknown = owners.iter().filter(|owner| !self.fleets.contains_key(*owner));
+        let orphans: Vec<Owner> = unknown.filter(|owner| self.world.has(owner)).cloned().collect();
         for owner in orphans {
             tracing::info!(gateway = %format_args!("{}/{}", owner.namespace, owner.name), "objects of a Gateway that is gone are removed");
             self.plan(&owner, None);
@@ -237,7 +238,7 @@ impl Cluster {
             self.look_at_nodes(&change.id);
         }
         if self.known {
-            self.find_orphans();
+            self.find_orphans(&touched);
         }
         touched.iter().for_each(|owner| self.touch(owner));
         if all {

@@ -50,6 +50,11 @@ impl World {
         self.by_owner.get(owner).into_iter().flatten().filter_map(|id| Some((id, self.objects.get(id)?)))
     }
 
+    /// Whether there is any object of a Gateway.
+    pub(super) fn has(&self, owner: &Owner) -> bool {
+        self.by_owner.contains_key(owner)
+    }
+
     pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
         self.by_owner.keys()
     }
@@ -130,13 +135,18 @@ impl World {
     /// True if addresses are other than before: most of what is told of nodes is not about them.
     fn take_nodes(&mut self, event: Told) -> bool {
         let of = |raw: &Raw| (Arc::from(raw.metadata.name.as_deref().unwrap_or_default()), raw.node_addresses());
-        let before = self.nodes.clone();
         match event {
-            Told::Listed(all) => self.nodes = all.iter().map(of).collect(),
-            Told::Changed(raw) => self.nodes.extend([of(&raw)]),
-            Told::Gone(raw) => drop(self.nodes.remove(raw.metadata.name.as_deref().unwrap_or_default())),
-            Told::Forbidden(_) => {}
+            Told::Listed(all) => {
+                let now = all.iter().map(of).collect();
+                std::mem::replace(&mut self.nodes, now) != self.nodes
+            }
+            Told::Changed(raw) => {
+                let (name, addresses) = of(&raw);
+                let before = self.nodes.insert(Arc::clone(&name), addresses);
+                before.as_ref() != self.nodes.get(&name)
+            }
+            Told::Gone(raw) => self.nodes.remove(&of(&raw).0).is_some(),
+            Told::Forbidden(_) => false,
         }
-        self.nodes != before
     }
 }
