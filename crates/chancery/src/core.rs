@@ -4,6 +4,7 @@ mod comings;
 mod facts;
 mod loads;
 mod metrics;
+mod replicas;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use api::status::Status;
 use api::{ObjectKey, Timestamp};
 use ir::{FleetName, Infra};
+use provider::kubernetes::replicas::{Heard, Said};
 use provider::kubernetes::status::Board;
 use serde_json::{Value, json};
 use store::FactKey;
@@ -28,6 +30,7 @@ use crate::report::{self, Findings, Transitions};
 
 use comings::Comings;
 use metrics::Metrics;
+use replicas::Replicas;
 pub(crate) use thread::Thread;
 
 /// Events that may wait before their senders do: a batch of a source is one event, an acknowledgement another. 4,096 of the
@@ -50,6 +53,8 @@ pub(crate) enum Input {
     Host(infra::host::HostFact),
     /// What runs proxies in a cluster saw something.
     Pods(infra::kubernetes::PodsFact),
+    /// What other replicas say.
+    Replicas(Arc<Heard>),
     /// Somebody asks.
     Ask(Ask),
     /// Nothing more comes.
@@ -80,6 +85,7 @@ pub(crate) struct Core {
     comings: Comings,
     /// Where statuses go that somebody writes elsewhere.
     board: Option<Board>,
+    replicas: Replicas,
 }
 
 /// What the core is made from.
@@ -98,6 +104,8 @@ pub(crate) struct Parts {
     pub(crate) clock: fn() -> Timestamp,
     /// Where statuses go that somebody writes elsewhere.
     pub(crate) board: Option<Board>,
+    /// Where to tell what other replicas have to know of the proxies that are connected here.
+    pub(crate) told: Option<watch::Sender<Arc<Said>>>,
 }
 
 /// Asks the core from other threads; cheap to clone.
@@ -137,6 +145,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         strangers: BTreeSet::new(),
         comings: Comings::new(Instant::now()),
         board: parts.board,
+        replicas: Replicas::new(parts.told),
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
@@ -156,6 +165,7 @@ impl Core {
             if changed {
                 self.commit(began);
             }
+            self.replicas.tell();
             for ask in asks {
                 ask(self);
             }
@@ -183,6 +193,7 @@ impl Core {
             }
             Input::Host(fact) => self.note_proxy(fact),
             Input::Pods(fact) => self.note_pods(fact),
+            Input::Replicas(heard) => self.note_replicas(heard),
             Input::Ask(ask) => {
                 asks.push(ask);
                 false
@@ -311,13 +322,16 @@ impl Core {
     }
 
     /// Fleets come and go at the server here and nowhere else, in one order with their content.
-    fn publish_fleets(&self) {
+    fn publish_fleets(&mut self) {
         for change in self.translator.graph().changes(self.outputs.infra) {
             let fleet = Arc::clone(&change.key.0);
             match (change.old, change.new) {
                 // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
                 (None, Some(_)) => self.server.publish(vec![xds::FleetUpdate { fleet, changes: Vec::new() }]),
-                (_, None) => self.server.forget(&fleet),
+                (_, None) => {
+                    self.server.forget(&fleet);
+                    self.replicas.forget_fleet(&fleet);
+                }
                 _ => {}
             }
         }

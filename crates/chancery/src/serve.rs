@@ -75,6 +75,7 @@ pub(crate) async fn serve(
         with_proxies: !args.no_envoy && cluster.is_none(),
         clock: now,
         board: cluster.as_ref().map(Cluster::board),
+        told: cluster.as_ref().map(Cluster::told),
     })?;
 
     // State: what is acknowledged.

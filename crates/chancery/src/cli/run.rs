@@ -92,6 +92,9 @@ pub(crate) struct KubernetesArgs {
     /// What this replica calls itself in the lease
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "chancery")]
     pub(crate) pod_name: String,
+    /// The uid of the Pod that this runs in: what it tells other replicas goes with it
+    #[arg(long, env = "POD_UID", value_name = "UID", hide = true)]
+    pub(crate) pod_uid: Option<String>,
     /// The Service at which proxies reach xDS
     #[arg(long, value_name = "NAME", default_value = "chancery")]
     pub(crate) service: String,

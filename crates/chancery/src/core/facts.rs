@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use translator::InFleet;
 use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
 
-use super::Core;
+use super::{Core, replicas};
 
 /// So many Gateways that there are not are named.
 const MOST_STRANGERS: usize = 16;
@@ -23,6 +23,13 @@ const MOST_STRANGERS: usize = 16;
 impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
     pub(super) fn note_event(&mut self, event: Event) -> bool {
+        let also = self.replicas.note(&event);
+        let due = self.note_own(event);
+        // What others say of it counts as well.
+        also.map_or(due, |(fleet, named)| self.settle_fact(&fleet, &named) || due)
+    }
+
+    fn note_own(&mut self, event: Event) -> bool {
         match event {
             Event::Connected { fleet, node, connected } => {
                 self.note_coming("connected", &fleet, &node, connected);
@@ -129,8 +136,8 @@ impl Core {
     fn note_dispute(&mut self, fleet: Arc<str>, type_url: &TypeUrl, name: &str, by: &[Objection]) -> bool {
         let (store, graph) = self.translator.store();
         // a listener and its routes can be of one name
-        let kind = type_url.as_str().rsplit('.').next().unwrap_or_default();
-        let (disputes, key) = (store.tables().disputes, FactKey::new(fleet, format!("{kind} {name}")));
+        let (disputes, key) =
+            (store.tables().disputes, FactKey::new(fleet, format!("{} {name}", replicas::kind(type_url))));
         if by.is_empty() {
             return graph.remove(disputes, &key);
         }
@@ -150,7 +157,10 @@ impl Core {
                     Change::Put(resource) if resource.type_url == TypeUrl::Listener => {
                         let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));
                         let before = self.listeners.insert(key.clone(), resource.version);
-                        before != Some(resource.version) && self.forget_fact(&TypeUrl::Listener, &key)
+                        let other = before != Some(resource.version);
+                        let outdated = other && self.forget_fact(&TypeUrl::Listener, &key);
+                        // Other replicas may have been faster.
+                        outdated | (other && self.replicas.hears() && self.settle_listener(&key))
                     }
                     Change::Put(_) => false,
                     Change::Remove { type_url, name } => {
@@ -158,6 +168,7 @@ impl Core {
                         if *type_url == TypeUrl::Listener {
                             self.listeners.remove(&key);
                         }
+                        self.replicas.forget(fleet, type_url, name);
                         self.forget_fact(type_url, &key)
                     }
                 };
@@ -314,14 +325,14 @@ impl Core {
 }
 
 /// Who says what against a resource.
-fn objections(by: &[Objection]) -> Arc<str> {
+pub(super) fn objections(by: &[Objection]) -> Arc<str> {
     let more = if by.len() == MOST_OBJECTIONS { "; perhaps others too" } else { "" };
     let said: Vec<String> = by.iter().map(|Objection { node, text }| format!("{text} (proxy {node})")).collect();
     format!("{}{more}", said.join("; ")).into()
 }
 
 /// Writes a fact; whether it is news.
-fn set_fact<V: Value>(graph: &mut Graph, table: Table<FactKey, V>, key: FactKey, value: V) -> bool {
+pub(super) fn set_fact<V: Value>(graph: &mut Graph, table: Table<FactKey, V>, key: FactKey, value: V) -> bool {
     let news = graph.get(table, &key) != Some(&value);
     if news {
         graph.set(table, key, value);

@@ -28,7 +28,7 @@ impl Rig {
         let options = envoy::Options { ipv6: false, access_log: envoy::AccessLog::Off };
         let (infra, _) = watch::channel(Arc::default());
         let clock = || Timestamp(0);
-        let parts = Parts { translator, options, server, infra, with_proxies: false, clock, board: None };
+        let parts = Parts { translator, options, server, infra, with_proxies: false, clock, board: None, told: None };
         let (inputs, asking, thread) = start(parts).expect("a thread");
         Self { inputs, asking, thread }
     }

@@ -12,12 +12,14 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use api::DurationText;
 use api::envoy_gateway::{EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
 use infra::kubernetes as pods_of;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
+use provider::kubernetes::replicas::{self, Exchange, Said, Tempo};
 use provider::kubernetes::status::{self, Board, Gather, WriterOptions};
 use provider::kubernetes::{self as source, Client, Connection, Observed, Pace, Scope, SecretStore};
 use tokio::runtime::Handle;
@@ -42,6 +44,9 @@ const XDS_ADDRESS: &str = "0.0.0.0:18000";
 /// The name of the lease that the leader holds.
 const LEASE: &str = "chancery";
 
+/// Proxies of a replica that is gone come to another within some seconds, and what replicas say is heard at once.
+const SETTLE: Duration = Duration::from_secs(30);
+
 /// Where a Pod learns its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -54,6 +59,8 @@ pub(crate) struct Cluster {
     namespace: Arc<str>,
     observed: Observed,
     board: Board,
+    /// What other replicas have to know of the proxies that are connected here.
+    told: watch::Sender<Arc<Said>>,
     threads: Handle,
 }
 
@@ -73,6 +80,7 @@ impl Cluster {
         Ok(Self {
             observed: Observed::new(&controller),
             board: Board::new(Gather::default()),
+            told: watch::Sender::default(),
             client,
             args,
             provider,
@@ -85,6 +93,11 @@ impl Cluster {
     /// Where statuses go.
     pub(crate) fn board(&self) -> Board {
         self.board.clone()
+    }
+
+    /// Where to tell what other replicas have to know.
+    pub(crate) fn told(&self) -> watch::Sender<Arc<Said>> {
+        self.told.clone()
     }
 
     /// Starts all that serves it; xDS at this address, and `listening` is set once proxies can come. Gives the end of
@@ -109,6 +122,10 @@ impl Cluster {
             statuses::feed(around.asking.clone(), self.board.clone(), self.observed.clone()),
         );
         tasks.spawn_on(&threads, "statuses that are refused", statuses::tell(refused, around.inputs.clone()));
+
+        if !self.provider.leader_election.disable {
+            self.exchange(tasks, around, &leading);
+        }
 
         let (announce, authorities) = watch::channel(Arc::from(""));
         let accounts = Accounts::new(&around.last_good, &self.namespace);
@@ -189,12 +206,30 @@ impl Cluster {
         })
     }
 
+    /// What replicas tell the one that leads, and what that one hears.
+    fn exchange(&self, tasks: &mut Tasks, around: &Around, leading: &watch::Receiver<bool>) {
+        let exchange = Exchange {
+            client: self.client.clone(),
+            namespace: Arc::clone(&self.namespace),
+            replica: self.args.pod_name.as_str().into(),
+            pod: self.args.pod_uid.clone().map(|uid| (self.args.pod_name.clone(), uid)),
+            tempo: Tempo::default(),
+        };
+        let telling = replicas::tell(exchange.clone(), self.told.subscribe(), leading.clone(), around.stop.clone());
+        tasks.spawn_on(&self.threads, "what the leader is told", until_the_end(telling));
+        let (heard, all) = watch::channel(Arc::default());
+        let hearing = replicas::hear(exchange, heard, leading.clone(), around.stop.clone());
+        tasks.spawn_on(&self.threads, "what other replicas say", until_the_end(hearing));
+        tasks.spawn_on(&self.threads, "facts of other replicas", statuses::hear(all, around.inputs.clone()));
+    }
+
     fn writer(&self) -> WriterOptions {
         WriterOptions {
             client: self.client.clone(),
             controller: Arc::clone(&self.controller),
             observed: self.observed.clone(),
             pace: Pace::default(),
+            settle: SETTLE,
             clock: now,
         }
     }
@@ -233,6 +268,12 @@ impl Cluster {
             authorities: Arc::from(""),
         }
     }
+}
+
+/// It ends with everything else.
+async fn until_the_end(task: impl Future<Output = ()>) -> anyhow::Result<()> {
+    task.await;
+    Ok(())
 }
 
 /// Whose objects count.

@@ -42,6 +42,9 @@ const FOLLOW: &[&str] = &["list", "watch"];
 /// Of the lease that the leader holds, and of the Secret with the authority.
 const KEEP: &[&str] = &["create", "get", "update"];
 
+/// Of what replicas tell each other.
+const EXCHANGE: &[&str] = &["create", "delete", "list", "patch", "watch"];
+
 /// All that is asked.
 #[must_use]
 pub fn access() -> Vec<Access> {
@@ -62,6 +65,7 @@ pub fn access() -> Vec<Access> {
         other(Reach::Cluster, "authentication.k8s.io", "tokenreviews", &["create"]),
         other(Reach::Own, "coordination.k8s.io", "leases", KEEP),
         other(Reach::Own, Kind::Secret.group(), Kind::Secret.plural(), KEEP),
+        other(Reach::Own, Kind::ConfigMap.group(), Kind::ConfigMap.plural(), EXCHANGE),
     ];
     read.chain(statuses).chain(others).collect()
 }

@@ -37,6 +37,9 @@ pub struct WriterOptions {
     pub observed: Observed,
     /// How long to wait for answers.
     pub pace: Pace,
+    /// How long after the beginning of its lead nothing that was confirmed is taken back for want of news: proxies, and what other
+    /// replicas know of theirs, have so long to be heard.
+    pub settle: Duration,
     /// The time, for conditions that change.
     pub clock: fn() -> Timestamp,
 }

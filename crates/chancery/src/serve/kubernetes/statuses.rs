@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::{ObjectKey, Problem, Severity};
 use provider::kubernetes::Observed;
+use provider::kubernetes::replicas::Heard;
 use provider::kubernetes::status::{Board, Refused};
 use store::{Batch, Change, Source};
 use tokio::sync::{mpsc, watch};
@@ -37,6 +38,17 @@ pub(super) async fn tell(mut refused: watch::Receiver<Refused>, inputs: mpsc::Se
         let changes = vec![Change::Problems { origin: "statuses".into(), problems }];
         let batch = Batch { source: Source::Kubernetes, changes, listed: false };
         if inputs.send(Input::Batch(batch)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Hands what other replicas say to the core; ends with either side.
+pub(super) async fn hear(mut heard: watch::Receiver<Arc<Heard>>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
+    while heard.changed().await.is_ok() {
+        let now = Arc::clone(&heard.borrow_and_update());
+        if inputs.send(Input::Replicas(now)).await.is_err() {
             break;
         }
     }

@@ -66,6 +66,33 @@ fn keep_conditions(current: &Value, ours: &mut Value) {
     }
 }
 
+/// Whether a status takes back what was confirmed of the same generation, for want of news and not because of any: `Programmed` of a
+/// Gateway or of a listener.
+pub(super) fn takes_back(current: &Value, wanted: &Value) -> bool {
+    let before = current.get("listeners").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut listeners = wanted.get("listeners").and_then(Value::as_array).into_iter().flatten();
+    let loses = |old: &Value, new: &Value| match (programmed(old), programmed(new)) {
+        (Some(old), Some(new)) => {
+            let word = |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
+            let same = old.get("observedGeneration") == new.get("observedGeneration");
+            let was = word(old, "status").as_deref() == Some("True");
+            let waits = word(new, "reason").is_some_and(|reason| WAITS.contains(&reason.as_str()));
+            same && was && waits && word(new, "status").as_deref() != Some("True")
+        }
+        _ => false,
+    };
+    loses(current, wanted)
+        || listeners.any(|new| before.iter().any(|old| old.get("name") == new.get("name") && loses(old, new)))
+}
+
+/// Reasons of `Programmed` that mean that nobody has said anything yet.
+const WAITS: [&str; 3] = ["Pending", "AddressNotAssigned", "NoResources"];
+
+fn programmed(status: &Value) -> Option<&Value> {
+    let conditions = status.get("conditions")?.as_array()?;
+    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some("Programmed"))
+}
+
 /// Gives each condition its time: from the condition of the same type in the same place, if that says the same.
 fn keep_times(old: &Value, new: &mut Value, now: &str) {
     match new {

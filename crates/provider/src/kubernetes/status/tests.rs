@@ -73,6 +73,7 @@ impl Stage {
             controller: "us".into(),
             observed: observed.clone(),
             pace,
+            settle: Duration::from_mins(10),
             clock: || Timestamp(0),
         };
         let writer = tokio::spawn(write(options, board.clone(), follows, refusing, stop.clone()));
@@ -246,5 +247,35 @@ async fn what_changes_on_the_server_is_told_while_somebody_writes() {
     let key = stage.class("one", &serde_json::to_value(accepted("Theirs")).unwrap());
     let changed = timeout(DEADLINE, stage.observed.changed()).await.expect("it is told");
     assert_eq!(changed, [key]);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn who_begins_to_lead_takes_nothing_back_before_it_can_know() {
+    let mut stage = Stage::leading().await;
+    let programmed = |word: &str, reason: &str| {
+        json!({ "conditions": [
+        { "type": "Programmed", "status": word, "reason": reason, "message": "", "observedGeneration": 1 },
+    ] })
+    };
+    let key = stage.class("waits", &programmed("True", "Programmed"));
+    let waiting = |reason: &str| {
+        let condition = Condition {
+            condition_type: "Programmed".into(),
+            status: ConditionStatus::False,
+            observed_generation: 1,
+            last_transition_time: None,
+            reason: reason.into(),
+            message: "".into(),
+        };
+        Status::GatewayClass(GatewayClassStatus { conditions: vec![condition], supported_features: Vec::new() })
+    };
+    stage.board.put(key.clone(), Some(waiting("Pending")));
+    let other = stage.class("other", &Value::Null);
+    stage.board.put(other, Some(accepted("Mine")));
+    stage.until(|state| reason(state, "other").is_some()).await;
+    assert_eq!(reason(&stage.lock(), "waits").as_deref(), Some("Programmed"));
+    stage.board.put(key, Some(waiting("Invalid")));
+    stage.until(|state| reason(state, "waits").as_deref() == Some("Invalid")).await;
     stage.end().await;
 }

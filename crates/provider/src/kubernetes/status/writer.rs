@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::merge::merged;
+use super::merge::{merged, takes_back};
 use super::{Board, Refused, WriterOptions};
 use crate::kubernetes::Error;
 use crate::kubernetes::call::{Caller, Failure};
@@ -55,13 +55,27 @@ struct Writer<'a> {
     board: &'a Board,
     refused: &'a watch::Sender<Refused>,
     caller: Caller,
-    tasks: JoinSet<(ObjectKey, Option<Status>, Result<(), Failure>)>,
+    /// Until when nothing is taken back for want of news: who has just begun to lead may not have heard of all proxies.
+    settled: Instant,
+    tasks: JoinSet<Ended>,
     /// Objects that a task writes.
     busy: HashSet<ObjectKey>,
     /// What came for them meanwhile.
     behind: HashMap<ObjectKey, Option<Status>>,
     /// What is tried again, with its next time.
     failed: IndexMap<ObjectKey, Failed>,
+}
+
+/// What became of a write.
+type Ended = (ObjectKey, Option<Status>, Result<Done, Failure>);
+
+/// How a write ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    /// The object has the status.
+    Written,
+    /// It is too early to write it.
+    Later,
 }
 
 struct Failed {
@@ -79,6 +93,7 @@ impl<'a> Writer<'a> {
             board,
             refused,
             caller,
+            settled: Instant::now() + options.settle,
             tasks: JoinSet::new(),
             busy: HashSet::new(),
             behind: HashMap::new(),
@@ -128,23 +143,25 @@ impl<'a> Writer<'a> {
             return;
         }
         let (caller, options) = (self.caller.clone(), self.options.clone());
+        let settled = Instant::now() >= self.settled;
         self.tasks.spawn(async move {
-            let result = write_one(&caller, &options, &key, status.as_ref()).await;
+            let result = write_one((&caller, &options), &key, status.as_ref(), settled).await;
             (key, status, result)
         });
     }
 
-    fn ended(&mut self, (key, status, result): (ObjectKey, Option<Status>, Result<(), Failure>)) {
+    fn ended(&mut self, (key, status, result): Ended) {
         self.busy.remove(&key);
         let newer = self.behind.remove(&key);
         match result {
             // An object that is gone has no status.
-            Ok(()) | Err(Failure::Missing) => {
+            Ok(Done::Written) | Err(Failure::Missing) => {
                 if self.failed.swap_remove(&key).is_some_and(|failed| failed.words.is_some()) {
                     self.tell();
                 }
             }
-            Err(failure) => self.failed(key.clone(), status, &failure),
+            Ok(Done::Later) => self.again(key.clone(), status, None),
+            Err(failure) => self.again(key.clone(), status, words(failure)),
         }
         if let Some(status) = newer {
             self.failed.swap_remove(&key);
@@ -152,13 +169,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn failed(&mut self, key: ObjectKey, status: Option<Status>, failure: &Failure) {
-        let words: Option<Arc<str>> = match failure {
-            // Somebody else wrote in between.
-            Failure::Conflict => None,
-            Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) => Some(words.as_str().into()),
-            Failure::Missing | Failure::Gone | Failure::Closed => None,
-        };
+    /// Tries again, ever more slowly.
+    fn again(&mut self, key: ObjectKey, status: Option<Status>, words: Option<Arc<str>>) {
         let pace = self.options.pace;
         let fresh = || Failed {
             status: None,
@@ -181,6 +193,15 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// What people are told of a failure.
+fn words(failure: Failure) -> Option<Arc<str>> {
+    match failure {
+        Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) => Some(words.into()),
+        // Somebody else wrote in between.
+        Failure::Conflict | Failure::Missing | Failure::Gone | Failure::Closed => None,
+    }
+}
+
 /// Waits for the first of these times; for ever if there is none.
 async fn until(times: [Option<Instant>; 2]) {
     match times.into_iter().flatten().min() {
@@ -191,29 +212,34 @@ async fn until(times: [Option<Instant>; 2]) {
 
 /// Writes one status, unless the object has it.
 async fn write_one(
-    caller: &Caller,
-    options: &WriterOptions,
+    (caller, options): (&Caller, &WriterOptions),
     key: &ObjectKey,
     status: Option<&Status>,
-) -> Result<(), Failure> {
-    let Some(kind) = key.kind() else { return Ok(()) };
-    let Some(standing) = options.observed.get(key) else { return Ok(()) };
+    settled: bool,
+) -> Result<Done, Failure> {
+    let Some(kind) = key.kind() else { return Ok(Done::Written) };
+    let Some(standing) = options.observed.get(key) else { return Ok(Done::Written) };
     let ours = status.map(serde_json::to_value).transpose().map_err(|error| Failure::Invalid(error.to_string()))?;
     let wanted = ours.as_ref().map_or(0, |ours| options.observed.hash(kind, &ours.to_string()));
     if standing.own == wanted {
-        return Ok(());
+        return Ok(Done::Written);
     }
     let path = path(kind, standing.api_version, key);
     let current = caller.whole(request("GET", &path, Vec::new())?).await?;
     let mut object: Value =
         serde_json::from_slice(&current).map_err(|error| Failure::Away(format!("an object is no JSON: {error}")))?;
     let now = (options.clock)().to_string();
-    let Some(status) = merged(kind, object.get("status"), ours, (&options.controller, &now)) else { return Ok(()) };
+    let before = object.get("status");
+    let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Written) };
+    if !settled && before.is_some_and(|before| takes_back(before, &status)) {
+        return Ok(Done::Later);
+    }
     if let Value::Object(fields) = &mut object {
         fields.insert("status".to_owned(), status);
     }
     let body = object.to_string().into_bytes();
-    caller.whole(request("PUT", &format!("{path}/status"), body)?).await.map(drop)
+    caller.whole(request("PUT", &format!("{path}/status"), body)?).await?;
+    Ok(Done::Written)
 }
 
 fn path(kind: Kind, version: &'static str, key: &ObjectKey) -> String {

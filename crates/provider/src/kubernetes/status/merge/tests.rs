@@ -3,7 +3,7 @@
 use api::Kind;
 use serde_json::{Value, json};
 
-use super::merged;
+use super::{merged, takes_back};
 
 const US: &str = "example.com/us";
 const NOW: &str = "2026-01-02T00:00:00Z";
@@ -100,4 +100,24 @@ fn an_object_without_a_status_gets_one_and_kinds_without_get_none() {
     let wanted = json!({ "parents": [parent(US, "gw", condition("Accepted", "True", Some(NOW)))] });
     assert_eq!(merged(Kind::HttpRoute, None, Some(ours), (US, NOW)), Some(wanted));
     assert_eq!(merged(Kind::Service, None, Some(json!({})), (US, NOW)), None);
+}
+
+#[test]
+fn what_was_confirmed_is_taken_back_for_a_reason_only() {
+    let status = |word: &str, reason: &str, generation: u32| json!({ "type": "Programmed", "status": word, "reason": reason, "observedGeneration": generation });
+    let gateway = |condition: Value| json!({ "conditions": [condition] });
+    let listener = |condition: Value| json!({ "listeners": [{ "name": "a", "conditions": [condition] }] });
+    let confirmed = || status("True", "Programmed", 1);
+    for (new, taken_back) in [
+        (status("False", "Pending", 1), true),
+        (status("False", "AddressNotAssigned", 1), true),
+        (status("False", "Pending", 2), false),
+        (status("False", "Invalid", 1), false),
+        (confirmed(), false),
+    ] {
+        assert_eq!(takes_back(&gateway(confirmed()), &gateway(new.clone())), taken_back, "{new}");
+        assert_eq!(takes_back(&listener(confirmed()), &listener(new.clone())), taken_back, "{new}");
+    }
+    assert!(!takes_back(&gateway(status("False", "Pending", 1)), &gateway(status("False", "Pending", 1))));
+    assert!(!takes_back(&json!({}), &gateway(status("False", "Pending", 1))));
 }

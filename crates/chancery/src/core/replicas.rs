@@ -1,0 +1,358 @@
+//! What replicas of Chancery say of the proxies that are connected to each of them. A proxy is connected to one replica, and only that one
+//! knows what it acknowledged; the replica that leads writes the statuses of all.
+//!
+//! What is told is little, as versions are the same on every replica: which version of each listener proxies use, and what they refuse. Each
+//! fleet is one text. Who leads puts what it hears beside what it knows itself; gates for its own proxies see only that a refusal of others
+//! is one where none of its own disagrees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use provider::kubernetes::replicas::{Heard, Said};
+use serde::{Deserialize, Serialize};
+use store::{ClusterState, FactKey, ListenerState};
+use tokio::sync::watch;
+use xds::{Event, TypeUrl, Version};
+
+use super::Core;
+use super::facts::{objections, set_fact};
+
+#[cfg(test)]
+mod tests;
+
+/// So many characters of a refusal are told: in each object there is room for 900 KB.
+const MOST_WORDS: usize = 500;
+
+/// What is known of a fleet at one replica.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct FleetSaid {
+    /// Proxies that are connected to it.
+    #[serde(rename = "n")]
+    connected: usize,
+    /// By listener.
+    #[serde(rename = "l", skip_serializing_if = "BTreeMap::is_empty")]
+    listeners: BTreeMap<Arc<str>, Verdict>,
+    /// Other resources that are refused, with the words.
+    #[serde(rename = "r", skip_serializing_if = "BTreeMap::is_empty")]
+    refused: BTreeMap<Named, Arc<str>>,
+    /// What some proxies refuse and others may take.
+    #[serde(rename = "d", skip_serializing_if = "BTreeMap::is_empty")]
+    disputed: BTreeMap<Named, Arc<str>>,
+}
+
+/// What proxies made of a version of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Verdict {
+    #[serde(rename = "v")]
+    version: Arc<str>,
+    /// Their words against it.
+    #[serde(rename = "x", skip_serializing_if = "Option::is_none")]
+    refused: Option<Arc<str>>,
+}
+
+/// `<kind> <name>`: a listener and its routes can be of one name.
+type Named = Arc<str>;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Replicas {
+    own: BTreeMap<Arc<str>, FleetSaid>,
+    others: BTreeMap<Arc<str>, BTreeMap<Arc<str>, FleetSaid>>,
+    /// What those said that are gone, as far as nobody has said anything since: their proxies are on their way to another replica.
+    departed: BTreeMap<Arc<str>, FleetSaid>,
+    heard: Arc<Heard>,
+    /// Fleets of which something has to be told anew.
+    changed: BTreeSet<Arc<str>>,
+    told: Option<watch::Sender<Arc<Said>>>,
+}
+
+impl Replicas {
+    /// One that tells.
+    pub(super) fn new(told: Option<watch::Sender<Arc<Said>>>) -> Self {
+        Self { told, ..Self::default() }
+    }
+
+    /// Notes what proxies here say. Gives what of it others may have said something of.
+    pub(super) fn note(&mut self, event: &Event) -> Option<(Arc<str>, Named)> {
+        self.told.as_ref()?;
+        let (fleet, named) = match event {
+            Event::Connected { fleet, connected, .. } | Event::Gone { fleet, connected, .. } => {
+                self.fleet(fleet).connected = *connected;
+                return None;
+            }
+            Event::Accepted { fleet, type_url: TypeUrl::Listener, name, version, .. } => {
+                let verdict = Verdict { version: shown(*version), refused: None };
+                self.fleet(fleet).listeners.insert(Arc::clone(name), verdict);
+                (fleet, named(&TypeUrl::Listener, name))
+            }
+            Event::Refused { fleet, type_url: TypeUrl::Listener, name, version, text } => {
+                let verdict = Verdict { version: shown(*version), refused: Some(short(text)) };
+                self.fleet(fleet).listeners.insert(Arc::clone(name), verdict);
+                (fleet, named(&TypeUrl::Listener, name))
+            }
+            Event::Accepted { fleet, type_url, name, .. } => {
+                self.fleet(fleet).refused.remove(&named(type_url, name));
+                (fleet, named(type_url, name))
+            }
+            Event::ClusterWarm { fleet, name } => {
+                self.fleet(fleet).refused.remove(&named(&TypeUrl::Cluster, name));
+                (fleet, named(&TypeUrl::Cluster, name))
+            }
+            Event::Refused { fleet, type_url, name, text, .. } => {
+                self.fleet(fleet).refused.insert(named(type_url, name), short(text));
+                (fleet, named(type_url, name))
+            }
+            Event::Disputed { fleet, type_url, name, by } => {
+                let (disputed, named) = (&mut self.fleet(fleet).disputed, named(type_url, name));
+                if by.is_empty() {
+                    disputed.remove(&named)
+                } else {
+                    disputed.insert(Arc::clone(&named), short(&objections(by)))
+                };
+                (fleet, named)
+            }
+            _ => return None,
+        };
+        self.hears().then(|| (Arc::clone(fleet), named))
+    }
+
+    /// A listener or another resource is there no more.
+    pub(super) fn forget(&mut self, fleet: &Arc<str>, type_url: &TypeUrl, name: &Arc<str>) {
+        if self.told.is_none() {
+            return;
+        }
+        let Some(said) = self.own.get_mut(fleet) else { return };
+        let gone = said.listeners.remove(name).is_some_and(|_| *type_url == TypeUrl::Listener);
+        let named = named(type_url, name);
+        if gone | said.refused.remove(&named).is_some() | said.disputed.remove(&named).is_some() {
+            self.changed.insert(Arc::clone(fleet));
+        }
+    }
+
+    /// A Gateway is gone.
+    pub(super) fn forget_fleet(&mut self, fleet: &Arc<str>) {
+        self.departed.remove(fleet);
+        if self.own.remove(fleet).is_some() {
+            self.changed.insert(Arc::clone(fleet));
+        }
+    }
+
+    /// Tells what has changed to the replica that leads.
+    pub(super) fn tell(&mut self) {
+        let (Some(told), false) = (&self.told, self.changed.is_empty()) else { return };
+        let changed = std::mem::take(&mut self.changed);
+        told.send_modify(|said| {
+            let said = Arc::make_mut(said);
+            for fleet in changed {
+                let own = self.own.get(&fleet).filter(|own| own.connected > 0);
+                match own.and_then(|own| serde_json::to_string(own).ok()) {
+                    Some(text) => said.insert(key(&fleet), text),
+                    None => said.remove(&key(&fleet)),
+                };
+            }
+        });
+    }
+
+    /// Whether others say anything.
+    pub(super) fn hears(&self) -> bool {
+        !self.others.is_empty() || !self.departed.is_empty()
+    }
+
+    /// Takes what the others say now. Gives what of it is new.
+    fn hear(&mut self, heard: Arc<Heard>) -> BTreeSet<(Arc<str>, Named)> {
+        let mut news = BTreeSet::new();
+        let before = std::mem::replace(&mut self.heard, Arc::clone(&heard));
+        for replica in before.keys().filter(|replica| !heard.contains_key(*replica)) {
+            for (fleet, mut said) in self.others.remove(replica).unwrap_or_default() {
+                news.extend(about(&fleet, &said));
+                said.connected = 0;
+                self.departed.insert(fleet, said);
+            }
+        }
+        for (replica, said) in heard.iter() {
+            let old = before.get(replica);
+            if old.is_some_and(|old| Arc::ptr_eq(old, said)) {
+                continue;
+            }
+            let known = self.others.entry(Arc::clone(replica)).or_default();
+            let differs = |key: &String| old.and_then(|old| old.get(key)) != said.get(key);
+            let keys: BTreeSet<&String> = said.keys().chain(old.into_iter().flat_map(|old| old.keys())).collect();
+            for key in keys.into_iter().filter(|key| differs(key)) {
+                let fleet = fleet_of(key);
+                let new: Option<FleetSaid> = said.get(key).and_then(|text| serde_json::from_str(text).ok());
+                let old = known.remove(&fleet);
+                news.extend(old.iter().chain(&new).flat_map(|said| about(&fleet, said)));
+                match (new, old) {
+                    (Some(new), _) => drop(known.insert(Arc::clone(&fleet), new)),
+                    // Its last proxy has left for another replica.
+                    (None, Some(mut old)) => {
+                        old.connected = 0;
+                        self.departed.insert(fleet, old);
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+        news
+    }
+
+    fn fleet(&mut self, fleet: &Arc<str>) -> &mut FleetSaid {
+        self.changed.insert(Arc::clone(fleet));
+        self.own.entry(Arc::clone(fleet)).or_default()
+    }
+
+    /// What each says of a fleet, ourselves included, and whether it has proxies.
+    fn all<'a>(&'a self, fleet: &'a str) -> impl Iterator<Item = (&'a FleetSaid, bool)> {
+        let own = self.own.get(fleet).map(|said| (said, true));
+        let others = self.others.values().filter_map(move |fleets| fleets.get(fleet));
+        let others = others.map(|said| (said, said.connected > 0));
+        own.into_iter().chain(others).chain(self.departed.get(fleet).map(|said| (said, false)))
+    }
+
+    /// What a listener's version is worth, and who disagrees.
+    fn listener(&self, fleet: &str, name: &str, version: Version) -> (Option<ListenerState>, Option<Arc<str>>) {
+        let version = shown(version);
+        let (mut accepted, mut behind, mut against) = (false, false, Vec::new());
+        for (said, there) in self.all(fleet) {
+            let Some(verdict) = said.listeners.get(name) else { continue };
+            match &verdict.refused {
+                _ if verdict.version != version => behind |= there,
+                Some(words) if there => against.push(&**words),
+                Some(_) => {}
+                None => accepted = true,
+            }
+        }
+        let words = || Arc::from(against.join("; "));
+        match (accepted, against.is_empty()) {
+            (true, true) => ((!behind).then_some(ListenerState::Accepted), None),
+            (true, false) => (Some(ListenerState::Accepted), Some(words())),
+            (false, false) => (Some(ListenerState::Refused(words())), None),
+            (false, true) => (None, None),
+        }
+    }
+
+    /// The words against another resource, and whether some proxies take it.
+    fn refusal(&self, fleet: &str, named: &str) -> (Option<Arc<str>>, bool) {
+        let there = || self.all(fleet).filter(|(_, there)| *there);
+        let words: Vec<&str> = there().filter_map(|(said, _)| said.refused.get(named)).map(|words| &**words).collect();
+        let taken = there().any(|(said, _)| said.connected > 0 && !said.refused.contains_key(named));
+        ((!words.is_empty()).then(|| words.join("; ").into()), taken)
+    }
+
+    /// Disputes within replicas.
+    fn disputes(&self, fleet: &str, named: &str) -> Option<Arc<str>> {
+        let there = self.all(fleet).filter(|(_, there)| *there);
+        let words: Vec<&str> = there.filter_map(|(said, _)| said.disputed.get(named)).map(|words| &**words).collect();
+        (!words.is_empty()).then(|| words.join("; ").into())
+    }
+}
+
+impl Core {
+    /// Takes what other replicas say; true if a tick is due.
+    pub(super) fn note_replicas(&mut self, heard: Arc<Heard>) -> bool {
+        let news = self.replicas.hear(heard);
+        news.iter().fold(false, |due, (fleet, named)| self.settle_fact(fleet, named) | due)
+    }
+
+    /// Writes what follows from all that replicas say of a thing; true if that is news.
+    pub(super) fn settle_fact(&mut self, fleet: &Arc<str>, named: &Named) -> bool {
+        let Some((type_url, name)) = split(named) else { return false };
+        let key = FactKey::new(Arc::clone(fleet), Arc::clone(&name));
+        let mut dispute = self.replicas.disputes(fleet, named);
+        let mut news = false;
+        if type_url == TypeUrl::Listener {
+            let Some(version) = self.listeners.get(&key).copied() else { return false };
+            let (state, against) = self.replicas.listener(fleet, &name, version);
+            dispute = dispute.or(against);
+            let (store, graph) = self.translator.store();
+            news |= match state {
+                Some(state) => set_fact(graph, store.tables().listener_state, key, state),
+                None => graph.remove(store.tables().listener_state, &key),
+            };
+        } else {
+            let (words, taken) = self.replicas.refusal(fleet, named);
+            let (words, against) = if taken { (None, words) } else { (words, None) };
+            dispute = dispute.or(against);
+            news |= self.set_refusal(&type_url, key, words);
+        }
+        let (store, graph) = self.translator.store();
+        let disputes = store.tables().disputes;
+        let key = FactKey::new(Arc::clone(fleet), Arc::clone(named));
+        news | match dispute {
+            Some(words) => set_fact(graph, disputes, key, words),
+            None => graph.remove(disputes, &key),
+        }
+    }
+
+    /// The same of a listener.
+    pub(super) fn settle_listener(&mut self, key: &FactKey) -> bool {
+        self.settle_fact(&key.fleet, &named(&TypeUrl::Listener, &key.name))
+    }
+
+    fn set_refusal(&mut self, type_url: &TypeUrl, key: FactKey, words: Option<Arc<str>>) -> bool {
+        let (store, graph) = self.translator.store();
+        let tables = store.tables();
+        let table = match type_url {
+            TypeUrl::Cluster | TypeUrl::Endpoints => {
+                let refused = matches!(graph.get(tables.cluster_state, &key), Some(ClusterState::Refused(_)));
+                return match words {
+                    Some(words) => set_fact(graph, tables.cluster_state, key, ClusterState::Refused(words)),
+                    None => refused && set_fact(graph, tables.cluster_state, key, ClusterState::Warm),
+                };
+            }
+            TypeUrl::Secret => tables.secret_refusals,
+            _ => tables.route_refusals,
+        };
+        match words {
+            Some(words) => set_fact(graph, table, key, words),
+            None => graph.remove(table, &key),
+        }
+    }
+}
+
+/// What a fleet's words are about.
+fn about<'a>(fleet: &'a Arc<str>, said: &'a FleetSaid) -> impl Iterator<Item = (Arc<str>, Named)> + use<'a> {
+    let listeners = said.listeners.keys().map(|name| named(&TypeUrl::Listener, name));
+    let others = said.refused.keys().chain(said.disputed.keys()).cloned();
+    listeners.chain(others).map(|named| (Arc::clone(fleet), named))
+}
+
+/// Kinds that proxies can refuse.
+const KINDS: [TypeUrl; 6] =
+    [TypeUrl::Listener, TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret, TypeUrl::Route, TypeUrl::VirtualHost];
+
+/// The last word of a type URL.
+pub(super) fn kind(type_url: &TypeUrl) -> &str {
+    type_url.as_str().rsplit('.').next().unwrap_or_default()
+}
+
+fn named(type_url: &TypeUrl, name: &str) -> Named {
+    format!("{} {name}", kind(type_url)).into()
+}
+
+fn split(named: &str) -> Option<(TypeUrl, Arc<str>)> {
+    let (word, name) = named.split_once(' ')?;
+    let type_url = KINDS.iter().find(|type_url| kind(type_url) == word)?;
+    Some((type_url.clone(), name.into()))
+}
+
+/// A fleet as a key of an object's data: neither part of its name has an underscore.
+fn key(fleet: &str) -> String {
+    fleet.replace('/', "_")
+}
+
+fn fleet_of(key: &str) -> Arc<str> {
+    key.replace('_', "/").into()
+}
+
+fn shown(Version(version): Version) -> Arc<str> {
+    format!("{version:032x}").into()
+}
+
+fn short(words: &Arc<str>) -> Arc<str> {
+    match words.char_indices().nth(MOST_WORDS) {
+        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()).into(),
+        None => Arc::clone(words),
+    }
+}

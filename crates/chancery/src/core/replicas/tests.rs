@@ -1,0 +1,111 @@
+//! What follows from what several replicas say.
+
+use xds::{Node, Objection};
+
+use super::*;
+
+const FLEET: &str = "ns/gw";
+const LISTENER: &str = "ns/gw/80";
+
+fn accepted(version: u128) -> Event {
+    let (fleet, name) = (FLEET.into(), LISTENER.into());
+    Event::Accepted { fleet, type_url: TypeUrl::Listener, name, version: Version(version), was_refused: false }
+}
+
+fn refused(type_url: TypeUrl, name: &str, version: u128) -> Event {
+    Event::Refused { fleet: FLEET.into(), type_url, name: name.into(), version: Version(version), text: "no".into() }
+}
+
+fn connected(count: usize) -> Event {
+    Event::Connected { fleet: FLEET.into(), node: Arc::new(Node::default()), connected: count }
+}
+
+/// What a replica tells of these events.
+fn told(events: &[Event]) -> Arc<Said> {
+    let (sender, receiver) = watch::channel(Arc::default());
+    let mut replica = Replicas::new(Some(sender));
+    events.iter().for_each(|event| drop(replica.note(event)));
+    replica.tell();
+    let told = Arc::clone(&receiver.borrow());
+    told
+}
+
+/// One that leads and hears these, by replica.
+fn leader(own: &[Event], others: &[(&str, &[Event])]) -> Replicas {
+    let mut leader = Replicas::new(Some(watch::Sender::default()));
+    own.iter().for_each(|event| drop(leader.note(event)));
+    leader.hear(Arc::new(others.iter().map(|(name, events)| (Arc::from(*name), told(events))).collect()));
+    leader
+}
+
+fn state(replicas: &Replicas, version: u128) -> (Option<ListenerState>, bool) {
+    let (state, dispute) = replicas.listener(FLEET, LISTENER, Version(version));
+    (state, dispute.is_some())
+}
+
+#[test]
+fn what_a_proxy_of_another_replica_acknowledged_counts() {
+    let leader = leader(&[], &[("b", &[connected(1), accepted(1)])]);
+    assert_eq!(state(&leader, 1), (Some(ListenerState::Accepted), false));
+    assert_eq!(state(&leader, 2), (None, false), "another version");
+}
+
+#[test]
+fn a_version_is_in_use_when_no_replica_is_behind_that_has_proxies() {
+    let behind = leader(&[connected(1), accepted(2)], &[("b", &[connected(2), accepted(1)])]);
+    assert_eq!(state(&behind, 2), (None, false));
+    let gone = leader(&[connected(1), accepted(2)], &[("b", &[connected(2), accepted(1), connected(0)])]);
+    assert_eq!(state(&gone, 2), (Some(ListenerState::Accepted), false));
+    let fresh = leader(&[connected(1), accepted(2)], &[("b", &[connected(1)])]);
+    assert_eq!(state(&fresh, 2), (Some(ListenerState::Accepted), false), "one that has just come undoes nothing");
+}
+
+#[test]
+fn what_all_refuse_is_refused_and_what_some_refuse_is_disputed() {
+    let no = refused(TypeUrl::Listener, LISTENER, 1);
+    let all = leader(&[connected(1), no.clone()], &[("b", &[connected(1), no.clone()])]);
+    assert_eq!(state(&all, 1), (Some(ListenerState::Refused("no; no".into())), false));
+    let some = leader(&[connected(1), accepted(1)], &[("b", &[connected(1), no])]);
+    assert_eq!(state(&some, 1), (Some(ListenerState::Accepted), true));
+}
+
+#[test]
+fn other_resources_are_refused_where_no_proxy_takes_them() {
+    let no = refused(TypeUrl::Cluster, "c", 1);
+    let alone = leader(&[], &[("b", &[connected(1), no.clone()])]);
+    assert_eq!(alone.refusal(FLEET, "Cluster c"), (Some("no".into()), false));
+    let some = leader(&[connected(1)], &[("b", &[connected(1), no])]);
+    assert_eq!(some.refusal(FLEET, "Cluster c"), (Some("no".into()), true));
+}
+
+#[test]
+fn what_a_replica_said_that_is_gone_counts_until_others_say_more() {
+    let mut leader = leader(&[], &[("b", &[connected(1), accepted(1)])]);
+    let news = leader.hear(Arc::default());
+    assert_eq!(news.len(), 1, "it is looked at again");
+    assert_eq!(state(&leader, 1), (Some(ListenerState::Accepted), false));
+    leader.note(&connected(1));
+    leader.note(&accepted(2));
+    assert_eq!(state(&leader, 2), (Some(ListenerState::Accepted), false), "who is gone holds up nothing");
+    leader.forget_fleet(&FLEET.into());
+    assert_eq!(state(&leader, 1), (None, false));
+}
+
+#[test]
+fn only_what_changed_is_looked_at_again() {
+    let mut leader = leader(&[], &[("b", &[connected(1), accepted(1)])]);
+    let heard = |events: &[Event]| Arc::new([(Arc::from("b"), told(events))].into());
+    assert!(leader.hear(heard(&[connected(1), accepted(1)])).is_empty());
+    let by = vec![Objection { node: "n".into(), text: "mine".into() }];
+    let disputed = Event::Disputed { fleet: FLEET.into(), type_url: TypeUrl::Secret, name: "s".into(), by };
+    let news = leader.hear(heard(&[connected(1), accepted(1), disputed]));
+    assert!(news.contains(&(FLEET.into(), "Secret s".into())));
+    assert_eq!(leader.disputes(FLEET, "Secret s").as_deref(), Some("mine (proxy n)"));
+}
+
+#[test]
+fn long_words_are_cut_and_a_fleet_without_proxies_says_nothing() {
+    let long: Arc<str> = "ü".repeat(2_000).into();
+    assert_eq!(short(&long).chars().count(), MOST_WORDS + 1);
+    assert!(told(&[connected(1), accepted(1), connected(0)]).is_empty());
+}
