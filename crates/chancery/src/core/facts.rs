@@ -112,6 +112,10 @@ impl Core {
 
     /// Makes known which proxies are of a Gateway that there is not: they wait, and nobody else would say so.
     pub(super) fn note_strangers(&mut self) {
+        // In a cluster an account says whose a proxy is, and one whose Gateway is gone is on its way out.
+        if self.board.is_some() {
+            return;
+        }
         let strangers = self.metrics.fleets().filter(|fleet| !self.is_known(fleet));
         let strangers: BTreeSet<Arc<str>> = strangers.take(MOST_STRANGERS).cloned().collect();
         if strangers == self.strangers {

@@ -138,16 +138,16 @@ fn sought(problem: &Problem) -> Option<Sought<'_>> {
     Some(Sought { object: problem.object.as_ref()?, line: problem.place.as_ref()?.line, path: &problem.path })
 }
 
-/// The first column of the line where an object begins.
-fn place(store::Origin { file, line }: store::Origin) -> Place {
-    Place { file, line, column: 1 }
+/// The first column of the line where an object begins; none of an object that no file has.
+fn place(store::Origin { file, line }: store::Origin) -> Option<Place> {
+    (line > 0).then_some(Place { file, line, column: 1 })
 }
 
 /// A problem that translation found, with the place where its object is written.
 fn placed(store: &store::Store, problem: &Arc<Problem>) -> Problem {
     let mut problem = (**problem).clone();
     if problem.place.is_none() {
-        problem.place = problem.object.as_ref().and_then(|object| store.origin(object)).map(place);
+        problem.place = problem.object.as_ref().and_then(|object| store.origin(object)).and_then(place);
     }
     problem
 }

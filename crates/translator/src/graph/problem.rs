@@ -181,8 +181,10 @@ fn endpoints(
         found.dedup();
         numbered(service, ENDPOINT_NUMBER, found)
     });
+    // In a cluster slices are made by controllers, and outlive their Service for a moment.
+    let file_mode = base.options.file_mode;
     let strays = g.distinct("service_that_slices_miss", sets.slices, move |cx, service: &ObjectKey| {
-        (!cx.contains(services, service)).then(|| (service.clone(), ()))
+        (file_mode && !cx.contains(services, service)).then(|| (service.clone(), ()))
     });
     let strays = g.derive("slice_problem", strays, move |cx, service, ()| {
         let slices = cx.keys(sets.slices, service);

@@ -26,8 +26,8 @@ fn told(events: &[Event]) -> Arc<Said> {
     let mut replica = Replicas::new(Some(sender));
     events.iter().for_each(|event| drop(replica.note(event)));
     replica.tell();
-    let told = Arc::clone(&receiver.borrow());
-    told
+    let said = receiver.borrow();
+    Arc::clone(&said)
 }
 
 /// One that leads and hears these, by replica.

@@ -9,7 +9,7 @@ use infra::kubernetes::{service_account, usual_service_accounts};
 use ir::infra::ObjectName;
 use provider::kubernetes::{Bearer, Client, ReviewError, TokenReviewer};
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{debug, warn};
 use xds::{Fleets, Gate, Identity, Limits, TokenError, VerifyToken, Verifying};
 
 use super::super::{Wanted, certificates, now};
@@ -84,14 +84,15 @@ impl VerifyToken for Reviews {
             match self.0.review(token).await {
                 // A user who is no account must not be taken for what a certificate names.
                 Ok(Bearer { user, .. }) if !user.starts_with(ACCOUNT) => {
-                    warn!(%user, "a proxy's token is of no ServiceAccount");
+                    debug!(%user, "a proxy's token is of no ServiceAccount");
                     Err(TokenError::Refused)
                 }
                 Ok(Bearer { user, expires }) => {
                     Ok(Identity { name: user, expires: expires.map(|at| moment(at, now())) })
                 }
+                // Refusals are logged by whoever asks, once in a while.
                 Err(error @ ReviewError::Refused(_)) => {
-                    warn!("{error}");
+                    debug!("{error}");
                     Err(TokenError::Refused)
                 }
                 Err(error @ ReviewError::Unavailable(_)) => {

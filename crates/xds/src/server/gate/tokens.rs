@@ -24,6 +24,9 @@ const REMEMBERED: usize = 16_384;
 /// An identity is asked for again after this time, however long its token is good for: it may have been withdrawn.
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
+/// A token that was refused is refused again without a question for this time: a client comes again several times a second.
+const REFUSED_AGAIN: Duration = Duration::from_secs(2);
+
 /// Tokens that are being verified: enough for 1,000 in a second at 60 ms each, and what a Kubernetes API server takes from one client.
 /// One peer's take half of that at most.
 const UNDER_WAY: usize = 2 * VERIFIED_AT_ONCE;
@@ -56,14 +59,20 @@ pub trait VerifyToken: Send + Sync {
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a>;
 }
 
+/// A token that is not good has its price.
+fn refused(peer: &Account) -> Broken {
+    peer.charge(REFUSAL);
+    Broken(Code::Unauthenticated, "the bearer token is not good")
+}
+
 /// SHA-256.
 type Hash = [u8; 32];
 
 /// See the module.
 pub(super) struct Tokens {
     verifier: Arc<dyn VerifyToken>,
-    /// By the token's hash: the identity, and until when it is not asked for again.
-    known: Mutex<BTreeMap<Hash, (Identity, Instant)>>,
+    /// By the token's hash: the identity, none if it was refused, and until when it is not asked for again.
+    known: Mutex<BTreeMap<Hash, (Option<Identity>, Instant)>>,
     under_way: Semaphore,
 }
 
@@ -80,7 +89,7 @@ impl Tokens {
         if let Some((identity, until)) = known
             && Instant::now() < until
         {
-            return Ok(identity);
+            return identity.ok_or_else(|| refused(peer));
         }
         // whose the call is, is not known yet: until it is, it is the peer's
         let _place = peer.call().await?;
@@ -93,12 +102,12 @@ impl Tokens {
         };
         match verified {
             Ok(identity) => {
-                self.remember(hash, &identity, Instant::now());
+                self.remember(hash, Some(&identity), Instant::now());
                 Ok(identity)
             }
             Err(TokenError::Refused) => {
-                peer.charge(REFUSAL);
-                Err(Broken(Code::Unauthenticated, "the bearer token is not good"))
+                self.remember(hash, None, Instant::now());
+                Err(refused(peer))
             }
             Err(TokenError::Unavailable) => {
                 Err(Broken(Code::Unavailable, "the bearer token cannot be verified just now"))
@@ -106,15 +115,15 @@ impl Tokens {
         }
     }
 
-    fn remember(&self, hash: Hash, identity: &Identity, now: Instant) {
-        let again = now + ASKED_AGAIN;
-        let until = identity.expires.map_or(again, |expires| expires.min(again));
+    fn remember(&self, hash: Hash, identity: Option<&Identity>, now: Instant) {
+        let again = now + if identity.is_some() { ASKED_AGAIN } else { REFUSED_AGAIN };
+        let until = identity.and_then(|identity| identity.expires).map_or(again, |expires| expires.min(again));
         let mut known = locked(&self.known);
         if known.len() >= REMEMBERED {
             known.retain(|_, (_, until)| now < *until);
         }
         if known.len() < REMEMBERED {
-            known.insert(hash, (identity.clone(), until));
+            known.insert(hash, (identity.cloned(), until));
         }
     }
 }

@@ -52,6 +52,7 @@ async fn each_token_is_verified_once_until_it_expires() {
         ("Bearer brief", Ok("someone"), 1),
         ("Bearer brief", Ok("someone"), 1),
         ("Bearer bad", Err(Code::Unauthenticated), 1),
+        ("Bearer bad", Err(Code::Unauthenticated), 0),
         ("Bearer later", Err(Code::Unavailable), 1),
         ("Basic good", Err(Code::Unauthenticated), 0),
         ("Bearer ", Err(Code::Unauthenticated), 0),
@@ -96,11 +97,12 @@ fn what_is_remembered_is_bounded_and_the_expired_make_room() {
     let (now, hour) = (Instant::now(), Duration::from_secs(3600));
     let identity = |expires| Identity { name: "someone".into(), expires: Some(expires) };
     for n in 0..REMEMBERED + 10 {
-        tokens.remember(hash(&n.to_string()), &identity(now + Duration::from_secs(1)), now);
+        tokens.remember(hash(&n.to_string()), Some(&identity(now + Duration::from_secs(1))), now);
     }
     assert_eq!(locked(&tokens.known).len(), REMEMBERED);
     let later = now + Duration::from_secs(2);
-    tokens.remember(hash("new"), &identity(later + hour), later);
+    tokens.remember(hash("bad"), None, now);
+    tokens.remember(hash("new"), Some(&identity(later + hour)), later);
     let known = locked(&tokens.known);
     assert_eq!(known.len(), 1);
     assert_eq!(known.values().next().unwrap().1, later + ASKED_AGAIN);
