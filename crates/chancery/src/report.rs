@@ -31,6 +31,9 @@ fn for_each(graph: &Graph, outputs: Outputs, mut each: impl FnMut(&ObjectKey, St
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
+    for (key, _) in graph.iter(outputs.rejected_statuses) {
+        status(graph, outputs, key).into_iter().for_each(|status| each(key, status));
+    }
 }
 
 fn rows<S: Clone>(
@@ -52,7 +55,7 @@ pub(crate) fn status(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option
     {
         graph.get(table, key).map(|status| (**status).clone())
     }
-    match key.kind()? {
+    let usable = match key.kind()? {
         Kind::GatewayClass => row(graph, outputs.gateway_class_statuses, key).map(Status::GatewayClass),
         Kind::Gateway => row(graph, outputs.gateway_statuses, key).map(Status::Gateway),
         Kind::BackendTrafficPolicy => row(graph, outputs.policy_statuses, key).map(Status::Policy),
@@ -60,7 +63,8 @@ pub(crate) fn status(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
         Kind::HttpRoute => outputs.route_status(graph, key).map(Status::Route),
         _ => None,
-    }
+    };
+    usable.or_else(|| row(graph, outputs.rejected_statuses, key))
 }
 
 /// Calls with the statuses that the last tick changed.
@@ -73,6 +77,10 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut note: impl FnMut
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
+    // One that can be used again has the status of its kind.
+    for change in graph.changes(outputs.rejected_statuses) {
+        note(change.key, status(graph, outputs, change.key));
+    }
 }
 
 fn changes<S: Clone>(

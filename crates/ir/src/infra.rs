@@ -22,7 +22,7 @@ pub struct Infra {
     /// Where the Gateway's listeners bind; empty means every interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
-    /// Ports in use, sorted.
+    /// Ports in use, sorted. None: the Gateway cannot be served now, and what there is of its proxies stays as it is.
     pub ports: Vec<u16>,
     /// How each proxy runs.
     #[serde(default, skip_serializing_if = "ProxyOptions::is_default")]

@@ -71,7 +71,7 @@ impl Loaded {
             match change {
                 Change::Apply(object, origin) => loaded.objects.push((object, origin)),
                 Change::Problems { origin, problems } => loaded.problems.push((origin, problems)),
-                Change::Delete(_) => {}
+                Change::Delete(_) | Change::Reject(..) => {}
             }
         }
         loaded

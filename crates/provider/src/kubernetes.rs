@@ -18,7 +18,7 @@
 //!
 //! Map: `connect` the client; `target` what a watch is about, `call` one request, `pace` every time, `lines` and `seen` from bytes to objects with names,
 //! `watch` the protocol of one target; `discovery` which versions there are; `plan` which targets there shall be, `watches` the tasks;
-//! `catalog` what is known of each object, `wanted` what is named, `follower` where all comes together, `report` wording; `observed`
+//! `catalog` what is known of each object, `loosely` what can be read of one that cannot be used, `wanted` what is named, `follower` where all comes together, `report` wording; `observed`
 //! what whoever writes statuses has to know, `status` that task, `leader` which replica it is, `replicas` what they tell each
 //! other; `tokens` whose a bearer token is, `secret` where we keep
 //! what is ours; [`access`] the rights that all of it needs.
@@ -39,6 +39,7 @@ mod discovery;
 mod follower;
 pub mod leader;
 mod lines;
+mod loosely;
 mod observed;
 mod pace;
 mod plan;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use api::{Object, ObjectKey, Problem};
 
+use crate::fact::Rejected;
+
 /// A source of objects. Declaration order is precedence, strongest first; the crate's opening says what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -66,6 +68,8 @@ pub enum Change {
     Apply(Object, Origin),
     /// The source has no object of this identity (any more).
     Delete(ObjectKey),
+    /// The source has one that cannot be used at all, and no usable form from before; none: not any more.
+    Reject(ObjectKey, Option<Arc<Rejected>>),
     /// Replaces what the source said was wrong at this place before.
     Problems {
         /// A file, or whatever else the source keeps apart. It only tells lists of one source from each other.

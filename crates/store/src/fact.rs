@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use api::Timestamp;
+use api::reference::ParentRef;
 
 /// A thing of a fleet: a cluster, a listener, a secret, or a form of a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +44,19 @@ pub enum ListenerState {
     Refused(Arc<str>),
 }
 
+/// An object that cannot be used at all: as much of it as is needed to say so in its status.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rejected {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Of a Gateway its class, of a class its controller.
+    pub belongs_to: Box<str>,
+    /// What a route attaches to, or a policy targets.
+    pub refers_to: Box<[ParentRef]>,
+    /// Why, in words for people.
+    pub words: Arc<str>,
+}
+
 /// What is known of the proxies of a fleet, from whoever runs them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyFacts {
@@ -56,6 +70,8 @@ pub struct ProxyFacts {
     pub missing_addresses: Vec<(IpAddr, Arc<str>)>,
     /// Why it has no address at all so far, in words for people.
     pub unassigned: Option<Arc<str>>,
+    /// What is waited for before it serves, in words for people.
+    pub awaited: Option<Arc<str>>,
     /// Ports that cannot be served and why (taken, not permitted), sorted by port.
     pub refused_ports: Vec<(u16, Arc<str>)>,
     /// What keeps the proxy as a whole from running, in words for people.

@@ -57,6 +57,8 @@ impl Store {
             match change {
                 Change::Apply(object, origin) => self.apply_object(graph, source, object, origin),
                 Change::Delete(key) => self.delete(graph, source, &identity(&key)),
+                Change::Reject(key, Some(rejected)) => graph.set(self.tables.rejected, identity(&key), rejected),
+                Change::Reject(key, None) => drop(graph.remove(self.tables.rejected, &identity(&key))),
                 Change::Problems { origin, problems } => self.replace_problems(source, origin, problems),
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{Kind, Object, ObjectKey};
 use engine::{Graph, Table};
 
-use crate::fact::{ClusterState, FactKey, ListenerState, LoadFacts, ProxyFacts};
+use crate::fact::{ClusterState, FactKey, ListenerState, LoadFacts, ProxyFacts, Rejected};
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
 macro_rules! object_tables {
@@ -32,6 +32,8 @@ macro_rules! object_tables {
             pub loads: Table<FactKey, Arc<LoadFacts>>,
             /// Fleet: what is known of its proxies.
             pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
+            /// Objects that cannot be used at all.
+            pub rejected: Table<ObjectKey, Arc<Rejected>>,
         }
 
         impl Tables {
@@ -48,6 +50,7 @@ macro_rules! object_tables {
                     disputes: graph.input("disputes"),
                     loads: graph.input("loads"),
                     proxies: graph.input("proxies"),
+                    rejected: graph.input("rejected"),
                 }
             }
 

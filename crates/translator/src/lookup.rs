@@ -359,3 +359,25 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
         None
     }
 }
+
+/// What statuses of objects read that cannot be used.
+#[derive(Clone, Copy)]
+pub(crate) struct RejectedTables {
+    pub(crate) settings: Settings,
+    pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
+    pub(crate) plans: Table<ObjectKey, Arc<gateway::GatewayPlan>>,
+}
+
+impl status::rejected::Lookup for Reader<'_, '_, RejectedTables> {
+    fn controller(&mut self) -> Arc<str> {
+        self.tables.settings.controller(self.cx)
+    }
+
+    fn is_our_class(&mut self, name: &str) -> bool {
+        self.cx.contains(self.tables.classes, &ObjectKey::of(Kind::GatewayClass, "", name))
+    }
+
+    fn is_our_gateway(&mut self, gateway: &ObjectKey) -> bool {
+        self.cx.contains(self.tables.plans, gateway)
+    }
+}

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::status::{
+    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus, Status,
+};
 use api::{ObjectKey, Problem};
 use engine::{Change, Graph, Index, Key, Table, Value};
 use ir::{
@@ -52,6 +54,8 @@ pub struct Outputs {
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
+    /// Objects that cannot be used at all, of all these kinds.
+    pub rejected_statuses: Table<ObjectKey, Arc<Status>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
     pub effective: Table<AttachmentKey, Effective>,
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.

@@ -53,6 +53,32 @@ fn a_fleet_gets_its_objects_and_they_follow_it() {
 }
 
 #[test]
+fn a_gateway_that_cannot_be_served_now_keeps_what_it_has_also_over_a_restart() {
+    let namespace = Namespace::make("held");
+    let mut stage = Stage::new(&namespace.lab, "held", &[]);
+    let (mut gateway, other) = (fleet("held", "gw"), fleet("held", "other"));
+    stage.want([&gateway]);
+    stage.until_ready(&gateway.fleet);
+    let service = |namespace: &Namespace| {
+        namespace.get(&format!("service/{}", name(&fleet("held", "gw")))).unwrap()["metadata"]["uid"].clone()
+    };
+    let before = service(&namespace);
+    gateway.ports.clear();
+    stage.want([&gateway, &other]);
+    stage.until_ready(&other.fleet);
+    assert_eq!(left(&namespace, "gw").lines().count(), 4);
+    stage.end();
+    let mut stage = Stage::new(&namespace.lab, "held", &[]);
+    stage.want([&gateway]);
+    wait::until("the other is gone", || left(&namespace, "other").is_empty().then_some(())).unwrap();
+    assert_eq!(left(&namespace, "gw").lines().count(), 4);
+    gateway.ports = vec![80];
+    stage.want([&gateway]);
+    stage.until_ready(&gateway.fleet);
+    assert_eq!(service(&namespace), before);
+}
+
+#[test]
 fn authorities_that_change_reach_every_fleet_without_new_pods() {
     let namespace = Namespace::make("authorities");
     let mut stage = Stage::new(&namespace.lab, "authorities", &["authorities"]);

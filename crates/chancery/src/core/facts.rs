@@ -316,6 +316,7 @@ impl Core {
                     hostnames: state.hostnames,
                     missing_addresses: state.missing_addresses,
                     unassigned: state.unassigned,
+                    awaited: state.awaited,
                     problem: state.problem,
                     faults: faults.map(|fault| (fault.path, fault.text)).collect(),
                     ..ProxyFacts::default()

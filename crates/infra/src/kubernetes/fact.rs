@@ -29,6 +29,8 @@ pub struct PodsState {
     pub missing_addresses: Vec<(IpAddr, Arc<str>)>,
     /// Why there is no address at all so far, in words for people.
     pub unassigned: Option<Arc<str>>,
+    /// What is waited for before they serve, in words for people.
+    pub awaited: Option<Arc<str>>,
     /// What keeps them from running as they shall, in words for people.
     pub problem: Option<Arc<str>>,
     /// What of that is a matter of the `EnvoyProxy` in force.

@@ -101,6 +101,8 @@ struct Cluster {
     /// Whether it is known which fleets there shall be.
     known: bool,
     fleets: BTreeMap<Owner, Fleet>,
+    /// Fleets of which nothing is made now, and nothing removed.
+    held: BTreeSet<Owner>,
     /// Which fleets want an object: more than one if settings give two the same name.
     claims: BTreeMap<ObjectId, BTreeSet<Owner>>,
     /// When something is to be done for whom.
@@ -138,6 +140,7 @@ impl Cluster {
             looks_at_nodes: false,
             known: false,
             fleets: BTreeMap::new(),
+            held: BTreeSet::new(),
             claims: BTreeMap::new(),
             queue: BTreeSet::new(),
             due: BTreeMap::new(),
@@ -152,8 +155,11 @@ impl Cluster {
     fn want(&mut self, wanted: Fleets) {
         self.known = true;
         let on_pods = wanted.values().filter(|infra| infra.kubernetes.is_some());
-        let wanted: BTreeMap<Owner, &Arc<Infra>> = on_pods.map(|infra| (Owner::of(&infra.gateway), infra)).collect();
-        let going: Vec<Owner> = self.fleets.keys().filter(|owner| !wanted.contains_key(*owner)).cloned().collect();
+        let (wanted, held): (BTreeMap<Owner, &Arc<Infra>>, BTreeMap<_, _>) =
+            on_pods.map(|infra| (Owner::of(&infra.gateway), infra)).partition(|(_, infra)| !infra.ports.is_empty());
+        self.held = held.into_keys().collect();
+        let stays = |owner: &Owner| wanted.contains_key(owner) || self.held.contains(owner);
+        let going: Vec<Owner> = self.fleets.keys().filter(|owner| !stays(owner)).cloned().collect();
         for owner in going {
             self.plan(&owner, None);
         }
@@ -198,7 +204,7 @@ impl Cluster {
 
     /// Which of these have objects and are no fleets that anybody wants.
     fn find_orphans(&mut self, owners: &BTreeSet<Owner>) {
-        let unknown = owners.iter().filter(|owner| !self.fleets.contains_key(*owner));
+        let unknown = owners.iter().filter(|owner| !self.fleets.contains_key(*owner) && !self.held.contains(*owner));
         let orphans: Vec<Owner> = unknown.filter(|owner| self.world.has(owner)).cloned().collect();
         for owner in orphans {
             tracing::info!(gateway = %format_args!("{}/{}", owner.namespace, owner.name), "objects of a Gateway that is gone are removed");

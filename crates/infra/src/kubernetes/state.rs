@@ -24,6 +24,7 @@ pub(super) fn state(fleet: &Fleet, infra: &Infra, world: &World) -> PodsState {
     let lacks = addresses.is_empty() && hostnames.is_empty() && infra.addresses.is_empty();
     let unassigned = lacks.then(|| unassigned(service, nodes.err().flatten()));
     PodsState {
+        awaited: awaited(fleet, workload),
         ready: workload.is_some_and(|workload| workload.available > 0),
         missing_addresses: missing(infra, &addresses, service),
         addresses: addresses.into_iter().collect(),
@@ -112,6 +113,20 @@ fn trouble(fleet: &Fleet, workload: Option<&Workload>, world: &World) -> (Option
     (Some(words.join("; ")).filter(|text| !text.is_empty()).map(Arc::from), faults)
 }
 
+/// Nobody serves, and that may pass by itself.
+fn awaited(fleet: &Fleet, workload: Option<&Workload>) -> Option<Arc<str>> {
+    let id = fleet.planned.iter().map(|(id, _)| id).find(|id| is_workload(id))?;
+    match workload {
+        Some(workload) if workload.available > 0 => None,
+        Some(_) => Some(format!("no Pod of {id} is available").into()),
+        None => Some(format!("{id} is not there yet").into()),
+    }
+}
+
+fn is_workload(id: &ObjectId) -> bool {
+    matches!(id.kind, super::ObjectKind::Deployment | super::ObjectKind::DaemonSet)
+}
+
 fn said(fault: &Fault) -> Arc<str> {
     if fault.path.is_empty() { Arc::clone(&fault.text) } else { format!("{}: {}", fault.path, fault.text).into() }
 }
@@ -125,8 +140,7 @@ fn forbidden(kind: super::ObjectKind, said: &str) -> Option<Arc<str>> {
 
 /// Nobody serves, and that will not pass by itself.
 fn not_running<'a>(workload: &Workload, mut ids: impl Iterator<Item = &'a ObjectId>) -> Option<Arc<str>> {
-    use super::ObjectKind::{DaemonSet, Deployment};
-    let id = ids.find(|id| matches!(id.kind, Deployment | DaemonSet))?;
+    let id = ids.find(|id| is_workload(id))?;
     let text = match &workload.trouble {
         Some(trouble) => format!("Pods of {id} cannot be made: {trouble}"),
         None if workload.is_off => format!("{id} has 0 replicas, as it is asked for: nobody serves"),

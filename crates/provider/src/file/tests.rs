@@ -67,6 +67,7 @@ impl State {
                     let place = short(&origin.to_string());
                     self.objects.insert(title(object.key()), format!("{version} {place}"));
                 }
+                Change::Reject(key, _) => panic!("files reject nothing: {key}"),
                 Change::Delete(key) => {
                     assert!(self.objects.remove(&title(&key)).is_some(), "deleted without being there: {key}");
                 }

@@ -7,6 +7,7 @@ use api::{Kind, Object, ObjectKey, Problem, Severity};
 use hashbrown::HashMap;
 use store::{Change, Origin};
 
+use crate::kubernetes::loosely;
 use crate::kubernetes::observed::Observed;
 use crate::kubernetes::seen::Seen;
 use crate::kubernetes::target::Target;
@@ -40,6 +41,8 @@ struct Entry {
     given: bool,
     /// Whether something was said to be wrong with it.
     faulty: bool,
+    /// Whether it was said that there is no usable form.
+    rejected: bool,
 }
 
 /// What became of an object that came.
@@ -107,13 +110,20 @@ impl Catalog {
         let old = self.entry(&seen.key);
         let given = object.is_some() || old.is_some_and(|old| old.given);
         let (was_faulty, is_new) = (old.is_some_and(|old| old.faulty), old.is_none());
+        let was_rejected = old.is_some_and(|old| old.rejected);
         let faulty = !problems.is_empty();
+        let words = words(&problems);
         if faulty || was_faulty {
             self.changes.push(Change::Problems { origin: place(&seen.key), problems });
         }
         // A new key is that of the object, so that there is one of it.
         let key = object.as_ref().filter(|_| is_new).map_or(&seen.key, Object::key).clone();
-        let entry = Entry { version, kept: seen.kept, listing, given, faulty };
+        let rejected = !given;
+        if rejected || was_rejected {
+            let why = rejected.then(|| Arc::new(loosely::rejected(seen, &words)));
+            self.changes.push(Change::Reject(seen.key.clone(), why));
+        }
+        let entry = Entry { version, kept: seen.kept, listing, given, faulty, rejected };
         self.kinds.entry(kind).or_default().insert(key, entry);
         let Some(object) = object else { return Outcome::Same };
         self.changes.push(Change::Apply(object.clone(), self.origin.clone()));
@@ -137,6 +147,9 @@ impl Catalog {
         self.observed.forget(&key);
         if entry.faulty {
             self.changes.push(Change::Problems { origin: place(&key), problems: Vec::new() });
+        }
+        if entry.rejected {
+            self.changes.push(Change::Reject(key.clone(), None));
         }
         if entry.given {
             self.changes.push(Change::Delete(key));
@@ -189,6 +202,16 @@ fn read(kind: Kind, seen: &Seen) -> (Option<Object>, Vec<Problem>) {
         }
         Err(error) => unusable(format!("this object cannot be read: {error}")),
     }
+}
+
+/// What is wrong with an object, in a sentence.
+fn words(problems: &[Problem]) -> String {
+    let errors = || problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let Some(first) = errors().next() else { return String::new() };
+    let more = errors().count() - 1;
+    let at = if first.path.is_empty() { String::new() } else { format!("{}: ", first.path) };
+    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    format!("{at}{}{more}", first.text)
 }
 
 /// Where the problems of an object belong.

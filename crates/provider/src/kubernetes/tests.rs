@@ -1,6 +1,7 @@
 //! Tests of the Kubernetes provider, from outside: a server that speaks HTTP, and what comes out of [`follow`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -51,6 +52,7 @@ struct World {
 struct State {
     objects: BTreeMap<String, String>,
     problems: BTreeMap<String, Vec<String>>,
+    rejected: BTreeMap<String, Arc<store::Rejected>>,
     listed: bool,
     /// How often objects were handed on.
     applied: usize,
@@ -71,6 +73,12 @@ impl State {
                 }
                 Change::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "deleted without being there: {key}");
+                }
+                Change::Reject(key, Some(rejected)) => {
+                    self.rejected.insert(key.to_string(), rejected);
+                }
+                Change::Reject(key, None) => {
+                    assert!(self.rejected.remove(&key.to_string()).is_some(), "not rejected before: {key}");
                 }
                 Change::Problems { origin, problems } if problems.is_empty() => {
                     assert!(self.problems.remove(&*origin).is_some(), "nothing was wrong at {origin}");

@@ -75,7 +75,11 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     });
     let infra = g.derive("infra", plans, move |cx, key, plan| {
         let view = cx.get(views, key).cloned().unwrap_or_default();
-        let infra = infra(key, plan, &view)?;
+        let infra = infra(key, plan, &view);
+        // In a cluster whatever is there stays until its Gateway can be served again: an address that goes does not come back.
+        if file_mode && infra.ports.is_empty() {
+            return None;
+        }
         let mapped = cx.get(mapped, key).cloned().unwrap_or_default();
         let place = settings.place(cx);
         let kubernetes = (!file_mode).then(|| Box::new(kubernetes(plan, &view, &mapped, place)));
@@ -150,17 +154,16 @@ fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)], place
     }
 }
 
-/// The proxies of a Gateway; none while it has no port to serve.
-fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Option<Infra> {
-    let ports = plan.bound_ports();
-    (!ports.is_empty()).then(|| Infra {
+/// The proxies of a Gateway.
+fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Infra {
+    Infra {
         fleet: plan.fleet.clone(),
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
         addresses: plan.addresses.clone(),
-        ports,
+        ports: plan.bound_ports(),
         options: view.options.clone(),
         kubernetes: None,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::status::{
+    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus, Status,
+};
 use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
@@ -11,9 +13,10 @@ use super::problem::{self, PROBLEM_TABLES};
 use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
+use crate::gateway::GatewayPlan;
 use crate::http_route::RouteOutcome;
 use crate::key::{AttachmentKey, ProblemKey};
-use crate::lookup::{Reader, StatusTables};
+use crate::lookup::{Reader, RejectedTables, StatusTables};
 use crate::output::ReaderIndex;
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
@@ -40,6 +43,7 @@ pub(super) struct Statuses {
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
+    pub(super) rejected: Table<ObjectKey, Arc<Status>>,
     pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
 
@@ -86,6 +90,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
         envoy_proxies: envoy_proxies(g, &sources),
+        rejected: rejected(g, &base, gateways.plans),
         problems: problem::problems(g, &sources, refused, reached),
     }
 }
@@ -105,6 +110,15 @@ impl RouteOutcomes {
             graph.get(self.refused, &key).cloned()
         }))
     }
+}
+
+/// Objects that cannot be used at all.
+fn rejected(g: &mut Graph, base: &Base, plans: Table<ObjectKey, Arc<GatewayPlan>>) -> Table<ObjectKey, Arc<Status>> {
+    let tables = RejectedTables { settings: base.settings, classes: base.classes, plans };
+    g.derive("rejected_status", base.inputs.rejected, move |cx, key, rejected| {
+        let status = status::rejected::status(&mut Reader { cx, tables }, key, rejected)?;
+        Some((key.clone(), Arc::new(status)))
+    })
 }
 
 fn policies(g: &mut Graph, base: &Base, reached: Table<ObjectKey, Arc<Reach>>) -> Table<ObjectKey, Arc<PolicyStatus>> {

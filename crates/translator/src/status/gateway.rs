@@ -188,6 +188,9 @@ fn gateway_programmed(
     if let Some(words) = facts.and_then(|facts| facts.unassigned.as_ref()) {
         return writer.no(kind, "AddressNotAssigned", words);
     }
+    if let Some(words) = facts.and_then(|facts| facts.awaited.as_ref()) {
+        return writer.no(kind, "Pending", words);
+    }
     if programmed > 0 {
         return writer.yes(kind, "Programmed", "the proxies have acknowledged the configuration");
     }

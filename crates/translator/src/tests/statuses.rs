@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::reference::ParentRef;
 use api::status::{EnvoyProxyStatus, PolicyStatus};
 use api::{Fault, Kind, Object, ObjectKey};
 use serde_json::{Value, json};
@@ -236,4 +237,36 @@ fn what_a_cluster_refuses_of_the_settings_is_said_of_them_for_each_gateway() {
         assert!(found.contains(&refused(gateway)), "{found:#?}");
         assert_eq!(short(&world.gateway_status(gateway).conditions)[1], "Programmed=False/NoResources");
     }
+}
+
+#[test]
+fn an_object_that_cannot_be_used_at_all_says_so_where_it_is_ours() {
+    let mut world = World::with([web()]);
+    let tables = world.translator.stored().tables();
+    let reject = |world: &mut World, kind, name: &str, belongs_to: &str, refers_to: &[&str]| {
+        let refers_to = refers_to.iter().map(|name| ParentRef { name: (*name).into(), ..ParentRef::default() });
+        let rejected = store::Rejected {
+            generation: 3,
+            belongs_to: belongs_to.into(),
+            refers_to: refers_to.collect(),
+            words: "spec.rules: is no list".into(),
+        };
+        let key = ObjectKey::of(kind, "default", name);
+        world.translator.store().1.set(tables.rejected, key.clone(), Arc::new(rejected));
+        world.translator.tick();
+        let table = world.translator.outputs().rejected_statuses;
+        world.translator.graph().get(table, &key).map(|status| serde_json::to_value(&**status).expect("JSON"))
+    };
+    let route = reject(&mut world, Kind::HttpRoute, "r", "", &["web", "theirs"]).expect("a status");
+    assert_eq!(route["parents"].as_array().map(Vec::len), Some(1));
+    let condition = &route["parents"][0]["conditions"][0];
+    assert_eq!((&condition["status"], &condition["observedGeneration"]), (&json!("False"), &json!(3)));
+    assert_eq!(condition["message"], "spec.rules: is no list");
+    assert_eq!(reject(&mut world, Kind::HttpRoute, "s", "", &["theirs"]), None);
+    assert_eq!(reject(&mut world, Kind::Gateway, "g", "theirs", &[]), None);
+    assert_eq!(reject(&mut world, Kind::GatewayClass, "c", "example.com/theirs", &[]), None);
+    let controller = api::envoy_gateway::DEFAULT_CONTROLLER_NAME;
+    assert!(reject(&mut world, Kind::GatewayClass, "c", controller, &[]).is_some());
+    let policy = reject(&mut world, Kind::BackendTrafficPolicy, "p", "", &["web"]).expect("a status");
+    assert_eq!(policy["ancestors"][0]["conditions"][0]["reason"], "Invalid");
 }

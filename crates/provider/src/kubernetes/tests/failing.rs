@@ -49,7 +49,30 @@ async fn an_object_that_never_was_usable_goes_without_having_been_there() {
     world.mock.put(Kind::HttpRoute, broken);
     world.until("it is told", |state| state.says("HTTPRoute shop/b")).await;
     world.mock.delete(Kind::HttpRoute, "shop", "b");
-    world.until("it is withdrawn", |state| state.problems.is_empty()).await;
+    world.until("it is withdrawn", |state| state.problems.is_empty() && state.rejected.is_empty()).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn of_an_object_without_any_usable_form_is_told_whose_it_is_until_it_has_one() {
+    let mut world = with_route().await;
+    let mut broken = route("shop", "b", "1");
+    broken["metadata"]["generation"] = json!(7);
+    broken["spec"]["parentRefs"] = json!([{ "name": "web" }]);
+    broken["spec"]["rules"] = json!("none");
+    world.mock.put(Kind::HttpRoute, broken);
+    world.until("it is rejected", |state| state.rejected.contains_key("HTTPRoute shop/b")).await;
+    let rejected = &world.state.rejected["HTTPRoute shop/b"];
+    assert_eq!((rejected.generation, rejected.refers_to.len()), (7, 1));
+    assert!(rejected.words.starts_with("spec.rules: "), "{}", rejected.words);
+    world.mock.put(Kind::HttpRoute, route("shop", "b", "2"));
+    world.until("it is used", |state| state.objects.contains_key("HTTPRoute shop/b")).await;
+    assert!(world.state.rejected.is_empty());
+    let mut broken = route("shop", "b", "3");
+    broken["spec"] = json!([]);
+    world.mock.put(Kind::HttpRoute, broken);
+    world.until("it is told", |state| state.says("HTTPRoute shop/b")).await;
+    assert!(world.state.rejected.is_empty(), "its usable form is in force");
     world.end().await;
 }
 

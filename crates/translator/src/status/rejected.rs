@@ -1,0 +1,75 @@
+//! Statuses of objects that cannot be used at all: an old definition let pass what we cannot read.
+
+use std::sync::Arc;
+
+use api::reference::ParentRef;
+use api::status::{
+    BackendStatus, Condition, GatewayClassStatus, GatewayStatus, PolicyAncestorStatus, PolicyStatus, RouteParentStatus,
+    RouteStatus, Status,
+};
+use api::{Kind, ObjectKey};
+use store::Rejected;
+
+use super::Writer;
+
+/// Who is asked whether something is ours.
+pub(crate) trait Lookup {
+    /// Who we are.
+    fn controller(&mut self) -> Arc<str>;
+    /// Whether a class is ours.
+    fn is_our_class(&mut self, name: &str) -> bool;
+    /// Whether a Gateway is ours.
+    fn is_our_gateway(&mut self, gateway: &ObjectKey) -> bool;
+}
+
+/// The status of an object; none if it is nothing of ours.
+pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Option<Status> {
+    let writer = Writer { generation: rejected.generation };
+    let no = |kind: &str, reason: &str| writer.no(kind, reason, &rejected.words);
+    let status = match key.kind()? {
+        Kind::GatewayClass => {
+            let ours = *lookup.controller() == *rejected.belongs_to;
+            let conditions = vec![no("Accepted", "Unsupported")];
+            ours.then(|| Status::GatewayClass(GatewayClassStatus { conditions, supported_features: Vec::new() }))?
+        }
+        Kind::Gateway => {
+            let conditions = vec![no("Accepted", "Invalid"), no("Programmed", "Invalid")];
+            let ours = lookup.is_our_class(&rejected.belongs_to);
+            ours.then(|| Status::Gateway(GatewayStatus { conditions, ..GatewayStatus::default() }))?
+        }
+        Kind::HttpRoute => {
+            let parents = parents(lookup, key, rejected, &no("Accepted", "UnsupportedValue"));
+            (!parents.is_empty()).then(|| Status::Route(RouteStatus { parents }))?
+        }
+        Kind::BackendTrafficPolicy => {
+            let entry = |target: &ParentRef| PolicyAncestorStatus {
+                ancestor_ref: ParentRef { namespace: Some(key.namespace().into()), ..target.clone() },
+                controller_name: lookup.controller(),
+                conditions: vec![no("Accepted", "Invalid")],
+            };
+            Status::Policy(PolicyStatus { ancestors: rejected.refers_to.iter().map(entry).collect() })
+        }
+        Kind::Backend => Status::Backend(BackendStatus { conditions: vec![no("Accepted", "Invalid")] }),
+        _ => return None,
+    };
+    Some(status)
+}
+
+/// An entry for each parent that is ours.
+fn parents(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    rejected: &Rejected,
+    accepted: &Condition,
+) -> Vec<RouteParentStatus> {
+    let mut entry = |parent: &ParentRef| {
+        let namespace = parent.namespace.as_deref().unwrap_or(key.namespace());
+        let gateway = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+        lookup.is_our_gateway(&gateway).then(|| RouteParentStatus {
+            parent_ref: ParentRef { namespace: Some(namespace.into()), ..parent.clone() },
+            controller_name: lookup.controller(),
+            conditions: vec![accepted.clone()],
+        })
+    };
+    rejected.refers_to.iter().filter_map(&mut entry).collect()
+}
