@@ -14,7 +14,7 @@
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
-//! Only a file that vanishes or becomes empty is believed a moment later ([`VANISH_GRACE`]), because editors that keep
+//! Only a file that vanishes or becomes empty is believed a moment later ([`VANISH_GRACE`], [`EMPTY_GRACE`]), because editors that keep
 //! backups, and git, remove or rename the old file before they write the new one, and others empty it first.
 //!
 //! Map: `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
@@ -54,6 +54,10 @@ pub use past::Past;
 /// How long a file that vanished or became empty is given to come back. `git checkout` and editors that write backups need well under
 /// a millisecond between removing the old file and creating the new one; a busy machine may take some tens.
 pub const VANISH_GRACE: Duration = Duration::from_millis(50);
+
+/// The same for a file that is there and empty. Whoever writes in place empties it first, and the kernel says so a moment after that: for as long as
+/// a busy machine lets the writer wait in between, nothing tells a file that is being written from one that was emptied.
+pub const EMPTY_GRACE: Duration = Duration::from_secs(1);
 
 /// What a single load found.
 #[derive(Debug, Clone, PartialEq, Eq)]

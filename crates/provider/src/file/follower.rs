@@ -23,7 +23,7 @@ use crate::file::spot::Spot;
 use crate::file::tree::{Survey, Tree, Trouble};
 use crate::file::unread::Unread;
 use crate::file::watches::Watches;
-use crate::file::{Error, Sink, VANISH_GRACE, current_directory, report};
+use crate::file::{EMPTY_GRACE, Error, Sink, VANISH_GRACE, current_directory, report};
 
 /// Files that are read and handed on together at the start: whoever receives them works while the next are read, and no more
 /// than these are in memory twice. Later everything that changed at one time is one batch, because it may belong together.
@@ -265,7 +265,7 @@ impl Follower {
             let is_kept = kept.iter().any(|top| spot.is_under(top));
             let is_found = files.binary_search_by(|(found, _)| found.cmp(&spot)).is_ok();
             if !is_kept && !is_found {
-                self.vanish(&spot);
+                self.vanish(&spot, VANISH_GRACE);
             }
         }
         if !self.listed {
@@ -353,7 +353,7 @@ impl Follower {
                 }
                 // The time runs from the last sign of life.
                 self.vanished.remove(&spot);
-                self.vanish(&spot);
+                self.vanish(&spot, EMPTY_GRACE);
                 if !self.catalog.contains(&spot) {
                     self.catalog.put(&spot, parsed);
                 }
@@ -389,11 +389,11 @@ impl Follower {
         }
     }
 
-    fn vanish(&mut self, spot: &Arc<Spot>) {
+    fn vanish(&mut self, spot: &Arc<Spot>, grace: Duration) {
         self.catalog.relieve(spot);
         if (self.catalog.contains(spot) || self.unread.contains(spot)) && !self.vanished.contains_key(spot) {
             self.catalog.vanish(spot);
-            self.vanished.insert(spot.clone(), Instant::now() + VANISH_GRACE);
+            self.vanished.insert(spot.clone(), Instant::now() + grace);
         }
     }
 
