@@ -30,16 +30,16 @@ pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejec
         Kind::GatewayClass => {
             let ours = *lookup.controller() == *rejected.belongs_to;
             let conditions = vec![no("Accepted", "Unsupported")];
-            ours.then(|| Status::GatewayClass(GatewayClassStatus { conditions, supported_features: Vec::new() }))?
+            ours.then_some(Status::GatewayClass(GatewayClassStatus { conditions, supported_features: Vec::new() }))?
         }
         Kind::Gateway => {
             let conditions = vec![no("Accepted", "Invalid"), no("Programmed", "Invalid")];
             let ours = lookup.is_our_class(&rejected.belongs_to);
-            ours.then(|| Status::Gateway(GatewayStatus { conditions, ..GatewayStatus::default() }))?
+            ours.then_some(Status::Gateway(GatewayStatus { conditions, ..GatewayStatus::default() }))?
         }
         Kind::HttpRoute => {
             let parents = parents(lookup, key, rejected, &no("Accepted", "UnsupportedValue"));
-            (!parents.is_empty()).then(|| Status::Route(RouteStatus { parents }))?
+            (!parents.is_empty()).then_some(Status::Route(RouteStatus { parents }))?
         }
         Kind::BackendTrafficPolicy => {
             let entry = |target: &ParentRef| PolicyAncestorStatus {
