@@ -72,7 +72,9 @@ impl Cluster {
         threads: Handle,
     ) -> anyhow::Result<Self> {
         let connection = Connection { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
-        let client = source::connect(&connection).await?;
+        let client = source::connect(&connection).await.map_err(|error| {
+            anyhow::anyhow!("{error}; to read files, name a folder with --dir, or a kubeconfig with --kubeconfig")
+        })?;
         let controller: Arc<str> = (*settings.gateway.controller_name).into();
         let namespace = own_namespace(&args);
         let provider = settings.kubernetes().unwrap_or_default();
