@@ -191,8 +191,9 @@ impl Publisher {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|configuration| self.configuration(configuration));
             push_composed(updates, fleet, put, TypeUrl::Route, &name.0);
-            let separate = change.new.is_some_and(|new| matches!(new.hosts, ir::route::Hosts::Separate));
             let chain = InFleet { fleet: fleet.clone(), name: translator::chain_of(name.as_str()).into() };
+            // A chain that turns has two changes, in any order: one configuration goes, another comes. What there is now counts.
+            let separate = self.outputs.has_separate_hosts(graph, &chain);
             if separate == self.separate.contains(&chain) {
                 continue;
             }

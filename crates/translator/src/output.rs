@@ -18,6 +18,7 @@ use crate::digest::Digest;
 use crate::gating::Effective;
 use crate::graph::{EndpointSets, PROBLEM_TABLES, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+use crate::virtual_host::separate_name;
 
 /// Virtual hosts by their route configuration.
 pub(crate) type HostIndex = Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>;
@@ -92,6 +93,13 @@ impl Outputs {
     ) -> impl Iterator<Item = (&'g VirtualHostKey, &'g Arc<VirtualHost>)> + use<'g> {
         let [own, fixed] = self.hosts_by_configuration.map(|index| graph.members(index, configuration));
         own.into_iter().chain(fixed)
+    }
+
+    /// Whether the hosts of a chain travel one by one.
+    #[must_use]
+    pub fn has_separate_hosts(&self, graph: &Graph, chain: &InFleet<RouteConfigurationName>) -> bool {
+        let key = InFleet { fleet: chain.fleet.clone(), name: separate_name(&chain.name) };
+        graph.get(self.route_configurations, &key).is_some()
     }
 
     /// The clusters that read a set of endpoints, in order.

@@ -132,6 +132,26 @@ fn check(ticks: &[Vec<Step>]) {
     }
 }
 
+/// Sixty-four hosts travel inside their configuration, more one by one.
+#[test]
+fn hosts_that_become_many_and_few_again_are_published_whole() {
+    let route = |number: usize, deleted: bool| {
+        let rule = json!({"backendRefs": [{"name": "s", "port": 80}]});
+        let spec = json!({"parentRefs": [{"name": "g"}], "hostnames": [format!("h{number}.test")], "rules": [rule]});
+        let metadata = json!({"name": format!("r{number}")});
+        let route = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": metadata, "spec": spec});
+        (route, deleted)
+    };
+    let spec = json!({"gatewayClassName": "chancery", "listeners": [{"name": "http", "protocol": "HTTP", "port": 80}]});
+    let gateway = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g"}, "spec": spec});
+    let mut ticks = vec![vec![(gateway, false)]];
+    ticks.push((0..60).map(|number| route(number, false)).collect());
+    ticks.extend((60..70).map(|number| vec![route(number, false)]));
+    ticks.extend((60..70).map(|number| vec![route(number, true)]));
+    ticks.extend((60..70).map(|number| vec![route(number, false)]));
+    check(&ticks);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
