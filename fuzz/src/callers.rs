@@ -50,7 +50,11 @@ fn call(runtime: &Runtime, source: &mut Unstructured<'_>) -> Result<()> {
         let header = header(source)?;
         let said = admit(runtime.handle(), &by_token, certificate.as_deref(), header.as_deref());
         let token = header.as_deref().and_then(|header| header.get(7..)).unwrap_or_default();
-        if let Some(Ok(identity)) = said {
+        if let (Some(Ok(identity)), None) = (&said, &header) {
+            assert!(certificate.is_some(), "who brings no token is whom a certificate names");
+            let name = &identity.name;
+            assert!(!name.is_empty() && (name.starts_with("spiffe://") || !name.contains('*')), "{name}");
+        } else if let Some(Ok(identity)) = said {
             let scheme = header.as_deref().and_then(|header| header.get(..7));
             assert!(scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer ")));
             assert_eq!(identity.name.as_bytes(), token);
