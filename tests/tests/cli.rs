@@ -536,24 +536,17 @@ fn a_name_without_end_is_shown_by_its_beginning() {
 }
 
 #[test]
-fn a_static_configuration_may_say_where_objects_are() {
-    let custom = b"apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nprovider:\n  type: Custom\n  custom:\n    resource: {type: File}\n";
-    let place = folder(&[("config.yaml", custom)]);
-    let words = ["run", "--config", "DIR/config.yaml", "--state-dir", "DIR/state", "--no-envoy"];
-    insta::assert_snapshot!(told(place.path(), &words, ""), @"
-    exit code 1
-    --- stderr
-    chancery: nothing to read: name a folder with --dir, or in DIR/config.yaml under provider.custom.resource.file.paths
-    ");
-}
-
-#[test]
-fn without_a_folder_or_a_cluster_both_are_named() {
-    let place = folder(&[("config.yaml", b"apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\n")]);
-    let words = ["run", "--config", "DIR/config.yaml", "--state-dir", "DIR/state", "--kubeconfig", "DIR/none"];
-    let told = told(place.path(), &words, "");
-    assert!(told.starts_with("exit code 1\n") && told.contains("no Kubernetes API server is known: "), "{told}");
-    assert!(told.contains("DIR/none") && told.ends_with("or a kubeconfig with --kubeconfig\n"), "{told}");
+fn without_a_folder_or_a_cluster_it_is_told_how_to_name_one() {
+    let none = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\n".to_owned();
+    let files = none.clone() + "provider: {type: Custom, custom: {resource: {type: File}}}\n";
+    let place = folder(&[("files.yaml", files.as_bytes()), ("none.yaml", none.as_bytes())]);
+    for (config, words) in [("files", "under provider.custom.resource.file.paths"), ("none", "--kubeconfig")] {
+        let config = format!("DIR/{config}.yaml");
+        let arguments = ["run", "--config", &config, "--state-dir", "DIR/s", "--kubeconfig", "DIR/k"];
+        let told = told(place.path(), &arguments, "");
+        assert!(told.starts_with("exit code 1\n") && told.contains("name a folder with --dir, "), "{told}");
+        assert!(told.contains(words), "{told}");
+    }
 }
 
 #[test]
