@@ -39,6 +39,10 @@ const TIMES: &str = "chancery.io/times";
 /// nothing is told.
 const MOST: usize = 900_000;
 
+/// How long a watch is asked to last, in seconds; and when one that says nothing, not even that it ends, is taken for dead.
+const WATCH: u32 = 60;
+const SILENCE: Duration = Duration::from_secs(75);
+
 /// Who takes part.
 #[derive(Clone)]
 pub struct Exchange {
@@ -245,11 +249,12 @@ impl Ear<'_> {
         self.known.retain(|replica, _| there.contains(replica));
         list.items.into_iter().for_each(|object| self.note(object));
         self.tell();
-        let mut events = objects.watch(&WatchParams::default().labels(&labels), &version).await?.boxed();
+        let how = WatchParams::default().labels(&labels).timeout(WATCH);
+        let mut events = objects.watch(&how, &version).await?.boxed();
         loop {
             let next_gone = self.known.values().map(|(_, until)| *until).min();
             tokio::select! {
-                event = events.try_next() => match event? {
+                event = timeout(SILENCE, events.try_next()) => match event.unwrap_or(Ok(None))? {
                     None | Some(WatchEvent::Error(_)) => return Ok(()),
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => self.note(object),
                     Some(WatchEvent::Deleted(object)) => {

@@ -15,7 +15,7 @@ use api::Timestamp;
 use provider::kubernetes::Kept;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, PublicKeyData as _,
 };
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -120,7 +120,7 @@ fn fresh() -> Kept {
 /// One from elsewhere: `ca.crt` says whom to trust, or what signs does.
 fn foreign(kept: &Kept) -> Result<Authority, String> {
     let signer = pair(kept, "tls")
-        .ok_or("it has no usable tls.crt and tls.key: a certificate authority and its private key as PEM")?;
+        .ok_or("it has no usable tls.crt and tls.key: a certificate authority and its own private key as PEM")?;
     let trusted = text(kept, "ca.crt").unwrap_or_else(|| signer.certificate.clone());
     Ok(Authority { signer, trusted })
 }
@@ -210,12 +210,13 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The pair under these keys, if its key can be read.
+/// The pair under these keys, if both can be read and belong together.
 fn pair(kept: &Kept, name: &str) -> Option<Pair> {
     let (certificate, key) = (text(kept, &format!("{name}.crt"))?, text(kept, &format!("{name}.key"))?);
-    KeyPair::from_pem(&key).ok()?;
-    span(&certificate)?;
-    Some(Pair { certificate, key })
+    let public = KeyPair::from_pem(&key).ok()?.subject_public_key_info();
+    let (pem, _) = Pem::read(std::io::Cursor::new(&certificate)).ok()?;
+    let (_, parsed) = X509Certificate::from_der(&pem.contents).ok()?;
+    (parsed.public_key().raw == public).then_some(Pair { certificate, key })
 }
 
 fn put(kept: &mut Kept, name: &str, Pair { certificate, key }: &Pair) {

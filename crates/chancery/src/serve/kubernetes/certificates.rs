@@ -92,7 +92,10 @@ impl Certificates {
             return Ok(None);
         }
         let own = authority::server_certificate(&authority, &self.hosts, now, self.terms)?;
-        Ok(Some(InUse { authority, own }))
+        let new = InUse { authority, own };
+        // What the server cannot use changes nothing, and ends nothing.
+        Tls::new(&pem(&new)).map_err(|error| format!("what the Secret has cannot be used: {error}"))?;
+        Ok(Some(new))
     }
 
     /// What the Secret has, once it has what it shall. Of replicas that write at the same time one does, the others read it.

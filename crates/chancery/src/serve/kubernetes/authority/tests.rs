@@ -81,6 +81,9 @@ fn one_from_elsewhere_is_used_and_never_written() {
     secret.data.remove("ca.crt");
     let (used, _) = look(Some(secret.clone()), START, TERMS).unwrap();
     assert_eq!(used.trusted, first.signer.certificate);
+    let other = kept(None, START).1;
+    secret.data.insert("tls.key".to_owned(), other.data["tls.key"].clone());
+    assert!(look(Some(secret.clone()), START, TERMS).is_err_and(|words| words.contains("tls.key")), "another's key");
     secret.data.remove("tls.key");
     assert!(look(Some(secret), START, TERMS).is_err_and(|words| words.contains("tls.key")));
 }
