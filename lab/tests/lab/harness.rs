@@ -15,23 +15,32 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// One that nobody else uses.
+    /// One that nobody else uses. Any program will do for Chancery's image.
     pub(crate) fn own() -> Self {
+        Self::with(Path::new("/usr/bin/id"))
+    }
+
+    /// One whose pods of Chancery's image run this program.
+    pub(crate) fn with(chancery: &Path) -> Self {
         let lab = Self { folder: tempfile::tempdir().unwrap() };
-        // any program will do for Chancery's image
-        let up = lab.command("up").args(["--chancery", "/usr/bin/id"]).output().unwrap();
+        let up = lab.command("up").arg("--chancery").arg(chancery).output().unwrap();
         assert!(up.status.success(), "lab up: {}", text(&up));
         lab
     }
 
     /// The one that tests share: the first starts it, the last ends it.
     pub(crate) fn shared() -> Arc<Self> {
+        Self::shared_as(Self::own)
+    }
+
+    /// The same, of another make: one for all tests of a program.
+    pub(crate) fn shared_as(make: impl FnOnce() -> Self) -> Arc<Self> {
         static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lab) = shared.upgrade() {
             return lab;
         }
-        let lab = Arc::new(Self::own());
+        let lab = Arc::new(make());
         *shared = Arc::downgrade(&lab);
         lab
     }

@@ -14,6 +14,7 @@ mod failing;
 #[path = "../lab/harness.rs"]
 #[expect(dead_code, reason = "the tests of pods need more of it")]
 mod harness;
+mod inside;
 mod making;
 mod moving;
 mod stage;

@@ -1,8 +1,6 @@
 //! A Chancery's part that makes objects, running inside the lab, and what it is told and tells.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,15 +9,13 @@ use infra::kubernetes::{Client, ClusterOptions, Fleets, Options, Pace, PodsFact,
 use ir::infra::kubernetes::{KubernetesInfra, Patch, PatchType, Place, Service, ServiceType, Workload};
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{FleetName, Infra};
-use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use nix::sched::{CloneFlags, setns};
 use serde_json::{Value, json};
 use tests::wait;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::Lab;
+use crate::inside::{client, enter};
 
 /// One that runs, until it is dropped.
 pub(crate) struct Stage {
@@ -141,24 +137,6 @@ impl Drop for Stage {
         let ended = self.thread.take().unwrap().join();
         assert!(ended.is_ok() || std::thread::panicking());
     }
-}
-
-/// This thread, and those that it starts, are in the lab's network from now on.
-fn enter(state: &Path) {
-    let processes = std::fs::read_to_string(state.join("processes")).unwrap();
-    let first = processes.lines().nth(1).unwrap().split_whitespace().next().unwrap();
-    let network = File::open(format!("/proc/{first}/ns/net")).unwrap();
-    setns(network, CloneFlags::CLONE_NEWNET).unwrap();
-}
-
-async fn client(config: &str, user: Option<String>) -> Client {
-    let file = Kubeconfig::from_yaml(config).unwrap();
-    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
-    config.auth_info.impersonate = user;
-    config.connect_timeout = Some(Duration::from_secs(1));
-    config.read_timeout = None;
-    config.default_retry = false;
-    Client::try_from(config).unwrap()
 }
 
 /// A fleet whose Pods become ready by themselves: any program will do.

@@ -1,0 +1,81 @@
+//! Chancery and the API server fail, and are replaced.
+
+use crate::harness::Namespace;
+use crate::scale;
+use crate::shop::{Shop, pods};
+
+const OURS: &str = "app.kubernetes.io/component=control-plane";
+
+/// The name of the Pod that leads.
+fn leader(system: &Namespace) -> String {
+    system.until("a leader", "lease/chancery", |lease| {
+        let holder = lease["spec"]["holderIdentity"].as_str()?.rsplit_once('_')?.0;
+        pods(system, OURS).into_iter().find(|pod| pod == holder)
+    })
+}
+
+/// Nothing may become worse.
+fn nothing(_: &str) -> bool {
+    false
+}
+
+#[test]
+fn the_leader_is_killed() {
+    let shop = Shop::open();
+    let leader = leader(&shop.system);
+    let object = format!("pod/{leader}");
+    let pod = shop.system.get(&object).unwrap();
+    let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
+    shop.under_load(nothing, || {
+        shop.system.lab.exec(&["pkill", "-KILL", "-f", &format!("^/proc/self/exe container .*{uid}")]).unwrap();
+        shop.system.until("a restart", &object, |pod| {
+            (pod.pointer("/status/containerStatuses/0/lastState/terminated/exitCode")? == 137).then_some(())
+        });
+    });
+}
+
+#[test]
+fn the_leaders_pod_is_deleted() {
+    let shop = Shop::open();
+    let leader = leader(&shop.system);
+    shop.under_load(nothing, || {
+        shop.system.run(&["delete", "pod", &leader, "--timeout=60s"]);
+    });
+}
+
+#[test]
+fn the_api_server_is_away() {
+    let shop = Shop::open();
+    shop.under_load(nothing, || {
+        shop.system.lab.verb(&["stop", "kube-apiserver"]);
+        std::thread::sleep(scale::outage());
+        shop.system.lab.verb(&["start", "kube-apiserver"]);
+    });
+}
+
+#[test]
+fn all_replicas_are_replaced() {
+    let shop = Shop::open();
+    shop.under_load(nothing, || {
+        shop.system.run(&["rollout", "restart", "deployment/chancery"]);
+        shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+    });
+}
+
+#[test]
+fn a_proxy_comes_while_there_is_no_control_plane() {
+    let shop = Shop::open();
+    shop.under_load(
+        |line| line.contains("Programmed") && false,
+        || {
+            shop.system.run(&["scale", "deployment/chancery", "--replicas=0"]);
+            shop.system.run(&["wait", "pod", "--for=delete", "--selector", OURS, "--timeout=60s"]);
+            let pods = shop.proxy_pods();
+            shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
+            let next = shop.proxy_pods().into_iter().find(|pod| !pods.contains(pod)).unwrap();
+            shop.namespace
+                .until("its start", &format!("pod/{next}"), |pod| (pod["status"]["phase"] == "Running").then_some(()));
+            shop.system.run(&["scale", "deployment/chancery", &format!("--replicas={}", scale::CONTROL_PLANES)]);
+        },
+    );
+}

@@ -1,0 +1,13 @@
+//! A cluster that Chancery serves, from outside. Tests share one lab, each with a namespace of its own.
+//!
+//! | file | shows |
+//! |---|---|
+//! | `cluster` | how it comes to be: by the commands of the README |
+//! | `quickstart` | the rest of these commands: requests go through Envoy |
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod cluster;
+#[path = "../lab/harness.rs"]
+#[expect(dead_code, reason = "the tests of pods need more of it")]
+mod harness;
+mod quickstart;
