@@ -1,5 +1,6 @@
 //! The command line: every verb, its options and its exit code (0 fine, 1 problems found, 2 wrong usage).
 
+mod certs;
 mod run;
 mod shutdown;
 mod status;
@@ -32,6 +33,8 @@ enum Verb {
     Validate(validate::ValidateArgs),
     /// Show the statuses and problems of a running Chancery
     Status(status::StatusArgs),
+    /// Show who signs the certificate of xDS in a cluster, and who signs next; replace who signs
+    Certs(certs::CertsArgs),
     /// Print the version of Chancery and of the Envoy it is made for
     Version,
     /// Drain the Envoy of this Pod: what a Pod's `preStop` hook calls
@@ -140,6 +143,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Translate(args) => translate::run(&args),
         Verb::Validate(args) => validate::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Certs(args) => certs::run(&args),
         Verb::Shutdown(args) => shutdown::run(&args),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),

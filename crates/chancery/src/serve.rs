@@ -1,7 +1,7 @@
 //! `chancery run`: everything is wired here. Read top to bottom it is the picture in ARCHITECTURE.md.
 
 mod certificates;
-mod kubernetes;
+pub(crate) mod kubernetes;
 mod outlets;
 mod sockets;
 mod tasks;

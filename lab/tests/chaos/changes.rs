@@ -10,32 +10,25 @@ fn all_backends_are_replaced_by_others() {
     let replicas = format!("--replicas={}", scale::backends());
     shop.namespace.run(&["scale", "deployment/cart", &replicas]);
     shop.until_well();
-    shop.under_load(
-        |_| false,
-        || {
-            shop.namespace.run(&["rollout", "restart", "deployment/cart"]);
-            shop.namespace.run(&["rollout", "status", "deployment/cart", "--timeout=600s"]);
-        },
-    );
+    shop.under_load(|| {
+        shop.namespace.run(&["rollout", "restart", "deployment/cart"]);
+        shop.namespace.run(&["rollout", "status", "deployment/cart", "--timeout=600s"]);
+    });
 }
 
 #[test]
 fn listeners_are_added_and_removed() {
     let shop = Shop::open();
-    shop.under_load(
-        // a condition of a new listener begins somewhere
-        |_| false,
-        || {
-            for count in [1, 3, 0, 2, 0] {
-                let more: Vec<String> = (0..count)
-                    .map(|number| format!("{{name: more-{number}, protocol: HTTP, port: {}}}", 8080 + number))
-                    .collect();
-                shop.namespace.apply(&gateway(&more));
-                shop.namespace.until("the listeners", "gateway/edge", |gateway| {
-                    let listeners = gateway["status"]["listeners"].as_array()?;
-                    (listeners.len() == count + 1 && condition(gateway, "Programmed")? == "True").then_some(())
-                });
-            }
-        },
-    );
+    shop.under_load(|| {
+        for count in [1, 3, 0, 2, 0] {
+            let more: Vec<String> = (0..count)
+                .map(|number| format!("{{name: more-{number}, protocol: HTTP, port: {}}}", 8080 + number))
+                .collect();
+            shop.namespace.apply(&gateway(&more));
+            shop.namespace.until("the listeners", "gateway/edge", |gateway| {
+                let listeners = gateway["status"]["listeners"].as_array()?;
+                (listeners.len() == count + 1 && condition(gateway, "Programmed")? == "True").then_some(())
+            });
+        }
+    });
 }

@@ -1,5 +1,8 @@
 //! Chancery and the API server fail, and are replaced.
 
+use serde_json::Value;
+use tests::{binary, wait};
+
 use crate::harness::Namespace;
 use crate::scale;
 use crate::shop::{Shop, pods};
@@ -14,11 +17,6 @@ fn leader(system: &Namespace) -> String {
     })
 }
 
-/// Nothing may become worse.
-fn nothing(_: &str) -> bool {
-    false
-}
-
 #[test]
 fn the_leader_is_killed() {
     let shop = Shop::open();
@@ -26,7 +24,7 @@ fn the_leader_is_killed() {
     let object = format!("pod/{leader}");
     let pod = shop.system.get(&object).unwrap();
     let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
-    shop.under_load(nothing, || {
+    shop.under_load(|| {
         shop.system.lab.exec(&["pkill", "-KILL", "-f", &format!("^/proc/self/exe container .*{uid}")]).unwrap();
         shop.system.until("a restart", &object, |pod| {
             (pod.pointer("/status/containerStatuses/0/lastState/terminated/exitCode")? == 137).then_some(())
@@ -38,7 +36,7 @@ fn the_leader_is_killed() {
 fn the_leaders_pod_is_deleted() {
     let shop = Shop::open();
     let leader = leader(&shop.system);
-    shop.under_load(nothing, || {
+    shop.under_load(|| {
         shop.system.run(&["delete", "pod", &leader, "--timeout=60s"]);
     });
 }
@@ -46,7 +44,7 @@ fn the_leaders_pod_is_deleted() {
 #[test]
 fn the_api_server_is_away() {
     let shop = Shop::open();
-    shop.under_load(nothing, || {
+    shop.under_load(|| {
         shop.system.lab.verb(&["stop", "kube-apiserver"]);
         std::thread::sleep(scale::outage());
         shop.system.lab.verb(&["start", "kube-apiserver"]);
@@ -56,7 +54,7 @@ fn the_api_server_is_away() {
 #[test]
 fn all_replicas_are_replaced() {
     let shop = Shop::open();
-    shop.under_load(nothing, || {
+    shop.under_load(|| {
         shop.system.run(&["rollout", "restart", "deployment/chancery"]);
         shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
     });
@@ -65,17 +63,37 @@ fn all_replicas_are_replaced() {
 #[test]
 fn a_proxy_comes_while_there_is_no_control_plane() {
     let shop = Shop::open();
-    shop.under_load(
-        |line| line.contains("Programmed") && false,
-        || {
-            shop.system.run(&["scale", "deployment/chancery", "--replicas=0"]);
-            shop.system.run(&["wait", "pod", "--for=delete", "--selector", OURS, "--timeout=60s"]);
-            let pods = shop.proxy_pods();
-            shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
-            let next = shop.proxy_pods().into_iter().find(|pod| !pods.contains(pod)).unwrap();
-            shop.namespace
-                .until("its start", &format!("pod/{next}"), |pod| (pod["status"]["phase"] == "Running").then_some(()));
-            shop.system.run(&["scale", "deployment/chancery", &format!("--replicas={}", scale::CONTROL_PLANES)]);
-        },
-    );
+    shop.under_load(|| {
+        shop.system.run(&["scale", "deployment/chancery", "--replicas=0"]);
+        shop.system.run(&["wait", "pod", "--for=delete", "--selector", OURS, "--timeout=60s"]);
+        let pods = shop.proxy_pods();
+        shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
+        let next = shop.proxy_pods().into_iter().find(|pod| !pods.contains(pod)).unwrap();
+        shop.namespace
+            .until("its start", &format!("pod/{next}"), |pod| (pod["status"]["phase"] == "Running").then_some(()));
+        shop.system.run(&["scale", "deployment/chancery", &format!("--replicas={}", scale::CONTROL_PLANES)]);
+    });
+}
+
+#[test]
+fn another_authority_signs() {
+    let shop = Shop::open();
+    let program = binary::chancery().unwrap();
+    let certs = |verb: &[&str]| {
+        let words = [&[program.to_str().unwrap(), "certs", "--output=json"], verb].concat();
+        serde_json::from_str::<Value>(&shop.system.lab.exec(&words)?).ok()
+    };
+    let signs = |all: &Value| {
+        let mut listed = all["authorities"].as_array().unwrap().iter();
+        listed.find(|one| one["role"] == "signs").unwrap()["subject"].clone()
+    };
+    shop.overlap("5s");
+    shop.under_load(|| {
+        let before = signs(&certs(&[]).unwrap());
+        assert_eq!(signs(&certs(&["rotate"]).unwrap()), before);
+        wait::until("another authority", || (signs(&certs(&[])?) != before).then_some(())).unwrap();
+        // so that all proxies connect again, to a server with a certificate of the new one
+        shop.system.run(&["rollout", "restart", "deployment/chancery"]);
+        shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+    });
 }

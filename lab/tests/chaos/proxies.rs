@@ -6,46 +6,37 @@ use crate::shop::{Shop, proxies};
 fn a_proxy_is_deleted() {
     let shop = Shop::open();
     let pods = shop.proxy_pods();
-    shop.under_load(
-        |_| false,
-        || {
-            shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
-        },
-    );
+    shop.under_load(|| {
+        shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
+    });
 }
 
 #[test]
 fn all_proxies_are_replaced_by_others() {
     let shop = Shop::open();
     let before = shop.proxy_pods();
-    shop.under_load(
-        |_| false,
-        || {
-            shop.namespace.apply(&proxies("2", 2));
-            shop.namespace.until("the change", &shop.proxies(), |deployment| {
-                let annotations = deployment.pointer("/spec/template/metadata/annotations")?;
-                (annotations["example.com/version"] == "2").then_some(())
-            });
-            shop.namespace.run(&["rollout", "status", &shop.proxies(), "--timeout=300s"]);
-        },
-    );
+    shop.under_load(|| {
+        shop.namespace.apply(&proxies("2", 2));
+        shop.namespace.until("the change", &shop.proxies(), |deployment| {
+            let annotations = deployment.pointer("/spec/template/metadata/annotations")?;
+            (annotations["example.com/version"] == "2").then_some(())
+        });
+        shop.namespace.run(&["rollout", "status", &shop.proxies(), "--timeout=300s"]);
+    });
     assert!(shop.proxy_pods().iter().all(|pod| !before.contains(pod)));
 }
 
 #[test]
 fn proxies_are_fewer_and_more() {
     let shop = Shop::open();
-    shop.under_load(
-        |_| false,
-        || {
-            for replicas in [1, 3] {
-                shop.namespace.apply(&proxies("1", replicas));
-                shop.namespace.until("the number", &shop.proxies(), |deployment| {
-                    let status = &deployment["status"];
-                    let all = status["readyReplicas"] == replicas && status["replicas"] == replicas;
-                    (all && shop.proxy_pods().len() == usize::try_from(replicas).unwrap()).then_some(())
-                });
-            }
-        },
-    );
+    shop.under_load(|| {
+        for replicas in [1, 3] {
+            shop.namespace.apply(&proxies("1", replicas));
+            shop.namespace.until("the number", &shop.proxies(), |deployment| {
+                let status = &deployment["status"];
+                let all = status["readyReplicas"] == replicas && status["replicas"] == replicas;
+                (all && shop.proxy_pods().len() == usize::try_from(replicas).unwrap()).then_some(())
+            });
+        }
+    });
 }

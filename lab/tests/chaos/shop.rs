@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::prober::Allowed;
 use tests::wait;
 
@@ -49,20 +49,20 @@ spec:
 const SERVICE: &str = "
 apiVersion: v1
 kind: Service
-metadata: {name: NAME}
-spec: {selector: {app: NAME}, ports: [{port: 80, targetPort: 3000}]}
+metadata: {name: SERVICE}
+spec: {selector: {app: SERVICE}, ports: [{port: 80, targetPort: 3000}]}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: NAME}
+metadata: {name: SERVICE}
 spec:
   replicas: REPLICAS
-  selector: {matchLabels: {app: NAME}}
+  selector: {matchLabels: {app: SERVICE}}
   template:
-    metadata: {labels: {app: NAME}}
+    metadata: {labels: {app: SERVICE}}
     spec:
       containers:
-      - name: NAME
+      - name: SERVICE
         image: registry.k8s.io/gateway-api/conformance/echo-basic:v0.1.0
         env:
         - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
@@ -89,7 +89,7 @@ impl Shop {
         let namespace = Namespace::make_in(lab, "shop");
         namespace.apply(&[proxies("1", 2).as_str(), GATEWAY].join("---"));
         for name in ["cart", "catalog"] {
-            namespace.apply(&SERVICE.replace("NAME", name).replace("REPLICAS", "2"));
+            namespace.apply(&SERVICE.replace("SERVICE", name).replace("REPLICAS", "2"));
         }
         namespace.apply(&route("shop", &[("/cart", "cart"), ("/", "catalog")]));
         let address = namespace.until("an address", "gateway/edge", |gateway| {
@@ -104,8 +104,8 @@ impl Shop {
         shop
     }
 
-    /// Does something under load. No answer may be wrong, what is changed at the end has to arrive, and no status may become worse but as it is said.
-    pub(crate) fn under_load(&self, may_become_worse: fn(&str) -> bool, deed: impl FnOnce()) {
+    /// Does something under load. No answer may be wrong, what is changed at the end has to arrive, and no status may become worse.
+    pub(crate) fn under_load(&self, deed: impl FnOnce()) {
         let state = self.namespace.lab.state();
         let kubeconfig = self.namespace.lab.exec(&["kubectl", "config", "view", "--flatten", "--raw"]).unwrap();
         let conditions = Conditions::follow(&state, kubeconfig, "shop");
@@ -114,8 +114,9 @@ impl Shop {
             self.until_changes_arrive();
             self.until_well();
         });
+        let worse = conditions.worse();
+        drop(conditions);
         self.namespace.run(&["delete", "httproute", "news"]);
-        let worse: Vec<String> = conditions.worse().into_iter().filter(|line| !may_become_worse(line)).collect();
         assert_eq!(worse, Vec::<String>::new());
     }
 
@@ -130,6 +131,26 @@ impl Shop {
             (current && condition(gateway, "Programmed")? == "True").then_some(())
         });
         self.namespace.run(&["rollout", "status", &self.proxies(), ROLLOUT]);
+        // who is replaced still answers for a while
+        for namespace in [&self.namespace, &self.system] {
+            wait::until("the end of those that were replaced", || {
+                let pods = namespace.get("pods")?;
+                pods["items"].as_array()?.iter().all(stays).then_some(())
+            })
+            .unwrap();
+        }
+    }
+
+    /// Gives proxies so long to learn of a new authority.
+    pub(crate) fn overlap(&self, time: &str) {
+        let word = format!("--ca-overlap={time}");
+        let deployment = self.system.get("deployment/chancery").unwrap();
+        let arguments = deployment.pointer("/spec/template/spec/containers/0/args").unwrap().as_array().unwrap();
+        if !arguments.contains(&word.as_str().into()) {
+            let patch = json!([{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": word}]);
+            self.system.run(&["patch", "deployment/chancery", "--type=json", "--patch", &patch.to_string()]);
+            self.until_well();
+        }
     }
 
     /// The Deployment of the proxies.
@@ -152,6 +173,11 @@ impl Shop {
         wait::until("the API server", || self.namespace.try_run(&["get", "namespace"])).unwrap();
         self.namespace.apply(&route("news", &[("/news", "cart")]));
         self.until_answered("/news", "cart");
+        // by whoever leads now
+        self.namespace.until("a status", "httproute/news", |route| {
+            let conditions = route.pointer("/status/parents/0/conditions")?.as_array()?;
+            conditions.iter().any(|one| one["type"] == "Accepted" && one["status"] == "True").then_some(())
+        });
     }
 
     fn until_answered(&self, path: &str, service: &str) {
@@ -168,9 +194,12 @@ impl Shop {
 pub(crate) fn pods(namespace: &Namespace, selector: &str) -> Vec<String> {
     let text = namespace.run(&["get", "pods", "--selector", selector, "--output=json"]);
     let list: Value = serde_json::from_str(&text).unwrap();
-    let stays = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
-    list["items"].as_array().unwrap().iter().filter(stays).map(name).collect()
+    list["items"].as_array().unwrap().iter().filter(|pod| stays(pod)).map(name).collect()
+}
+
+fn stays(pod: &Value) -> bool {
+    pod["metadata"].get("deletionTimestamp").is_none()
 }
 
 /// The settings of so many proxies, whose Pods are of this version.

@@ -1,7 +1,7 @@
 //! `chancery run` with a cluster: objects from its API server, statuses back, proxies as Pods, and who they are.
 //! Everything here has threads of its own: a list of 50,000 objects holds up no stream.
 
-mod authority;
+pub(crate) mod authority;
 mod certificates;
 mod identity;
 mod pods;

@@ -67,12 +67,65 @@ pub(crate) struct Authority {
     pub(crate) trusted: String,
 }
 
+/// What the certificate of an authority is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It signs.
+    Signs,
+    /// It signs next: proxies learn of it.
+    Next,
+    /// It signed before, and proxies trust it as long as it holds.
+    Trusted,
+}
+
+/// The certificate of an authority, as people are shown it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) role: Role,
+    /// Whose it is: its subject.
+    pub(crate) subject: String,
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+}
+
+/// Whether a Secret is ours to write.
+pub(crate) fn is_ours(kept: &Kept) -> bool {
+    kept.labels.get(OURS.0).is_some_and(|value| value == OURS.1)
+}
+
+/// Who signs, who signs next, and whom proxies trust beside them.
+pub(crate) fn list(kept: &Kept) -> Vec<Listed> {
+    let of = |key: &str| text(kept, key).map(|pem| certificates(&pem)).unwrap_or_default();
+    let mut known: Vec<String> = Vec::new();
+    let mut all = Vec::new();
+    // A certificate chain may follow who signs.
+    let signs = of("tls.crt").into_iter().take(1).map(|pem| (Role::Signs, pem));
+    let next = of("next.crt").into_iter().map(|pem| (Role::Next, pem));
+    for (role, pem) in signs.chain(next).chain(of("ca.crt").into_iter().map(|pem| (Role::Trusted, pem))) {
+        if !known.contains(&pem) {
+            all.extend(listed(role, &pem));
+            known.push(pem);
+        }
+    }
+    all
+}
+
+fn listed(role: Role, pem: &str) -> Option<Listed> {
+    let (pem, _) = Pem::read(std::io::Cursor::new(pem)).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&pem.contents).ok()?;
+    let validity = certificate.validity();
+    Some(Listed {
+        role,
+        subject: certificate.subject().to_string(),
+        from: Timestamp(validity.not_before.timestamp()),
+        until: Timestamp(validity.not_after.timestamp()),
+    })
+}
+
 /// What a Secret means at a moment: the authority, and the Secret if it has to be written first.
 pub(crate) fn look(found: Option<Kept>, now: Timestamp, terms: Terms) -> Result<(Authority, Option<Kept>), String> {
     match found {
-        Some(kept) if kept.labels.get(OURS.0).is_none_or(|value| value != OURS.1) => {
-            foreign(&kept).map(|all| (all, None))
-        }
+        Some(kept) if !is_ours(&kept) => foreign(&kept).map(|all| (all, None)),
         found => {
             let old = found.unwrap_or_else(fresh);
             let mut new = old.clone();
@@ -168,10 +221,7 @@ fn is_valid(certificate: &str, now: Timestamp) -> bool {
 
 /// From when to when a certificate holds.
 fn span(certificate: &str) -> Option<(i64, i64)> {
-    let (pem, _) = Pem::read(std::io::Cursor::new(certificate)).ok()?;
-    let (_, certificate) = X509Certificate::from_der(&pem.contents).ok()?;
-    let validity = certificate.validity();
-    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+    listed(Role::Trusted, certificate).map(|it| (it.from.0, it.until.0))
 }
 
 /// Each certificate of a text, as it is written by [`rcgen`].

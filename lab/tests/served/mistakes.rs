@@ -1,0 +1,189 @@
+//! What people get wrong: a condition says what, on the object that has it, and a neighbour notices nothing.
+
+use serde_json::{Value, json};
+use tests::{certificate, objects, wait};
+
+use crate::world::{HTTP, World, gateway, said};
+
+/// The settings of a Gateway's proxies, and where the Gateway names them.
+fn settings(world: &World, name: &str, kubernetes: &str) -> String {
+    world.namespace.apply(&format!(
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\nmetadata: {{name: {name}}}\nspec: {{concurrency: 1, provider: {{type: Kubernetes, kubernetes: {kubernetes}}}}}\n"
+    ));
+    format!("  infrastructure: {{parametersRef: {{group: gateway.envoyproxy.io, kind: EnvoyProxy, name: {name}}}}}\n")
+}
+
+#[test]
+fn a_key_of_another_certificate_costs_its_listener() {
+    let world = World::serving("mismatched");
+    let (one, other) = (
+        certificate::self_signed(&["a.example"], false).unwrap(),
+        certificate::self_signed(&["a.example"], false).unwrap(),
+    );
+    world.namespace.apply(&objects::tls_secret("broken", &one.certificate, &other.key));
+    let https = "{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: broken}]}}";
+    world.gateway("edge", &[HTTP, https], "");
+    let at = "/listeners/1";
+    world.until_said("gateway/edge", at, ("ResolvedRefs", "False", "InvalidCertificateRef"), &["broken", "key"]);
+    world.until_said("gateway/edge", at, ("Programmed", "False", "Invalid"), &[]);
+    world.until_said("gateway/edge", "/listeners/0", ("Programmed", "True", "Programmed"), &[]);
+    world.until_answered("edge", "/");
+    // mended
+    world.namespace.apply(&objects::tls_secret("broken", &one.certificate, &one.key));
+    world.until_said("gateway/edge", at, ("Programmed", "True", "Programmed"), &[]);
+}
+
+#[test]
+fn a_patch_that_breaks_the_deployment_is_told_and_proxies_go_on() {
+    let world = World::serving("patched");
+    let more = settings(&world, "patch", "{envoyDeployment: {patch: {value: {spec: {replicas: many}}}}}");
+    world.gateway("edge", &[HTTP], &more);
+    world.until_said(
+        "gateway/edge",
+        "",
+        ("Programmed", "False", "NoResources"),
+        &["refuses Deployment patched/", "replicas"],
+    );
+    world.namespace.until("the fault", "envoyproxy/patch", |proxy| {
+        let text = proxy["status"].to_string();
+        text.contains("spec.provider.kubernetes.envoyDeployment").then_some(())
+    });
+    world.until_answered("edge", "/");
+}
+
+#[test]
+fn a_service_that_nobody_gives_an_address_is_told() {
+    let world = World::serving("no-address");
+    let before = world.statuses();
+    let more = settings(&world, "nobody", "{envoyService: {loadBalancerClass: example.com/nobody}}");
+    world.gateway("waits", &[HTTP], &more);
+    world.until_said("gateway/waits", "", ("Programmed", "False", "AddressNotAssigned"), &["Service no-address/"]);
+    assert_eq!(world.namespace.get("gateway/waits").unwrap()["status"].get("addresses"), None);
+    world.assert_undisturbed(&before);
+}
+
+#[test]
+fn names_may_be_as_long_as_the_server_lets_them() {
+    let world = World::make("long-names");
+    let name = format!("{}.{}.{}.{}", "a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61));
+    assert_eq!(name.len(), 253);
+    world.gateway(&name, &[HTTP], "");
+    world.route(&name, &name, "[{backendRefs: [{name: cart, port: 80}]}]");
+    world.until_answered(&name, "/");
+    world.until_said(&format!("gateway/{name}"), "", ("Programmed", "True", "Programmed"), &[]);
+    world.namespace.run(&["delete", "gateway", &name]);
+    wait::until("the end of the proxies", || {
+        let pods = world.namespace.run(&["get", "deployments", "--output=name"]);
+        pods.trim().is_empty().then_some(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_namespace_that_ends_takes_its_gateway_along() {
+    let neighbour = World::serving("stays");
+    let before = neighbour.statuses();
+    let world = World::serving("ends");
+    // somebody keeps the Gateway, so that the namespace goes on ending
+    let keep = r#"{"metadata": {"finalizers": ["example.com/keep"]}}"#;
+    world.namespace.run(&["patch", "gateway/edge", "--type=merge", "--patch", keep]);
+    world.namespace.run(&["delete", "namespace", "ends", "--wait=false"]);
+    let pods = || world.namespace.try_run(&["get", "deployments,services,pods", "--output=name"]);
+    wait::until("the end of all that serves", || pods()?.trim().is_empty().then_some(())).unwrap();
+    world.until_said("gateway/edge", "", ("Programmed", "False", "NoResources"), &["ends", "being deleted"]);
+    neighbour.assert_undisturbed(&before);
+    world.namespace.run(&["patch", "gateway/edge", "--type=merge", "--patch", r#"{"metadata": {"finalizers": null}}"#]);
+    wait::until("the end of the namespace", || {
+        neighbour.namespace.try_run(&["get", "namespace/ends"]).is_none().then_some(())
+    })
+    .unwrap();
+    neighbour.assert_undisturbed(&before);
+}
+
+/// The API server's definition of a kind, as an old version may have it: anything goes. Another one when it is dropped.
+struct Lax<'a> {
+    world: &'a World,
+    name: &'static str,
+    before: Value,
+}
+
+impl<'a> Lax<'a> {
+    fn make(world: &'a World, name: &'static str) -> Self {
+        let object = format!("customresourcedefinition/{name}");
+        let before = world.namespace.get(&object).unwrap()["spec"]["versions"].clone();
+        let mut versions = before.clone();
+        for version in versions.as_array_mut().unwrap() {
+            let properties = &mut version["schema"]["openAPIV3Schema"]["properties"];
+            properties["spec"] = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        }
+        let lax = Self { world, name, before };
+        lax.put(&versions);
+        lax
+    }
+
+    fn put(&self, versions: &Value) {
+        let patch = json!([{ "op": "replace", "path": "/spec/versions", "value": versions }]).to_string();
+        let object = format!("customresourcedefinition/{}", self.name);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), patch).unwrap();
+        self.world.namespace.run(&["patch", &object, "--type=json", "--patch-file", file.path().to_str().unwrap()]);
+    }
+}
+
+impl Drop for Lax<'_> {
+    fn drop(&mut self) {
+        self.put(&self.before);
+    }
+}
+
+#[test]
+fn what_an_old_definition_lets_pass_costs_its_part() {
+    let world = World::serving("old-routes");
+    let before = world.statuses();
+    let lax = Lax::make(&world, "httproutes.gateway.networking.k8s.io");
+    let good = "{matches: [{path: {value: /good}}], backendRefs: [{name: cart, port: 80}]}";
+    let bad = "{matches: [{path: {type: Wildcard, value: '/*'}}], backendRefs: [{name: cart, port: 80}]}";
+    let rules = format!("[{good}, {bad}]");
+    wait::until("the definition", || {
+        let yaml = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: half}}\nspec: {{parentRefs: [{{name: edge}}], rules: {rules}}}\n"
+        );
+        let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+        std::fs::write(file.path(), yaml).unwrap();
+        world.namespace.try_run(&["apply", "--filename", file.path().to_str().unwrap()])
+    })
+    .unwrap();
+    world.until_answered("edge", "/good");
+    world.until_said(
+        "httproute/half",
+        "/parents/0",
+        ("PartiallyInvalid", "True", "UnsupportedValue"),
+        &["rule 2", "Wildcard"],
+    );
+    world.namespace.run(&["delete", "httproute/half"]);
+    drop(lax);
+    let _ = before;
+    assert!(world.ask("edge", "/").unwrap().ends_with("200"));
+}
+
+#[test]
+fn a_thousand_listeners_are_more_than_a_gateway_may_have() {
+    let world = World::serving("thousand");
+    let before = world.statuses();
+    let lax = Lax::make(&world, "gateways.gateway.networking.k8s.io");
+    let listeners: Vec<String> =
+        (0..1_000).map(|number| format!("{{name: l{number}, protocol: HTTP, port: {}}}", 20_000 + number)).collect();
+    let listeners: Vec<&str> = listeners.iter().map(String::as_str).collect();
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), gateway("many", &listeners, "")).unwrap();
+    wait::until("the definition", || {
+        world.namespace.try_run(&["apply", "--server-side", "--filename", file.path().to_str().unwrap()])
+    })
+    .unwrap();
+    let found = world.namespace.until("a word", "gateway/many", |gateway| said(gateway, "", "Accepted"));
+    println!("{found:?}");
+    assert_eq!(found.status, "False");
+    world.assert_undisturbed(&before);
+    world.namespace.run(&["delete", "gateway/many"]);
+    drop(lax);
+}
