@@ -7,13 +7,10 @@ use serde_json::{Value, json};
 use tests::prober::Allowed;
 use tests::wait;
 
-use crate::cluster;
+use crate::cluster::{self, SYSTEM};
 use crate::conditions::Conditions;
 use crate::harness::{Namespace, condition};
 use crate::{load, scale};
-
-/// The namespace of Chancery.
-const SYSTEM: &str = "chancery-system";
 
 /// Each path with the one service that may answer.
 const RULES: [Allowed<'static>; 2] = [("/cart", &["cart"]), ("/", &["catalog"])];

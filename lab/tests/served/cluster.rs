@@ -9,6 +9,9 @@ use crate::harness::{Lab, text};
 /// The command that is the last of the installation.
 const INSTALLED: &str = "rollout status deployment/chancery";
 
+/// The namespace of Chancery.
+pub(crate) const SYSTEM: &str = "chancery-system";
+
 /// The commands of the README for a cluster: those that install Chancery, and those that try it.
 pub(crate) fn commands() -> (Vec<String>, Vec<String>) {
     let readme = std::fs::read_to_string(binary::root().join("README.md")).unwrap();

@@ -157,11 +157,29 @@ fn envoy_proxies(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<Envoy
         plan.named.clone().map(|proxy| (key.clone(), proxy))
     });
     let by_gateway = g.index("envoy_proxy_by_gateway", named, |_, proxy| [proxy.clone()]);
+    // What the cluster refuses of what is made of the settings in force: rare, and a table of its own for the same reason.
+    let refused = g.derive("envoy_proxy_refused", sources.gateways.plans, move |cx, key, plan| {
+        let settings = plan.parameters.own.as_ref().or(plan.parameters.class.as_ref())?;
+        let facts = cx.get(inputs.proxies, &plan.fleet.0)?;
+        let (path, words) = facts.faults.first()?;
+        Some((key.clone(), (settings.clone(), Arc::<str>::from(format!("{path}: {words}")))))
+    });
+    let by_settings = g.index("refused_by_envoy_proxy", refused, |_, (settings, _)| [settings.clone()]);
     g.derive("envoy_proxy_status", proxies, move |cx, key, view| {
         let (classes, gateways) = (cx.members(by_class, key), cx.members(by_gateway, key));
         let named_by: Vec<&ObjectKey> = classes.keys().chain(gateways.keys()).collect();
         let generation = cx.get(inputs.envoy_proxies, key).filter(|_| !named_by.is_empty())?.meta.generation;
-        let named_by = named_by.into_iter().map(status::ancestor);
+        let refused = cx.members(by_settings, key);
+        let words = |gateway: &ObjectKey| {
+            refused.iter().find(|(key, _)| *key == gateway).map(|(_, (_, words))| Arc::clone(words))
+        };
+        // That of a Gateway which has the settings by its class is said of the class.
+        let other = refused.iter().find(|(gateway, _)| !gateways.keys().any(|named| named == *gateway));
+        let of_class = other.map(|(gateway, (_, words))| Arc::<str>::from(format!("{words} (for {gateway})")));
+        let named_by = named_by.into_iter().map(|object| {
+            let words = if object.kind() == Some(Kind::Gateway) { words(object) } else { of_class.clone() };
+            (status::ancestor(object), words)
+        });
         Some((key.clone(), Arc::new(status::envoy_proxy::status(generation, view, named_by))))
     })
 }
