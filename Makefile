@@ -1,11 +1,11 @@
 # Every target is one line; what it does lives in cargo, xtask or tools/. `make help` lists them.
-.PHONY: help demo run test check bench build tools envoy generate golden fuzz lab-up lab-status lab-down
+.PHONY: help demo run test check bench build tools envoy generate golden fuzz lab-up lab-status lab-down chaos conformance
 help:     ; @sed -n '/^help/d; s/^\([a-z-]*\): .*# /  make \1\t/p' Makefile | expand -t 20
 demo:     envoy ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
 run:      envoy ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
 test:     tools ; @tools/test # all tests, the ones with a real Envoy included
 check:    ; @tools/check # format, lints, docs, walls, generated files, licences
-bench:    envoy ; @tools/bench $(B) # benchmarks: one JSON line per figure (B=B2 for one)
+bench:    envoy ; @tools/bench $(B) # benchmarks: one JSON line per figure (B=B2 for one; B12, B13 and idle are in a cluster)
 build:    ; cargo build --release --package chancery # target/release/chancery
 tools:    envoy ; @tools/install-grpc-clients && tools/install-lab && tools/install-definitions && tools/install-helm # what the tests need on this machine, pinned, into .tools/
 envoy:    ; @tools/install-envoy # the pinned Envoy only, into .tools/
@@ -15,4 +15,5 @@ fuzz:     ; @tools/fuzz # short runs of every fuzz target (needs the nightly too
 lab-up:     ; @tools/install-lab && cargo run --quiet --package lab -- up # a Kubernetes of real programs without containers (lab/README.md)
 lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
 lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
+chaos:    tools ; @CHAOS=full tools/test --package lab --test chaos # a cluster under load while everything fails and is replaced: API server away for 60 s, 100 backends
 conformance: ; @tools/install-definitions && tools/install-conformance && cargo run --quiet --package lab -- conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab with Chancery (PROFILE=, TEST= narrow it)

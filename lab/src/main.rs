@@ -10,6 +10,7 @@ mod enter;
 mod http;
 mod keeper;
 mod lifecycle;
+mod measure;
 mod network;
 mod place;
 mod process;
@@ -71,6 +72,8 @@ enum Verb {
     },
     /// Runs the conformance suite of the Gateway API on what is installed: `lab conformance --test HTTPRouteSimpleSameNamespace`.
     Conformance(conformance::Wanted),
+    /// Measures the Chancery that serves the cluster, and prints figures as JSON lines: `make bench B=B13`.
+    Measure(measure::Wanted),
     /// Prints what a program of the control plane wrote: `lab logs kube-apiserver`; `lab` is the kubelet's.
     Logs { program: String },
     /// Kills a program of the control plane (SIGKILL) and leaves it so: `lab stop kube-apiserver`.
@@ -131,6 +134,7 @@ fn answer(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
         Verb::Definitions { channel } => definitions::install(&place()?, channel),
         Verb::Conformance(wanted) => conformance::run(&place()?, &wanted),
+        Verb::Measure(wanted) => measure::run(&place()?, &wanted),
         Verb::Logs { program } => lifecycle::logs(&place()?, &program),
         Verb::Stop { program } => lifecycle::stop(&place()?, &program),
         Verb::Start { program } => lifecycle::start(&place()?, &program),

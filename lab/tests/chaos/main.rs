@@ -10,6 +10,7 @@
 //! | `proxies` | proxies end and come |
 //! | `changes` | backends that are replaced, listeners that come and go |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "figures, and when what went wrong")]
 
 mod changes;
 #[path = "../served/cluster.rs"]

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// Replicas of the control plane.
-pub(crate) const CONTROL_PLANES: u32 = 1;
-
 fn is_full() -> bool {
     std::env::var_os("CHAOS").is_some_and(|scale| scale == "full")
 }

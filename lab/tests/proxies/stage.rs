@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use infra::kubernetes::{Client, ClusterOptions, Fleets, Options, Pace, PodsFact, PodsState, Scope, run};
+use infra::kubernetes::{ClusterOptions, Fleets, Options, Pace, PodsFact, PodsState, Scope, run};
 use ir::infra::kubernetes::{KubernetesInfra, Patch, PatchType, Place, Service, ServiceType, Workload};
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{FleetName, Infra};

@@ -3,11 +3,13 @@
 //! | file | shows |
 //! |---|---|
 //! | `cluster` | how it comes to be: by the commands of the README |
+//! | `certs` | `chancery certs`: who signs, and who signs next |
 //! | `world` | a namespace with a Gateway, and what its conditions say |
 //! | `mistakes` | what people get wrong costs its part, is told where it is, and nothing else notices |
 //! | `quickstart` | the rest of these commands: requests go through Envoy |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod certs;
 mod cluster;
 #[path = "../lab/harness.rs"]
 #[expect(dead_code, reason = "the tests of pods need more of it")]

@@ -56,6 +56,23 @@ fn another_one_can_be_asked_for_at_any_time() {
 }
 
 #[test]
+fn people_are_shown_who_signs_who_is_next_and_who_signed_before() {
+    let roles = |secret: &Kept| list(secret).iter().map(|one| one.role).collect::<Vec<_>>();
+    let (_, mut secret) = kept(None, START);
+    assert_eq!(roles(&secret), [Role::Signs]);
+    let first = list(&secret).remove(0);
+    assert_eq!(first.subject, format!("CN=Chancery {START}"));
+    assert_eq!((first.from, first.until), (Timestamp(START.0 - seconds(SKEW)), after(TERMS.authority)));
+    announce_next(&mut secret, after(Duration::from_hours(1)), TERMS).unwrap();
+    assert_eq!(roles(&secret), [Role::Signs, Role::Next], "no replica has looked yet");
+    let (_, secret) = kept(Some(secret), after(Duration::from_hours(1)));
+    assert_eq!(roles(&secret), [Role::Signs, Role::Next]);
+    let (_, secret) = kept(Some(secret), after(Duration::from_mins(71)));
+    assert_eq!(roles(&secret), [Role::Signs, Role::Trusted]);
+    assert_eq!(list(&secret)[1], Listed { role: Role::Trusted, ..first });
+}
+
+#[test]
 fn one_that_is_damaged_or_over_is_replaced_by_the_announced_one_or_a_new_one() {
     let (first, secret) = kept(None, START);
     let (late, _) = kept(Some(secret.clone()), after(Duration::from_hours(40)));
