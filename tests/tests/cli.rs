@@ -114,15 +114,6 @@ fn each_shell_gets_a_completion_script_that_knows_the_verbs() {
 }
 
 #[test]
-fn certs_need_a_cluster() {
-    insta::assert_snapshot!(told(Path::new(NOWHERE), &["certs", "--kubeconfig", "/no/such/file"], ""), @r#"
-    exit code 1
-    --- stderr
-    chancery: no Kubernetes API server is known: failed to read kubeconfig from '"/no/such/file"': No such file or directory (os error 2)
-    "#);
-}
-
-#[test]
 fn an_unknown_verb_is_wrong_usage() {
     insta::assert_snapshot!(told(Path::new(NOWHERE), &["transalte"], ""), @"
     exit code 2

@@ -8,7 +8,10 @@ use super::{ADMIN_CLUSTER, Endpoint, LOCAL_LISTENER, XDS_CLUSTER, any, put, sock
 use crate::cluster::PROTOCOL_OPTIONS;
 
 /// What of the admin interface is offered beyond it. Nothing here changes anything or shows configuration.
-const OFFERED: &[&str] = &["/ready", "/stats/prometheus"];
+const OFFERED: &[&str] = &["/stats/prometheus"];
+
+/// What probes ask.
+const READY: &str = "/ready";
 
 /// The way to the control plane: HTTP/2 with a keep-alive, so that a stream whose other end vanished is given up after
 /// 15 + 5 s.
@@ -53,7 +56,9 @@ pub(super) fn tcp_keepalive() -> Value {
     json!({ "tcpKeepalive": { "keepaliveProbes": 3, "keepaliveTime": 10, "keepaliveInterval": 5 } })
 }
 
-/// Answers when the proxy is live, whatever limits hold for its clients.
+/// Answers when the proxy is live, whatever limits hold for its clients. What probes ask is answered by the threads that serve clients,
+/// which begin when it is live, and not by the admin interface: that is the main thread's, which has no time for it while thousands of
+/// routes arrive (measured: 15 s and more), and a proxy that serves would be taken out of its Service.
 pub(super) fn listener(address: SocketAddr) -> Value {
     let routes: Vec<Value> = OFFERED.iter().map(|path| offer(path)).collect();
     let router = any("envoy.extensions.filters.http.router.v3.Router", json!({}));
@@ -63,7 +68,10 @@ pub(super) fn listener(address: SocketAddr) -> Value {
             "name": LOCAL_LISTENER,
             "virtualHosts": [{ "name": LOCAL_LISTENER, "domains": ["*"], "routes": routes }],
         },
-        "httpFilters": [{ "name": "envoy.filters.http.router", "typedConfig": router }],
+        "httpFilters": [
+            { "name": "envoy.filters.http.health_check", "typedConfig": ready() },
+            { "name": "envoy.filters.http.router", "typedConfig": router },
+        ],
     });
     let kind = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
     let filter = json!({ "name": "envoy.filters.network.http_connection_manager", "typedConfig": any(kind, manager) });
@@ -74,6 +82,15 @@ pub(super) fn listener(address: SocketAddr) -> Value {
         "enableReusePort": false,
         "ignoreGlobalConnLimit": true,
     })
+}
+
+/// 200, or 503 once the proxy is told that it is to end.
+fn ready() -> Value {
+    let path = json!({ "name": ":path", "stringMatch": { "exact": READY } });
+    any(
+        "envoy.extensions.filters.http.health_check.v3.HealthCheck",
+        json!({ "passThroughMode": false, "headers": [path] }),
+    )
 }
 
 fn offer(path: &str) -> Value {

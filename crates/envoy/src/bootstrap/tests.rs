@@ -86,9 +86,11 @@ fn zone_and_local_listener_come_with_their_options() {
     assert_eq!(names, ["chancery.xds", "chancery.admin"]);
     let listener = &json["staticResources"]["listeners"][0];
     expect(&listener["address"], "{socketAddress: {address: 127.0.0.1, portValue: 19001}}");
-    let routes = &listener["filterChains"][0]["filters"][0]["typedConfig"]["routeConfig"]["virtualHosts"][0]["routes"];
-    expect(&routes[0]["match"], "{path: /ready}");
-    expect(&routes[1]["match"], "{path: /stats/prometheus}");
+    let manager = &listener["filterChains"][0]["filters"][0]["typedConfig"];
+    let routes = &manager["routeConfig"]["virtualHosts"][0]["routes"];
+    expect(&routes[0]["match"], "{path: /stats/prometheus}");
+    let probed = &manager["httpFilters"][0]["typedConfig"];
+    expect(&probed["headers"], "[{name: ':path', stringMatch: {exact: /ready}}]");
 }
 
 #[test]
