@@ -9,10 +9,10 @@ use anyhow::{Context as _, ensure};
 /// What no answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a change may take.
-const LONGEST: Duration = Duration::from_secs(30);
+/// How long a change may take: as long as Envoy needs for all that were made before.
+const LONGEST: Duration = Duration::from_secs(300);
 
-/// Between two requests: a sixtieth of what the slowest of a hundred changes may take.
+/// Between two requests: little against what is measured.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A connection to a Gateway.
