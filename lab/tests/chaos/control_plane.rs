@@ -4,8 +4,8 @@ use serde_json::Value;
 use tests::{binary, wait};
 
 use crate::harness::Namespace;
+use crate::scale;
 use crate::shop::{Shop, pods};
-use crate::{cluster, scale};
 
 const OURS: &str = "app.kubernetes.io/component=control-plane";
 
@@ -71,7 +71,7 @@ fn a_proxy_comes_while_there_is_no_control_plane() {
         let next = shop.proxy_pods().into_iter().find(|pod| !pods.contains(pod)).unwrap();
         shop.namespace
             .until("its start", &format!("pod/{next}"), |pod| (pod["status"]["phase"] == "Running").then_some(()));
-        shop.system.run(&cluster::scale().split(' ').collect::<Vec<_>>());
+        shop.system.run(&["scale", "deployment/chancery", scale::CONTROL_PLANES]);
     });
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Replicas of the control plane, as the installation has them.
+pub(crate) const CONTROL_PLANES: &str = "--replicas=2";
+
 fn is_full() -> bool {
     std::env::var_os("CHAOS").is_some_and(|scale| scale == "full")
 }

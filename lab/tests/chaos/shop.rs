@@ -10,7 +10,7 @@ use tests::wait;
 use crate::cluster::{self, SYSTEM};
 use crate::conditions::Conditions;
 use crate::harness::{Namespace, condition};
-use crate::load;
+use crate::{load, scale};
 
 /// Each path with the one service that may answer.
 const RULES: [Allowed<'static>; 2] = [("/cart", &["cart"]), ("/", &["catalog"])];
@@ -82,7 +82,7 @@ impl Shop {
         let lab = cluster::served();
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
-        system.run(&cluster::scale().split(' ').collect::<Vec<_>>());
+        system.run(&["scale", "deployment/chancery", scale::CONTROL_PLANES]);
         let namespace = Namespace::make_in(lab, "shop");
         namespace.apply(&[proxies("1", 2).as_str(), GATEWAY].join("---"));
         for name in ["cart", "catalog"] {

@@ -12,9 +12,6 @@ const INSTALLED: &str = "rollout status deployment/chancery";
 /// The namespace of Chancery.
 pub(crate) const SYSTEM: &str = "chancery-system";
 
-/// Replicas of the control plane. One, as long as who leads does not hear what the proxies of others have acknowledged.
-const CONTROL_PLANES: u32 = 1;
-
 /// The commands of the README for a cluster: those that install Chancery, and those that try it.
 pub(crate) fn commands() -> (Vec<String>, Vec<String>) {
     let readme = std::fs::read_to_string(binary::root().join("README.md")).unwrap();
@@ -25,11 +22,6 @@ pub(crate) fn commands() -> (Vec<String>, Vec<String>) {
     let last = install.iter().position(|line| line.contains(INSTALLED)).unwrap();
     let tries = install.split_off(last + 1);
     (install, tries)
-}
-
-/// What kubectl is told so that there are as many replicas as there shall be.
-pub(crate) fn scale() -> String {
-    format!("scale deployment/chancery --replicas={CONTROL_PLANES}")
 }
 
 /// Runs a command inside as a person does, in the project's folder.
@@ -51,7 +43,6 @@ pub(crate) fn served() -> Arc<Lab> {
         for command in install {
             run(&lab, command);
         }
-        run(&lab, &format!("kubectl --namespace {SYSTEM} {}", scale()));
         lab
     })
 }

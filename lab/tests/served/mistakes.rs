@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 use tests::{certificate, objects, wait};
 
-use crate::cluster::SYSTEM;
 use crate::world::{HTTP, World, gateway, said};
 
 /// Settings of the objects of a Gateway's proxies, and where the Gateway names them.
@@ -200,12 +199,12 @@ fn a_thousand_listeners_are_more_than_a_gateway_may_have() {
         world.namespace.try_run(&["apply", "--server-side", "--filename", file.path().to_str().unwrap()])
     })
     .unwrap();
-    wait::until("a word", || {
-        let words = "Gateway thousand/many: spec.listeners: has 1000 items, at most 64 are allowed";
-        let logs = ["--namespace", SYSTEM, "logs", "--selector=app.kubernetes.io/component=control-plane", "--tail=-1"];
-        world.namespace.try_run(&logs)?.contains(words).then_some(())
-    })
-    .unwrap();
+    world.until_said(
+        "gateway/many",
+        "",
+        ("Accepted", "False", "Invalid"),
+        &["spec.listeners", "has 1000 items, at most 64 are allowed"],
+    );
     world.assert_undisturbed(&before);
     world.namespace.run(&["delete", "gateway/many"]);
     drop(lax);
