@@ -53,6 +53,7 @@ impl World {
         world.gateway("edge", &[HTTP], "");
         world.route("edge", "edge", "[{backendRefs: [{name: cart, port: 80}]}]");
         world.until_answered("edge", "/");
+        world.until_said("gateway/edge", "", ("Programmed", "True", "Programmed"), &[]);
         world
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::channel::Channel;
+use super::channel::{Channel, Flight};
 use super::clusters::Cure;
 use super::judge::Ready;
 use super::{Activation, Session, Turn};
@@ -69,7 +69,8 @@ impl Session {
     }
 
     /// Virtual hosts of VHDS, one response per route configuration; what is gone from it goes in the same, so that a domain can
-    /// move from host to host.
+    /// move from host to host. The next waits for the answer: for each, Envoy makes the whole route configuration anew, and what
+    /// changes meanwhile costs no more than one change if it goes together.
     pub(super) fn put_virtual_hosts(&mut self, turn: &mut Turn<'_>) {
         let kind = TypeUrl::VirtualHost;
         if std::mem::take(&mut self.hosts_asked) {
@@ -84,8 +85,12 @@ impl Session {
         let Ready { puts, denied } = self.sort_out(turn, &kind);
         self.deny(turn, &kind, denied);
         for batch in self.batches(&kind, puts) {
-            let mut removed = self.replaced(turn.fleet, &kind, &batch);
             let parent = batch.first().and_then(|item| route_configuration_of(item.name())).map(str::to_owned);
+            if parent.as_deref().is_some_and(|parent| self.is_taking_hosts_of(parent, &batch)) {
+                self.channel(&kind).waiting += batch.len();
+                continue;
+            }
+            let mut removed = self.replaced(turn.fleet, &kind, &batch);
             if let Some(parent) =
                 parent.filter(|parent| !self.is(&TypeUrl::Route, |routes| routes.dirty.contains(&**parent)))
             {
@@ -118,6 +123,18 @@ impl Session {
         let names = batch.iter().filter_map(|item| item.resource.replaces.as_deref());
         let gone = |name: &&Arc<str>| self.see(fleet).target(type_url, name).is_none();
         names.filter(gone).filter(|name| self.is(type_url, |channel| channel.has(name))).cloned().collect()
+    }
+
+    /// Whether the client has not answered yet what it was told of hosts of this route configuration. Those under suspicion are each tried by
+    /// themselves, all at once.
+    fn is_taking_hosts_of(&self, parent: &str, batch: &[Arc<Item>]) -> bool {
+        let of_parent = |name: &Arc<str>| route_configuration_of(name) == Some(parent);
+        self.is(&TypeUrl::VirtualHost, |hosts| {
+            let is_tried = || batch.iter().any(|item| hosts.suspects.contains_key(item.name()));
+            // a response is of one route configuration: any of its names tells which
+            let flies = |flight: &Flight| flight.names().next().is_some_and(of_parent) && hosts.is_awaited(flight);
+            hosts.flights.iter().any(flies) && !is_tried()
+        })
     }
 
     fn gone_hosts_of(&self, fleet: &Fleet, parent: &str) -> Vec<Arc<str>> {

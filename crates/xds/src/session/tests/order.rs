@@ -327,6 +327,17 @@ fn a_domain_moves_from_host_to_host_in_one_response() {
 }
 
 #[test]
+fn hosts_that_change_while_others_are_on_their_way_go_together_once_those_are_taken() {
+    let mut rig = Rig::started("lds l -> r, q; rds r; rds q; vhds r/a; vhds q/a");
+    assert_eq!(rig.publish("vhds r/b"), "VHDS r/b@1");
+    assert_eq!(rig.publish("vhds r/c"), "");
+    assert_eq!(rig.publish("vhds r/d; vhds r/a@2; -vhds r/b"), "");
+    // Envoy makes another route configuration apart
+    assert_eq!(rig.publish("vhds q/b"), "VHDS q/b@1");
+    assert_eq!(rig.ack("vhds"), "VHDS r/a@2 r/c@1 r/d@1 -r/b");
+}
+
+#[test]
 fn the_change_to_hosts_apart_waits_for_the_clusters_of_all_hosts() {
     let mut rig = Rig::started(SMALL);
     assert_eq!(rig.publish("cds b; eds b; rds r@2; vhds r/a -> a; vhds r/b -> b"), "CDS b@1 | EDS b@1");
@@ -337,6 +348,7 @@ fn the_change_to_hosts_apart_waits_for_the_clusters_of_all_hosts() {
 fn one_host_that_waits_for_its_cluster_does_not_hold_back_the_others() {
     let mut rig = Rig::started("cds a; eds a; lds l -> r; rds r; vhds r/a -> a; vhds r/b -> a");
     assert_eq!(rig.publish("cds b; eds b; vhds r/a@2 -> b; vhds r/b@2 -> a"), "CDS b@1 | EDS b@1 | VHDS r/b@2");
+    assert_eq!(rig.ack("vhds"), "");
     assert_eq!(rig.ack("cds"), "VHDS r/a@2");
 }
 
