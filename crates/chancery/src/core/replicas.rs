@@ -147,8 +147,8 @@ impl Replicas {
             for fleet in changed {
                 let own = self.own.get(&fleet).filter(|own| own.connected > 0);
                 match own.and_then(|own| serde_json::to_string(own).ok()) {
-                    Some(text) => said.insert(key(&fleet), text),
-                    None => said.remove(&key(&fleet)),
+                    Some(text) => said.insert(fleet.to_string(), text),
+                    None => said.remove(&*fleet),
                 };
             }
         });
@@ -176,11 +176,11 @@ impl Replicas {
                 continue;
             }
             let known = self.others.entry(Arc::clone(replica)).or_default();
-            let differs = |key: &String| old.and_then(|old| old.get(key)) != said.get(key);
-            let keys: BTreeSet<&String> = said.keys().chain(old.into_iter().flat_map(|old| old.keys())).collect();
-            for key in keys.into_iter().filter(|key| differs(key)) {
-                let fleet = fleet_of(key);
-                let new: Option<FleetSaid> = said.get(key).and_then(|text| serde_json::from_str(text).ok());
+            let differs = |fleet: &String| old.and_then(|old| old.get(fleet)) != said.get(fleet);
+            let fleets: BTreeSet<&String> = said.keys().chain(old.into_iter().flat_map(|old| old.keys())).collect();
+            for fleet in fleets.into_iter().filter(|fleet| differs(fleet)) {
+                let new: Option<FleetSaid> = said.get(fleet).and_then(|text| serde_json::from_str(text).ok());
+                let fleet: Arc<str> = fleet.as_str().into();
                 let old = known.remove(&fleet);
                 news.extend(old.iter().chain(&new).flat_map(|said| about(&fleet, said)));
                 match (new, old) {
@@ -335,15 +335,6 @@ fn split(named: &str) -> Option<(TypeUrl, Arc<str>)> {
     let (word, name) = named.split_once(' ')?;
     let type_url = KINDS.iter().find(|type_url| kind(type_url) == word)?;
     Some((type_url.clone(), name.into()))
-}
-
-/// A fleet as a key of an object's data: neither part of its name has an underscore.
-fn key(fleet: &str) -> String {
-    fleet.replace('/', "_")
-}
-
-fn fleet_of(key: &str) -> Arc<str> {
-    key.replace('_', "/").into()
 }
 
 fn shown(Version(version): Version) -> Arc<str> {

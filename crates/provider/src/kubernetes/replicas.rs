@@ -16,13 +16,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::kubernetes::call::causes;
 
 #[cfg(test)]
 mod tests;
 
-/// Texts by name: a name is of letters, digits, `-`, `_` and `.`.
+/// Texts by name, which is one line.
 pub type Said = BTreeMap<String, String>;
 
 /// What each replica says.
@@ -38,6 +39,9 @@ const TIMES: &str = "chancery.io/times";
 /// What an object may hold, in bytes; etcd takes 1.5 MB. With some 200 bytes for a fleet it is what 4,500 Gateways need; of what is beyond
 /// nothing is told.
 const MOST: usize = 900_000;
+
+/// A key, and the end of a name's line.
+const AROUND: usize = 33;
 
 /// How long a watch is asked to last, in seconds; and when one that says nothing, not even that it ends, is taken for dead.
 const WATCH: u32 = 60;
@@ -115,7 +119,7 @@ impl Exchange {
                 owner_references: self.pod.as_ref().map(|pod| vec![owner(pod)]),
                 ..ObjectMeta::default()
             },
-            data: Some(bounded(said)),
+            data: Some(data(&bounded(said))),
             ..ConfigMap::default()
         }
     }
@@ -134,11 +138,22 @@ impl Exchange {
     }
 }
 
+/// The data of an object. Its keys have no room for every name: they tell names apart, and names stand before their texts.
+fn data(said: &Said) -> BTreeMap<String, String> {
+    said.iter().map(|(name, text)| (format!("{:032x}", xxh3_128(name.as_bytes())), format!("{name}\n{text}"))).collect()
+}
+
+/// What stands in the data of an object.
+fn said(data: BTreeMap<String, String>) -> Said {
+    let pairs = data.values().filter_map(|value| value.split_once('\n'));
+    pairs.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+}
+
 /// As much as fits.
 fn bounded(said: &Said) -> Said {
     let mut room = MOST;
     let mut fits = |(name, text): &(&String, &String)| {
-        let size = name.len() + text.len();
+        let size = AROUND + name.len() + text.len();
         let fits = size <= room;
         room = room.saturating_sub(size);
         fits
@@ -272,7 +287,7 @@ impl Ear<'_> {
 
     fn note(&mut self, object: ConfigMap) {
         let Some(replica) = replica(&object).filter(|replica| *replica != self.exchange.replica) else { return };
-        let said = object.data.unwrap_or_default();
+        let said = said(object.data.unwrap_or_default());
         let until = Instant::now() + self.exchange.tempo.gone;
         match self.known.get_mut(&replica) {
             Some((known, counts)) if **known == said => *counts = until,
