@@ -240,3 +240,17 @@ pub enum Status {
     /// Of an `EnvoyProxy`.
     EnvoyProxy(EnvoyProxyStatus),
 }
+
+impl Status {
+    /// The conditions that are about the whole object: of a route and a policy those of each entry.
+    pub fn conditions_mut(&mut self) -> Vec<&mut Vec<Condition>> {
+        match self {
+            Self::GatewayClass(class) => vec![&mut class.conditions],
+            Self::Gateway(gateway) => vec![&mut gateway.conditions],
+            Self::Backend(backend) => vec![&mut backend.conditions],
+            Self::Route(route) => route.parents.iter_mut().map(|entry| &mut entry.conditions).collect(),
+            Self::Policy(policy) => policy.ancestors.iter_mut().map(|entry| &mut entry.conditions).collect(),
+            Self::EnvoyProxy(proxy) => proxy.ancestors.iter_mut().map(|entry| &mut entry.conditions).collect(),
+        }
+    }
+}

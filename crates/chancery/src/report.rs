@@ -22,7 +22,10 @@ pub(crate) fn statuses(graph: &Graph, outputs: Outputs) -> Vec<(ObjectKey, Statu
     found
 }
 
-fn for_each(graph: &Graph, outputs: Outputs, mut each: impl FnMut(&ObjectKey, Status)) {
+fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, Status)) {
+    let mut each = |key: &ObjectKey, usable| {
+        outputs.with_rejection(graph, key, Some(usable)).into_iter().for_each(|status| with(key, status));
+    };
     rows(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut each);
     rows(graph, outputs.gateway_statuses, Status::Gateway, &mut each);
     for (key, _) in graph.iter(outputs.route_statuses) {
@@ -31,8 +34,10 @@ fn for_each(graph: &Graph, outputs: Outputs, mut each: impl FnMut(&ObjectKey, St
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
-    for (key, _) in graph.iter(outputs.rejected_statuses) {
-        status(graph, outputs, key).into_iter().for_each(|status| each(key, status));
+    for (key, rejection) in graph.iter(outputs.rejected_statuses) {
+        if usable(graph, outputs, key).is_none() {
+            with(key, (**rejection).clone());
+        }
     }
 }
 
@@ -49,13 +54,18 @@ fn rows<S: Clone>(
 
 /// The status of one object.
 pub(crate) fn status(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
+    outputs.with_rejection(graph, key, usable(graph, outputs, key))
+}
+
+/// That of its last usable form.
+fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
     fn row<S: Clone>(graph: &Graph, table: Table<ObjectKey, Arc<S>>, key: &ObjectKey) -> Option<S>
     where
         Arc<S>: engine::Value,
     {
         graph.get(table, key).map(|status| (**status).clone())
     }
-    let usable = match key.kind()? {
+    match key.kind()? {
         Kind::GatewayClass => row(graph, outputs.gateway_class_statuses, key).map(Status::GatewayClass),
         Kind::Gateway => row(graph, outputs.gateway_statuses, key).map(Status::Gateway),
         Kind::BackendTrafficPolicy => row(graph, outputs.policy_statuses, key).map(Status::Policy),
@@ -63,12 +73,12 @@ pub(crate) fn status(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
         Kind::HttpRoute => outputs.route_status(graph, key).map(Status::Route),
         _ => None,
-    };
-    usable.or_else(|| row(graph, outputs.rejected_statuses, key))
+    }
 }
 
 /// Calls with the statuses that the last tick changed.
-pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut note: impl FnMut(&ObjectKey, Option<Status>)) {
+pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, Option<Status>)) {
+    let mut note = |key: &ObjectKey, usable| with(key, outputs.with_rejection(graph, key, usable));
     changes(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut note);
     changes(graph, outputs.gateway_statuses, Status::Gateway, &mut note);
     for change in graph.changes(outputs.route_statuses) {
@@ -77,9 +87,8 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut note: impl FnMut
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
-    // One that can be used again has the status of its kind.
     for change in graph.changes(outputs.rejected_statuses) {
-        note(change.key, status(graph, outputs, change.key));
+        note(change.key, usable(graph, outputs, change.key));
     }
 }
 

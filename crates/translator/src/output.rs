@@ -18,6 +18,7 @@ use crate::digest::Digest;
 use crate::gating::Effective;
 use crate::graph::{EndpointSets, PROBLEM_TABLES, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+use crate::status::rejected;
 use crate::virtual_host::separate_name;
 
 /// Virtual hosts by their route configuration.
@@ -55,7 +56,7 @@ pub struct Outputs {
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
-    /// Objects that cannot be used at all, of all these kinds.
+    /// Objects that cannot be used as they are, of all these kinds, for [`Outputs::with_rejection`].
     pub rejected_statuses: Table<ObjectKey, Arc<Status>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
     pub effective: Table<AttachmentKey, Effective>,
@@ -93,6 +94,16 @@ impl Outputs {
     ) -> impl Iterator<Item = (&'g VirtualHostKey, &'g Arc<VirtualHost>)> + use<'g> {
         let [own, fixed] = self.hosts_by_configuration.map(|index| graph.members(index, configuration));
         own.into_iter().chain(fixed)
+    }
+
+    /// The status of an object that may not be usable as it is: of what it was before, while that is in force, else that of the rejection.
+    #[must_use]
+    pub fn with_rejection(&self, graph: &Graph, key: &ObjectKey, usable: Option<Status>) -> Option<Status> {
+        let rejection = graph.get(self.rejected_statuses, key);
+        match (usable, rejection) {
+            (Some(usable), Some(rejection)) => Some(rejected::in_force(usable, rejection)),
+            (usable, rejection) => usable.or_else(|| rejection.map(|status| (**status).clone())),
+        }
     }
 
     /// Whether the hosts of a chain travel one by one.

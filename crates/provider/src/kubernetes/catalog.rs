@@ -41,7 +41,7 @@ struct Entry {
     given: bool,
     /// Whether something was said to be wrong with it.
     faulty: bool,
-    /// Whether it was said that there is no usable form.
+    /// Whether it was said that it cannot be used as it is.
     rejected: bool,
 }
 
@@ -118,7 +118,7 @@ impl Catalog {
         }
         // A new key is that of the object, so that there is one of it.
         let key = object.as_ref().filter(|_| is_new).map_or(&seen.key, Object::key).clone();
-        let rejected = !given;
+        let rejected = object.is_none();
         if rejected || was_rejected {
             let why = rejected.then(|| Arc::new(loosely::rejected(seen, &words)));
             self.changes.push(Change::Reject(seen.key.clone(), why));

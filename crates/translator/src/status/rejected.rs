@@ -1,4 +1,4 @@
-//! Statuses of objects that cannot be used at all: an old definition let pass what we cannot read.
+//! Statuses of objects that cannot be used as they are: an old definition let pass what we cannot read.
 
 use std::sync::Arc;
 
@@ -10,7 +10,10 @@ use api::status::{
 use api::{Kind, ObjectKey};
 use store::Rejected;
 
-use super::Writer;
+use super::{UNSUPPORTED, Writer};
+
+/// The Gateway API has it for routes: the message of one whose last usable form is in force begins with `Fall Back`.
+const PARTIALLY_INVALID: &str = "PartiallyInvalid";
 
 /// Who is asked whether something is ours.
 pub(crate) trait Lookup {
@@ -53,6 +56,20 @@ pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejec
         _ => return None,
     };
     Some(status)
+}
+
+/// The status of what an object was before, which is in force while it cannot be used as it is.
+pub(crate) fn in_force(mut before: Status, rejection: &Status) -> Status {
+    let mut rejection = rejection.clone();
+    let why = rejection.conditions_mut().into_iter().find_map(|conditions| conditions.pop());
+    let Some(why) = why else { return before };
+    let text = format!("Fall Back: what it was before is in force; {}", why.message);
+    let writer = Writer { generation: why.observed_generation };
+    for conditions in before.conditions_mut() {
+        conditions.retain(|condition| &*condition.condition_type != PARTIALLY_INVALID);
+        conditions.push(writer.yes(PARTIALLY_INVALID, UNSUPPORTED, &text));
+    }
+    before
 }
 
 /// An entry for each parent that is ours.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::reference::ParentRef;
-use api::status::{EnvoyProxyStatus, PolicyStatus};
+use api::status::{EnvoyProxyStatus, PolicyStatus, Status};
 use api::{Fault, Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
@@ -269,4 +269,28 @@ fn an_object_that_cannot_be_used_at_all_says_so_where_it_is_ours() {
     assert!(reject(&mut world, Kind::GatewayClass, "c", controller, &[]).is_some());
     let policy = reject(&mut world, Kind::BackendTrafficPolicy, "p", "", &["web"]).expect("a status");
     assert_eq!(policy["ancestors"][0]["conditions"][0]["reason"], "Invalid");
+}
+
+#[test]
+fn an_object_that_falls_back_to_what_it_was_before_says_why() {
+    let mut world = World::with([web(), route("r", "web", &[], &[("/", "cart")])]);
+    let tables = world.translator.stored().tables();
+    let rejected = store::Rejected {
+        generation: 3,
+        belongs_to: "".into(),
+        refers_to: [ParentRef { name: "web".into(), ..ParentRef::default() }].into(),
+        words: "spec.rules: is no list".into(),
+    };
+    let key = ObjectKey::of(Kind::HttpRoute, "default", "r");
+    world.translator.store().1.set(tables.rejected, key.clone(), Arc::new(rejected));
+    world.translator.tick();
+    let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+    let usable = outputs.route_status(graph, &key).map(Status::Route);
+    let status = serde_json::to_value(outputs.with_rejection(graph, &key, usable)).expect("JSON");
+    let conditions = status["parents"][0]["conditions"].as_array().expect("conditions");
+    assert_eq!((&conditions[0]["type"], &conditions[0]["status"]), (&json!("Accepted"), &json!("True")));
+    let last = conditions.last().expect("one");
+    assert_eq!((&last["type"], &last["status"]), (&json!("PartiallyInvalid"), &json!("True")));
+    assert_eq!(last["observedGeneration"], 3);
+    assert_eq!(last["message"], "Fall Back: what it was before is in force; spec.rules: is no list");
 }

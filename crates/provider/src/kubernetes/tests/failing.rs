@@ -54,7 +54,7 @@ async fn an_object_that_never_was_usable_goes_without_having_been_there() {
 }
 
 #[tokio::test]
-async fn of_an_object_without_any_usable_form_is_told_whose_it_is_until_it_has_one() {
+async fn of_an_object_that_cannot_be_used_is_told_whose_it_is_until_it_can() {
     let mut world = with_route().await;
     let mut broken = route("shop", "b", "1");
     broken["metadata"]["generation"] = json!(7);
@@ -72,7 +72,8 @@ async fn of_an_object_without_any_usable_form_is_told_whose_it_is_until_it_has_o
     broken["spec"] = json!([]);
     world.mock.put(Kind::HttpRoute, broken);
     world.until("it is told", |state| state.says("HTTPRoute shop/b")).await;
-    assert!(world.state.rejected.is_empty(), "its usable form is in force");
+    assert!(world.state.rejected.contains_key("HTTPRoute shop/b"));
+    assert_eq!(world.state.objects["HTTPRoute shop/b"], "2", "its usable form is in force");
     world.end().await;
 }
 
