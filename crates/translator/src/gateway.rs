@@ -68,8 +68,11 @@ pub(crate) struct GatewayPlan {
     pub(crate) addresses: Vec<IpAddr>,
     /// A requested address that cannot be had.
     pub(crate) unusable_address: Option<Refusal>,
-    /// Addresses are given, and none of them can be had.
-    pub(crate) no_address: bool,
+    /// It cannot be served as it is. In a cluster its proxies and what they serve stay until it can again: settings that cannot be read are
+    /// no wish to end.
+    pub(crate) stands_still: bool,
+    /// The same with files: nothing of it reaches a proxy.
+    pub(crate) withdrawn: bool,
     /// Shown to backends on every TLS connection, unless they have one of their own.
     pub(crate) client_certificate: Option<SecretUse>,
     /// `ResolvedRefs` for references of the Gateway itself.
@@ -122,6 +125,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     let named = own.as_ref().ok().and_then(|own| own.as_ref()).map(|own| own.object.clone());
     let parameters = parameters(lookup, own, class.as_deref());
     let refused = refusal(gateway, &parameters);
+    let stands_still = refused.is_some() || no_address;
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
     listener::judge_together(lookup, key, gateway, &addresses, &mut listeners);
@@ -137,7 +141,8 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         refused,
         addresses,
         unusable_address,
-        no_address,
+        stands_still,
+        withdrawn: stands_still && lookup.is_file_mode(),
         client_certificate,
         unresolved,
         insecure_clients: listener::is_insecure(gateway),
@@ -170,9 +175,9 @@ fn refusal(gateway: &Gateway, parameters: &Result<Parameters, Arc<str>>) -> Opti
 }
 
 impl GatewayPlan {
-    /// Listeners that reach proxies; none while the Gateway as a whole is refused, or has no address.
+    /// Listeners that reach proxies.
     pub(crate) fn live_listeners(&self) -> &[ListenerPlan] {
-        if self.refused.is_some() || self.no_address { &[] } else { &self.listeners }
+        if self.withdrawn { &[] } else { &self.listeners }
     }
 
     /// What routes may know.

@@ -53,14 +53,23 @@ fn parameters(reference: &ObjectRef, find: impl FnOnce(&ObjectKey) -> Named) -> 
     Ok(find(&key))
 }
 
-/// Features of the conformance suite that are really built, sorted (`GatewayClass.status.supportedFeatures`).
-pub(crate) const SUPPORTED_FEATURES: [&str; 37] = [
+/// Features of the conformance suite that are really built (`GatewayClass.status.supportedFeatures`).
+pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'static str> {
+    FEATURES.into_iter().filter(move |feature| !file_mode || !IN_CLUSTERS.contains(feature))
+}
+
+/// Those that only a cluster has: objects are made for a Gateway.
+const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
+
+/// All of them, sorted.
+const FEATURES: [&str; 38] = [
     "Gateway",
     "GatewayAddressEmpty",
     "GatewayFrontendClientCertificateValidation",
     "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
+    "GatewayInfrastructure",
     "GatewayPort8080",
     "GatewayRouteHostnameIntersectionPrecedence",
     "GatewayStaticAddresses",
@@ -96,11 +105,17 @@ pub(crate) const SUPPORTED_FEATURES: [&str; 37] = [
 
 #[cfg(test)]
 mod tests {
-    use super::SUPPORTED_FEATURES;
+    use super::{FEATURES, IN_CLUSTERS, supported_features};
 
     #[test]
     fn features_are_sorted_and_no_more_than_the_api_allows() {
-        assert!(SUPPORTED_FEATURES.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(SUPPORTED_FEATURES.len() <= 64);
+        assert!(FEATURES.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(FEATURES.len() <= 64);
+    }
+
+    #[test]
+    fn with_files_there_are_those_that_need_no_cluster() {
+        assert_eq!(supported_features(false).count(), FEATURES.len());
+        assert!(!supported_features(true).any(|feature| IN_CLUSTERS.contains(&feature)));
     }
 }

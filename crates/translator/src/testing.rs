@@ -110,6 +110,11 @@ impl World {
         Self { translator: Translator::new(Options { file_mode: true, offline: false }) }
     }
 
+    /// The same in a cluster.
+    pub(crate) fn in_cluster() -> Self {
+        Self { translator: Translator::new(Options { file_mode: false, offline: false }) }
+    }
+
     pub(crate) fn with(objects: impl IntoIterator<Item = Object>) -> Self {
         let mut world = Self::new();
         world.apply(objects);

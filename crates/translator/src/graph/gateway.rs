@@ -160,7 +160,7 @@ fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Infra {
         fleet: plan.fleet.clone(),
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
         addresses: plan.addresses.clone(),
-        ports: plan.bound_ports(),
+        ports: if plan.stands_still { Vec::new() } else { plan.bound_ports() },
         options: view.options.clone(),
         kubernetes: None,
     }

@@ -52,7 +52,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
     let (inputs, options) = (base.inputs, base.options);
     let gateway_classes = g.derive("gateway_class_status", base.classes, move |cx, key, class| {
         let generation = cx.get(inputs.gateway_classes, key)?.meta.generation;
-        Some((key.clone(), Arc::new(status::gateway_class::status(generation, class))))
+        Some((key.clone(), Arc::new(status::gateway_class::status(generation, class, options.file_mode))))
     });
     let gateway_statuses = g.map("gateway_status", gateways.plans, move |cx, _, plan| {
         let tables = StatusTables { inputs, attached: routes.attached, fleet: &plan.fleet };

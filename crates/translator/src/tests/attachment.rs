@@ -193,3 +193,30 @@ fn kinds_and_addresses_and_parameters_that_are_not_supported_are_said() {
     assert_eq!(short(&world.gateway_status("web").conditions)[2], "ResolvedRefs=False/InvalidClientCertificateRef");
     assert!(world.problems().iter().any(|problem| problem.contains("clientCertificateRef")), "{:?}", world.problems());
 }
+
+#[test]
+fn in_a_cluster_a_gateway_whose_settings_cannot_be_read_serves_on() {
+    let class = json!({"controllerName": api::envoy_gateway::DEFAULT_CONTROLLER_NAME});
+    let parameters = json!({"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "gone"});
+    let gateway = |infrastructure: serde_json::Value| {
+        let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+        let spec = json!({"gatewayClassName": "eg", "listeners": listeners, "infrastructure": infrastructure});
+        object(Kind::Gateway, "web", spec)
+    };
+    let mut world = World::in_cluster();
+    world.apply([object(Kind::GatewayClass, "eg", class), service("v1", 80), gateway(json!({}))]);
+    world.apply([crate::testing::route("r", "web", &[], &[("/", "v1")])]);
+    let outputs = world.translator.outputs();
+    let served = |world: &World| {
+        let graph = world.translator.graph();
+        let listeners: Vec<u16> = graph.iter(outputs.listeners).map(|(_, listener)| listener.port).collect();
+        let infra = graph.iter(outputs.infra).map(|(_, infra)| infra.ports.clone()).collect::<Vec<_>>();
+        (listeners, world.ask("default/web/80", "x.org", "/"), infra)
+    };
+    let before = served(&world);
+    assert_eq!(before, (vec![80], "default/v1/80*1".to_owned(), vec![vec![80]]));
+    world.apply([gateway(json!({"parametersRef": parameters}))]);
+    assert_eq!(world.gateway_status("web").conditions[0].reason.as_ref(), "InvalidParameters");
+    // objects of a fleet without ports stay what they are
+    assert_eq!(served(&world), (before.0, before.1, vec![Vec::new()]));
+}
