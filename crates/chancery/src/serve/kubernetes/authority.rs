@@ -122,14 +122,34 @@ fn listed(role: Role, pem: &str) -> Option<Listed> {
     })
 }
 
+/// The next authority, and since when this process has seen proxies being told of it. In memory: what is announced while nobody runs, or by
+/// somebody whose clock is wrong, and what a restart forgets, is given its time again.
+#[derive(Debug, Default)]
+pub(crate) struct Announced(Option<(String, Timestamp)>);
+
+impl Announced {
+    /// Whether proxies have had the time to learn of it: of one that `ca.crt` does not have they have not been told.
+    fn is_known(&mut self, next: &Pair, kept: &Kept, now: Timestamp, terms: Terms) -> bool {
+        let told = certificates(&text(kept, "ca.crt").unwrap_or_default()).contains(&next.certificate);
+        let since = self.0.take().filter(|(seen, _)| *seen == next.certificate).map_or(now, |(_, since)| since);
+        self.0 = told.then(|| (next.certificate.clone(), since));
+        told && now.0 >= since.0 + seconds(terms.overlap)
+    }
+}
+
 /// What a Secret means at a moment: the authority, and the Secret if it has to be written first.
-pub(crate) fn look(found: Option<Kept>, now: Timestamp, terms: Terms) -> Result<(Authority, Option<Kept>), String> {
+pub(crate) fn look(
+    found: Option<Kept>,
+    now: Timestamp,
+    terms: Terms,
+    announced: &mut Announced,
+) -> Result<(Authority, Option<Kept>), String> {
     match found {
         Some(kept) if !is_ours(&kept) => foreign(&kept).map(|all| (all, None)),
         found => {
             let old = found.unwrap_or_else(fresh);
             let mut new = old.clone();
-            let authority = renew(&mut new, now, terms)?;
+            let authority = renew(&mut new, now, terms, announced)?;
             Ok((authority, (new != old).then_some(new)))
         }
     }
@@ -179,11 +199,11 @@ fn foreign(kept: &Kept) -> Result<Authority, String> {
 }
 
 /// Brings the Secret into line with the time.
-fn renew(kept: &mut Kept, now: Timestamp, terms: Terms) -> Result<Authority, String> {
+fn renew(kept: &mut Kept, now: Timestamp, terms: Terms, announced: &mut Announced) -> Result<Authority, String> {
     let current = pair(kept, "tls").filter(|pair| is_valid(&pair.certificate, now));
     let next = pair(kept, "next").filter(|pair| is_valid(&pair.certificate, now));
     let signer = match (current, next) {
-        (Some(current), Some(next)) if !is_known(&next, now, terms) => current,
+        (Some(current), Some(next)) if !announced.is_known(&next, kept, now, terms) => current,
         (_, Some(next)) => {
             kept.data.retain(|key, _| !key.starts_with("next."));
             next
@@ -197,10 +217,10 @@ fn renew(kept: &mut Kept, now: Timestamp, terms: Terms) -> Result<Authority, Str
         (None, None) => authority_pair(now, terms.authority)?,
     };
     put(kept, "tls", &signer);
-    let announced = text(kept, "next.crt").unwrap_or_default();
+    let to_come = text(kept, "next.crt").unwrap_or_default();
     let before = text(kept, "ca.crt").unwrap_or_default();
     let mut trusted: Vec<String> = Vec::new();
-    for certificate in [&signer.certificate, &announced, &before].into_iter().flat_map(|pem| certificates(pem)) {
+    for certificate in [&signer.certificate, &to_come, &before].into_iter().flat_map(|pem| certificates(pem)) {
         if is_valid(&certificate, now) && !trusted.contains(&certificate) {
             trusted.push(certificate);
         }
@@ -208,11 +228,6 @@ fn renew(kept: &mut Kept, now: Timestamp, terms: Terms) -> Result<Authority, Str
     let trusted = trusted.concat();
     kept.data.insert("ca.crt".to_owned(), trusted.clone().into_bytes());
     Ok(Authority { signer, trusted })
-}
-
-/// Whether proxies have had the time to learn of an authority.
-fn is_known(next: &Pair, now: Timestamp, terms: Terms) -> bool {
-    span(&next.certificate).is_some_and(|(from, _)| now.0 >= from + seconds(SKEW + terms.overlap))
 }
 
 fn is_valid(certificate: &str, now: Timestamp) -> bool {

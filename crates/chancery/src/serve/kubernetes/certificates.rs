@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use xds::{Gate, Pem, Server, Tls};
 
 use super::super::now;
-use super::authority::{self, Authority, Pair, Terms};
+use super::authority::{self, Announced, Authority, Pair, Terms};
 
 /// How often the Secret is looked at: one request of a millisecond.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -46,8 +46,9 @@ impl Certificates {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let (mut in_use, mut tls, mut trouble) = (None, None::<Tls>, None);
+        let mut announced = Announced::default();
         loop {
-            let pause = match self.renewed(in_use.as_ref()).await {
+            let pause = match self.renewed(in_use.as_ref(), &mut announced).await {
                 Ok(None) => LOOK_AGAIN,
                 Ok(Some(new)) => {
                     let pem = pem(&new);
@@ -84,9 +85,9 @@ impl Certificates {
     }
 
     /// What shall be in use, if that is not what is.
-    async fn renewed(&self, in_use: Option<&InUse>) -> Result<Option<InUse>, String> {
+    async fn renewed(&self, in_use: Option<&InUse>, announced: &mut Announced) -> Result<Option<InUse>, String> {
         let now = now();
-        let authority = self.authority(now).await?;
+        let authority = self.authority(now, announced).await?;
         let is_same = |old: &InUse| old.authority == authority && !authority::is_due(&old.own.certificate, now);
         if in_use.is_some_and(is_same) {
             return Ok(None);
@@ -99,10 +100,10 @@ impl Certificates {
     }
 
     /// What the Secret has, once it has what it shall. Of replicas that write at the same time one does, the others read it.
-    async fn authority(&self, now: Timestamp) -> Result<Authority, String> {
+    async fn authority(&self, now: Timestamp, announced: &mut Announced) -> Result<Authority, String> {
         loop {
             let found = self.store.read().await.map_err(|error| error.to_string())?;
-            let (authority, new) = authority::look(found, now, self.terms)?;
+            let (authority, new) = authority::look(found, now, self.terms, announced)?;
             let Some(new) = new else { return Ok(authority) };
             match self.store.write(&new).await {
                 Ok(()) => info!("the authority of the cluster's proxies was renewed"),

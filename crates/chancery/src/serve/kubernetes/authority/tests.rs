@@ -13,9 +13,29 @@ fn after(duration: Duration) -> Timestamp {
 
 /// What is there after a look, as it would be read again.
 fn kept(found: Option<Kept>, now: Timestamp) -> (Authority, Kept) {
-    let before = found.clone();
-    let (authority, written) = look(found, now, TERMS).unwrap();
-    (authority, written.or(before).unwrap())
+    Replica::default().looks(found, now)
+}
+
+/// One that looks again and again.
+#[derive(Default)]
+struct Replica(Announced);
+
+impl Replica {
+    fn look(&mut self, found: Option<Kept>, now: Timestamp) -> Result<(Authority, Option<Kept>), String> {
+        look(found, now, TERMS, &mut self.0)
+    }
+
+    fn looks(&mut self, found: Option<Kept>, now: Timestamp) -> (Authority, Kept) {
+        let before = found.clone();
+        let (authority, written) = self.look(found, now).unwrap();
+        (authority, written.or(before).unwrap())
+    }
+
+    /// Twice at about one time: what the first look writes, the second finds.
+    fn learns(&mut self, found: Kept, now: Timestamp) -> (Authority, Kept) {
+        let (_, written) = self.looks(Some(found), now);
+        self.looks(Some(written), now)
+    }
 }
 
 #[test]
@@ -23,7 +43,7 @@ fn the_first_look_makes_one_and_the_next_finds_it() {
     let (first, secret) = kept(None, START);
     assert_eq!(first.trusted, first.signer.certificate);
     assert_eq!(secret.secret_type, "kubernetes.io/tls");
-    let (again, written) = look(Some(secret), after(Duration::from_hours(19)), TERMS).unwrap();
+    let (again, written) = Replica::default().look(Some(secret), after(Duration::from_hours(19))).unwrap();
     assert!(again == first && written.is_none(), "nothing has to change for two thirds of its time");
 }
 
@@ -31,12 +51,13 @@ fn the_first_look_makes_one_and_the_next_finds_it() {
 fn the_next_one_is_trusted_before_it_signs_and_the_last_one_after() {
     let (first, secret) = kept(None, START);
     let due = Duration::from_hours(21);
-    let (announced, secret) = kept(Some(secret), after(due));
+    let mut replica = Replica::default();
+    let (announced, secret) = replica.learns(secret, after(due));
     assert!(announced.signer == first.signer, "it does not sign yet");
     assert_eq!(certificates(&announced.trusted).len(), 2);
-    let (waiting, written) = look(Some(secret.clone()), after(due + Duration::from_mins(9)), TERMS).unwrap();
+    let (waiting, written) = replica.look(Some(secret.clone()), after(due + Duration::from_mins(9))).unwrap();
     assert!(waiting == announced && written.is_none());
-    let (second, secret) = kept(Some(secret), after(due + Duration::from_mins(11)));
+    let (second, secret) = replica.looks(Some(secret), after(due + Duration::from_mins(11)));
     assert!(second.signer != first.signer);
     let both: std::collections::BTreeSet<String> = certificates(&second.trusted).into_iter().collect();
     assert_eq!(both, certificates(&announced.trusted).into_iter().collect());
@@ -48,11 +69,28 @@ fn the_next_one_is_trusted_before_it_signs_and_the_last_one_after() {
 fn another_one_can_be_asked_for_at_any_time() {
     let (first, mut secret) = kept(None, START);
     announce_next(&mut secret, after(Duration::from_hours(1)), TERMS).unwrap();
-    let (announced, secret) = kept(Some(secret), after(Duration::from_hours(1)));
+    let mut replica = Replica::default();
+    let (announced, secret) = replica.learns(secret, after(Duration::from_hours(1)));
     assert!(announced.signer == first.signer);
     assert_eq!(certificates(&announced.trusted).len(), 2);
-    let (second, _) = kept(Some(secret), after(Duration::from_mins(71)));
+    let (second, _) = replica.looks(Some(secret), after(Duration::from_mins(71)));
     assert!(second.signer != first.signer);
+}
+
+#[test]
+fn one_that_was_announced_while_nobody_looked_is_told_to_proxies_before_it_signs() {
+    let (first, mut secret) = kept(None, START);
+    announce_next(&mut secret, START, TERMS).unwrap();
+    // two hours later
+    let mut replica = Replica::default();
+    let late = |minutes| after(Duration::from_hours(2) + Duration::from_mins(minutes));
+    let (announced, secret) = replica.learns(secret, late(0));
+    assert!(announced.signer == first.signer);
+    let (waiting, secret) = replica.looks(Some(secret), late(9));
+    assert!(waiting == announced);
+    let (again, secret) = Replica::default().learns(secret, late(11));
+    assert!(again == announced, "who has just come does not know since when proxies do");
+    assert!(replica.looks(Some(secret), late(11)).0.signer != first.signer);
 }
 
 #[test]
@@ -65,9 +103,10 @@ fn people_are_shown_who_signs_who_is_next_and_who_signed_before() {
     assert_eq!((first.from, first.until), (Timestamp(START.0 - seconds(SKEW)), after(TERMS.authority)));
     announce_next(&mut secret, after(Duration::from_hours(1)), TERMS).unwrap();
     assert_eq!(roles(&secret), [Role::Signs, Role::Next], "no replica has looked yet");
-    let (_, secret) = kept(Some(secret), after(Duration::from_hours(1)));
+    let mut replica = Replica::default();
+    let (_, secret) = replica.learns(secret, after(Duration::from_hours(1)));
     assert_eq!(roles(&secret), [Role::Signs, Role::Next]);
-    let (_, secret) = kept(Some(secret), after(Duration::from_mins(71)));
+    let (_, secret) = replica.looks(Some(secret), after(Duration::from_mins(71)));
     assert_eq!(roles(&secret), [Role::Signs, Role::Trusted]);
     assert_eq!(list(&secret)[1], Listed { role: Role::Trusted, ..first });
 }
@@ -93,16 +132,19 @@ fn one_that_is_damaged_or_over_is_replaced_by_the_announced_one_or_a_new_one() {
 fn one_from_elsewhere_is_used_and_never_written() {
     let (first, mut secret) = kept(None, START);
     secret.labels.clear();
-    let (used, written) = look(Some(secret.clone()), after(Duration::from_hours(25)), TERMS).unwrap();
+    let (used, written) = Replica::default().look(Some(secret.clone()), after(Duration::from_hours(25))).unwrap();
     assert!(used == first && written.is_none());
     secret.data.remove("ca.crt");
-    let (used, _) = look(Some(secret.clone()), START, TERMS).unwrap();
+    let (used, _) = Replica::default().look(Some(secret.clone()), START).unwrap();
     assert_eq!(used.trusted, first.signer.certificate);
     let other = kept(None, START).1;
     secret.data.insert("tls.key".to_owned(), other.data["tls.key"].clone());
-    assert!(look(Some(secret.clone()), START, TERMS).is_err_and(|words| words.contains("tls.key")), "another's key");
+    assert!(
+        Replica::default().look(Some(secret.clone()), START).is_err_and(|words| words.contains("tls.key")),
+        "another's key"
+    );
     secret.data.remove("tls.key");
-    assert!(look(Some(secret), START, TERMS).is_err_and(|words| words.contains("tls.key")));
+    assert!(Replica::default().look(Some(secret), START).is_err_and(|words| words.contains("tls.key")));
 }
 
 #[test]
