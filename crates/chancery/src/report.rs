@@ -34,9 +34,9 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
-    for (key, rejection) in graph.iter(outputs.rejected_statuses) {
+    for (key, _) in graph.iter(outputs.rejections) {
         if usable(graph, outputs, key).is_none() {
-            with(key, (**rejection).clone());
+            outputs.with_rejection(graph, key, None).into_iter().for_each(|status| with(key, status));
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
-    for change in graph.changes(outputs.rejected_statuses) {
+    for change in graph.changes(outputs.rejections) {
         note(change.key, usable(graph, outputs, change.key));
     }
 }

@@ -131,7 +131,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         policy_statuses: statuses.policies,
         backend_statuses: statuses.backends,
         envoy_proxy_statuses: statuses.envoy_proxies,
-        rejected_statuses: statuses.rejected,
+        rejections: statuses.rejected,
         findings: statuses.problems,
         effective: routes.effective,
     };

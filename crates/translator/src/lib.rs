@@ -52,6 +52,7 @@ pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
 pub use crate::output::Outputs;
 pub use crate::regex::MAX_PROGRAM_SIZE;
+pub use crate::status::rejected::Rejection;
 pub use crate::virtual_host::chain_of;
 
 /// How the objects are meant.

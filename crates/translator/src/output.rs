@@ -18,7 +18,7 @@ use crate::digest::Digest;
 use crate::gating::Effective;
 use crate::graph::{EndpointSets, PROBLEM_TABLES, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
-use crate::status::rejected;
+use crate::status::rejected::Rejection;
 use crate::virtual_host::separate_name;
 
 /// Virtual hosts by their route configuration.
@@ -57,7 +57,7 @@ pub struct Outputs {
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     /// Objects that cannot be used as they are, of all these kinds, for [`Outputs::with_rejection`].
-    pub rejected_statuses: Table<ObjectKey, Arc<Status>>,
+    pub rejections: Table<ObjectKey, Arc<Rejection>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
     pub effective: Table<AttachmentKey, Effective>,
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
@@ -99,10 +99,9 @@ impl Outputs {
     /// The status of an object that may not be usable as it is: of what it was before, while that is in force, else that of the rejection.
     #[must_use]
     pub fn with_rejection(&self, graph: &Graph, key: &ObjectKey, usable: Option<Status>) -> Option<Status> {
-        let rejection = graph.get(self.rejected_statuses, key);
-        match (usable, rejection) {
-            (Some(usable), Some(rejection)) => Some(rejected::in_force(usable, rejection)),
-            (usable, rejection) => usable.or_else(|| rejection.map(|status| (**status).clone())),
+        match graph.get(self.rejections, key) {
+            Some(rejection) => rejection.status(usable),
+            None => usable,
         }
     }
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use api::status::{
-    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus, Status,
-};
+use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
 use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
@@ -20,6 +18,7 @@ use crate::lookup::{Reader, RejectedTables, StatusTables};
 use crate::output::ReaderIndex;
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
+use crate::status::rejected::Rejection;
 
 /// What this stage reads.
 #[derive(Clone, Copy)]
@@ -43,7 +42,7 @@ pub(super) struct Statuses {
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
-    pub(super) rejected: Table<ObjectKey, Arc<Status>>,
+    pub(super) rejected: Table<ObjectKey, Arc<Rejection>>,
     pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
 
@@ -112,12 +111,11 @@ impl RouteOutcomes {
     }
 }
 
-/// Objects that cannot be used at all.
-fn rejected(g: &mut Graph, base: &Base, plans: Table<ObjectKey, Arc<GatewayPlan>>) -> Table<ObjectKey, Arc<Status>> {
+/// Objects that cannot be used as they are.
+fn rejected(g: &mut Graph, base: &Base, plans: Table<ObjectKey, Arc<GatewayPlan>>) -> Table<ObjectKey, Arc<Rejection>> {
     let tables = RejectedTables { settings: base.settings, classes: base.classes, plans };
-    g.derive("rejected_status", base.inputs.rejected, move |cx, key, rejected| {
-        let status = status::rejected::status(&mut Reader { cx, tables }, key, rejected)?;
-        Some((key.clone(), Arc::new(status)))
+    g.map("rejection", base.inputs.rejected, move |cx, key, rejected| {
+        Arc::new(status::rejected::rejection(&mut Reader { cx, tables }, key, rejected))
     })
 }
 

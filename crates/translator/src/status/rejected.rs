@@ -25,8 +25,39 @@ pub(crate) trait Lookup {
     fn is_our_gateway(&mut self, gateway: &ObjectKey) -> bool;
 }
 
+/// What is said of an object that cannot be used as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rejection {
+    /// If it never could: its status, where it is ours.
+    alone: Option<Status>,
+    /// Else, beside the status of what it was before, which is in force.
+    beside: Condition,
+}
+
+impl Rejection {
+    /// The status, with that of what it was before.
+    pub(crate) fn status(&self, before: Option<Status>) -> Option<Status> {
+        let Some(mut before) = before else { return self.alone.clone() };
+        for conditions in before.conditions_mut() {
+            let mut beside = self.beside.clone();
+            if let Some(at) = conditions.iter().position(|old| old.condition_type == beside.condition_type) {
+                beside.message = format!("{}; {}", beside.message, conditions.swap_remove(at).message).into();
+            }
+            conditions.push(beside);
+        }
+        Some(before)
+    }
+}
+
+/// Judges an object.
+pub(crate) fn rejection(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Rejection {
+    let text = format!("Fall Back: what it was before is in force; {}", rejected.words);
+    let beside = Writer { generation: rejected.generation }.yes(PARTIALLY_INVALID, UNSUPPORTED, &text);
+    Rejection { alone: status(lookup, key, rejected), beside }
+}
+
 /// The status of an object; none if it is nothing of ours.
-pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Option<Status> {
+fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Option<Status> {
     let writer = Writer { generation: rejected.generation };
     let no = |kind: &str, reason: &str| writer.no(kind, reason, &rejected.words);
     let status = match key.kind()? {
@@ -56,20 +87,6 @@ pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejec
         _ => return None,
     };
     Some(status)
-}
-
-/// The status of what an object was before, which is in force while it cannot be used as it is.
-pub(crate) fn in_force(mut before: Status, rejection: &Status) -> Status {
-    let mut rejection = rejection.clone();
-    let why = rejection.conditions_mut().into_iter().find_map(|conditions| conditions.pop());
-    let Some(why) = why else { return before };
-    let text = format!("Fall Back: what it was before is in force; {}", why.message);
-    let writer = Writer { generation: why.observed_generation };
-    for conditions in before.conditions_mut() {
-        conditions.retain(|condition| &*condition.condition_type != PARTIALLY_INVALID);
-        conditions.push(writer.yes(PARTIALLY_INVALID, UNSUPPORTED, &text));
-    }
-    before
 }
 
 /// An entry for each parent that is ours.
