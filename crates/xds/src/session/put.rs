@@ -125,14 +125,15 @@ impl Session {
         names.filter(gone).filter(|name| self.is(type_url, |channel| channel.has(name))).cloned().collect()
     }
 
-    /// Whether the client has not answered yet what it was told of hosts of this route configuration. Those under suspicion are each tried by
-    /// themselves, all at once.
+    /// Whether hosts of this route configuration are on their way. Those under suspicion are each tried by themselves, all at once, and hold
+    /// nobody up.
     fn is_taking_hosts_of(&self, parent: &str, batch: &[Arc<Item>]) -> bool {
-        let of_parent = |name: &Arc<str>| route_configuration_of(name) == Some(parent);
+        let of_parent = |item: &Arc<Item>| route_configuration_of(item.name()) == Some(parent);
         self.is(&TypeUrl::VirtualHost, |hosts| {
             let is_tried = || batch.iter().any(|item| hosts.suspects.contains_key(item.name()));
-            // a response is of one route configuration: any of its names tells which
-            let flies = |flight: &Flight| flight.names().next().is_some_and(of_parent) && hosts.is_awaited(flight);
+            let flies = |flight: &Flight| {
+                flight.puts.iter().any(of_parent) && !hosts.is_trial(flight) && hosts.is_awaited(flight)
+            };
             hosts.flights.iter().any(flies) && !is_tried()
         })
     }

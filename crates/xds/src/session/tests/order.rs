@@ -338,6 +338,18 @@ fn hosts_that_change_while_others_are_on_their_way_go_together_once_those_are_ta
 }
 
 #[test]
+fn hosts_wait_neither_for_those_under_suspicion_nor_for_an_answer_that_does_not_come() {
+    let mut rig = Rig::started("lds l -> r; rds r; vhds r/a");
+    assert_eq!(rig.publish("vhds r/b; vhds r/c"), "VHDS r/b@1 r/c@1");
+    assert_eq!(rig.publish("vhds r/d"), "");
+    assert_eq!(rig.nack("vhds", "one of them is bad"), "VHDS r/d@1 | VHDS r/b@1 | VHDS r/c@1");
+    assert_eq!(rig.publish("vhds r/e"), "");
+    assert_eq!(rig.ack("vhds"), "VHDS r/e@1");
+    assert_eq!(rig.publish("vhds r/f"), "");
+    assert_eq!(rig.pass(20_000), "VHDS r/f@1");
+}
+
+#[test]
 fn the_change_to_hosts_apart_waits_for_the_clusters_of_all_hosts() {
     let mut rig = Rig::started(SMALL);
     assert_eq!(rig.publish("cds b; eds b; rds r@2; vhds r/a -> a; vhds r/b -> b"), "CDS b@1 | EDS b@1");
