@@ -169,7 +169,7 @@ pub(crate) fn fleet(namespace: &str, name: &str) -> Infra {
 pub(crate) fn patch(more: Value) -> Patch {
     let mut container = json!({
         "name": "envoy", "image": "lab/machine", "command": ["sh", "-c", "exec sleep 100000"], "args": null,
-        "startupProbe": null, "readinessProbe": null, "lifecycle": null, "resources": null,
+        "readinessProbe": null, "lifecycle": null, "resources": null,
     });
     container.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     let pod = json!({ "initContainers": null, "containers": [container], "terminationGracePeriodSeconds": 1 });

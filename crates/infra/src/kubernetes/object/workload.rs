@@ -154,8 +154,8 @@ impl Maker<'_> {
             "ports": ports.chain([metrics]).collect::<Vec<_>>(),
             "resources": { "requests": { "cpu": "100m", "memory": "512Mi" } },
             "securityContext": restricted(),
-            "startupProbe": { "httpGet": &ready, "periodSeconds": 1, "failureThreshold": 300 },
-            "readinessProbe": { "httpGet": &ready, "periodSeconds": 5, "failureThreshold": 1 },
+            // it gets its configuration when it comes, be that in an hour: nothing is gained by starting it anew
+            "readinessProbe": { "httpGet": &ready, "periodSeconds": 1, "failureThreshold": 3 },
             "lifecycle": { "preStop": { "exec": { "command": stop } } },
             "volumeMounts": [
                 { "name": "config", "mountPath": CONFIG, "readOnly": true },
