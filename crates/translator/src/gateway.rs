@@ -174,7 +174,24 @@ fn refusal(gateway: &Gateway, parameters: &Result<Parameters, Arc<str>>) -> Opti
     Some(Refusal::new("InvalidParameters", text.clone()).at(at))
 }
 
+/// An `EnvoyProxy`, and who names it: a Gateway or a class.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamedSettings {
+    pub(crate) settings: ObjectKey,
+    pub(crate) by: ObjectKey,
+}
+
 impl GatewayPlan {
+    /// The settings whose words count most: the Gateway's own, else those of its class.
+    pub(crate) fn settings_in_force(&self, gateway: &ObjectKey) -> Option<NamedSettings> {
+        let own = self.parameters.own.clone().map(|settings| (settings, gateway.clone()));
+        let of_class = || {
+            let class = ObjectKey::of(Kind::GatewayClass, "", &self.marks.class);
+            self.parameters.class.clone().map(|settings| (settings, class))
+        };
+        own.or_else(of_class).map(|(settings, by)| NamedSettings { settings, by })
+    }
+
     /// Listeners that reach proxies.
     pub(crate) fn live_listeners(&self) -> &[ListenerPlan] {
         if self.withdrawn { &[] } else { &self.listeners }

@@ -16,7 +16,7 @@ use crate::backend::slice::Lack;
 use crate::backend::{Reading, SecretUse};
 use crate::blame;
 use crate::envoy_proxy;
-use crate::gateway::GatewayPlan;
+use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::listener::Refusal;
 use crate::output::ReaderIndex;
@@ -254,14 +254,14 @@ fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Ve
 /// What of that the settings in force are to blame for, said of them as well. Many Gateways can have the same: their names tell what is
 /// said of each apart.
 fn settings_faults(gateway: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let Some(settings) = plan.parameters.own.as_ref().or(plan.parameters.class.as_ref()) else { return Vec::new() };
+    let Some(NamedSettings { settings, .. }) = plan.settings_in_force(gateway) else { return Vec::new() };
     let problem = |(path, words): &(Arc<str>, Arc<str>)| {
         let text = format!("{words} (for {gateway})");
-        let problem = Problem::of(settings, FieldPath::from(&**path), Severity::Error, text);
+        let problem = Problem::of(&settings, FieldPath::from(&**path), Severity::Error, text);
         Arc::new(Problem { refers_to: Some(gateway.clone()), ..problem })
     };
     let number = u32::from_str_radix(&short_hash(&[&plan.fleet.0]), 16).unwrap_or_default() | REFUSAL_NUMBER;
-    numbered(settings, number, facts.faults.iter().map(problem))
+    numbered(&settings, number, facts.faults.iter().map(problem))
 }
 
 /// A refusal that fits no route in particular belongs to the Gateway.

@@ -11,7 +11,7 @@ use super::problem::{self, PROBLEM_TABLES};
 use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
-use crate::gateway::GatewayPlan;
+use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::http_route::RouteOutcome;
 use crate::key::{AttachmentKey, ProblemKey};
 use crate::lookup::{Reader, RejectedTables, StatusTables};
@@ -157,28 +157,25 @@ fn envoy_proxies(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<Envoy
     let by_gateway = g.index("envoy_proxy_by_gateway", named, |_, proxy| [proxy.clone()]);
     // What the cluster refuses of what is made of the settings in force: rare, and a table of its own for the same reason.
     let refused = g.derive("envoy_proxy_refused", sources.gateways.plans, move |cx, key, plan| {
-        let settings = plan.parameters.own.as_ref().or(plan.parameters.class.as_ref())?;
         let facts = cx.get(inputs.proxies, &plan.fleet.0)?;
         let (path, words) = facts.faults.first()?;
-        Some((key.clone(), (settings.clone(), Arc::<str>::from(format!("{path}: {words}")))))
+        let named = plan.settings_in_force(key)?;
+        // Said of a class, it is said for whom.
+        let of_class = if named.by == *key { String::new() } else { format!(" (for {key})") };
+        Some((key.clone(), (named, Arc::<str>::from(format!("{path}: {words}{of_class}")))))
     });
-    let by_settings = g.index("refused_by_envoy_proxy", refused, |_, (settings, _)| [settings.clone()]);
+    let by_naming = g.index("refused_by_naming", refused, |_, (named, _)| [named.clone()]);
     g.derive("envoy_proxy_status", proxies, move |cx, key, view| {
         let (classes, gateways) = (cx.members(by_class, key), cx.members(by_gateway, key));
         let named_by: Vec<&ObjectKey> = classes.keys().chain(gateways.keys()).collect();
         let generation = cx.get(inputs.envoy_proxies, key).filter(|_| !named_by.is_empty())?.meta.generation;
-        let refused = cx.members(by_settings, key);
-        let words = |gateway: &ObjectKey| {
-            refused.iter().find(|(key, _)| *key == gateway).map(|(_, (_, words))| Arc::clone(words))
-        };
-        // That of a Gateway which has the settings by its class is said of the class.
-        let other = refused.iter().find(|(gateway, _)| !gateways.keys().any(|named| named == *gateway));
-        let of_class = other.map(|(gateway, (_, words))| Arc::<str>::from(format!("{words} (for {gateway})")));
         let named_by = named_by.into_iter().map(|object| {
-            let words = if object.kind() == Some(Kind::Gateway) { words(object) } else { of_class.clone() };
+            let named = NamedSettings { settings: key.clone(), by: object.clone() };
+            let words = cx.members(by_naming, &named).values().next().map(|(_, words)| Arc::clone(words));
             (status::ancestor(object), words)
         });
-        Some((key.clone(), Arc::new(status::envoy_proxy::status(generation, view, named_by))))
+        let named_by: Vec<_> = named_by.collect();
+        Some((key.clone(), Arc::new(status::envoy_proxy::status(generation, view, named_by.into_iter()))))
     })
 }
 
