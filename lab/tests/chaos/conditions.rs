@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -11,12 +11,19 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
+use tests::wait;
 use tokio_util::sync::CancellationToken;
 
 use crate::inside::{client, enter};
 
 /// What is true of something that is well.
 const GOOD: [&str; 3] = ["Accepted", "Programmed", "ResolvedRefs"];
+
+/// Listeners that tests take away.
+const PASSING: &str = ", listener \"more-";
+
+/// Kinds and their plurals.
+const WATCHED: [(&str, &str); 2] = [("Gateway", "gateways"), ("HTTPRoute", "httproutes")];
 
 /// Follows the statuses of a namespace until it is dropped.
 pub(crate) struct Conditions {
@@ -25,11 +32,16 @@ pub(crate) struct Conditions {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The last value of each thing that is told, and what became worse.
+/// What objects said last, and what became worse.
 struct Seen {
     began: Instant,
-    last: BTreeMap<String, Told>,
+    /// By object: the value of each thing that it told.
+    last: BTreeMap<String, BTreeMap<String, Told>>,
     worse: Vec<String>,
+    /// How many watches have listed everything.
+    listed: usize,
+    /// The version of each object that was seen last.
+    versions: BTreeMap<String, u64>,
 }
 
 /// A value, and how good it is.
@@ -40,9 +52,15 @@ struct Told {
 }
 
 impl Conditions {
-    /// With the kubeconfig of the lab whose state folder this is.
+    /// With the kubeconfig of the lab whose state folder this is. Waits until everything was seen once.
     pub(crate) fn follow(lab: &Path, kubeconfig: String, namespace: &'static str) -> Self {
-        let seen = Seen { began: Instant::now(), last: BTreeMap::new(), worse: Vec::new() };
+        let seen = Seen {
+            began: Instant::now(),
+            last: BTreeMap::new(),
+            worse: Vec::new(),
+            listed: 0,
+            versions: BTreeMap::new(),
+        };
         let (seen, stop) = (Arc::new(Mutex::new(seen)), CancellationToken::new());
         let (noting, until, lab) = (Arc::clone(&seen), stop.clone(), lab.to_owned());
         let thread = std::thread::spawn(move || {
@@ -50,21 +68,27 @@ impl Conditions {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let following = async {
                 let client = client(&kubeconfig, None).await;
-                tokio::join!(
-                    note(&client, namespace, ("Gateway", "gateways"), &noting),
-                    note(&client, namespace, ("HTTPRoute", "httproutes"), &noting)
-                );
+                let [gateways, routes] = WATCHED;
+                tokio::join!(note(&client, namespace, gateways, &noting), note(&client, namespace, routes, &noting));
             };
             runtime.block_on(async {
                 tokio::select! { () = following => {}, () = until.cancelled() => {} }
             });
         });
-        Self { seen, stop, thread: Some(thread) }
+        let conditions = Self { seen, stop, thread: Some(thread) };
+        wait::until("everything was seen once", || (conditions.seen().listed >= WATCHED.len()).then_some(())).unwrap();
+        conditions
     }
 
-    /// What became worse so far, in order.
-    pub(crate) fn worse(&self) -> Vec<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).worse.clone()
+    /// What became worse until these objects, each by kind and name, had these versions or later ones, in order.
+    pub(crate) fn worse(&self, until: &BTreeMap<String, u64>) -> Vec<String> {
+        let reached = |(name, version): (&String, &u64)| self.seen().versions.get(name) >= Some(version);
+        wait::until("the last versions were seen", || until.iter().all(reached).then_some(())).unwrap();
+        self.seen().worse.clone()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,52 +111,70 @@ async fn note(client: &Client, namespace: &str, (kind, plural): (&str, &str), se
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let mut events = std::pin::pin!(watcher(objects, watcher::Config::default()));
     while let Some(event) = events.next().await {
-        // while the server is away there are errors, and nothing is told
-        if let Ok(Event::Apply(object) | Event::InitApply(object)) = event {
-            let name = format!("{kind} {}", object.metadata.name.as_deref().unwrap_or_default());
-            seen.lock().unwrap_or_else(PoisonError::into_inner).object(&name, &object.data["status"]);
-        } else if event.is_err() {
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = |object: &DynamicObject| format!("{kind} {}", object.metadata.name.as_deref().unwrap_or_default());
+        match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                let (name, version) =
+                    (name(&object), object.metadata.resource_version.as_deref().unwrap().parse().unwrap());
+                seen.object(&name, &object.data["status"]);
+                seen.versions.insert(name, version);
+            }
+            Ok(Event::Delete(object)) => drop(seen.last.remove(&name(&object))),
+            Ok(Event::InitDone) => seen.listed += 1,
+            Ok(Event::Init) => {}
+            // while the server is away there are errors, and nothing is told
+            Err(_) => {
+                drop(seen);
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
         }
     }
 }
 
 impl Seen {
     fn object(&mut self, name: &str, status: &Value) {
-        self.conditions(name, status);
-        let all = |list: &str| status[list].as_array().cloned().unwrap_or_default();
-        for listener in all("listeners") {
-            let name = format!("{name}, listener {}", listener["name"]);
-            self.conditions(&name, &listener);
-            let routes = listener["attachedRoutes"].as_i64().unwrap_or_default();
-            self.told(format!("{name}: attachedRoutes"), Told { rank: routes, text: routes.to_string() });
-        }
-        for parent in all("parents") {
-            self.conditions(&format!("{name} of {}", parent["parentRef"]["name"]), &parent);
-        }
-        if name.starts_with("Gateway ") {
-            let addresses = all("addresses").len();
-            let rank = i64::try_from(addresses).unwrap();
-            self.told(format!("{name}: addresses"), Told { rank, text: addresses.to_string() });
-        }
-    }
-
-    fn conditions(&mut self, name: &str, of: &Value) {
-        for condition in of["conditions"].as_array().into_iter().flatten() {
-            let kind = condition["type"].as_str().unwrap_or_default();
-            if GOOD.contains(&kind) {
-                let rank = i64::from(condition["status"] == "True");
-                let text = format!("{} {} {}", condition["status"], condition["reason"], condition["message"]);
-                self.told(format!("{name}: {kind}"), Told { rank, text });
+        let now = told(name, status);
+        let before = self.last.insert(name.to_owned(), now.clone()).unwrap_or_default();
+        let at = self.began.elapsed().as_secs_f64();
+        for (what, before) in before {
+            let now = now.get(&what);
+            if now.is_none() && what.contains(PASSING) {
+                continue;
+            }
+            if now.is_none_or(|now| now.rank < before.rank) {
+                let now = now.map_or("nothing", |now| &now.text);
+                self.worse.push(format!("{at:.1} s: {what}: {} became {now}", before.text));
             }
         }
     }
+}
 
-    fn told(&mut self, what: String, now: Told) {
-        let before = self.last.insert(what.clone(), now.clone());
-        if let Some(before) = before.filter(|before| before.rank > now.rank) {
-            let at = self.began.elapsed().as_secs_f64();
-            self.worse.push(format!("{at:.1} s: {what}: {} became {}", before.text, now.text));
-        }
+/// Each thing that a status tells.
+fn told(name: &str, status: &Value) -> BTreeMap<String, Told> {
+    let count = |what: String, count: i64| (what, Told { rank: count, text: count.to_string() });
+    let all = |list: &str| status[list].as_array().cloned().unwrap_or_default();
+    let mut told: BTreeMap<_, _> = conditions(name, status).collect();
+    for listener in all("listeners") {
+        let name = format!("{name}, listener {}", listener["name"]);
+        told.extend(conditions(&name, &listener));
+        let routes = listener["attachedRoutes"].as_i64().unwrap_or_default();
+        told.extend([count(format!("{name}: attachedRoutes"), routes)]);
     }
+    for parent in all("parents") {
+        told.extend(conditions(&format!("{name} of {}", parent["parentRef"]["name"]), &parent));
+    }
+    let addresses = all("addresses").len();
+    told.extend([count(format!("{name}: addresses"), i64::try_from(addresses).unwrap())]);
+    told
+}
+
+fn conditions(name: &str, of: &Value) -> impl Iterator<Item = (String, Told)> {
+    let conditions = of["conditions"].as_array().cloned().unwrap_or_default().into_iter();
+    let good = conditions.filter(|condition| GOOD.contains(&condition["type"].as_str().unwrap_or_default()));
+    good.map(move |condition| {
+        let rank = i64::from(condition["status"] == "True");
+        let text = format!("{} {} {}", condition["status"], condition["reason"], condition["message"]);
+        (format!("{name}: {}", condition["type"]), Told { rank, text })
+    })
 }

@@ -111,7 +111,15 @@ impl Shop {
             self.until_changes_arrive();
             self.until_well();
         });
-        let worse = conditions.worse();
+        let version = |object: &str| {
+            let found = self.namespace.get(object).unwrap();
+            let word = |part: &str| found.pointer(part).and_then(Value::as_str).unwrap().to_owned();
+            (
+                format!("{} {}", word("/kind"), word("/metadata/name")),
+                word("/metadata/resourceVersion").parse().unwrap(),
+            )
+        };
+        let worse = conditions.worse(&["gateway/edge", "httproute/shop", "httproute/news"].map(version).into());
         drop(conditions);
         self.namespace.run(&["delete", "httproute", "news"]);
         assert_eq!(worse, Vec::<String>::new());

@@ -30,13 +30,13 @@ pub enum Reach {
     Own,
 }
 
-/// Of every kind that is read. One object is read before its status is written.
+/// Of kinds with a status of ours: one object is read before it is written.
 const READ: &[&str] = &["get", "list", "watch"];
 
 /// Of statuses: they are replaced whole, with the entries of others in them.
 const WRITE_STATUS: &[&str] = &["update"];
 
-/// Of definitions, whose metadata says which kinds there are.
+/// Of the others; and of definitions, whose metadata says which kinds there are.
 const FOLLOW: &[&str] = &["list", "watch"];
 
 /// Of the lease that the leader holds, and of the Secret with the authority.
@@ -57,7 +57,7 @@ pub fn access() -> Vec<Access> {
         verbs,
     };
     let other = |reach, group, plural, verbs| Access { reach, group, plural, part: None, verbs };
-    let read = kinds().map(|kind| of(kind, None, READ));
+    let read = kinds().map(|kind| of(kind, None, if kind.own_status().is_some() { READ } else { FOLLOW }));
     let statuses =
         kinds().filter(|kind| kind.own_status().is_some()).map(|kind| of(kind, Some("status"), WRITE_STATUS));
     let others = [
