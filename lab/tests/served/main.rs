@@ -6,6 +6,7 @@
 //! | `certs` | `chancery certs`: who signs, and who signs next |
 //! | `world` | a namespace with a Gateway, and what its conditions say |
 //! | `mistakes` | what people get wrong costs its part, is told where it is, and nothing else notices |
+//! | `probes` | what a proxy says of itself to those who probe it |
 //! | `quickstart` | the rest of these commands: requests go through Envoy |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -15,5 +16,6 @@ mod cluster;
 #[expect(dead_code, reason = "the tests of pods need more of it")]
 mod harness;
 mod mistakes;
+mod probes;
 mod quickstart;
 mod world;
