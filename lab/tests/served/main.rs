@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cluster` | how it comes to be: by the commands of the README |
 //! | `certs` | `chancery certs`: who signs, and who signs next |
+//! | `people` | `chancery status` and `chancery proxy`, and the rights that they need |
 //! | `world` | a namespace with a Gateway, and what its conditions say |
 //! | `mistakes` | what people get wrong costs its part, is told where it is, and nothing else notices |
 //! | `quickstart` | the rest of these commands: requests go through Envoy |
@@ -15,5 +16,6 @@ mod cluster;
 #[expect(dead_code, reason = "the tests of pods need more of it")]
 mod harness;
 mod mistakes;
+mod people;
 mod quickstart;
 mod world;
