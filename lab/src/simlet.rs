@@ -9,7 +9,7 @@
 //! | `spec` | what a container is made of, from its pod: `image`, `environment`, `security`, `volume` |
 //! | `status` | what is said of a pod, as a function of what is known |
 //! | `probe`, `handler`, `backoff` | when a container is asked, told, and started again |
-//! | `log`, `server` | what containers write, and how it is read over the API |
+//! | `log`, `server`, `forward` | what containers write, and how it is read over the API; ports of pods |
 //! | `world` | Secrets, ConfigMaps and Services as they are now |
 //! | `load_balancer`, `pool` | addresses |
 //! | `dns` | names of Services |
@@ -22,6 +22,7 @@ pub(crate) mod downward;
 pub(crate) mod environment;
 pub(crate) mod event;
 pub(crate) mod expansion;
+pub(crate) mod forward;
 pub(crate) mod handler;
 pub(crate) mod image;
 pub(crate) mod load_balancer;

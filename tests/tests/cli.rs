@@ -600,7 +600,7 @@ fn status_without_a_process_says_how_to_name_another_folder() {
     insta::assert_snapshot!(told(place.path(), &["status", "--state-dir", "DIR"], ""), @"
     exit code 1
     --- stderr
-    chancery: no Chancery answers in DIR; start one with `chancery run`, or name its folder with --state-dir: connecting to DIR/admin.sock: No such file or directory (os error 2)
+    chancery: no Chancery answers in DIR; start one with `chancery run`, or name its folder with --state-dir, or its cluster with --kubeconfig: connecting to DIR/admin.sock: No such file or directory (os error 2)
     ");
 }
 

@@ -1,8 +1,10 @@
-//! The admin socket in the state folder: what a running process knows, without secrets. Nothing can be changed but the log level.
+//! The admin API: what a running process knows, without secrets. Nothing can be changed but the log level, and that only over the socket in
+//! the state folder; `--admin-listen` offers the rest on loopback, for those who may forward ports of its Pod.
 //!
 //! | path | answers |
 //! |---|---|
 //! | `/status?after=N` | every status and problem as JSON; waits until the revision is beyond `N` |
+//! | `/proxies` | every proxy that is connected to this process, and how it stands to its configuration |
 //! | `/graph` | the nodes of the graph with rows, runs and time |
 //! | `/load` | what proxies send to each cluster, as they report it |
 //! | `/metrics` | OpenMetrics |
@@ -11,6 +13,7 @@
 //! | `/log?level=debug` | sets the log level |
 
 pub(crate) mod client;
+mod proxies;
 mod reports;
 
 use std::net::SocketAddr;
@@ -46,6 +49,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct Admin {
     /// Asks the core.
     pub(crate) asking: Asking,
+    /// Knows the proxies.
+    pub(crate) server: xds::Server,
     /// Changes the log level.
     pub(crate) log: Log,
     /// Proxies can come.
@@ -54,17 +59,44 @@ pub(crate) struct Admin {
 
 /// Serves what monitors ask for at an address, until `stop`: health and metrics, nothing else.
 pub(crate) async fn serve_health(admin: Admin, address: SocketAddr, stop: CancellationToken) -> anyhow::Result<()> {
+    serve_at(for_monitors().with_state(admin), ("--health-listen", address), stop).await
+}
+
+/// Serves what can be read at an address, until `stop`.
+pub(crate) async fn serve_readers(admin: Admin, address: SocketAddr, stop: CancellationToken) -> anyhow::Result<()> {
+    let routes = for_readers(&admin).with_state(admin);
+    serve_at(routes, ("--admin-listen", address), stop).await
+}
+
+async fn serve_at(
+    routes: Router,
+    (option, address): (&str, SocketAddr),
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|error| anyhow::anyhow!("--health-listen {address}: {error}"))?;
-    let routes = Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(|| async { "alive\n" }))
-        .route("/readyz", get(ready))
-        .with_state(admin);
+    let listener = listener.map_err(|error| anyhow::anyhow!("{option} {address}: {error}"))?;
     tokio::select! {
         result = axum::serve(listener, routes) => Ok(result?),
         () = stop.cancelled() => Ok(()),
     }
+}
+
+/// What shows nothing of the configuration.
+fn for_monitors() -> Router<Admin> {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+}
+
+/// What changes nothing.
+fn for_readers(admin: &Admin) -> Router<Admin> {
+    let reports = Reports::new(admin.asking.clone());
+    for_monitors()
+        .route("/status", get(move |State(admin): State<Admin>, after| status(admin, reports.clone(), after)))
+        .route("/proxies", get(proxies))
+        .route("/graph", get(graph))
+        .route("/load", get(load))
 }
 
 /// Serves until `stop`; the socket is removed at the end.
@@ -73,16 +105,7 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
     let mut listener = bind(&socket)?;
     // Also where this ends by being dropped.
     let _removed = Removed(socket.clone());
-    let reports = Reports::new(admin.asking.clone());
-    let routes = Router::new()
-        .route("/status", get(move |State(admin): State<Admin>, after| status(admin, reports.clone(), after)))
-        .route("/graph", get(graph))
-        .route("/load", get(load))
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(|| async { "alive\n" }))
-        .route("/readyz", get(ready))
-        .route("/log", get(log))
-        .with_state(admin);
+    let routes = for_readers(&admin).route("/log", get(log)).with_state(admin);
     loop {
         let served = axum::serve(listener, routes.clone()).with_graceful_shutdown(stop.clone().cancelled_owned());
         listener = tokio::select! {
@@ -162,6 +185,12 @@ async fn status(admin: Admin, reports: Reports, Query(After { after }): Query<Af
         }
         None => ending(),
     }
+}
+
+async fn proxies(State(admin): State<Admin>) -> Response {
+    // Of thousands of proxies with thousands of routes it takes a second.
+    let made = tokio::task::spawn_blocking(move || proxies::report(&admin.server)).await;
+    made.map_or_else(|_| ending(), |report| axum::Json(report).into_response())
 }
 
 async fn graph(State(admin): State<Admin>) -> Response {

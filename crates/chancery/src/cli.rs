@@ -1,7 +1,10 @@
 //! The command line: every verb, its options and its exit code (0 fine, 1 problems found, 2 wrong usage).
 
 mod certs;
+mod columns;
+mod proxy;
 mod run;
+mod running;
 mod shutdown;
 mod status;
 mod translate;
@@ -14,6 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use provider::kubernetes::Connection;
 
 /// Turns Gateway API objects into what each Envoy needs, delivers it, and says what became of every line.
 #[derive(Debug, Parser)]
@@ -33,6 +37,8 @@ enum Verb {
     Validate(validate::ValidateArgs),
     /// Show the statuses and problems of a running Chancery
     Status(status::StatusArgs),
+    /// Show the proxies that are connected to a running Chancery, and what one of them has
+    Proxy(proxy::ProxyArgs),
     /// Show who signs the certificate of xDS in a cluster, and who signs next; replace who signs
     Certs(certs::CertsArgs),
     /// Print the version of Chancery and of the Envoy it is made for
@@ -51,11 +57,16 @@ enum Verb {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StateDir {
     /// State folder [default: $XDG_STATE_HOME/chancery, else ~/.local/state/chancery]
-    #[arg(long, env = "CHANCERY_STATE_DIR", value_name = "DIR")]
+    #[arg(long, env = "CHANCERY_STATE_DIR", value_name = "DIR", global = true)]
     state_dir: Option<PathBuf>,
 }
 
 impl StateDir {
+    /// One is named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.state_dir.is_some()
+    }
+
     /// The folder; an error names the option if none can be derived.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         let from = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);
@@ -64,6 +75,37 @@ impl StateDir {
             .or_else(|| from("XDG_STATE_HOME").map(|base| base.join("chancery")))
             .or_else(|| from("HOME").map(|home| home.join(".local/state/chancery")))
             .ok_or_else(|| anyhow::anyhow!("no state folder: HOME is not set, so give --state-dir DIR"))
+    }
+}
+
+/// Which cluster, and where Chancery is in it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ClusterArgs {
+    /// How to reach the API server of a cluster [default: $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE", global = true)]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", global = true)]
+    context: Option<String>,
+    /// Namespace of Chancery in the cluster [default: chancery-system]
+    #[arg(long, short, value_name = "NAME", global = true)]
+    namespace: Option<String>,
+}
+
+impl ClusterArgs {
+    /// One of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some() || self.namespace.is_some()
+    }
+
+    /// The API server.
+    pub(crate) fn connection(&self) -> Connection {
+        Connection { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
+
+    /// Where Chancery is.
+    pub(crate) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("chancery-system")
     }
 }
 
@@ -143,6 +185,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Translate(args) => translate::run(&args),
         Verb::Validate(args) => validate::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Proxy(args) => proxy::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Shutdown(args) => shutdown::run(&args),
         Verb::Version => version(),

@@ -104,7 +104,7 @@ pub(crate) async fn serve(
     };
 
     // People.
-    people(&mut tasks, &args, (Admin { asking: parts.asking.clone(), log, listening }, state, roots), &stop);
+    people(&mut tasks, &args, &parts, (log, listening), (state, roots));
     // Whoever can ask keeps the core alive: from here on only tasks can, and people who wait for an answer.
     let last = parts.inputs.downgrade();
     drop(parts);
@@ -161,18 +161,23 @@ fn start_here(
 fn people(
     tasks: &mut Tasks,
     args: &RunArgs,
-    (admin, state, roots): (Admin, PathBuf, Vec<PathBuf>),
-    stop: &CancellationToken,
+    parts: &Around,
+    (log, listening): (Log, Arc<AtomicBool>),
+    (state, roots): (PathBuf, Vec<PathBuf>),
 ) {
-    let asking = admin.asking.clone();
+    let Around { asking, server, stop, .. } = parts;
+    let admin = Admin { asking: asking.clone(), server: server.clone(), log, listening };
     if let Some(address) = args.health_listen {
         tasks.spawn("health", admin::serve_health(admin.clone(), address, stop.clone()));
+    }
+    if let Some(address) = args.admin_listen {
+        tasks.spawn("admin API on loopback", admin::serve_readers(admin.clone(), address, stop.clone()));
     }
     tasks.spawn("admin API", admin::serve(admin, state, stop.clone()));
     tasks.spawn("ready word", outlets::announce(asking.clone(), roots, args.ready_file.clone()));
     tasks.spawn("problems", outlets::problems(asking.clone()));
     if let Some(file) = args.status_file.clone() {
-        tasks.spawn("status file", outlets::status_file(asking, file));
+        tasks.spawn("status file", outlets::status_file(asking.clone(), file));
     }
 }
 
@@ -389,6 +394,7 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
         control_plane: envoy::bootstrap::ControlPlane::Local(socket(&paths.xds_socket)),
         admin: socket(&paths.admin_socket),
         local_listener: None,
+        config_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
     };
     envoy::bootstrap(&options).to_string()

@@ -19,10 +19,12 @@ pub use service::{XdsService, secret_files};
 
 /// The cluster by which a proxy reaches the control plane.
 pub const XDS_CLUSTER: &str = "chancery.xds";
-/// The cluster by which the local listener reaches the proxy's own admin interface.
+/// The cluster by which the local listeners reach the proxy's own admin interface.
 pub const ADMIN_CLUSTER: &str = "chancery.admin";
 /// The listener for health and statistics.
 pub const LOCAL_LISTENER: &str = "chancery.local";
+/// The listener that shows the configuration.
+pub const CONFIG_LISTENER: &str = "chancery.config";
 
 /// Client connections of a proxy at a time. One costs some 32 KiB in Envoy when idle, and up to two buffers of 32 KiB more:
 /// 50,000 are about 4 GiB at worst.
@@ -44,6 +46,8 @@ pub struct BootstrapOptions {
     pub admin: Endpoint,
     /// Where `/ready` and `/stats/prometheus` are offered to probes and collectors, and nothing else.
     pub local_listener: Option<SocketAddr>,
+    /// Where `/config_dump` is offered, in which Envoy leaves out private keys, and nothing else: loopback, for those who may forward ports.
+    pub config_listener: Option<SocketAddr>,
     /// Client connections at a time, all listeners together; further ones are closed at once.
     pub max_connections: u64,
 }
@@ -108,13 +112,12 @@ fn static_resources(options: &BootstrapOptions) -> Value {
         ControlPlane::Local(endpoint) => local::control_plane(endpoint),
         ControlPlane::Service(service) => service::control_plane(service),
     };
-    match options.local_listener {
-        None => json!({ "clusters": [control_plane] }),
-        Some(address) => json!({
-            "listeners": [local::listener(address)],
-            "clusters": [control_plane, local::admin_cluster(&options.admin)],
-        }),
+    let local = options.local_listener.map(local::listener);
+    let listeners: Vec<Value> = local.into_iter().chain(options.config_listener.map(local::config_listener)).collect();
+    if listeners.is_empty() {
+        return json!({ "clusters": [control_plane] });
     }
+    json!({ "listeners": listeners, "clusters": [control_plane, local::admin_cluster(&options.admin)] })
 }
 
 fn control_plane() -> Value {

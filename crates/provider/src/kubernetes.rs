@@ -21,7 +21,7 @@
 //! `catalog` what is known of each object, `loosely` what can be read of one that cannot be used, `wanted` what is named, `follower` where all comes together, `report` wording; `observed`
 //! what whoever writes statuses has to know, `status` that task, `leader` which replica it is, `replicas` what they tell each
 //! other; `tokens` whose a bearer token is, `secret` where we keep
-//! what is ours; [`access`] the rights that all of it needs.
+//! what is ours; [`access`] the rights that all of it needs. [`forward`] is not Chancery's own: it is for who has a kubeconfig.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -37,6 +37,7 @@ mod catalog;
 mod connect;
 mod discovery;
 mod follower;
+pub mod forward;
 pub mod leader;
 mod lines;
 mod loosely;

@@ -14,6 +14,8 @@ pub struct Node {
     pub cluster: Arc<str>,
     /// `node.user_agent_name`, for example `envoy`.
     pub user_agent: Arc<str>,
+    /// `node.user_agent_build_version` (`1.40.0`), else `node.user_agent_version`; empty where neither is said.
+    pub version: Arc<str>,
     /// `node.client_features`, as far as they change what is said to the client.
     pub features: Features,
 }

@@ -40,6 +40,6 @@ mod wire;
 pub use event::{Event, Features, MOST_OBJECTIONS, Node, Objection};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
 pub use server::{
-    Fleets, FleetsOf, Gate, Identity, Limits, ListenError, Pem, Rate, Server, Tls, TlsError, TokenError, VerifyToken,
-    Verifying,
+    ClientState, Fleets, FleetsOf, Gate, Identity, Limits, ListenError, MOST_REFUSALS, Pem, Rate, Refusal, Server, Tls,
+    TlsError, TokenError, VerifyToken, Verifying,
 };

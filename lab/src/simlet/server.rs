@@ -1,4 +1,4 @@
-//! What kubelet answers over HTTPS: the logs of containers.
+//! What kubelet answers over HTTPS: the logs of containers, and ports of pods.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::forward::forward;
 use super::log::Cursor;
 use super::log::query::Query;
 use super::{Context, node, now};
@@ -44,7 +45,7 @@ pub(crate) async fn serve(https: Https, context: Arc<Context>) {
         .route("/containerLogs/{namespace}/{pod}/{container}", get(logs))
         .route("/exec/{*rest}", any(refuse))
         .route("/attach/{*rest}", any(refuse))
-        .route("/portForward/{*rest}", any(refuse))
+        .route("/portForward/{namespace}/{pod}", get(forward))
         .with_state(context);
     if let Err(error) = axum::serve(https, router).await {
         tracing::error!("kubelet's port: {error}");
@@ -52,7 +53,7 @@ pub(crate) async fn serve(https: Https, context: Arc<Context>) {
 }
 
 async fn refuse() -> impl IntoResponse {
-    let why = "the lab's kubelet gives logs only; `lab enter POD` runs a command in a container";
+    let why = "the lab's kubelet has no commands in containers; `lab enter POD` runs a command in a container";
     (StatusCode::NOT_IMPLEMENTED, why)
 }
 

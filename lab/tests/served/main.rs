@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cluster` | how it comes to be: by the commands of the README |
 //! | `certs` | `chancery certs`: who signs, and who signs next |
+//! | `people` | `chancery status` and `chancery proxy`, and the rights that they need |
 //! | `world` | a namespace with a Gateway, and what its conditions say |
 //! | `mistakes` | what people get wrong costs its part, is told where it is, and nothing else notices |
 //! | `probes` | what a proxy says of itself to those who probe it |
@@ -17,5 +18,6 @@ mod cluster;
 mod harness;
 mod mistakes;
 mod probes;
+mod people;
 mod quickstart;
 mod world;

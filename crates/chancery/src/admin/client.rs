@@ -1,43 +1,50 @@
-//! The other end of the admin socket: what `chancery status` asks a running process.
+//! The other end of the admin API, and of Envoy's: one question over a connection of any kind, and its answer.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use infra::host::Layout;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 
-/// Answers larger than this are refused: 64 MiB holds the statuses of 50,000 routes (about 1 kB each) with room.
-const MAX_ANSWER: u64 = 64 << 20;
+/// Answers larger than this are refused: 512 MiB holds the statuses of 50,000 routes (about 1 kB each), and what an Envoy says of them (10 kB).
+const MAX_ANSWER: usize = 512 << 20;
 
 /// How long the process may say nothing: somewhat longer than it waits for a change ([`super::MAX_WAIT`]).
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
-/// Asks the process that owns a state folder.
-pub(crate) struct Client {
-    socket: PathBuf,
+/// The body of the answer to a GET.
+///
+/// # Errors
+/// Nobody answers, or the answer is no success.
+pub(crate) async fn get(stream: impl AsyncRead + AsyncWrite + Send + Unpin, path: &str) -> anyhow::Result<Vec<u8>> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get(path).header("host", "chancery").header("connection", "close");
+    let request = request.body(Empty::<Bytes>::new())?;
+    let answer = async move {
+        let asked = timeout(MAX_SILENCE, sender.send_request(request)).await;
+        let response = asked.context("it lives and does not answer")?.context("it ended before it answered")?;
+        let status = response.status();
+        let body = read(response.into_body()).await?;
+        anyhow::ensure!(status == StatusCode::OK, "{path}: {status} {}", String::from_utf8_lossy(&body).trim());
+        Ok(body)
+    };
+    // The connection only moves bytes; it goes on beside the question and ends with it.
+    let (answer, _connection) = tokio::join!(answer, connection);
+    answer
 }
 
-impl Client {
-    /// For the process of this state folder.
-    pub(crate) fn new(state: &Path) -> Self {
-        Self { socket: Layout::own_socket(state) }
+async fn read(mut body: Incoming) -> anyhow::Result<Vec<u8>> {
+    let mut whole = Vec::new();
+    while let Some(frame) = timeout(MAX_SILENCE, body.frame()).await.context("it stopped in the midst of its answer")? {
+        let frame = frame.context("it ended in the midst of its answer")?;
+        whole.extend_from_slice(frame.data_ref().map(Bytes::as_ref).unwrap_or_default());
+        anyhow::ensure!(whole.len() <= MAX_ANSWER, "its answer has more than {} MiB", MAX_ANSWER >> 20);
     }
-
-    /// The body of the answer to a GET; an error if nobody answers or the answer is no success.
-    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let mut stream =
-            UnixStream::connect(&self.socket).with_context(|| format!("connecting to {}", self.socket.display()))?;
-        stream.set_read_timeout(Some(MAX_SILENCE))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: chancery\r\n\r\n")?;
-        let mut answer = Vec::new();
-        stream.take(MAX_ANSWER).read_to_end(&mut answer).context("it lives and does not answer")?;
-        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").context("it ended before it answered")?;
-        let head = String::from_utf8_lossy(answer.get(..end).unwrap_or_default()).into_owned();
-        let body = answer.split_off(end + 4);
-        let status = head.split_whitespace().nth(1).unwrap_or_default();
-        anyhow::ensure!(status == "200", "{path}: {status} {}", String::from_utf8_lossy(&body).trim());
-        Ok(body)
-    }
+    Ok(whole)
 }

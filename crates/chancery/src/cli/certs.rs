@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use provider::kubernetes::{Connection, Kept, SecretError, SecretStore, connect};
+use provider::kubernetes::{Kept, SecretError, SecretStore, connect};
 use serde_json::json;
 
-use super::{DataFormat, Outcome};
+use super::{ClusterArgs, DataFormat, Outcome};
 use crate::serve::kubernetes::authority::{self, Listed, Role, Terms};
 use crate::serve::now;
 
@@ -19,15 +18,8 @@ use crate::serve::now;
 pub(crate) struct CertsArgs {
     #[command(subcommand)]
     deed: Option<Deed>,
-    /// How to reach the API server [default: $KUBECONFIG, else ~/.kube/config]
-    #[arg(long, value_name = "FILE", global = true)]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", global = true)]
-    context: Option<String>,
-    /// Namespace of Chancery
-    #[arg(long, short, value_name = "NAME", default_value = "chancery-system", global = true)]
-    namespace: String,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Secret with the authority
     #[arg(long, value_name = "NAME", default_value = "chancery-ca", global = true)]
     ca_secret: String,
@@ -57,9 +49,8 @@ pub(crate) fn run(args: &CertsArgs) -> anyhow::Result<Outcome> {
 }
 
 async fn look(args: &CertsArgs) -> anyhow::Result<Vec<Listed>> {
-    let connection = Connection { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
-    let client = connect(&connection).await?;
-    let (namespace, name): (Arc<str>, Arc<str>) = (args.namespace.as_str().into(), args.ca_secret.as_str().into());
+    let client = connect(&args.cluster.connection()).await?;
+    let (namespace, name): (Arc<str>, Arc<str>) = (args.cluster.namespace().into(), args.ca_secret.as_str().into());
     let store = SecretStore::new(client, &namespace, &name);
     let kept = match args.deed {
         None => store.read().await?,

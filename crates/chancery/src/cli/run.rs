@@ -56,6 +56,10 @@ pub(crate) struct RunArgs {
     /// Answer `/healthz`, `/readyz` and `/metrics` at this address (HTTP)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_listen: Option<SocketAddr>,
+    /// Answer what the admin socket answers, but `/log`, at this loopback address as well (HTTP): `chancery status` and `chancery proxy` reach it
+    /// there through the API server (127.0.0.1:8082)
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    pub(crate) admin_listen: Option<SocketAddr>,
     /// Save private keys in the state folder too, as part of the last good configuration: without, a proxy that starts while Chancery
     /// waits for its sources gets no listener that needs one. Switched off again, those that were saved are removed at the start
     #[arg(long)]
@@ -188,6 +192,13 @@ fn raise_descriptors() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "the limit of open files stays as it is; raise it with ulimit -n");
     }
+}
+
+/// Whoever can connect to it is asked nothing.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "an address and a port, such as 127.0.0.1:8082".to_owned())?;
+    let words = "only a loopback address: whoever can connect sees all statuses and which proxies there are";
+    address.ip().is_loopback().then_some(address).ok_or_else(|| words.to_owned())
 }
 
 /// Between two load reports: 100 ms to an hour.

@@ -1,10 +1,9 @@
-//! `chancery status`: asks the running process through its admin socket and prints what became of every object.
+//! `chancery status`: asks a running Chancery and prints what became of every object.
 
 mod table;
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,11 +12,12 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command};
 use serde_json::Value;
 
-use super::{Format, Outcome, StateDir, WrongUsage};
-use crate::admin::client::Client;
+use super::running::{CHOICE, Replica, Running, RunningArgs};
+use super::{Format, Outcome, WrongUsage};
 
 /// Arguments of `chancery status`.
 #[derive(Debug, Args)]
+#[command(after_help = CHOICE)]
 pub(crate) struct StatusArgs {
     /// Only this kind, or `problems`
     #[arg(value_parser = KindWord)]
@@ -25,7 +25,7 @@ pub(crate) struct StatusArgs {
     /// Only the object of this name, with or without its namespace: `shop` or `default/shop`
     name: Option<String>,
     #[command(flatten)]
-    state: StateDir,
+    running: RunningArgs,
     /// How to print
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -62,17 +62,16 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
         let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
         WrongUsage::unless(known, || format!("there is no kind {kind}; there are {}, and {PROBLEMS}", kinds()))?;
     }
-    let state = args.state.path()?;
-    let client = Client::new(&state);
-    let mut seen = 0;
-    let mut report = ask(&client, &state, seen)?;
+    let running = Running::find(&args.running)?;
+    let mut asked = Asked::default();
+    let mut report = asked.ask(&running)?;
     let mut last = String::new();
     loop {
         let shown = Shown::select(&report, args);
         let text = shown.print(args.output)?;
         let same = std::mem::replace(&mut last, text) == last;
         if same && args.watch {
-            (seen, report) = ask_until_answered(&client, &state, &report, seen);
+            report = asked.ask_until_answered(&running);
             continue;
         }
         if args.watch && matches!(args.output, Format::Table | Format::Wide) {
@@ -87,25 +86,46 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
         if !args.watch {
             return Ok(if shown.is_fine() { Outcome::Fine } else { Outcome::Problems });
         }
-        (seen, report) = ask_until_answered(&client, &state, &report, seen);
+        report = asked.ask_until_answered(&running);
     }
 }
 
-/// The next report for who stays. A process that ends may be started again, and then counts from the beginning.
-fn ask_until_answered(client: &Client, state: &Path, report: &Value, seen: u64) -> (u64, Value) {
-    let mut seen = report.get("revision").and_then(Value::as_u64).unwrap_or(seen);
-    let mut told = false;
-    loop {
-        match ask(client, state, seen) {
-            Ok(report) => return (seen, report),
-            Err(error) if !told => {
-                let _nobody_reads = writeln!(std::io::stderr(), "{error}; waiting for it");
-                told = true;
+/// Who was asked last, and which of its revisions was seen.
+#[derive(Default)]
+struct Asked {
+    replica: Option<Replica>,
+    revision: u64,
+}
+
+impl Asked {
+    /// The report; waits until it differs from the one that was seen last.
+    fn ask(&mut self, running: &Running) -> anyhow::Result<Value> {
+        let replica = running.leader()?;
+        // Another process counts from its own beginning.
+        let seen = if self.replica.as_ref() == Some(&replica) { self.revision } else { 0 };
+        let text = running.get(&replica, &format!("/status?after={seen}"))?;
+        let report: Value =
+            serde_json::from_slice(&text).context("the admin API answered something that is no report")?;
+        self.revision = report.get("revision").and_then(Value::as_u64).unwrap_or(seen);
+        self.replica = Some(replica);
+        Ok(report)
+    }
+
+    /// The next report for who stays. A process that ends may be started again, and then counts from the beginning.
+    fn ask_until_answered(&mut self, running: &Running) -> Value {
+        let mut told = false;
+        loop {
+            match self.ask(running) {
+                Ok(report) => return report,
+                Err(error) if !told => {
+                    let _nobody_reads = writeln!(std::io::stderr(), "{error}; waiting for it");
+                    told = true;
+                }
+                Err(_) => {}
             }
-            Err(_) => {}
+            self.revision = 0;
+            std::thread::sleep(ASK_AGAIN);
         }
-        seen = 0;
-        std::thread::sleep(ASK_AGAIN);
     }
 }
 
@@ -122,17 +142,6 @@ fn kinds() -> String {
 /// Whether a word names a kind: by name or plural, in any case.
 fn is_named(word: &str, kind: Kind) -> bool {
     word.eq_ignore_ascii_case(kind.name()) || word.eq_ignore_ascii_case(kind.plural())
-}
-
-/// The report of the running process; waits until it differs from revision `seen` (0 answers at once).
-fn ask(client: &Client, state: &Path, seen: u64) -> anyhow::Result<Value> {
-    let text = client.get(&format!("/status?after={seen}")).with_context(|| {
-        format!(
-            "no Chancery answers in {}; start one with `chancery run`, or name its folder with --state-dir",
-            state.display()
-        )
-    })?;
-    serde_json::from_slice(&text).context("the admin socket answered something that is no report")
 }
 
 /// What is left of a report after the user's selection.

@@ -42,7 +42,7 @@ const AUDIENCE: &str = "chancery";
 const XDS_ADDRESS: &str = "0.0.0.0:18000";
 
 /// The name of the lease that the leader holds.
-const LEASE: &str = "chancery";
+pub(crate) const LEASE: &str = "chancery";
 
 /// Proxies of a replica that is gone come to another within some seconds, and what replicas say is heard at once.
 const SETTLE: Duration = Duration::from_secs(30);

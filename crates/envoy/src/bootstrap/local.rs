@@ -1,14 +1,17 @@
-//! The static clusters and the listener for probes and collectors.
+//! The static clusters and the listeners: one for probes and collectors, one that shows the configuration.
 
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use super::{ADMIN_CLUSTER, Endpoint, LOCAL_LISTENER, XDS_CLUSTER, any, put, socket_address};
+use super::{ADMIN_CLUSTER, CONFIG_LISTENER, Endpoint, LOCAL_LISTENER, XDS_CLUSTER, any, put, socket_address};
 use crate::cluster::PROTOCOL_OPTIONS;
 
-/// What of the admin interface is offered beyond it. Nothing here changes anything or shows configuration.
-const OFFERED: &[&str] = &["/stats/prometheus"];
+/// What of the admin interface is offered to collectors. Nothing here changes anything or shows configuration.
+const OFFERED: &str = "/stats/prometheus";
+
+/// What of it is offered on loopback: everything but private keys.
+const SHOWN: &str = "/config_dump";
 
 /// What probes ask.
 const READY: &str = "/ready";
@@ -60,23 +63,32 @@ pub(super) fn tcp_keepalive() -> Value {
 /// which begin when it is live, and not by the admin interface: that is the main thread's, which has no time for it while thousands of
 /// routes arrive (measured: 15 s and more), and a proxy that serves would be taken out of its Service.
 pub(super) fn listener(address: SocketAddr) -> Value {
-    let routes: Vec<Value> = OFFERED.iter().map(|path| offer(path)).collect();
+    let ready = json!({ "name": "envoy.filters.http.health_check", "typedConfig": ready() });
+    offering((LOCAL_LISTENER, address), "local", &[ready], offer(OFFERED))
+}
+
+/// Shows what the proxy has. Of thousands of routes it is some hundred megabytes, which take their time.
+pub(super) fn config_listener(address: SocketAddr) -> Value {
+    let mut route = offer(SHOWN);
+    if let Some(action) = route.get_mut("route") {
+        put(action, "timeout", json!("0s"));
+    }
+    offering((CONFIG_LISTENER, address), "config", &[], route)
+}
+
+/// A listener that has one route, behind these filters.
+fn offering((name, address): (&str, SocketAddr), prefix: &str, filters: &[Value], route: Value) -> Value {
     let router = any("envoy.extensions.filters.http.router.v3.Router", json!({}));
+    let router = json!({ "name": "envoy.filters.http.router", "typedConfig": router });
     let manager = json!({
-        "statPrefix": "local",
-        "routeConfig": {
-            "name": LOCAL_LISTENER,
-            "virtualHosts": [{ "name": LOCAL_LISTENER, "domains": ["*"], "routes": routes }],
-        },
-        "httpFilters": [
-            { "name": "envoy.filters.http.health_check", "typedConfig": ready() },
-            { "name": "envoy.filters.http.router", "typedConfig": router },
-        ],
+        "statPrefix": prefix,
+        "routeConfig": { "name": name, "virtualHosts": [{ "name": name, "domains": ["*"], "routes": [route] }] },
+        "httpFilters": filters.iter().chain([&router]).collect::<Vec<_>>(),
     });
     let kind = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
     let filter = json!({ "name": "envoy.filters.network.http_connection_manager", "typedConfig": any(kind, manager) });
     json!({
-        "name": LOCAL_LISTENER,
+        "name": name,
         "address": socket_address(address),
         "filterChains": [{ "filters": [filter] }],
         "enableReusePort": false,

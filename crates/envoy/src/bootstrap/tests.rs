@@ -20,6 +20,7 @@ fn options() -> BootstrapOptions {
         control_plane: ControlPlane::Local(Endpoint::Unix("/run/xds.sock".into())),
         admin: Endpoint::Unix("/run/admin.sock".into()),
         local_listener: None,
+        config_listener: None,
         max_connections: 100,
     }
 }
@@ -72,11 +73,12 @@ deferredStatOptions: {enableDeferredCreationStats: true}
 }
 
 #[test]
-fn zone_and_local_listener_come_with_their_options() {
+fn zone_and_local_listeners_come_with_their_options() {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 19001));
     let json = bootstrap(&BootstrapOptions {
         zone: Some("z".into()),
         local_listener: Some(local),
+        config_listener: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 19004))),
         control_plane: ControlPlane::Local(Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000)),
         ..options()
     });
@@ -89,6 +91,10 @@ fn zone_and_local_listener_come_with_their_options() {
     let manager = &listener["filterChains"][0]["filters"][0]["typedConfig"];
     let routes = &manager["routeConfig"]["virtualHosts"][0]["routes"];
     expect(&routes[0]["match"], "{path: /stats/prometheus}");
+    let shown = &json["staticResources"]["listeners"][1];
+    expect(&shown["address"], "{socketAddress: {address: 127.0.0.1, portValue: 19004}}");
+    let routes = &shown["filterChains"][0]["filters"][0]["typedConfig"]["routeConfig"]["virtualHosts"][0]["routes"];
+    expect(routes, "[{match: {path: /config_dump}, route: {cluster: chancery.admin, timeout: 0s}}]");
     let probed = &manager["httpFilters"][0]["typedConfig"];
     expect(&probed["headers"], "[{name: ':path', stringMatch: {exact: /ready}}]");
 }
@@ -102,6 +108,7 @@ fn a_bootstrap_keeps_the_rules_of_envoys_api_in_the_form_that_messages_have() {
     let far = BootstrapOptions {
         zone,
         local_listener,
+        config_listener: local_listener,
         control_plane: ControlPlane::Local(tcp(18000)),
         admin: tcp(19000),
         ..options()

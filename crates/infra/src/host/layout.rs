@@ -83,6 +83,13 @@ impl Layout {
         recorded(state).map_or(inside, |folder| folder.join("admin.sock"))
     }
 
+    /// Where the Envoy that a running Chancery starts for a fleet answers, as [`Self::own_socket`].
+    pub fn admin_socket(state: &Path, fleet: &FleetName) -> PathBuf {
+        let gateways = std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("gateways");
+        let sockets = if fits(&gateways) { gateways } else { recorded(state).unwrap_or(gateways) };
+        sockets.join(folder_name(fleet)).join("admin.sock")
+    }
+
     /// Removes a folder of sockets outside the state folder at the end, unless something is left in it: a proxy that goes on, or a
     /// process that has the state folder by now.
     pub fn close(&self) {
@@ -99,7 +106,7 @@ impl Layout {
 
     /// The files of a fleet's proxy; they need not exist. Always the same for the same fleet and state folder.
     pub fn paths(&self, fleet: &FleetName) -> ProxyPaths {
-        let hash = format!("{:016x}", xxh3_64(fleet.as_str().as_bytes()));
+        let hash = folder_name(fleet);
         let dir = self.gateways.join(&hash);
         let sockets = self.sockets.join(&hash);
         ProxyPaths {
@@ -184,6 +191,10 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
     let mut fresh = fresh.map_err(|error| failed(error.kind().into()))?;
     fresh.write_all(text).map_err(failed)?;
     fresh.persist(path).map_err(|error| failed(error.error)).map(drop)
+}
+
+fn folder_name(fleet: &FleetName) -> String {
+    format!("{:016x}", xxh3_64(fleet.as_str().as_bytes()))
 }
 
 fn make_dir(dir: &Path) -> Result<(), Error> {

@@ -46,6 +46,9 @@ pub struct KubernetesInfra {
 /// The port of a proxy's own listener, for probes and collectors: no listener of a Gateway is bound there.
 pub const LOCAL_PORT: u16 = 19_003;
 
+/// The port at which a proxy shows its configuration, on its Pod's loopback: none of a Gateway's either.
+pub const CONFIG_PORT: u16 = 19_004;
+
 /// Fields of a Kubernetes object, as the user wrote them.
 pub type Fields = BTreeMap<Arc<str>, Arc<Value>>;
 

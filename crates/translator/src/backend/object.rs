@@ -8,6 +8,7 @@ use std::sync::Arc;
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
 use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
+use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Endpoint, EndpointSource};
 
 use super::{BackendView, Reading, SecretPart, SecretUse};
@@ -138,10 +139,16 @@ fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<()
     match (&endpoint.fqdn, &endpoint.ip, &endpoint.unix) {
         (Some(name), None, None) => {
             let host = name.hostname.trim_end_matches('.');
+            // Not knowing where the name leads: the way to what a proxy shows on its own loopback is shut.
+            if name.port == CONFIG_PORT && !allowed.loopback {
+                return Err(format!(
+                    "{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"
+                ));
+            }
             let good = Hostname::parse(host).is_some() && !host.starts_with('*') && name.port > 0;
             if good { Ok(()) } else { Err(format!("{:?} port {} is not a host to resolve", name.hostname, name.port)) }
         }
-        (None, Some(ip), None) => match ip.address.parse::<IpAddr>() {
+        (None, Some(ip), None) => match ip.address.parse::<IpAddr>().map(|address| address.to_canonical()) {
             _ if ip.port == 0 => Err("port 0 is not a port".into()),
             Ok(address) if address.is_loopback() && !allowed.loopback => {
                 Err(format!("{address} is a loopback address"))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::{Gateway, ObjectKey};
 use engine::{Graph, Table};
 use ir::infra::ObjectName;
-use ir::infra::kubernetes::{KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
+use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
 use ir::{FleetName, Infra, Listener, ListenerName, RouteConfiguration, RouteConfigurationName};
 
 use super::{Base, Secrets};
@@ -120,12 +120,13 @@ fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAdd
     claims.map(|listener| ((listener.port, seniority.clone()), addresses.clone())).collect()
 }
 
-/// Ports below 1024, which only root may bind, and the port of the proxies' own listener: each is bound as the first of 10,000 more,
+/// Ports below 1024, which only root may bind, and the ports of the proxies' own listeners: each is bound as the first of 10,000 more,
 /// 20,000 more and so on that nobody else has.
 fn mapped_ports(ports: &[u16]) -> Arc<[(u16, u16)]> {
     let mut taken: BTreeSet<u16> = ports.iter().copied().collect();
-    taken.insert(LOCAL_PORT);
-    let barred = ports.iter().copied().filter(|port| *port < 1024 || *port == LOCAL_PORT);
+    let own = [LOCAL_PORT, CONFIG_PORT];
+    taken.extend(own);
+    let barred = ports.iter().copied().filter(|port| *port < 1024 || own.contains(port));
     let mapped = barred.filter_map(|port| {
         let free =
             (1..=6).filter_map(|step: u16| port.checked_add(step * 10_000)).find(|free| !taken.contains(free))?;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::testing::{World, aged, gateway, object, route, service, short, slice};
+use crate::{Options, Translator};
 use api::{Kind, Object};
+use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Cluster, EndpointSource};
 
 fn web() -> Object {
@@ -146,6 +148,37 @@ fn backend_objects_give_addresses_names_and_sockets() {
         world.apply([backend(bad)]);
         assert_eq!(world.parent("r", 0)[1], "ResolvedRefs=False/BackendNotFound");
         assert_eq!(world.clusters(), [""; 0]);
+    }
+}
+
+#[test]
+fn in_a_cluster_no_backend_leads_to_what_a_proxy_shows_on_its_own_loopback() {
+    let group = "gateway.envoyproxy.io";
+    let mut world = World { translator: Translator::new(Options { file_mode: false, offline: false }) };
+    world.apply([
+        web(),
+        object(Kind::GatewayClass, "eg", json!({"controllerName": "x.io/us"})),
+        object(
+            Kind::EnvoyGateway,
+            "",
+            json!({"gateway": {"controllerName": "x.io/us"}, "extensionApis": {"enableBackend": true}}),
+        ),
+        to(json!([{"group": group, "kind": "Backend", "name": "b"}])),
+    ]);
+    let ip = |address: &str, port: u16| json!({"ip": {"address": address, "port": port}});
+    let name = |port: u16| json!({"fqdn": {"hostname": "lead.example.com", "port": port}});
+    let cases = [
+        (ip("10.0.0.1", CONFIG_PORT), true),
+        (name(CONFIG_PORT + 1), true),
+        (name(CONFIG_PORT), false),
+        (ip("127.0.0.1", 80), false),
+        (ip("::1", 80), false),
+        (ip("::ffff:127.0.0.1", 80), false),
+        (ip("::ffff:0.0.0.0", 80), false),
+    ];
+    for (endpoint, good) in cases {
+        world.apply([object(Kind::Backend, "b", json!({"endpoints": [endpoint]}))]);
+        assert_eq!(world.parent("r", 0)[1] == "ResolvedRefs=True/ResolvedRefs", good, "{endpoint}");
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) fn node(node: &ClientNode, features: Vec<String>) -> Bytes {
     let known = [&region, &zone, &sub_zone].into_iter().any(|part| !part.is_empty());
     let locality = known.then_some(Locality { region, zone, sub_zone });
     let metadata = (!metadata.is_empty()).then_some(metadata);
-    Node { id, cluster, metadata, locality, user_agent, features }.encode_to_vec().into()
+    Node { id, cluster, metadata, locality, user_agent, features, ..Node::default() }.encode_to_vec().into()
 }
 
 /// Reads a response of either protocol.

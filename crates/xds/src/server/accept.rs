@@ -1,7 +1,7 @@
 //! Listening sockets, each with a task that owns its connections.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -102,7 +102,7 @@ impl Turn {
 
 /// A connection that has been accepted.
 enum Arriving {
-    Here(Box<dyn Io>, Peer),
+    Here(Box<dyn Io>, Peer, Option<IpAddr>),
     /// It has to shake hands first.
     Tls(TcpStream, SocketAddr, Tls, Turn),
 }
@@ -118,11 +118,11 @@ impl Listening {
                     tracing::warn!(user, "an xDS connection is refused: the socket is of another user");
                     return Ok(None);
                 }
-                Ok(Some(Arriving::Here(Box::new(stream), Peer::Unix)))
+                Ok(Some(Arriving::Here(Box::new(stream), Peer::Unix, None)))
             }
             Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                Ok(Some(Arriving::Here(Box::new(stream), Peer::Loopback)))
+                let (stream, from) = listener.accept().await?;
+                Ok(Some(Arriving::Here(Box::new(stream), Peer::Loopback, Some(from.ip()))))
             }
             Self::Tls(listener, tls, handshakes) => {
                 let Some(turn) = handshakes.turn().await else { return Ok(None) };
@@ -134,10 +134,18 @@ impl Listening {
 }
 
 impl Arriving {
+    /// Where it comes from; none: a Unix socket.
+    fn from(&self) -> Option<IpAddr> {
+        match self {
+            Self::Here(_, _, from) => *from,
+            Self::Tls(_, from, ..) => Some(from.ip()),
+        }
+    }
+
     /// The connection once it is known who is there; none if that is nobody who may.
     async fn finish(self) -> Option<(Box<dyn Io>, Peer)> {
         let (stream, from, tls, turn) = match self {
-            Self::Here(io, peer) => return Some((io, peer)),
+            Self::Here(io, peer, _) => return Some((io, peer)),
             Self::Tls(stream, from, tls, turn) => (stream, from, tls, turn),
         };
         let words = tokio::select! {
@@ -289,8 +297,9 @@ impl Connections {
     fn add(&mut self, arriving: Arriving) {
         let (shared, gate, stop) = (Arc::clone(&self.shared), self.gate.clone(), self.ended.subscribe());
         self.tasks.spawn(async move {
+            let from = arriving.from();
             if let Some((io, peer)) = arriving.finish().await {
-                connection::serve(shared, Came { io, peer, gate }, stop).await;
+                connection::serve(shared, Came { io, peer, from, gate }, stop).await;
             }
         });
     }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -87,12 +88,14 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawned {
 pub(super) struct Came {
     pub(super) io: Box<dyn Io>,
     pub(super) peer: Peer,
+    /// Where it comes from; none: a Unix socket.
+    pub(super) from: Option<IpAddr>,
     pub(super) gate: Gate,
 }
 
 /// Serves a connection until it ends, or after a last word when it is old or told to.
 pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Receiver<bool>) {
-    let Came { io, peer, gate } = came;
+    let Came { io, peer, from, gate } = came;
     let account = gate.account(&peer);
     let (refused, age, _place) = match account.connect() {
         Admission::Welcome(place) => (false, gate.age(), place),
@@ -108,7 +111,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         peer,
         refused,
         called: AtomicBool::new(false),
-        siblings: Arc::default(),
+        siblings: Arc::new(Siblings::of(from)),
         unread: Unread::default(),
         watch: Arc::clone(&watch),
         stop: ending.subscribe(),

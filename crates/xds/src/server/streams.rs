@@ -1,6 +1,7 @@
 //! The streams of one client as tasks that wake each other. What they say is decided in [`crate::streams`].
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -28,14 +29,21 @@ pub(super) struct Purpose {
 /// Identity, fleet, node and variant.
 type Who = (Arc<str>, Arc<str>, Arc<Node>, Variant);
 
-/// The clients of a connection that have a stream for each kind.
+/// The clients of a connection.
 #[derive(Default)]
-pub(super) struct Siblings(Mutex<BTreeMap<Who, Weak<SharedClient>>>);
+pub(super) struct Siblings {
+    /// Where it comes from; none: a Unix socket.
+    from: Option<IpAddr>,
+    /// Those that have a stream for each kind.
+    clients: Mutex<BTreeMap<Who, Weak<SharedClient>>>,
+}
 
 /// One client with all its streams.
 pub(super) struct SharedClient {
     pub(super) fleet: Arc<str>,
     pub(super) node: Arc<Node>,
+    /// Where it comes from; none: a Unix socket.
+    pub(super) from: Option<IpAddr>,
     pub(super) cell: Arc<Cell>,
     inner: Mutex<Inner>,
 }
@@ -52,6 +60,11 @@ struct Inner {
 }
 
 impl Siblings {
+    /// None yet, of a connection from here.
+    pub(super) fn of(from: Option<IpAddr>) -> Self {
+        Self { from, clients: Mutex::default() }
+    }
+
     /// The client of a stream, and the stream's number there: for one kind of several, the one that has streams for others already.
     pub(super) fn client(
         &self,
@@ -63,7 +76,7 @@ impl Siblings {
     ) -> (Arc<SharedClient>, StreamId) {
         let node = Arc::new(node);
         let new = |fleet, node| {
-            let client = Arc::new(SharedClient::new(shared, purpose, caller, fleet, node));
+            let client = Arc::new(SharedClient::new(shared, purpose, caller, fleet, (node, self.from)));
             client.look(|session| client.cell.clients.add(session.id(), &client));
             let stream = client.add(purpose).unwrap_or_default();
             (client, stream)
@@ -71,7 +84,7 @@ impl Siblings {
         if purpose.kind.is_none() {
             return new(fleet, node);
         }
-        let mut clients = locked(&self.0);
+        let mut clients = locked(&self.clients);
         clients.retain(|_, client| client.strong_count() > 0);
         let key = (Arc::clone(caller.name()), Arc::clone(&fleet), Arc::clone(&node), purpose.variant);
         if let Some(client) = clients.get(&key).and_then(Weak::upgrade)
@@ -86,11 +99,17 @@ impl Siblings {
 }
 
 impl SharedClient {
-    fn new(shared: &Shared, purpose: &Purpose, caller: &Caller, fleet: Arc<str>, node: Arc<Node>) -> Self {
+    fn new(
+        shared: &Shared,
+        purpose: &Purpose,
+        caller: &Caller,
+        fleet: Arc<str>,
+        (node, from): (Arc<Node>, Option<IpAddr>),
+    ) -> Self {
         let new = |fleet: &mut Fleet| Streams::new(fleet, Arc::clone(&node), purpose.variant, purpose.kind.is_none());
         let (cell, streams) = shared.with_fleet(&fleet, new);
         let inner = Inner { streams: Some(streams), wakers: BTreeMap::new(), watches: None, names: caller.names() };
-        Self { fleet, node, cell, inner: Mutex::new(inner) }
+        Self { fleet, node, from, cell, inner: Mutex::new(inner) }
     }
 
     /// One more stream; none if the last one has just ended.

@@ -21,6 +21,7 @@
 
 mod authority;
 mod client;
+mod clients;
 mod grpc_clients;
 mod identity;
 mod load;

@@ -96,8 +96,30 @@ pub(crate) struct Node {
     pub(crate) locality: Option<Locality>,
     #[prost(string, tag = "6")]
     pub(crate) user_agent: String,
+    #[prost(string, tag = "7")]
+    pub(crate) user_agent_version: String,
+    #[prost(message, optional, tag = "8")]
+    pub(crate) build: Option<BuildVersion>,
     #[prost(string, repeated, tag = "10")]
     pub(crate) features: Vec<String>,
+}
+
+/// `envoy.config.core.v3.BuildVersion`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct BuildVersion {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) version: Option<SemanticVersion>,
+}
+
+/// `envoy.type.v3.SemanticVersion`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SemanticVersion {
+    #[prost(uint32, tag = "1")]
+    pub(crate) major: u32,
+    #[prost(uint32, tag = "2")]
+    pub(crate) minor: u32,
+    #[prost(uint32, tag = "3")]
+    pub(crate) patch: u32,
 }
 
 /// `envoy.config.core.v3.Locality`.

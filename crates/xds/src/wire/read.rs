@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hashbrown::HashSet;
 use prost::{DecodeError, Message};
 
-use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, InitialVersion, Locator, Status};
+use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, InitialVersion, Locator, SemanticVersion, Status};
 use super::{Request, Text, Variant, WholeRequest};
 use crate::event::{Features, Node};
 use crate::names::canonical;
@@ -110,8 +110,12 @@ impl From<message::Node> for Node {
             ttl: has("xds.config.supports-resource-ttl"),
             wrapped_in_sotw: has("xds.config.resource-in-sotw"),
         };
-        let [id, cluster, user_agent] = [wire.id, wire.cluster, wire.user_agent].map(redact::line);
-        Self { id, cluster, user_agent, features }
+        let version = match wire.build.and_then(|build| build.version) {
+            Some(SemanticVersion { major, minor, patch }) => format!("{major}.{minor}.{patch}"),
+            None => wire.user_agent_version,
+        };
+        let [id, cluster, user_agent, version] = [wire.id, wire.cluster, wire.user_agent, version].map(redact::line);
+        Self { id, cluster, user_agent, version, features }
     }
 }
 
@@ -121,7 +125,7 @@ pub(crate) fn node(bytes: Bytes) -> Option<Node> {
 }
 
 fn is_long(node: &Node) -> bool {
-    [&node.id, &node.cluster, &node.user_agent].into_iter().any(|text| text.len() > LONGEST_NAME)
+    [&node.id, &node.cluster, &node.user_agent, &node.version].into_iter().any(|text| text.len() > LONGEST_NAME)
 }
 
 /// Names with their parameters in one order, and each once.

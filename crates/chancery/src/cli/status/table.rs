@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
+
+use crate::cli::columns::columns;
 
 /// One line of the table.
 #[derive(Default)]
@@ -111,22 +112,20 @@ pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, closed: &Closed
     if rows.is_empty() {
         return "nothing with a status\n".to_owned();
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    if look.wide {
-        table.set_header(["KIND", "NAME", "OF", "STATE", "GENERATION", "SINCE", "DETAIL"]);
+    let headers: &[&str] = if look.wide {
+        &["KIND", "NAME", "OF", "STATE", "GENERATION", "SINCE", "DETAIL"]
     } else {
-        table.set_header(["KIND", "NAME", "OF", "STATE", "DETAIL"]);
-    }
-    for row in rows {
+        &["KIND", "NAME", "OF", "STATE", "DETAIL"]
+    };
+    let cells = |row: Row| {
         let why = if look.cut { shortened(&row.why) } else { row.why.replace('\n', " ") };
         if look.wide {
-            table.add_row([row.kind, row.name, row.of, row.state, row.observed, row.since, why]);
+            vec![row.kind, row.name, row.of, row.state, row.observed, row.since, why]
         } else {
-            table.add_row([row.kind, row.name, row.of, row.state, why]);
+            vec![row.kind, row.name, row.of, row.state, why]
         }
-    }
-    trimmed(&table)
+    };
+    columns(headers, rows.into_iter().map(cells))
 }
 
 /// `namespace/name`, or the name alone.
@@ -253,10 +252,6 @@ fn shortened(text: &str) -> String {
     const MAX: usize = 72;
     let line = text.split('\n').next().unwrap_or_default();
     if line.chars().count() <= MAX { line.to_owned() } else { line.chars().take(MAX - 1).chain(['…']).collect() }
-}
-
-fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line).trim_end())).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use envoy::bootstrap::{BootstrapOptions, ControlPlane, DEFAULT_MAX_CONNECTIONS, Endpoint, XdsService, secret_files};
 use ir::Infra;
-use ir::infra::kubernetes::{Fields, LOCAL_PORT};
+use ir::infra::kubernetes::{CONFIG_PORT, Fields, LOCAL_PORT};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -52,6 +52,7 @@ pub(super) fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
         control_plane: ControlPlane::Service(xds_service(options)),
         admin: Endpoint::Unix(format!("{RUN}/admin.sock").into()),
         local_listener: Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, LOCAL_PORT))),
+        config_listener: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, CONFIG_PORT))),
         max_connections: DEFAULT_MAX_CONNECTIONS,
     };
     envoy::bootstrap(&options).to_string()
