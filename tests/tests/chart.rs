@@ -84,13 +84,17 @@ fn chart() -> PathBuf {
 
 /// What the chart renders with these arguments of Helm; or what is wrong with them.
 fn render(arguments: &[&str]) -> Result<String, String> {
+    render_in("chancery-system", arguments)
+}
+
+fn render_in(namespace: &str, arguments: &[&str]) -> Result<String, String> {
     let helm = root().join(".tools/helm/current/bin/helm");
     assert!(helm.is_file(), "{} is missing; tools/install-helm builds it", helm.display());
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(helm)
         .args(["template", "chancery"])
         .arg(chart())
-        .args(["--namespace", "chancery-system"])
+        .args(["--namespace", namespace])
         .args(arguments)
         .envs(["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|name| (name, empty.path())))
         .output()
@@ -101,8 +105,12 @@ fn render(arguments: &[&str]) -> Result<String, String> {
 
 /// The objects that the chart renders with these values.
 fn objects(values: &[&str]) -> Vec<Value> {
+    objects_in("chancery-system", values)
+}
+
+fn objects_in(namespace: &str, values: &[&str]) -> Vec<Value> {
     let arguments: Vec<_> = values.iter().flat_map(|value| ["--set", value]).collect();
-    let text = render(&arguments).unwrap();
+    let text = render_in(namespace, &arguments).unwrap();
     let documents = text.split("\n---\n").filter(|part| part.contains("apiVersion:"));
     documents.map(|part| serde_saphyr::from_str(part).unwrap()).collect()
 }
@@ -222,6 +230,7 @@ fn the_configuration_says_what_the_values_say() {
         json!({"type": "NamespaceSelector", "namespaceSelector": {"matchLabels": {"team": "x"}}})
     );
     let more = configuration(&[
+        "replicas=1",
         "config.extensionApis.enableBackend=true",
         "config.provider.kubernetes.leaderElection.disable=true",
     ]);
@@ -281,10 +290,43 @@ fn values_that_do_not_exist_or_do_not_fit_are_refused() {
         "deploy.type=Elsewhere",
         "service.port=80",
         "log.format=xml",
+        "deploy=null",
+        "image=null",
+        "config.provider=x",
+        "gatewayClass.parametersRef.name=x",
+        r"podLabels.app\.kubernetes\.io/name=x",
     ] {
         let refused = render(&["--set", bad]).unwrap_err();
         assert!(refused.contains("values don't meet the specifications of the schema"), "{bad}: {refused}");
     }
     let both = ["--set", "watch.namespaces={a}", "--set", "watch.namespaceSelector.matchLabels.a=b"];
     assert!(render(&both).is_err(), "one of the two would have no effect");
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused_with_the_one_to_change() {
+    for (bad, words) in [
+        ("config.gateway.controllerName=a.b/c", "say it with controllerName"),
+        ("config.provider.kubernetes.watch.type=Namespaces", "say it with watch"),
+        ("config.provider.kubernetes.deploy.type=ControllerNamespace", "say it with deploy"),
+        ("config.provider.kubernetes.leaderElection.disable=true", "one replica only"),
+        ("podDisruptionBudget.minAvailable=2", "no node can be drained"),
+        ("podDisruptionBudget.minAvailable=51%", "no node can be drained"),
+    ] {
+        let refused = render(&["--set", bad]).unwrap_err();
+        assert!(refused.contains(words), "{bad}: {refused}");
+    }
+    assert_eq!(find(&objects(&["podDisruptionBudget.minAvailable=50%"]), "PodDisruptionBudget").len(), 1);
+}
+
+#[test]
+fn releases_of_one_name_in_different_namespaces_can_watch_the_same_one() {
+    let bound = |namespace: &'static str| -> BTreeSet<String> {
+        let objects = objects_in(namespace, &["watch.namespaces={shop}"]);
+        let in_shop =
+            find(&objects, "RoleBinding").into_iter().filter(|object| object["metadata"]["namespace"] == "shop");
+        in_shop.map(|object| object["metadata"]["name"].to_string()).collect()
+    };
+    let (one, other) = (bound("one"), bound("other"));
+    assert!(!one.is_empty() && one.is_disjoint(&other), "{one:?}, {other:?}");
 }

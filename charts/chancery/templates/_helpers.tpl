@@ -36,12 +36,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- else if .Values.watch.namespaceSelector -}}
 {{- $watch = dict "watch" (dict "type" "NamespaceSelector" "namespaceSelector" .Values.watch.namespaceSelector) -}}
 {{- end -}}
-{{- $kubernetes := merge $watch (dict "deploy" .Values.deploy) -}}
+{{- $kubernetes := merge (deepCopy $watch) (dict "deploy" (deepCopy .Values.deploy)) -}}
 {{- $spec := dict
   "apiVersion" "gateway.envoyproxy.io/v1alpha1"
   "kind" "EnvoyGateway"
   "gateway" (dict "controllerName" .Values.controllerName)
   "provider" (dict "type" "Kubernetes" "kubernetes" $kubernetes)
 -}}
-{{- mergeOverwrite $spec .Values.config | toYaml -}}
+{{- mergeOverwrite $spec (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
