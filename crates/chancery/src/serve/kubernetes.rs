@@ -6,6 +6,8 @@ mod certificates;
 mod identity;
 mod pods;
 mod statuses;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::DurationText;
-use api::envoy_gateway::{EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
+use api::envoy_gateway::{DeployType, EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
 use infra::kubernetes as pods_of;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
 use provider::kubernetes::replicas::{self, Exchange, Said, Tempo};
@@ -144,7 +146,7 @@ impl Cluster {
         tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
         let places = pods::Places {
             client: self.client.clone(),
-            scope: self.pods_scope(),
+            scope: pods_scope(&self.provider, &self.namespace),
             options: self.cluster_options(address.port()),
             authorities,
         };
@@ -246,17 +248,6 @@ impl Cluster {
         vec![format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")]
     }
 
-    /// Namespaces in which the objects of proxies can be.
-    fn pods_scope(&self) -> pods_of::Scope {
-        match &self.provider.watch {
-            Some(Watch { watch_type: WatchType::Namespaces, namespaces, .. }) => {
-                let named = namespaces.iter().map(|name| Arc::from(&**name));
-                pods_of::Scope::Namespaces(named.chain([Arc::clone(&self.namespace)]).collect())
-            }
-            _ => pods_of::Scope::All,
-        }
-    }
-
     fn cluster_options(&self, xds_port: u16) -> pods_of::ClusterOptions {
         pods_of::ClusterOptions {
             controller: Arc::clone(&self.controller),
@@ -290,6 +281,21 @@ fn scope(watch: Option<&Watch>) -> anyhow::Result<Scope> {
             ))
         }
         _ => Ok(Scope::All),
+    }
+}
+
+/// Namespaces in which the objects of proxies can be: in others nobody has to give us rights for them.
+fn pods_scope(provider: &KubernetesProvider, own: &Arc<str>) -> pods_of::Scope {
+    let own = [Arc::clone(own)];
+    match &provider.watch {
+        _ if provider.deploy.deploy_type == DeployType::ControllerNamespace => {
+            pods_of::Scope::Namespaces(own.into_iter().collect())
+        }
+        Some(Watch { watch_type: WatchType::Namespaces, namespaces, .. }) => {
+            let named = namespaces.iter().map(|name| Arc::from(&**name));
+            pods_of::Scope::Namespaces(named.chain(own).collect())
+        }
+        _ => pods_of::Scope::All,
     }
 }
 
