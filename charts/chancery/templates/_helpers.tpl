@@ -7,6 +7,11 @@
 {{- .Values.serviceAccount.name | default (include "chancery.name" .) -}}
 {{- end -}}
 
+{{/* Another release has another authority. */}}
+{{- define "chancery.caSecret" -}}
+{{- .Values.caSecret | default (printf "%s-ca" (include "chancery.name" .)) -}}
+{{- end -}}
+
 {{/* By what its Pods are found. */}}
 {{- define "chancery.selector" -}}
 app.kubernetes.io/name: chancery

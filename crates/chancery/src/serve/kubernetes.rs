@@ -43,9 +43,6 @@ const AUDIENCE: &str = "chancery";
 /// Where xDS is served, unless the command line says otherwise.
 const XDS_ADDRESS: &str = "0.0.0.0:18000";
 
-/// The name of the lease that the leader holds.
-const LEASE: &str = "chancery";
-
 /// Proxies of a replica that is gone come to another within some seconds, and what replicas say is heard at once.
 const SETTLE: Duration = Duration::from_secs(30);
 
@@ -192,7 +189,7 @@ impl Cluster {
         let options = LeaderOptions {
             client: self.client.clone(),
             namespace: Arc::clone(&self.namespace),
-            name: LEASE.into(),
+            name: self.lease(),
             identity: format!("{}_{:08x}", self.args.pod_name, fastrand::u32(..)).into(),
             terms: election_terms(&self.provider.leader_election)?,
             clock: now,
@@ -215,6 +212,7 @@ impl Cluster {
         let exchange = Exchange {
             client: self.client.clone(),
             namespace: Arc::clone(&self.namespace),
+            lease: self.lease(),
             replica: self.args.pod_name.as_str().into(),
             pod: self.args.pod_uid.clone().map(|uid| (self.args.pod_name.clone(), uid)),
             tempo: Tempo::default(),
@@ -240,6 +238,11 @@ impl Cluster {
 
     fn terms(&self) -> authority::Terms {
         authority::Terms { overlap: self.args.ca_overlap, ..authority::Terms::default() }
+    }
+
+    /// The name of the lease that the leader holds: of installations that share a namespace each has its own.
+    fn lease(&self) -> Arc<str> {
+        self.args.service.as_str().into()
     }
 
     /// The names under which proxies reach us, the one that they are given first.
