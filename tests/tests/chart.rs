@@ -9,7 +9,7 @@ use std::process::Command;
 
 use api::Kind;
 use infra::kubernetes::access as proxies;
-use provider::kubernetes::access::{Reach, access};
+use provider::kubernetes::access::{Only, Reach, access};
 use serde_json::{Value, json};
 use tests::binary::root;
 
@@ -17,15 +17,24 @@ use tests::binary::root;
 const DEFINED: [(Kind, &str); 3] =
     [(Kind::Backend, "be"), (Kind::BackendTrafficPolicy, "btp"), (Kind::EnvoyProxy, "eproxy")];
 
-/// Rights: group, resource and verbs.
-type Rights = BTreeSet<(String, String, Vec<String>)>;
+/// Rights: group, resource, verbs, and the name of the only object if there is one.
+type Rights = BTreeSet<(String, String, Vec<String>, Option<String>)>;
+
+/// What the chart calls an object.
+fn template(only: Only) -> &'static str {
+    match only {
+        Only::Lease => r#"{{ include "chancery.name" . }}"#,
+        Only::Authority => r#"{{ include "chancery.caSecret" . }}"#,
+    }
+}
 
 /// The files of rules that the chart gives out, each with where it holds.
 fn rules() -> BTreeMap<&'static str, Rights> {
     let mut files: BTreeMap<&str, Rights> = BTreeMap::new();
-    let mut add = |file, group: &str, resource: String, verbs: &[&str]| {
+    let mut add = |file, group: &str, (resource, only): (String, Option<Only>), verbs: &[&str]| {
         let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
-        files.entry(file).or_default().insert((group.to_owned(), resource, verbs));
+        let only = only.map(|only| template(only).to_owned());
+        files.entry(file).or_default().insert((group.to_owned(), resource, verbs, only));
     };
     for right in access() {
         let file = match right.reach {
@@ -34,25 +43,26 @@ fn rules() -> BTreeMap<&'static str, Rights> {
             Reach::Own => "own",
         };
         let resource = right.part.map_or_else(|| right.plural.to_owned(), |part| format!("{}/{part}", right.plural));
-        add(file, right.group, resource, right.verbs);
+        add(file, right.group, (resource, right.only), right.verbs);
     }
-    proxies::objects().for_each(|(group, plural)| add("proxies", group, plural.to_owned(), proxies::VERBS));
+    proxies::objects().for_each(|(group, plural)| add("proxies", group, (plural.to_owned(), None), proxies::VERBS));
     let (group, plural, verbs) = proxies::NODES;
-    add("cluster", group, plural.to_owned(), verbs);
+    add("cluster", group, (plural.to_owned(), None), verbs);
     files
 }
 
 /// One rule for each group and set of verbs.
 fn rules_text(rights: &Rights) -> String {
     let mut joined: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (group, resource, verbs) in rights {
-        joined.entry((group, verbs)).or_default().push(&**resource);
+    for (group, resource, verbs, only) in rights {
+        joined.entry((group, only, verbs)).or_default().push(&**resource);
     }
     let mut text =
         "# Made of what the program asks for: UPDATE=1 cargo test -p tests --test chart\nrules:\n".to_owned();
-    for ((group, verbs), resources) in joined {
+    for ((group, only, verbs), resources) in joined {
         let (resources, verbs) = (resources.join(", "), verbs.join(", "));
-        writeln!(text, "- apiGroups: [{group:?}]\n  resources: [{resources}]\n  verbs: [{verbs}]").unwrap();
+        let only = only.as_ref().map(|name| format!("  resourceNames: ['{name}']\n")).unwrap_or_default();
+        writeln!(text, "- apiGroups: [{group:?}]\n  resources: [{resources}]\n{only}  verbs: [{verbs}]").unwrap();
     }
     text
 }
@@ -84,13 +94,17 @@ fn chart() -> PathBuf {
 
 /// What the chart renders with these arguments of Helm; or what is wrong with them.
 fn render(arguments: &[&str]) -> Result<String, String> {
+    render_in("chancery-system", arguments)
+}
+
+fn render_in(namespace: &str, arguments: &[&str]) -> Result<String, String> {
     let helm = root().join(".tools/helm/current/bin/helm");
     assert!(helm.is_file(), "{} is missing; tools/install-helm builds it", helm.display());
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(helm)
         .args(["template", "chancery"])
         .arg(chart())
-        .args(["--namespace", "chancery-system"])
+        .args(["--namespace", namespace])
         .args(arguments)
         .envs(["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"].map(|name| (name, empty.path())))
         .output()
@@ -101,8 +115,12 @@ fn render(arguments: &[&str]) -> Result<String, String> {
 
 /// The objects that the chart renders with these values.
 fn objects(values: &[&str]) -> Vec<Value> {
+    objects_in("chancery-system", values)
+}
+
+fn objects_in(namespace: &str, values: &[&str]) -> Vec<Value> {
     let arguments: Vec<_> = values.iter().flat_map(|value| ["--set", value]).collect();
-    let text = render(&arguments).unwrap();
+    let text = render_in(namespace, &arguments).unwrap();
     let documents = text.split("\n---\n").filter(|part| part.contains("apiVersion:"));
     documents.map(|part| serde_saphyr::from_str(part).unwrap()).collect()
 }
@@ -156,24 +174,32 @@ fn what_is_generated_is_as_the_code_says() {
 
 #[test]
 fn the_roles_hold_what_the_program_asks_for_and_nothing_else() {
-    let objects = objects(&[]);
+    let objects = objects(&["fullnameOverride=second"]);
     let mut found = Rights::new();
     for role in find(&objects, "ClusterRole") {
         for rule in role["rules"].as_array().unwrap() {
-            let words = |name: &str| {
-                rule[name].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            let words = |name: &str| -> Vec<String> {
+                let words = rule[name].as_array().into_iter().flatten();
+                words.map(|word| word.as_str().unwrap().to_owned()).collect()
             };
             let (groups, resources, verbs) = (words("apiGroups"), words("resources"), words("verbs"));
+            let only = words("resourceNames").into_iter().next();
             found.extend(groups.iter().flat_map(|group| {
-                resources.iter().map(|resource| (group.clone(), resource.clone(), verbs.clone())).collect::<Vec<_>>()
+                let right = |resource: &String| (group.clone(), resource.clone(), verbs.clone(), only.clone());
+                resources.iter().map(right).collect::<Vec<_>>()
             }));
         }
     }
-    let wanted: Rights = rules().into_values().flatten().collect();
+    let named = |only: Option<String>| {
+        only.map(|name| name.replace(template(Only::Lease), "second").replace(template(Only::Authority), "second-ca"))
+    };
+    let wanted = rules().into_values().flatten();
+    let wanted: Rights = wanted.map(|(group, resource, verbs, only)| (group, resource, verbs, named(only))).collect();
     assert_eq!(found, wanted);
-    assert!(!found.iter().any(
-        |(group, resource, verbs)| [group, resource].contains(&&"*".to_owned()) || verbs.contains(&"*".to_owned())
-    ));
+    assert!(
+        !found.iter().any(|(group, resource, verbs, _)| [group, resource].contains(&&"*".to_owned())
+            || verbs.contains(&"*".to_owned()))
+    );
 }
 
 #[test]
@@ -198,7 +224,7 @@ fn with_named_namespaces_no_secret_can_be_read_elsewhere() {
         beside.contains(&within("proxies", "chancery-system")) && !beside.contains(&everywhere("proxies")),
         "{beside:?}"
     );
-    assert!(!rules()["cluster"].iter().any(|(_, resource, _)| resource == "secrets" || resource == "configmaps"));
+    assert!(!rules()["cluster"].iter().any(|(_, resource, ..)| resource == "secrets" || resource == "configmaps"));
 }
 
 #[test]
@@ -222,6 +248,7 @@ fn the_configuration_says_what_the_values_say() {
         json!({"type": "NamespaceSelector", "namespaceSelector": {"matchLabels": {"team": "x"}}})
     );
     let more = configuration(&[
+        "replicas=1",
         "config.extensionApis.enableBackend=true",
         "config.provider.kubernetes.leaderElection.disable=true",
     ]);
@@ -263,6 +290,16 @@ fn a_release_of_another_name_shares_nothing_with_the_first() {
         objects(values).iter().filter(|object| object["kind"] != "GatewayClass").map(id).collect()
     };
     assert_eq!(names(&[]).intersection(&names(&["fullnameOverride=second"])).count(), 0);
+    // what it makes itself is called as these say: the Secret of the authority, and the lease like the Service
+    let arguments = |values: &[&str]| -> BTreeSet<String> {
+        let objects = objects(values);
+        let container = &find(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0];
+        let arguments = container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+        let naming = |argument: &&str| argument.starts_with("--service=") || argument.starts_with("--ca-secret=");
+        arguments.filter(naming).map(str::to_owned).collect()
+    };
+    let (one, other) = (arguments(&[]), arguments(&["fullnameOverride=second"]));
+    assert!(one.len() == 2 && one.is_disjoint(&other), "{one:?}, {other:?}");
 }
 
 #[test]
@@ -281,10 +318,43 @@ fn values_that_do_not_exist_or_do_not_fit_are_refused() {
         "deploy.type=Elsewhere",
         "service.port=80",
         "log.format=xml",
+        "deploy=null",
+        "image=null",
+        "config.provider=x",
+        "gatewayClass.parametersRef.name=x",
+        r"podLabels.app\.kubernetes\.io/name=x",
     ] {
         let refused = render(&["--set", bad]).unwrap_err();
         assert!(refused.contains("values don't meet the specifications of the schema"), "{bad}: {refused}");
     }
     let both = ["--set", "watch.namespaces={a}", "--set", "watch.namespaceSelector.matchLabels.a=b"];
     assert!(render(&both).is_err(), "one of the two would have no effect");
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused_with_the_one_to_change() {
+    for (bad, words) in [
+        ("config.gateway.controllerName=a.b/c", "say it with controllerName"),
+        ("config.provider.kubernetes.watch.type=Namespaces", "say it with watch"),
+        ("config.provider.kubernetes.deploy.type=ControllerNamespace", "say it with deploy"),
+        ("config.provider.kubernetes.leaderElection.disable=true", "one replica only"),
+        ("podDisruptionBudget.minAvailable=2", "no node can be drained"),
+        ("podDisruptionBudget.minAvailable=51%", "no node can be drained"),
+    ] {
+        let refused = render(&["--set", bad]).unwrap_err();
+        assert!(refused.contains(words), "{bad}: {refused}");
+    }
+    assert_eq!(find(&objects(&["podDisruptionBudget.minAvailable=50%"]), "PodDisruptionBudget").len(), 1);
+}
+
+#[test]
+fn releases_of_one_name_in_different_namespaces_can_watch_the_same_one() {
+    let bound = |namespace: &'static str| -> BTreeSet<String> {
+        let objects = objects_in(namespace, &["watch.namespaces={shop}"]);
+        let in_shop =
+            find(&objects, "RoleBinding").into_iter().filter(|object| object["metadata"]["namespace"] == "shop");
+        in_shop.map(|object| object["metadata"]["name"].to_string()).collect()
+    };
+    let (one, other) = (bound("one"), bound("other"));
+    assert!(!one.is_empty() && one.is_disjoint(&other), "{one:?}, {other:?}");
 }

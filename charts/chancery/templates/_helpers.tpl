@@ -7,6 +7,11 @@
 {{- .Values.serviceAccount.name | default (include "chancery.name" .) -}}
 {{- end -}}
 
+{{/* Another release has another authority. */}}
+{{- define "chancery.caSecret" -}}
+{{- .Values.caSecret | default (printf "%s-ca" (include "chancery.name" .)) -}}
+{{- end -}}
+
 {{/* By what its Pods are found. */}}
 {{- define "chancery.selector" -}}
 app.kubernetes.io/name: chancery
@@ -36,12 +41,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- else if .Values.watch.namespaceSelector -}}
 {{- $watch = dict "watch" (dict "type" "NamespaceSelector" "namespaceSelector" .Values.watch.namespaceSelector) -}}
 {{- end -}}
-{{- $kubernetes := merge $watch (dict "deploy" .Values.deploy) -}}
+{{- $kubernetes := merge (deepCopy $watch) (dict "deploy" (deepCopy .Values.deploy)) -}}
 {{- $spec := dict
   "apiVersion" "gateway.envoyproxy.io/v1alpha1"
   "kind" "EnvoyGateway"
   "gateway" (dict "controllerName" .Values.controllerName)
   "provider" (dict "type" "Kubernetes" "kubernetes" $kubernetes)
 -}}
-{{- mergeOverwrite $spec .Values.config | toYaml -}}
+{{- mergeOverwrite $spec (deepCopy .Values.config) | toYaml -}}
 {{- end -}}

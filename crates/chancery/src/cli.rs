@@ -90,17 +90,25 @@ pub(crate) struct ClusterArgs {
     /// Namespace of Chancery in the cluster [default: chancery-system]
     #[arg(long, short, value_name = "NAME", global = true)]
     namespace: Option<String>,
+    /// Service of Chancery, by which an installation is known [default: chancery]
+    #[arg(long, value_name = "NAME", global = true)]
+    service: Option<String>,
 }
 
 impl ClusterArgs {
     /// One of them is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.kubeconfig.is_some() || self.context.is_some() || self.namespace.is_some()
+        [&self.context, &self.namespace, &self.service].into_iter().any(Option::is_some) || self.kubeconfig.is_some()
     }
 
     /// The API server.
     pub(crate) fn connection(&self) -> Connection {
         Connection { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
+
+    /// Its Service. The lease of the leader has the same name.
+    pub(crate) fn service(&self) -> &str {
+        self.service.as_deref().unwrap_or("chancery")
     }
 
     /// Where Chancery is.

@@ -17,7 +17,7 @@ mod cluster;
 #[expect(dead_code, reason = "the tests of pods need more of it")]
 mod harness;
 mod mistakes;
-mod probes;
 mod people;
+mod probes;
 mod quickstart;
 mod world;

@@ -20,9 +20,9 @@ pub(crate) struct CertsArgs {
     deed: Option<Deed>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Secret with the authority
-    #[arg(long, value_name = "NAME", default_value = "chancery-ca", global = true)]
-    ca_secret: String,
+    /// Secret with the authority [default: the name of the Service with `-ca` behind it]
+    #[arg(long, value_name = "NAME", global = true)]
+    ca_secret: Option<String>,
     /// Print it for machines
     #[arg(long, short, value_enum, global = true)]
     output: Option<DataFormat>,
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &CertsArgs) -> anyhow::Result<Outcome> {
 
 async fn look(args: &CertsArgs) -> anyhow::Result<Vec<Listed>> {
     let client = connect(&args.cluster.connection()).await?;
-    let (namespace, name): (Arc<str>, Arc<str>) = (args.cluster.namespace().into(), args.ca_secret.as_str().into());
+    let name = args.ca_secret.clone().unwrap_or_else(|| format!("{}-ca", args.cluster.service()));
+    let (namespace, name): (Arc<str>, Arc<str>) = (args.cluster.namespace().into(), name.into());
     let store = SecretStore::new(client, &namespace, &name);
     let kept = match args.deed {
         None => store.read().await?,

@@ -99,7 +99,7 @@ pub(crate) struct KubernetesArgs {
     /// The uid of the Pod that this runs in: what it tells other replicas goes with it
     #[arg(long, env = "POD_UID", value_name = "UID", hide = true)]
     pub(crate) pod_uid: Option<String>,
-    /// The Service at which proxies reach xDS
+    /// The Service at which proxies reach xDS; the lease of the leader has its name
     #[arg(long, value_name = "NAME", default_value = "chancery")]
     pub(crate) service: String,
     /// Chancery's own image: Pods of proxies get the tool from it that drains them

@@ -17,7 +17,6 @@ use tokio::runtime::Runtime;
 
 use super::{ClusterArgs, StateDir};
 use crate::admin::client;
-use crate::serve::kubernetes::LEASE;
 
 /// Where replicas in a cluster answer (`--admin-listen 127.0.0.1:8082`, which the chart says).
 const ADMIN_PORT: u16 = 8082;
@@ -26,8 +25,8 @@ const ADMIN_PORT: u16 = 8082;
 const REPLICAS: &str = "app.kubernetes.io/name=chancery,app.kubernetes.io/component=control-plane";
 
 /// How it is chosen, for people.
-pub(crate) const CHOICE: &str = "Asked is the process of the state folder where that is named, or where one answers; else, and with --kubeconfig, --context or \
-                                 --namespace, the replicas in the cluster.";
+pub(crate) const CHOICE: &str = "Asked is the process of the state folder where that is named, or where one answers; else, and with --kubeconfig, --context, --namespace or \
+                                 --service, the replicas in the cluster.";
 
 /// Which one is meant. The process of the state folder where that is named, or where one answers; else the cluster of the kubeconfig.
 #[derive(Debug, Args)]
@@ -54,6 +53,7 @@ enum Place {
 struct Cluster {
     client: provider::kubernetes::Client,
     namespace: String,
+    lease: String,
     /// The folder that was looked at first, where nobody has said which is meant.
     no_folder: Option<PathBuf>,
 }
@@ -165,7 +165,7 @@ fn nobody_in(state: &Path) -> String {
 impl Cluster {
     async fn find(args: &ClusterArgs, no_folder: Option<PathBuf>) -> anyhow::Result<Self> {
         let client = connect(&args.connection()).await?;
-        Ok(Self { client, namespace: args.namespace().to_owned(), no_folder })
+        Ok(Self { client, namespace: args.namespace().to_owned(), lease: args.service().to_owned(), no_folder })
     }
 
     fn nobody(&self) -> String {
@@ -190,7 +190,7 @@ impl Cluster {
 
     /// The replica that leads, else one that is ready; and what is to be said of it.
     async fn leader(&self) -> anyhow::Result<(Replica, String)> {
-        let (leader, all) = (self.pods().leader(LEASE).await?, self.replicas().await?);
+        let (leader, all) = (self.pods().leader(&self.lease).await?, self.replicas().await?);
         if let Some(pod) = all.iter().find(|pod| Some(&pod.name) == leader.as_ref()) {
             return Ok((Replica(Some(Arc::clone(&pod.name))), String::new()));
         }

@@ -6,6 +6,8 @@ mod certificates;
 mod identity;
 mod pods;
 mod statuses;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::DurationText;
-use api::envoy_gateway::{EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
+use api::envoy_gateway::{DeployType, EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
 use infra::kubernetes as pods_of;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
 use provider::kubernetes::replicas::{self, Exchange, Said, Tempo};
@@ -40,9 +42,6 @@ const AUDIENCE: &str = "chancery";
 
 /// Where xDS is served, unless the command line says otherwise.
 const XDS_ADDRESS: &str = "0.0.0.0:18000";
-
-/// The name of the lease that the leader holds.
-pub(crate) const LEASE: &str = "chancery";
 
 /// Proxies of a replica that is gone come to another within some seconds, and what replicas say is heard at once.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -144,7 +143,7 @@ impl Cluster {
         tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
         let places = pods::Places {
             client: self.client.clone(),
-            scope: self.pods_scope(),
+            scope: pods_scope(&self.provider, &self.namespace),
             options: self.cluster_options(address.port()),
             authorities,
         };
@@ -190,7 +189,7 @@ impl Cluster {
         let options = LeaderOptions {
             client: self.client.clone(),
             namespace: Arc::clone(&self.namespace),
-            name: LEASE.into(),
+            name: self.lease(),
             identity: format!("{}_{:08x}", self.args.pod_name, fastrand::u32(..)).into(),
             terms: election_terms(&self.provider.leader_election)?,
             clock: now,
@@ -213,6 +212,7 @@ impl Cluster {
         let exchange = Exchange {
             client: self.client.clone(),
             namespace: Arc::clone(&self.namespace),
+            lease: self.lease(),
             replica: self.args.pod_name.as_str().into(),
             pod: self.args.pod_uid.clone().map(|uid| (self.args.pod_name.clone(), uid)),
             tempo: Tempo::default(),
@@ -240,21 +240,15 @@ impl Cluster {
         authority::Terms { overlap: self.args.ca_overlap, ..authority::Terms::default() }
     }
 
+    /// The name of the lease that the leader holds: of installations that share a namespace each has its own.
+    fn lease(&self) -> Arc<str> {
+        self.args.service.as_str().into()
+    }
+
     /// The names under which proxies reach us, the one that they are given first.
     fn hosts(&self) -> Vec<String> {
         let (service, namespace) = (&self.args.service, &self.namespace);
         vec![format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")]
-    }
-
-    /// Namespaces in which the objects of proxies can be.
-    fn pods_scope(&self) -> pods_of::Scope {
-        match &self.provider.watch {
-            Some(Watch { watch_type: WatchType::Namespaces, namespaces, .. }) => {
-                let named = namespaces.iter().map(|name| Arc::from(&**name));
-                pods_of::Scope::Namespaces(named.chain([Arc::clone(&self.namespace)]).collect())
-            }
-            _ => pods_of::Scope::All,
-        }
     }
 
     fn cluster_options(&self, xds_port: u16) -> pods_of::ClusterOptions {
@@ -290,6 +284,21 @@ fn scope(watch: Option<&Watch>) -> anyhow::Result<Scope> {
             ))
         }
         _ => Ok(Scope::All),
+    }
+}
+
+/// Namespaces in which the objects of proxies can be: in others nobody has to give us rights for them.
+fn pods_scope(provider: &KubernetesProvider, own: &Arc<str>) -> pods_of::Scope {
+    let own = [Arc::clone(own)];
+    match &provider.watch {
+        _ if provider.deploy.deploy_type == DeployType::ControllerNamespace => {
+            pods_of::Scope::Namespaces(own.into_iter().collect())
+        }
+        Some(Watch { watch_type: WatchType::Namespaces, namespaces, .. }) => {
+            let named = namespaces.iter().map(|name| Arc::from(&**name));
+            pods_of::Scope::Namespaces(named.chain(own).collect())
+        }
+        _ => pods_of::Scope::All,
     }
 }
 

@@ -15,8 +15,19 @@ pub struct Access {
     pub plural: &'static str,
     /// A part of the object that has rights of its own.
     pub part: Option<&'static str>,
+    /// Only one object, the name of which the installation knows; none is all.
+    pub only: Option<Only>,
     /// What is done.
     pub verbs: &'static [&'static str],
+}
+
+/// Which object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Only {
+    /// The lease that the leader holds.
+    Lease,
+    /// The Secret with the authority.
+    Authority,
 }
 
 /// Where rights have to hold.
@@ -40,7 +51,10 @@ const WRITE_STATUS: &[&str] = &["update"];
 const FOLLOW: &[&str] = &["list", "watch"];
 
 /// Of the lease that the leader holds, and of the Secret with the authority.
-const KEEP: &[&str] = &["create", "get", "update"];
+const KEEP: &[&str] = &["get", "update"];
+
+/// Of the same: what is not there yet has no name by which it could be allowed.
+const MAKE: &[&str] = &["create"];
 
 /// Of what replicas tell each other.
 const EXCHANGE: &[&str] = &["create", "delete", "list", "patch", "watch"];
@@ -54,17 +68,23 @@ pub fn access() -> Vec<Access> {
         group: kind.group(),
         plural: kind.plural(),
         part,
+        only: None,
         verbs,
     };
-    let other = |reach, group, plural, verbs| Access { reach, group, plural, part: None, verbs };
+    let other = |reach, group, plural, verbs| Access { reach, group, plural, part: None, only: None, verbs };
+    let one = |only, of: Access| Access { only: Some(only), verbs: KEEP, ..of };
+    let lease = other(Reach::Own, "coordination.k8s.io", "leases", MAKE);
+    let secret = other(Reach::Own, Kind::Secret.group(), Kind::Secret.plural(), MAKE);
     let read = kinds().map(|kind| of(kind, None, if kind.own_status().is_some() { READ } else { FOLLOW }));
     let statuses =
         kinds().filter(|kind| kind.own_status().is_some()).map(|kind| of(kind, Some("status"), WRITE_STATUS));
     let others = [
         other(Reach::Cluster, "apiextensions.k8s.io", "customresourcedefinitions", FOLLOW),
         other(Reach::Cluster, "authentication.k8s.io", "tokenreviews", &["create"]),
-        other(Reach::Own, "coordination.k8s.io", "leases", KEEP),
-        other(Reach::Own, Kind::Secret.group(), Kind::Secret.plural(), KEEP),
+        lease,
+        one(Only::Lease, lease),
+        secret,
+        one(Only::Authority, secret),
         other(Reach::Own, Kind::ConfigMap.group(), Kind::ConfigMap.plural(), EXCHANGE),
     ];
     read.chain(statuses).chain(others).collect()

@@ -29,8 +29,8 @@ pub type Said = BTreeMap<String, String>;
 /// What each replica says.
 pub type Heard = BTreeMap<Arc<str>, Arc<Said>>;
 
-/// The label of what replicas say.
-const LABEL: (&str, &str) = ("chancery.io/replica", "says");
+/// The label of what replicas say; its value is the name of their lease, which tells installations of one namespace apart.
+const LABEL: &str = "chancery.io/replica-of";
 
 /// Where it says who; and how often it has said something.
 const REPLICA: &str = "chancery.io/replica-name";
@@ -54,6 +54,8 @@ pub struct Exchange {
     pub client: Client,
     /// The namespace of the replicas.
     pub namespace: Arc<str>,
+    /// The name of the lease that one of them holds: what only those share who belong together.
+    pub lease: Arc<str>,
     /// This replica: what its object is called by, so that a restart finds it again.
     pub replica: Arc<str>,
     /// The Pod with which its object goes: its name and its uid.
@@ -109,7 +111,7 @@ impl Exchange {
         let annotations = [(REPLICA.to_owned(), self.replica.to_string()), (TIMES.to_owned(), times.to_string())];
         let labels = [
             ("app.kubernetes.io/managed-by".to_owned(), "chancery".to_owned()),
-            (LABEL.0.to_owned(), LABEL.1.to_owned()),
+            (LABEL.to_owned(), self.lease.to_string()),
         ];
         ConfigMap {
             metadata: ObjectMeta {
@@ -256,7 +258,7 @@ impl Ear<'_> {
 
     /// Lists and watches as long as that goes.
     async fn follow(&mut self) -> Result<(), kube::Error> {
-        let labels = format!("{}={}", LABEL.0, LABEL.1);
+        let labels = format!("{LABEL}={}", self.exchange.lease);
         let objects = self.exchange.objects();
         let list = objects.list(&ListParams::default().labels(&labels)).await?;
         let version = list.metadata.resource_version.unwrap_or_default();

@@ -9,6 +9,6 @@ fn what_is_read_only_where_it_is_named_can_be_allowed_in_some_namespaces_only() 
         .into_iter()
         .filter(|access| kinds().any(|kind| is_named(kind) && kind.plural() == access.plural))
         .collect();
-    assert_eq!(named.len(), 4);
+    assert_eq!(named.len(), 5);
     assert!(named.iter().all(|access| access.reach != Reach::Cluster));
 }

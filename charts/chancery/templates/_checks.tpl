@@ -1,0 +1,27 @@
+{{/* What does not go together and no schema can say. */}}
+{{- define "chancery.checks" -}}
+{{- /* Rights and the class are made of the values: a configuration that says otherwise would not fit them. */}}
+{{- $config := .Values.config -}}
+{{- $kubernetes := dig "provider" "kubernetes" dict $config -}}
+{{- if hasKey (dig "gateway" dict $config) "controllerName" -}}
+{{- fail "config.gateway.controllerName: say it with controllerName, of which the GatewayClass is made too" -}}
+{{- end -}}
+{{- if hasKey $kubernetes "watch" -}}
+{{- fail "config.provider.kubernetes.watch: say it with watch, of which the rights are made too" -}}
+{{- end -}}
+{{- if hasKey $kubernetes "deploy" -}}
+{{- fail "config.provider.kubernetes.deploy: say it with deploy, of which the rights are made too" -}}
+{{- end -}}
+{{- $replicas := int .Values.replicas -}}
+{{- if and (dig "leaderElection" "disable" false $kubernetes) (gt $replicas 1) -}}
+{{- fail "config.provider.kubernetes.leaderElection.disable: without an election there can be one replica only (replicas: 1)" -}}
+{{- end -}}
+{{- $least := .Values.podDisruptionBudget.minAvailable -}}
+{{- /* A share is rounded up. */}}
+{{- if hasSuffix "%" (toString $least) -}}
+{{- $least = div (add (mul (trimSuffix "%" $least | int) $replicas) 99) 100 -}}
+{{- end -}}
+{{- if and .Values.podDisruptionBudget.create (gt $replicas 1) (ge (int $least) $replicas) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable: with %d replicas it lets none go, and no node can be drained" $replicas) -}}
+{{- end -}}
+{{- end -}}
