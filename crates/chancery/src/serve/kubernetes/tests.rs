@@ -1,3 +1,5 @@
+//! Where objects of proxies are looked for.
+
 use std::sync::Arc;
 
 use api::envoy_gateway::{Deploy, DeployType, KubernetesProvider, Watch, WatchType};
