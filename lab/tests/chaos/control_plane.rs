@@ -73,9 +73,10 @@ fn a_proxy_comes_while_there_is_no_control_plane() {
             .until("its start", &format!("pod/{next}"), |pod| (pod["status"]["phase"] == "Running").then_some(()));
         let pod = shop.namespace.get(&format!("pod/{next}")).unwrap();
         let url = format!("http://{}:19003/ready", pod["status"]["podIP"].as_str().unwrap());
-        let answer = shop.system.lab.exec(&["curl", "--silent", "--fail", "--max-time=5", &url]);
-        assert_eq!(answer, None, "nobody has told it yet what to serve");
+        let ask = || shop.system.lab.exec(&["curl", "--silent", "--fail", "--max-time", "5", &url]);
+        assert_eq!(ask(), None, "nobody has told it yet what to serve");
         shop.system.run(&["scale", "deployment/chancery", scale::CONTROL_PLANES]);
+        wait::until("it is ready", ask).unwrap();
     });
 }
 
