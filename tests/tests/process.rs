@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -46,6 +47,26 @@ fn nobody_who_waits_for_an_answer_holds_up_the_end() {
     let mut line = String::new();
     BufReader::new(&other).read_line(&mut line).unwrap();
     assert!(line.contains("200"), "{line}");
+    assert!(ends(&mut child));
+}
+
+#[test]
+fn those_who_connect_and_say_nothing_do_not_shut_monitors_out() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("conf")).unwrap();
+    let [port] = free_ports().unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let mut command = command(place.path());
+    let mut child = command.args(["--health-listen", &address]).stderr(Stdio::null()).spawn().unwrap();
+    let connect = || TcpStream::connect(&address).ok();
+    let mut silent = vec![wait::until("the address", connect).unwrap()];
+    silent.extend((0..100).filter_map(|_| connect()));
+    let mut monitor = connect().unwrap();
+    write!(monitor, "GET /healthz HTTP/1.1\r\nhost: chancery\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(&monitor).read_line(&mut line).unwrap();
+    assert!(line.contains("200"), "{line}");
+    drop(silent);
     assert!(ends(&mut child));
 }
 

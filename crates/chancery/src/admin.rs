@@ -29,9 +29,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use infra::host::Layout;
 use serde::Deserialize;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Asking;
@@ -40,6 +44,12 @@ use reports::Reports;
 
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
+
+/// Connections to an address at a time; those beyond wait. Monitors have one each.
+const MAX_CONNECTIONS: usize = 64;
+
+/// How long a connection may be open without a question.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// How often it is seen whether the socket is still there.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -75,10 +85,28 @@ async fn serve_at(
 ) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| anyhow::anyhow!("{option} {address}: {error}"))?;
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let accepting = async {
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, routes.clone(), place))),
+                // Too many open files, say: whoever waits is served when some are closed.
+                Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+        }
+    };
     tokio::select! {
-        result = axum::serve(listener, routes) => Ok(result?),
-        () = stop.cancelled() => Ok(()),
+        () = accepting => {}
+        () = stop.cancelled() => {}
     }
+    Ok(())
+}
+
+async fn serve_connection(stream: TcpStream, routes: Router, _place: OwnedSemaphorePermit) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(MAX_SILENCE);
+    let _its_end = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)).await;
 }
 
 /// What shows nothing of the configuration.
