@@ -111,15 +111,20 @@ pub(crate) fn list(kept: &Kept) -> Vec<Listed> {
 }
 
 fn listed(role: Role, pem: &str) -> Option<Listed> {
+    let (subject, (from, until)) = in_certificate(pem, |found| (found.subject().to_string(), validity(found)))?;
+    Some(Listed { role, subject, from: Timestamp(from), until: Timestamp(until) })
+}
+
+/// What the first certificate of a text says.
+fn in_certificate<T>(pem: &str, read: impl FnOnce(&X509Certificate<'_>) -> T) -> Option<T> {
     let (pem, _) = Pem::read(std::io::Cursor::new(pem)).ok()?;
     let (_, certificate) = X509Certificate::from_der(&pem.contents).ok()?;
+    Some(read(&certificate))
+}
+
+fn validity(certificate: &X509Certificate<'_>) -> (i64, i64) {
     let validity = certificate.validity();
-    Some(Listed {
-        role,
-        subject: certificate.subject().to_string(),
-        from: Timestamp(validity.not_before.timestamp()),
-        until: Timestamp(validity.not_after.timestamp()),
-    })
+    (validity.not_before.timestamp(), validity.not_after.timestamp())
 }
 
 /// The next authority, and since when this process has seen proxies being told of it. In memory: what is announced while nobody runs, or by
@@ -236,7 +241,7 @@ fn is_valid(certificate: &str, now: Timestamp) -> bool {
 
 /// From when to when a certificate holds.
 fn span(certificate: &str) -> Option<(i64, i64)> {
-    listed(Role::Trusted, certificate).map(|it| (it.from.0, it.until.0))
+    in_certificate(certificate, validity)
 }
 
 /// Each certificate of a text, as it is written by [`rcgen`].
@@ -279,9 +284,8 @@ fn seconds(duration: Duration) -> i64 {
 fn pair(kept: &Kept, name: &str) -> Option<Pair> {
     let (certificate, key) = (text(kept, &format!("{name}.crt"))?, text(kept, &format!("{name}.key"))?);
     let public = KeyPair::from_pem(&key).ok()?.subject_public_key_info();
-    let (pem, _) = Pem::read(std::io::Cursor::new(&certificate)).ok()?;
-    let (_, parsed) = X509Certificate::from_der(&pem.contents).ok()?;
-    (parsed.public_key().raw == public).then_some(Pair { certificate, key })
+    let is_its_own = in_certificate(&certificate, |found| found.public_key().raw == public)?;
+    is_its_own.then_some(Pair { certificate, key })
 }
 
 fn put(kept: &mut Kept, name: &str, Pair { certificate, key }: &Pair) {
