@@ -19,6 +19,7 @@ fn all_backends_are_replaced_by_others() {
 #[test]
 fn listeners_are_added_and_removed() {
     let shop = Shop::open();
+    let proxies = shop.proxy_pods();
     shop.under_load(|| {
         for count in [1, 3, 0, 2, 0] {
             let more: Vec<String> = (0..count)
@@ -31,4 +32,5 @@ fn listeners_are_added_and_removed() {
             });
         }
     });
+    assert_eq!(shop.proxy_pods(), proxies, "no proxy is replaced for a listener");
 }

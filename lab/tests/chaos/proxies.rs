@@ -17,10 +17,7 @@ fn all_proxies_are_replaced_by_others() {
     let before = shop.proxy_pods();
     shop.under_load(|| {
         shop.namespace.apply(&proxies("2", 2));
-        shop.namespace.until("the change", &shop.proxies(), |deployment| {
-            let annotations = deployment.pointer("/spec/template/metadata/annotations")?;
-            (annotations["example.com/version"] == "2").then_some(())
-        });
+        shop.until_proxies("2", 2);
         shop.namespace.run(&["rollout", "status", &shop.proxies(), "--timeout=300s"]);
     });
     assert!(shop.proxy_pods().iter().all(|pod| !before.contains(pod)));

@@ -94,6 +94,7 @@ impl Shop {
             Some(SocketAddr::new(address, 80))
         });
         let shop = Self { namespace, system, address, _turn: turn };
+        shop.until_proxies("1", 2);
         shop.until_well();
         for (path, service) in RULES {
             shop.until_answered(path, service[0]);
@@ -138,11 +139,13 @@ impl Shop {
         self.namespace.run(&["rollout", "status", &self.proxies(), ROLLOUT]);
         // who is replaced still answers for a while
         for namespace in [&self.namespace, &self.system] {
-            wait::until("the end of those that were replaced", || {
+            let mut leaving = Vec::new();
+            let end = wait::until("the end of those that were replaced", || {
                 let pods = namespace.get("pods")?;
-                pods["items"].as_array()?.iter().all(stays).then_some(())
-            })
-            .unwrap();
+                leaving = pods["items"].as_array()?.iter().filter(|pod| !stays(pod)).cloned().collect();
+                leaving.is_empty().then_some(())
+            });
+            end.unwrap_or_else(|error| panic!("{error}: {leaving:#?}"));
         }
     }
 
@@ -166,6 +169,15 @@ impl Shop {
             names.lines().next().map(str::to_owned)
         })
         .unwrap()
+    }
+
+    /// Their Deployment is what these settings say.
+    pub(crate) fn until_proxies(&self, version: &str, replicas: u32) {
+        self.namespace.until("the settings of the proxies", &self.proxies(), |deployment| {
+            let annotations = deployment.pointer("/spec/template/metadata/annotations")?;
+            let current = annotations["example.com/version"] == version && deployment["spec"]["replicas"] == replicas;
+            current.then_some(())
+        });
     }
 
     /// Names of the proxies' Pods that run and are not about to end.

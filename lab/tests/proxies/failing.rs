@@ -24,6 +24,7 @@ fn what_the_server_refuses_is_told_in_its_words_and_costs_nothing_else() {
     // an address that is no more to be changed
     gateway.addresses = vec!["10.255.255.254".parse().unwrap()];
     gateway.ports = vec![80, 10_081];
+    settings(&mut gateway).workload.pod_labels = [("example.com/version".into(), "2".into())].into();
     stage.want([&gateway]);
     let path = "spec.provider.kubernetes.envoyService";
     let state = stage.until_problem(&gateway.fleet, &[path, "refuses Service refusing/", "clusterIP"]);
@@ -31,7 +32,10 @@ fn what_the_server_refuses_is_told_in_its_words_and_costs_nothing_else() {
     assert_eq!(state.missing_addresses[0].0, gateway.addresses[0]);
     assert!(state.ready);
     assert_eq!(namespace.get(&object).unwrap()["spec"], before);
-    until_bound(&namespace, &gateway, 10_081);
+    let changed = |found: &serde_json::Value| {
+        (found.pointer("/spec/template/metadata/labels")?["example.com/version"] == "2").then_some(())
+    };
+    namespace.until("what else changed", &format!("deployment/{}", name(&gateway)), changed);
 
     // a patch that breaks the Deployment, for the server and for us
     gateway.addresses.clear();
@@ -52,15 +56,6 @@ fn what_the_server_refuses_is_told_in_its_words_and_costs_nothing_else() {
     stage.want([&gateway]);
     let state = stage.until_problem(&gateway.fleet, &["has 0 replicas"]);
     assert!(state.faults.is_empty());
-}
-
-/// Waits until Pods are to bind a port.
-fn until_bound(namespace: &Namespace, gateway: &ir::Infra, port: u16) {
-    let binds = |found: &serde_json::Value| {
-        let ports = found["spec"]["template"]["spec"]["containers"][0]["ports"].as_array()?;
-        ports.iter().any(|bound| bound["containerPort"] == port).then_some(())
-    };
-    namespace.until("the port", &format!("deployment/{}", name(gateway)), binds);
 }
 
 /// What it has to be allowed, in each namespace.
@@ -163,7 +158,6 @@ fn an_api_server_that_is_away_changes_nothing_and_a_restart_writes_nothing() {
     lab.verb(&["start", "kube-apiserver"]);
     let object = format!("service/{}", name(&gateway));
     namespace.until("the port", &object, |found| (found["spec"]["ports"][1]["port"] == 8080).then_some(()));
-    until_bound(&namespace, &gateway, 8_080);
     // one that comes after all that, and is served later than all of it is counted
     let other = fleet("outage", "other");
     stage.want([&gateway, &other]);

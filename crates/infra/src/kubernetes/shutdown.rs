@@ -30,15 +30,19 @@ pub enum Outcome {
 /// How often Envoy is asked whether it is idle.
 const ASK: Duration = Duration::from_millis(250);
 
+/// How long an Envoy that just starts may take to answer. The first process of a container ignores a SIGTERM that it does not expect yet:
+/// sent too early, it would cost the Pod's whole grace period.
+const START: Duration = Duration::from_secs(10);
+
 /// Drains the proxy whose admin socket this is: it says that it is not ready and asks clients to leave; then its listeners close; then what
 /// runs has the rest of the time. Gives up when Envoy cannot be asked any more: it has ended.
 ///
 /// # Errors
-/// If Envoy never answered.
+/// If Envoy does not answer within ten seconds.
 pub async fn shutdown(socket: &Path, how: Shutdown) -> Result<Outcome, Error> {
     let began = Instant::now();
     let deadline = began + how.drain_timeout;
-    admin::fail_health_checks(socket).await?;
+    fail_health_checks(socket, deadline.min(began + START)).await?;
     sleep_until(deadline.min(began + how.min_drain)).await;
     if admin::close_listeners(socket).await.is_err() {
         return Ok(Outcome::Idle);
@@ -52,6 +56,15 @@ pub async fn shutdown(socket: &Path, how: Shutdown) -> Result<Outcome, Error> {
             return Ok(Outcome::Busy(busy.connections));
         }
         sleep(ASK).await;
+    }
+}
+
+async fn fail_health_checks(socket: &Path, deadline: Instant) -> Result<(), Error> {
+    loop {
+        match admin::fail_health_checks(socket).await {
+            Err(_) if Instant::now() < deadline => sleep(ASK).await,
+            outcome => return outcome,
+        }
     }
 }
 

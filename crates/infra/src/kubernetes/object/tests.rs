@@ -122,9 +122,16 @@ fn the_service_leads_to_the_ports_that_proxies_bind() {
     let ports: Vec<_> =
         spec["ports"].as_array().unwrap().iter().map(|port| (&port["port"], &port["targetPort"])).collect();
     assert_eq!(ports, [(&json!(80), &json!(10_080)), (&json!(8080), &json!(8080))]);
-    let container = &workload(plain())["spec"]["template"]["spec"]["containers"][0];
-    let ports: Vec<_> = container["ports"].as_array().unwrap().iter().map(|port| &port["containerPort"]).collect();
-    assert_eq!(ports, [&json!(10_080), &json!(8080), &json!(19_003)]);
+}
+
+#[test]
+fn proxies_are_not_replaced_for_listeners() {
+    let few = infra("gw", plain());
+    let more = Infra { ports: vec![80, 443, 8080], ..few.clone() };
+    for kind in [ObjectKind::Deployment, ObjectKind::ConfigMap] {
+        assert_eq!(one(&few, kind), one(&more, kind));
+    }
+    assert_ne!(one(&few, ObjectKind::Service), one(&more, ObjectKind::Service));
 }
 
 #[test]

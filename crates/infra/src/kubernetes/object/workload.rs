@@ -133,8 +133,7 @@ impl Maker<'_> {
     }
 
     fn envoy(&self) -> Value {
-        let ports =
-            self.infra.ports.iter().map(|port| json!({ "containerPort": self.bound(*port), "protocol": "TCP" }));
+        // Listeners are not named here: they may come and go, and a Pod that changes is another Pod.
         let metrics = json!({ "name": "metrics", "containerPort": LOCAL_PORT, "protocol": "TCP" });
         let field =
             |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
@@ -152,7 +151,7 @@ impl Maker<'_> {
             "command": ["envoy"],
             "args": self.arguments(),
             "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
-            "ports": ports.chain([metrics]).collect::<Vec<_>>(),
+            "ports": [metrics],
             "resources": { "requests": { "cpu": "100m", "memory": "512Mi" } },
             "securityContext": restricted(),
             // it gets its configuration when it comes, be that in an hour: nothing is gained by starting it anew
