@@ -57,10 +57,18 @@ impl Elsewhere {
     /// # Errors
     /// If a file cannot be written or Envoy not be started.
     pub fn run(folder: &Path, bootstrap: &str) -> anyhow::Result<Self> {
+        Self::run_by(&mut Command::new(binary::envoy()?), folder, bootstrap)
+    }
+
+    /// Starts one with this bootstrap by a command that Envoy's options follow.
+    ///
+    /// # Errors
+    /// If a file cannot be written or the command not be run.
+    pub fn run_by(command: &mut Command, folder: &Path, bootstrap: &str) -> anyhow::Result<Self> {
         let config = folder.join("envoy.yaml");
         std::fs::write(&config, bootstrap)?;
         let log = File::create(folder.join("envoy.log"))?;
-        let child = Command::new(binary::envoy()?)
+        let child = command
             .args([
                 "--concurrency",
                 "1",

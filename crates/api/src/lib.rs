@@ -56,7 +56,7 @@ pub use namespace::Namespace;
 pub use problem::{Fault, FieldPath, Place, Problem, Severity};
 pub use reference_grant::ReferenceGrant;
 pub use resource::{Resource, Spec};
-pub use schema::{definition, nearest};
+pub use schema::{definition, is_dns_label, is_dns_subdomain, nearest};
 pub use secret::Secret;
 pub use selector::LabelSelector;
 pub use service::Service;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::objects::{Cluster, GATEWAY, GATEWAYS, ROUTE, route, service};
+use super::objects::{At, Cluster, GATEWAY, GATEWAYS, ROUTE, route, service};
 use super::program::replicas;
 use super::{figure, millis};
 
@@ -18,7 +18,7 @@ fn names() -> impl Iterator<Item = String> {
 pub(super) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
     cluster.gateway().await?;
     cluster.make(super::objects::SERVICE, "shared", service()).await?;
-    let routes = names().map(|name| (name.clone(), route(&format!("{name}.example"), "shared", "1")));
+    let routes = names().enumerate().map(|(number, name)| (name, route(&At::number(number), "shared", "1")));
 
     let before = (cluster.status_writes("gateways")?, cluster.status_writes("httproutes")?);
     cluster.make_all(ROUTE, routes.collect::<Vec<_>>()).await?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::time::interval;
 
-use super::objects::{Cluster, ROUTE, SERVICE, SLICE, route, service, slice};
+use super::objects::{At, Cluster, ROUTE, SERVICE, SLICE, route, service, slice};
 use super::probe::{Answer, Probe};
 use super::program::{Replica, replicas};
 use super::{figure, millis, percentile};
@@ -56,11 +56,12 @@ pub(super) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
     let name = |number: usize| format!("service-{}", number % SERVICES);
     cluster.make_all(SERVICE, (0..SERVICES).map(|number| (name(number), service()))).await?;
     cluster.make_all(SLICE, (0..SERVICES).map(|number| (name(number), slice(&name(number), &backends[0])))).await?;
-    let host = |number: usize| format!("host-{number}.example");
-    let routes = (0..ROUTES).map(|number| (format!("route-{number}"), route(&host(number), &name(number), "0")));
+    let of =
+        |number: usize, version: &str| (format!("route-{number}"), route(&At::number(number), &name(number), version));
+    let routes = (0..ROUTES).map(|number| of(number, "0"));
     cluster.make_all(ROUTE, routes.collect::<Vec<_>>()).await?;
     let mut probe = Probe::connect(&address)?;
-    probe.until(&host(ROUTES - 1), "0", |_| {})?;
+    probe.until(&At::number(ROUTES - 1), "0", |_| {})?;
     tokio::time::sleep(SETTLE).await;
 
     let errors = Arc::new(AtomicU64::new(0));
@@ -73,23 +74,24 @@ pub(super) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
     let mut seconds = interval(Duration::from_secs(1));
     for number in 0..CHANGES {
         seconds.tick().await;
-        let (version, host_of_change) = (format!("{}", number + 1), host(number));
-        let fields = route(&host_of_change, &name(number), &version);
-        cluster.patch(ROUTE, &format!("route-{number}"), fields).await?;
-        changed.push(tokio::task::block_in_place(|| probe.until(&host_of_change, &version, &steady))?);
-        // a host name that nobody has is 404 until the route is there
-        let new = format!("new-{number}");
-        cluster.make(ROUTE, &new, route(&format!("{new}.example"), &name(number), "new")).await?;
-        made.push(tokio::task::block_in_place(|| probe.until(&format!("{new}.example"), "new", |_| {}))?);
+        let (index, version) = (number * ROUTES / CHANGES, format!("{}", number + 1));
+        let (route, fields) = of(index, &version);
+        cluster.patch(ROUTE, &route, fields).await?;
+        changed.push(tokio::task::block_in_place(|| probe.until(&At::number(index), &version, &steady))?);
+        // what nobody has is 404 until its route is there
+        let index = ROUTES + number;
+        let (route, fields) = of(index, "new");
+        cluster.make(ROUTE, &route, fields).await?;
+        made.push(tokio::task::block_in_place(|| probe.until(&At::number(index), "new", |_| {}))?);
     }
     churn.abort();
     for (what, mut times) in [("a changed route (B2)", changed), ("a new route", made)] {
-        let mut of = |percent: usize, limit: f64| {
+        let mut say = |percent: usize, limit: f64| {
             let time = millis(percentile(&mut times, percent));
             figure("B12", &format!("written → new answer, {what}, p{percent}"), ROUTES, (time, "ms"), Some(limit));
         };
-        of(50, 20.0);
-        of(99, 60.0);
+        say(50, 20.0);
+        say(99, 60.0);
     }
     #[expect(clippy::cast_precision_loss, reason = "a small count")]
     figure("B12", "answers other than 200", ROUTES, (errors.load(Ordering::Relaxed) as f64, "answers"), Some(0.0));

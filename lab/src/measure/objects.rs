@@ -178,11 +178,28 @@ fn merge(object: &mut Value, fields: Value) {
     }
 }
 
-/// A route of the Gateway for one host name, to a service, which sets a header of the answer.
-pub(super) fn route(host: &str, service: &str, version: &str) -> Value {
+/// Routes that share a host, as in the other benchmarks.
+const ROUTES_PER_HOST: usize = 10;
+
+/// What a route is for.
+pub(super) struct At {
+    pub(super) host: String,
+    pub(super) path: String,
+}
+
+impl At {
+    /// Of route number so and so.
+    pub(super) fn number(number: usize) -> Self {
+        Self { host: format!("host-{}.example", number / ROUTES_PER_HOST), path: format!("/route-{number}") }
+    }
+}
+
+/// A route of the Gateway, to a service, which sets a header of the answer.
+pub(super) fn route(At { host, path }: &At, service: &str, version: &str) -> Value {
     let header = json!({ "set": [{ "name": "x-version", "value": version }] });
     let filter = json!({ "type": "ResponseHeaderModifier", "responseHeaderModifier": header });
-    let rule = json!({ "filters": [filter], "backendRefs": [{ "name": service, "port": 80 }] });
+    let matches = json!([{ "path": { "type": "PathPrefix", "value": path } }]);
+    let rule = json!({ "matches": matches, "filters": [filter], "backendRefs": [{ "name": service, "port": 80 }] });
     json!({ "spec": { "parentRefs": [{ "name": GATEWAY }], "hostnames": [host], "rules": [rule] } })
 }
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
+use super::objects::At;
+
 /// What no answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -32,8 +34,8 @@ impl Probe {
         Ok(Self(BufReader::new(stream)))
     }
 
-    pub(super) fn ask(&mut self, host: &str) -> anyhow::Result<Answer> {
-        write!(self.0.get_mut(), "GET / HTTP/1.1\r\nhost: {host}\r\n\r\n")?;
+    pub(super) fn ask(&mut self, At { host, path }: &At) -> anyhow::Result<Answer> {
+        write!(self.0.get_mut(), "GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n")?;
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             ensure!(self.0.read_line(&mut head)? > 0, "the Gateway closed the connection");
@@ -48,15 +50,15 @@ impl Probe {
     }
 
     /// The time until this version answers; each answer on the way is looked at.
-    pub(super) fn until(&mut self, host: &str, version: &str, look: impl Fn(&Answer)) -> anyhow::Result<Duration> {
+    pub(super) fn until(&mut self, at: &At, version: &str, look: impl Fn(&Answer)) -> anyhow::Result<Duration> {
         let began = Instant::now();
         loop {
-            let answer = self.ask(host)?;
+            let answer = self.ask(at)?;
             look(&answer);
             if answer.version == version {
                 return Ok(began.elapsed());
             }
-            ensure!(began.elapsed() < LONGEST, "no new answer at {host} after {} s", LONGEST.as_secs());
+            ensure!(began.elapsed() < LONGEST, "no new answer at {}{} after {} s", at.host, at.path, LONGEST.as_secs());
             std::thread::sleep(PAUSE);
         }
     }

@@ -1,11 +1,15 @@
 //! `chancery certs` against a cluster.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
-use tests::{binary, certificate, objects};
+use tempfile::TempDir;
+use tests::elsewhere::Elsewhere;
+use tests::{binary, certificate, objects, wait};
 
 use crate::cluster::{SYSTEM, served};
 use crate::harness::{Lab, Namespace, text};
+use crate::world::World;
 
 fn certs(lab: &Lab, words: &[&str]) -> Output {
     let program = binary::chancery().unwrap();
@@ -56,4 +60,37 @@ fn an_authority_from_elsewhere_is_shown_and_never_written() {
     assert_eq!(namespace.get("secret/mine").unwrap(), before);
     let missing = certs(&namespace.lab, &["--namespace", namespace.name]);
     assert!(text(&missing).contains("there is no Secret foreign-authority/chancery-ca"), "{}", text(&missing));
+}
+
+#[test]
+fn a_proxy_outside_the_cluster_is_served_with_a_certificate_of_its_gateway() {
+    let world = World::make("outside");
+    let lab = &*world.namespace.lab;
+    world.gateway("edge", &["{name: http, protocol: HTTP, port: 8085}"], "");
+    world.route("edge", "edge", "[{backendRefs: [{name: cart, port: 80}]}]");
+    let place = TempDir::new().unwrap();
+    let files = place.path().join("files");
+    let issued = certs(lab, &["issue", "outside/edge", "--dir", files.to_str().unwrap(), "--output", "json"]);
+    assert!(issued.status.success(), "{}", text(&issued));
+    let key = std::fs::metadata(files.join("edge.key")).unwrap();
+    assert_eq!(key.permissions().mode() & 0o777, 0o600);
+
+    let system = Namespace { lab: world.namespace.lab.clone(), name: SYSTEM };
+    let service = system.get("service/chancery").unwrap();
+    let address = service.pointer("/spec/clusterIP").unwrap().as_str().unwrap();
+    let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-tls.yaml")).unwrap();
+    let bootstrap = bootstrap
+        .replace("default/edge", "outside/edge")
+        .replace("/etc/envoy", files.to_str().unwrap())
+        .replace("/tmp/envoy-admin.sock", place.path().join("admin.sock").to_str().unwrap())
+        .replace("address: chancery.example", &format!("address: {address}"))
+        .replace("chancery.example", "chancery.chancery-system.svc");
+    let _envoy =
+        Elsewhere::run_by(lab.command("exec").arg(binary::envoy().unwrap()), place.path(), &bootstrap).unwrap();
+    let asked = || lab.exec(&["curl", "--silent", "--max-time", "5", "http://127.0.0.1:8085/"]);
+    wait::until("an answer", || asked()?.contains("\"pod\": \"cart\"").then_some(())).unwrap();
+
+    let wrong = certs(lab, &["issue", "edge", "--dir", files.to_str().unwrap()]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong).contains("write for example default/edge"), "{}", text(&wrong));
 }

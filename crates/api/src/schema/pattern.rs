@@ -86,12 +86,14 @@ impl Pattern {
 }
 
 /// RFC 1123 label: at most 63 characters.
-pub(crate) fn is_dns_label(text: &str) -> bool {
+#[must_use]
+pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_label(text)
 }
 
 /// RFC 1123 subdomain: labels with dots between them, at most 253 characters.
-pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+#[must_use]
+pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && is_name(text)
 }
 

@@ -1,14 +1,19 @@
 //! `chancery certs`: the authority that proxies of a cluster trust, as the Secret has it. Works through the kubeconfig; no Chancery has to run.
 
 use std::fmt::Write as _;
+use std::fs::{DirBuilder, File};
 use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use provider::kubernetes::{Kept, SecretError, SecretStore, connect};
 use serde_json::json;
 
+use super::run::duration;
 use super::{ClusterArgs, DataFormat, Outcome};
 use crate::serve::kubernetes::authority::{self, Listed, Role, Terms};
 use crate::serve::now;
@@ -28,39 +33,101 @@ pub(crate) struct CertsArgs {
     output: Option<DataFormat>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Deed {
     /// Announce another authority: it signs once proxies have had the time to learn of it (`--ca-overlap` of `chancery run`)
     Rotate,
+    /// Sign a certificate for a Gateway's proxies outside the cluster, and write `GATEWAY.crt`, `GATEWAY.key` and `ca.crt` (whom they trust)
+    /// into a folder, in place of those that are there: `deploy/envoy-tls.yaml` is a bootstrap for them
+    Issue(IssueArgs),
+}
+
+#[derive(Debug, Args)]
+struct IssueArgs {
+    /// The Gateway; there may be none yet
+    #[arg(value_name = "NAMESPACE/GATEWAY", value_parser = gateway)]
+    gateway: String,
+    /// Where to write the files; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// How long the certificate holds; no longer than the authority
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
+    valid_for: Duration,
+}
+
+fn gateway(text: &str) -> Result<String, String> {
+    let is_one = |(namespace, name): (&str, &str)| api::is_dns_label(namespace) && api::is_dns_subdomain(name);
+    match text.split_once('/').is_some_and(is_one) {
+        true => Ok(text.to_owned()),
+        false => Err("not a namespace and a name: write for example default/edge".to_owned()),
+    }
 }
 
 /// Exit code 1 if there is no authority that signs.
 pub(crate) fn run(args: &CertsArgs) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let all = runtime.block_on(look(args))?;
+    let kept = runtime.block_on(look(args))?;
+    let all = authority::list(&kept);
+    let signs = all.iter().any(|one| one.role == Role::Signs && one.until > now());
+    let (table, data) = match &args.deed {
+        Some(Deed::Issue(wanted)) => issue(&kept, wanted)?,
+        _ => (table(&all), as_data(&all)),
+    };
     let text = match args.output {
-        None => table(&all),
-        Some(DataFormat::Json) => format!("{:#}\n", as_data(&all)),
-        Some(DataFormat::Yaml) => crate::yaml::document(&as_data(&all)),
+        None => table,
+        Some(DataFormat::Json) => format!("{data:#}\n"),
+        Some(DataFormat::Yaml) => crate::yaml::document(&data),
     };
     write!(std::io::stdout(), "{text}")?;
-    let signs = all.iter().any(|one| one.role == Role::Signs && one.until > now());
     Ok(if signs { Outcome::Fine } else { Outcome::Problems })
 }
 
-async fn look(args: &CertsArgs) -> anyhow::Result<Vec<Listed>> {
+/// The Secret, after what is to be done with it.
+async fn look(args: &CertsArgs) -> anyhow::Result<Kept> {
     let client = connect(&args.cluster.connection()).await?;
     let name = args.ca_secret.clone().unwrap_or_else(|| format!("{}-ca", args.cluster.service()));
     let (namespace, name): (Arc<str>, Arc<str>) = (args.cluster.namespace().into(), name.into());
     let store = SecretStore::new(client, &namespace, &name);
     let kept = match args.deed {
-        None => store.read().await?,
         Some(Deed::Rotate) => Some(rotate(&store).await?),
+        _ => store.read().await?,
     };
-    let kept = kept.with_context(|| {
+    kept.with_context(|| {
         format!("there is no Secret {namespace}/{name}: Chancery makes it when it starts (--namespace, --ca-secret)")
-    })?;
-    Ok(authority::list(&kept))
+    })
+}
+
+/// Signs a certificate and writes it. The key comes last: who watches the files takes all of them then.
+fn issue(
+    kept: &Kept,
+    IssueArgs { gateway, dir, valid_for }: &IssueArgs,
+) -> anyhow::Result<(String, serde_json::Value)> {
+    let authority = authority::current(kept).map_err(anyhow::Error::msg)?;
+    let pair = authority::proxy_certificate(&authority, gateway, now(), *valid_for).map_err(anyhow::Error::msg)?;
+    let until = authority::end(&pair.certificate).context("the certificate cannot be read")?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(|| dir.display().to_string())?;
+    let (_, name) = gateway.rsplit_once('/').context("no Gateway")?;
+    let file = |name: String, text: &str, mode| {
+        let path = dir.join(name);
+        replace(&path, text, mode).with_context(|| path.display().to_string()).map(|()| path.display().to_string())
+    };
+    let trusted = file("ca.crt".to_owned(), &authority.trusted, 0o644)?;
+    let certificate = file(format!("{name}.crt"), &pair.certificate, 0o644)?;
+    let key = file(format!("{name}.key"), &pair.key, 0o600)?;
+    let table = format!("{gateway} until {until}\n  {certificate}\n  {key}\n  {trusted}\n");
+    let data = json!({ "gateway": gateway, "until": until.to_string(), "certificate": certificate, "key": key, "trusted": trusted });
+    Ok((table, data))
+}
+
+/// Replaces a file in one step, so that nobody reads half of it.
+fn replace(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let _left_by_a_write_that_failed = std::fs::remove_file(&beside);
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)
 }
 
 /// Announces another authority, unless one is.

@@ -20,7 +20,7 @@ pub(super) fn state(fleet: &Fleet, infra: &Infra, world: &World) -> PodsState {
     let nodes = world.nodes();
     let addresses = service.map(|service| addresses(service, infra, nodes.as_ref().ok())).unwrap_or_default();
     let hostnames: BTreeSet<Arc<str>> = service.iter().flat_map(|service| service.hostnames.iter().cloned()).collect();
-    let (problem, faults) = trouble(fleet, workload, world);
+    let (problem, faults) = trouble(fleet, infra, workload, world);
     let lacks = addresses.is_empty() && hostnames.is_empty() && infra.addresses.is_empty();
     let unassigned = lacks.then(|| unassigned(service, nodes.err().flatten()));
     PodsState {
@@ -87,7 +87,7 @@ fn unassigned(service: Option<&Service>, nodes: Option<&str>) -> Arc<str> {
 }
 
 /// What keeps proxies from running as they shall, and what of that the settings are to blame for.
-fn trouble(fleet: &Fleet, workload: Option<&Workload>, world: &World) -> (Option<Arc<str>>, Vec<Fault>) {
+fn trouble(fleet: &Fleet, infra: &Infra, workload: Option<&Workload>, world: &World) -> (Option<Arc<str>>, Vec<Fault>) {
     let mut faults: Vec<Fault> = Vec::new();
     let mut words: Vec<Arc<str>> =
         world.forbidden().filter_map(|(target, said)| forbidden(target.kind?, said)).collect();
@@ -97,7 +97,7 @@ fn trouble(fleet: &Fleet, workload: Option<&Workload>, world: &World) -> (Option
     }
     let of_refusal = |refusal: &Refusal| match refusal {
         Refusal::Taken(text) | Refusal::Terminating(text) => (Some(Arc::clone(text)), None),
-        Refusal::Words(fault) => (None, Some(fault.clone())),
+        Refusal::Words(fault) => (None, Some(blamed(fault, infra))),
         Refusal::Leaving => (None, None),
     };
     for (text, fault) in fleet.refused.values().map(of_refusal) {
@@ -111,6 +111,14 @@ fn trouble(fleet: &Fleet, workload: Option<&Workload>, world: &World) -> (Option
     }
     faults.retain(|fault| !fault.path.is_empty());
     (Some(words.join("; ")).filter(|text| !text.is_empty()).map(Arc::from), faults)
+}
+
+/// What the API server refuses because of an address is the Gateway's own matter: the settings are not to blame.
+fn blamed(fault: &Fault, infra: &Infra) -> Fault {
+    if infra.addresses.iter().any(|address| fault.text.contains(&address.to_string())) {
+        return Fault { path: Arc::default(), text: format!("spec.addresses: {}", fault.text).into() };
+    }
+    fault.clone()
 }
 
 /// Nobody serves, and that may pass by itself.

@@ -71,7 +71,8 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     });
     let mapped = g.map("mapped_ports", views, move |cx, key, view| {
         let ports = cx.get(plans, key).map(|plan| plan.bound_ports()).unwrap_or_default();
-        if file_mode || view.objects.own_ports { Arc::default() } else { mapped_ports(&ports) }
+        let lowest = if view.objects.own_ports { 0 } else { LOWEST_FREE };
+        if file_mode { Arc::default() } else { mapped_ports(&ports, lowest) }
     });
     let infra = g.derive("infra", plans, move |cx, key, plan| {
         let view = cx.get(views, key).cloned().unwrap_or_default();
@@ -120,13 +121,16 @@ fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAdd
     claims.map(|listener| ((listener.port, seniority.clone()), addresses.clone())).collect()
 }
 
-/// Ports below 1024, which only root may bind, and the ports of the proxies' own listeners: each is bound as the first of 10,000 more,
+/// Lower ports may only be bound with a right for it.
+const LOWEST_FREE: u16 = 1024;
+
+/// Ports below the lowest that may be bound, and the ports of the proxies' own listeners: each is bound as the first of 10,000 more,
 /// 20,000 more and so on that nobody else has.
-fn mapped_ports(ports: &[u16]) -> Arc<[(u16, u16)]> {
+fn mapped_ports(ports: &[u16], lowest: u16) -> Arc<[(u16, u16)]> {
     let mut taken: BTreeSet<u16> = ports.iter().copied().collect();
     let own = [LOCAL_PORT, CONFIG_PORT];
     taken.extend(own);
-    let barred = ports.iter().copied().filter(|port| *port < 1024 || own.contains(port));
+    let barred = ports.iter().copied().filter(|port| *port < lowest || own.contains(port));
     let mapped = barred.filter_map(|port| {
         let free =
             (1..=6).filter_map(|step: u16| port.checked_add(step * 10_000)).find(|free| !taken.contains(free))?;

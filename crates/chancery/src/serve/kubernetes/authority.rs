@@ -15,7 +15,7 @@ use api::Timestamp;
 use provider::kubernetes::Kept;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData as _,
+    KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -26,6 +26,9 @@ mod tests;
 
 /// The label of a Secret that is ours.
 const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "chancery");
+
+/// Of the names in the certificates of proxies; servers take any.
+const TRUST_DOMAIN: &str = "cluster.local";
 
 /// Clocks may differ by this much.
 const SKEW: Duration = Duration::from_mins(5);
@@ -95,13 +98,15 @@ pub(crate) fn is_ours(kept: &Kept) -> bool {
 
 /// Who signs, who signs next, and whom proxies trust beside them.
 pub(crate) fn list(kept: &Kept) -> Vec<Listed> {
-    let of = |key: &str| text(kept, key).map(|pem| certificates(&pem)).unwrap_or_default();
+    // A certificate chain may follow who signs.
+    let of_pair = |name, role| {
+        pair(kept, name).and_then(|pair| Some((role, certificates(&pair.certificate).into_iter().next()?)))
+    };
+    let trusted = text(kept, "ca.crt").map(|pem| certificates(&pem)).unwrap_or_default();
     let mut known: Vec<String> = Vec::new();
     let mut all = Vec::new();
-    // A certificate chain may follow who signs.
-    let signs = of("tls.crt").into_iter().take(1).map(|pem| (Role::Signs, pem));
-    let next = of("next.crt").into_iter().map(|pem| (Role::Next, pem));
-    for (role, pem) in signs.chain(next).chain(of("ca.crt").into_iter().map(|pem| (Role::Trusted, pem))) {
+    let signing = of_pair("tls", Role::Signs).into_iter().chain(of_pair("next", Role::Next));
+    for (role, pem) in signing.chain(trusted.into_iter().map(|pem| (Role::Trusted, pem))) {
         if !known.contains(&pem) {
             all.extend(listed(role, &pem));
             known.push(pem);
@@ -150,7 +155,7 @@ pub(crate) fn look(
     announced: &mut Announced,
 ) -> Result<(Authority, Option<Kept>), String> {
     match found {
-        Some(kept) if !is_ours(&kept) => foreign(&kept).map(|all| (all, None)),
+        Some(kept) if !is_ours(&kept) => current(&kept).map(|all| (all, None)),
         found => {
             let old = found.unwrap_or_else(fresh);
             let mut new = old.clone();
@@ -176,14 +181,39 @@ pub(crate) fn server_certificate(
     let mut params = CertificateParams::new(hosts).map_err(words)?;
     params.distinguished_name = named("Chancery");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.use_authority_key_identifier_extension = true;
     valid(&mut params, now, terms.server)?;
-    let Pair { certificate, key } = &authority.signer;
+    signed(params, &authority.signer)
+}
+
+/// A certificate for proxies of a Gateway (`namespace/name`). It holds no longer than who signs it.
+pub(crate) fn proxy_certificate(
+    authority: &Authority,
+    gateway: &str,
+    now: Timestamp,
+    life: Duration,
+) -> Result<Pair, String> {
+    let (_, end) = span(&authority.signer.certificate).filter(|(_, end)| *end > now.0).ok_or("who signs has ended")?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named("Chancery proxy");
+    let identity = format!("spiffe://{TRUST_DOMAIN}/{gateway}").try_into().map_err(words)?;
+    params.subject_alt_names = vec![SanType::URI(identity)];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    valid(&mut params, now, life.min(Duration::from_secs(u64::try_from(end - now.0).unwrap_or_default())))?;
+    signed(params, &authority.signer)
+}
+
+fn signed(mut params: CertificateParams, Pair { certificate, key }: &Pair) -> Result<Pair, String> {
+    params.use_authority_key_identifier_extension = true;
     let issuer = Issuer::from_ca_cert_pem(certificate, KeyPair::from_pem(key).map_err(words)?).map_err(words)?;
     let key = KeyPair::generate().map_err(words)?;
     let own = params.signed_by(&key, &issuer).map_err(words)?.pem();
-    // An authority from elsewhere may itself be signed by one that proxies trust.
+    // An authority from elsewhere may itself be signed by one that is trusted.
     Ok(Pair { certificate: own + certificate, key: key.serialize_pem() })
+}
+
+/// When a certificate ends; none if it cannot be read.
+pub(crate) fn end(certificate: &str) -> Option<Timestamp> {
+    span(certificate).map(|(_, end)| Timestamp(end))
 }
 
 /// Whether two thirds of the time of a certificate are over.
@@ -195,8 +225,8 @@ fn fresh() -> Kept {
     Kept::new("kubernetes.io/tls", [(OURS.0.to_owned(), OURS.1.to_owned())].into())
 }
 
-/// One from elsewhere: `ca.crt` says whom to trust, or what signs does.
-fn foreign(kept: &Kept) -> Result<Authority, String> {
+/// The authority as a Secret has it: `ca.crt` says whom to trust, or what signs does.
+pub(crate) fn current(kept: &Kept) -> Result<Authority, String> {
     let signer = pair(kept, "tls")
         .ok_or("it has no usable tls.crt and tls.key: a certificate authority and its own private key as PEM")?;
     let trusted = text(kept, "ca.crt").unwrap_or_else(|| signer.certificate.clone());

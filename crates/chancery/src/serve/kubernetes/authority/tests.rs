@@ -162,3 +162,27 @@ fn a_servers_certificate_is_signed_by_it_and_renewed_in_time() {
     assert!(is_due(&pair.certificate, after(Duration::from_mins(45))));
     assert!(is_due("nonsense", START));
 }
+
+#[test]
+fn a_proxys_certificate_names_its_gateway_and_ends_no_later_than_who_signs() {
+    let (authority, _) = kept(None, START);
+    let ends = |life| end(&proxy_certificate(&authority, "shop/edge.v2", START, life).unwrap().certificate).unwrap();
+    assert_eq!(ends(Duration::from_hours(1)), after(Duration::from_hours(1)));
+    assert_eq!(ends(Duration::from_hours(31)), after(TERMS.authority));
+    let pair = proxy_certificate(&authority, "shop/edge.v2", START, Duration::from_hours(1)).unwrap();
+    let names = in_certificate(&pair.certificate, |found| {
+        let names = found.subject_alternative_name().unwrap().unwrap();
+        names.value.general_names.iter().map(ToString::to_string).collect::<Vec<_>>()
+    });
+    assert_eq!(names.unwrap(), ["URI(spiffe://cluster.local/shop/edge.v2)"]);
+    assert!(proxy_certificate(&authority, "shop/edge", after(TERMS.authority), Duration::from_hours(1)).is_err());
+}
+
+#[test]
+fn a_certificate_with_anothers_key_signs_nothing() {
+    let (_, mut secret) = kept(None, START);
+    let (_, other) = kept(None, START);
+    secret.data.insert("tls.key".to_owned(), other.data["tls.key"].clone());
+    assert_eq!(list(&secret).iter().map(|one| one.role).collect::<Vec<_>>(), [Role::Trusted]);
+    assert!(current(&secret).is_err());
+}
