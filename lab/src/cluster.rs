@@ -73,7 +73,7 @@ async fn bring_up(place: Place) -> anyhow::Result<ExitCode> {
 
     let states = States::new(&place);
     let mut started = Vec::new();
-    for program in [etcd(&place), api_server(&place)] {
+    for program in [etcd(&place), api_server(&place)?] {
         let name = program.name;
         started.push(program::start(&place, &states, program).await?);
         steps.done(name)?;
@@ -134,7 +134,20 @@ fn etcd(place: &Place) -> Program {
     Program { name: "etcd", arguments: arguments.into(), ready: Ready::Connects(([127, 0, 0, 1], 2379).into()) }
 }
 
-fn api_server(place: &Place) -> Program {
+/// What is written down of who asked for what: accounts of Pods, but not those of the controllers.
+const AUDIT: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, userGroups: ['system:serviceaccounts:kube-system']}
+- {level: Metadata, userGroups: ['system:serviceaccounts']}
+- {level: None}
+";
+
+fn api_server(place: &Place) -> anyhow::Result<Program> {
+    let policy = place.inside("audit.yaml");
+    std::fs::write(&policy, AUDIT)?;
     let pki = place.inside("pki");
     let (pki, node, tokens) = (pki.display(), network::NODE, place.inside("tokens.csv"));
     let arguments = [
@@ -156,8 +169,12 @@ fn api_server(place: &Place) -> Program {
         "--endpoint-reconciler-type=lease".to_owned(),
         // it taints a new node until a controller that the lab does without finds it well, and a DaemonSet would wait for that
         "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", place.file("log/audit.log").display()),
+        "--audit-log-maxsize=100".to_owned(),
+        "--audit-log-maxbackup=1".to_owned(),
     ];
-    Program { name: "kube-apiserver", arguments: arguments.into(), ready: answers(true, 6443, "/readyz") }
+    Ok(Program { name: "kube-apiserver", arguments: arguments.into(), ready: answers(true, 6443, "/readyz") })
 }
 
 fn controller_manager(place: &Place) -> Program {

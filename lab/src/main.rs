@@ -74,7 +74,8 @@ enum Verb {
     Conformance(conformance::Wanted),
     /// Measures the Chancery that serves the cluster, and prints figures as JSON lines: `make bench B=B13`.
     Measure(measure::Wanted),
-    /// Prints what a program of the control plane wrote: `lab logs kube-apiserver`; `lab` is the kubelet's.
+    /// Prints what a program of the control plane wrote: `lab logs kube-apiserver`; `lab` is the kubelet's, `audit`
+    /// what Pods asked of the API server.
     Logs { program: String },
     /// Kills a program of the control plane (SIGKILL) and leaves it so: `lab stop kube-apiserver`.
     Stop { program: String },

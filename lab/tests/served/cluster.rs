@@ -33,18 +33,21 @@ pub(crate) fn run(lab: &Lab, command: &str) -> String {
 
 /// The lab that tests share.
 pub(crate) fn served() -> Arc<Lab> {
-    Lab::shared_as(|| {
-        let lab = Lab::with(&binary::chancery().unwrap());
-        let (install, _) = commands();
-        let (definitions, install) = install.split_first().unwrap();
-        // there is no way out of the lab: it has the same definitions as a file
-        assert!(definitions.contains(&format!("/{}/standard-install.yaml", version())), "{definitions}");
-        lab.verb(&["definitions"]);
-        for command in install {
-            run(&lab, command);
-        }
-        lab
-    })
+    Lab::shared_as(installed)
+}
+
+/// A lab of a test's own.
+pub(crate) fn installed() -> Lab {
+    let lab = Lab::with(&binary::chancery().unwrap());
+    let (install, _) = commands();
+    let (definitions, install) = install.split_first().unwrap();
+    // there is no way out of the lab: it has the same definitions as a file
+    assert!(definitions.contains(&format!("/{}/standard-install.yaml", version())), "{definitions}");
+    lab.verb(&["definitions"]);
+    for command in install {
+        run(&lab, command);
+    }
+    lab
 }
 
 /// The version of the definitions that the lab has.

@@ -8,6 +8,7 @@
 //! | `world` | a namespace with a Gateway, and what its conditions say |
 //! | `mistakes` | what people get wrong costs its part, is told where it is, and nothing else notices |
 //! | `probes` | what a proxy says of itself to those who probe it |
+//! | `rights` | the roles allow what is used, and no more |
 //! | `quickstart` | the rest of these commands: requests go through Envoy |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -20,4 +21,5 @@ mod mistakes;
 mod people;
 mod probes;
 mod quickstart;
+mod rights;
 mod world;

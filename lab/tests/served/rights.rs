@@ -1,0 +1,145 @@
+//! Rights: what Chancery asked of the API server in a life with everything in it, and what its roles allow, are the same.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tests::{binary, certificate, objects, wait};
+
+use crate::cluster::{SYSTEM, installed};
+use crate::harness::{Lab, Namespace};
+use crate::world::{HTTP, gateway};
+
+/// A verb on a resource: `update gateways/status.gateway.networking.k8s.io`, with `own` behind it in Chancery's namespace.
+type Right = String;
+
+fn right(verb: &str, group: &str, resource: &str, own: bool) -> Right {
+    format!("{verb} {resource}.{group}{}", if own { " own" } else { "" })
+}
+
+/// What the roles of the installation allow.
+fn granted(system: &Namespace) -> BTreeSet<Right> {
+    let roles = system.get("clusterroles").unwrap();
+    let mut all = BTreeSet::new();
+    for role in roles["items"].as_array().unwrap() {
+        let Some(part) = role["metadata"]["name"].as_str().unwrap().strip_prefix("chancery-system-chancery-") else {
+            continue;
+        };
+        let words = |value: &Value| -> Vec<String> {
+            value.as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned()).collect()
+        };
+        for rule in role["rules"].as_array().unwrap() {
+            let [groups, resources, verbs] = ["apiGroups", "resources", "verbs"].map(|field| words(&rule[field]));
+            for (resource, verb) in resources.iter().flat_map(|resource| verbs.iter().map(move |verb| (resource, verb)))
+            {
+                all.insert(right(verb, &groups[0], resource, part == "own"));
+            }
+        }
+    }
+    all
+}
+
+/// What was asked for so far, and what of it was refused.
+fn asked(lab: &Lab) -> (BTreeSet<Right>, BTreeSet<Right>) {
+    let log = std::fs::read_to_string(lab.state().join("log/audit.log")).unwrap();
+    let (mut all, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    for line in log.lines() {
+        let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+        let (object, text) = (&event["objectRef"], |value: &Value| value.as_str().unwrap_or_default().to_owned());
+        if event["user"]["username"] != "system:serviceaccount:chancery-system:chancery" || object.is_null() {
+            continue;
+        }
+        let part = object["subresource"].as_str().map(|part| format!("/{part}")).unwrap_or_default();
+        let own = object["namespace"] == SYSTEM;
+        let right = right(&text(&event["verb"]), &text(&object["apiGroup"]), &(text(&object["resource"]) + &part), own);
+        if event["responseStatus"]["code"] == 403 {
+            refused.insert(right.clone());
+        }
+        all.insert(right);
+    }
+    (all, refused)
+}
+
+/// What is applied is a `patch`, for which its object has to be one that may be made. A server that does not stream lists is asked for them.
+fn is_used(right: &Right, asked: &BTreeSet<Right>) -> bool {
+    let verb_of = [("create ", "patch "), ("list ", "watch ")];
+    let mut stands_for =
+        verb_of.iter().filter_map(|(verb, other)| Some(format!("{other}{}", right.strip_prefix(verb)?)));
+    asked.contains(right) || stands_for.any(|other| asked.contains(&other))
+}
+
+const SETTINGS: &str = "
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyProxy
+metadata: {name: NAME}
+spec: {provider: {type: Kubernetes, kubernetes: {KUBERNETES}}}
+";
+
+const POLICIES: &str = "
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: Backend
+metadata: {name: far}
+spec: {endpoints: [{ip: {address: 192.0.2.1, port: 80}}]}
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: BackendTrafficPolicy
+metadata: {name: policy}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: many}], connection: {bufferLimit: 64Ki}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: far}
+spec:
+  parentRefs: [{name: many}]
+  rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
+";
+
+fn settings(name: &str, kubernetes: &str) -> String {
+    SETTINGS.replace("NAME", name).replace("KUBERNETES", kubernetes)
+}
+
+fn parameters(name: &str) -> String {
+    format!("  infrastructure: {{parametersRef: {{group: gateway.envoyproxy.io, kind: EnvoyProxy, name: {name}}}}}\n")
+}
+
+#[test]
+fn the_roles_allow_what_is_used_and_no_more() {
+    let lab = Arc::new(installed());
+    let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
+    let namespace = Namespace::make_in(Arc::clone(&lab), "life");
+    let pair = certificate::self_signed(&["life.example"], false).unwrap();
+    namespace.apply(&objects::tls_secret("pair", &pair.certificate, &pair.key));
+    namespace.apply(&settings("many", "envoyHpa: {maxReplicas: 2}, envoyPDB: {minAvailable: 1}"));
+    namespace.apply(&settings("each", "envoyDaemonSet: {}, envoyService: {type: NodePort}"));
+    let https = "{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: pair}]}}";
+    namespace.apply(&gateway("many", &[HTTP, https], &parameters("many")));
+    namespace.apply(&gateway("each", &[HTTP], &parameters("each")));
+    namespace.apply(POLICIES);
+    for name in ["many", "each"] {
+        namespace.run(&["wait", "gateway", name, "--for=condition=Programmed", "--timeout=60s"]);
+    }
+    let granted = granted(&system);
+    // A Gateway of another class has nothing of ours any more.
+    for name in ["many", "each"] {
+        namespace.run(&[
+            "patch",
+            "gateway",
+            name,
+            "--type=merge",
+            "--patch",
+            "{\"spec\": {\"gatewayClassName\": \"other\"}}",
+        ]);
+    }
+    // the bundle that proxies trust gets a second authority
+    lab.exec(&[binary::chancery().unwrap().to_str().unwrap(), "certs", "rotate"]).unwrap();
+    let mut unused = Vec::new();
+    let all = wait::until("all rights to be used", || {
+        let (asked, _) = asked(&lab);
+        unused = granted.iter().filter(|right| !is_used(right, &asked)).cloned().collect();
+        unused.is_empty().then_some(())
+    });
+    assert!(all.is_ok(), "nobody used {unused:#?}");
+    let (asked, refused) = asked(&lab);
+    assert_eq!(refused, BTreeSet::new());
+    assert_eq!(asked.difference(&granted).collect::<Vec<_>>(), Vec::<&Right>::new());
+}
