@@ -108,8 +108,12 @@ fn flags(flags: &Flags) -> Result<u64, String> {
     }
 }
 
+/// Envoy compiles for single bytes (Latin-1): a number above that is none of a character.
 fn literal(literal: &Literal) -> Result<u64, String> {
     match &literal.kind {
+        LiteralKind::HexBrace(_) if u32::from(literal.c) > 0xff => {
+            Err("a character above \\xFF cannot be written by number, write it as it is".into())
+        }
         LiteralKind::HexFixed(HexLiteralKind::X) | LiteralKind::HexBrace(HexLiteralKind::X) => Ok(1),
         LiteralKind::HexFixed(_) | LiteralKind::HexBrace(_) => Err("write characters by number as \\x{..}".into()),
         _ => Ok(u64::try_from(literal.c.len_utf8()).unwrap_or(4)),

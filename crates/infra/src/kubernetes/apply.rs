@@ -77,6 +77,10 @@ impl Job {
     pub(super) async fn run(self) -> Done {
         let mut done = Done::default();
         for (id, wanted) in &self.wanted {
+            // Pods would have the rights of an account that is somebody else's.
+            if id.kind.has_pods() && done.refused.keys().any(|refused| refused.kind == ObjectKind::ServiceAccount) {
+                continue;
+            }
             if let Err(stop) = self.put(id, wanted, &mut done).await {
                 done.away = stop;
                 return done;
@@ -118,7 +122,7 @@ impl Job {
 
     /// Whether what is there is not to be touched.
     fn taken(&self, id: &ObjectId, live: &Raw) -> Option<Refusal> {
-        let text = match whose(&live.labels(), &self.owner, &self.controller) {
+        let text = match whose(&live.metadata, &self.owner, &self.controller) {
             Whose::Ours if live.metadata.deletion_timestamp.is_some() => return Some(Refusal::Leaving),
             Whose::Ours => return None,
             Whose::Foreign => format!("{id} is there already and was not made by Chancery"),

@@ -79,7 +79,9 @@ impl Fleet {
         }
         self.planned = planned;
         self.settled.retain(|id, _| self.planned.iter().any(|(planned, _)| planned == id));
-        self.refused.clear();
+        // what was refused counts until it is known what comes of the next try
+        let is_tried = |id: &ObjectId| self.planned.iter().any(|(planned, content)| planned == id && content.is_ok());
+        self.refused.retain(|id, refusal| is_tried(id) && !matches!(refusal, Refusal::Terminating(_)));
         self.not_before = None;
         self.away.reset();
         self.refusals.reset();
@@ -109,8 +111,7 @@ impl Fleet {
         let serves = self.infra.is_none() || self.serves(world);
         let reached = serves && (self.infra.is_none() || self.is_reached(world));
         let left = || world.of(&self.owner).filter(|(id, _)| self.planned.iter().all(|(planned, _)| planned != *id));
-        let of_pods = |id: &ObjectId| matches!(id.kind, ObjectKind::Deployment | ObjectKind::DaemonSet);
-        let has_pods = left().any(|(id, _)| of_pods(id));
+        let has_pods = left().any(|(id, _)| id.kind.has_pods());
         let may_go = |id: &ObjectId| match id.kind {
             ObjectKind::HorizontalPodAutoscaler | ObjectKind::PodDisruptionBudget => true,
             ObjectKind::Deployment | ObjectKind::DaemonSet => serves,

@@ -1,10 +1,10 @@
 //! Names and labels of what is made for a Gateway, and whose an object is by its labels.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ir::infra::ObjectName;
 use ir::infra::kubernetes::Place;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The longest name of a Service and the longest value of a label (RFC 1123 label).
@@ -39,9 +39,24 @@ pub(super) fn object_name(gateway: &ObjectName, place: Place) -> String {
     with_hash(&readable.replace('.', "-"), &format!("{namespace}/{name}"), LONGEST_WORKLOAD)
 }
 
-/// The value of a label: the name, or what is left of it with a hash.
+/// The value of a label: the name, or its beginning with a hash. A name that looks like that gets a hash too, so that no two names are one.
 pub(super) fn label_value(name: &str) -> String {
-    if name.len() <= LONGEST { name.to_owned() } else { with_hash(name, name, LONGEST) }
+    let hash = hash(name);
+    let begins = name.get(..LONGEST - hash.len() - 1);
+    match begins.filter(|_| name.len() > LONGEST || looks_hashed(name)) {
+        Some(begins) => format!("{begins}-{hash}"),
+        None => name.to_owned(),
+    }
+}
+
+/// As long as what [`label_value`] makes of a longer name, and with such an end.
+fn looks_hashed(name: &str) -> bool {
+    let is_hash = |end: &str| end.len() == 8 && end.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    name.len() == LONGEST && name.rsplit_once('-').is_some_and(|(_, end)| is_hash(end))
+}
+
+fn hash(whole: &str) -> String {
+    format!("{:08x}", xxh3_64(whole.as_bytes()) >> 32)
 }
 
 /// The value of the label [`CONTROLLER`]: which controller, and where it is installed.
@@ -51,7 +66,7 @@ pub(super) fn controller(name: &str, namespace: &str) -> String {
 
 /// `readable-hash`, at most so long; the hash is of the whole.
 fn with_hash(readable: &str, whole: &str, longest: usize) -> String {
-    let hash = format!("{:08x}", xxh3_64(whole.as_bytes()) >> 32);
+    let hash = hash(whole);
     let room = longest - hash.len() - 1;
     let kept: String = readable.chars().take(room).collect();
     let kept = kept.trim_end_matches(['-', '.']);
@@ -88,11 +103,23 @@ impl Owner {
         Self { namespace: Arc::clone(&gateway.namespace), name: label_value(&gateway.name).into() }
     }
 
-    /// The Gateway for which an object was made; none if labels do not say it.
-    pub(super) fn read(labels: &BTreeMap<String, String>) -> Option<Self> {
-        let label = |name| labels.get(name).map(|value| Arc::from(value.as_str()));
+    /// The Gateway for which an object was made: its owner; for one in another namespace labels say it, or nobody.
+    pub(super) fn read(metadata: &ObjectMeta) -> Option<Self> {
+        if let (Some(owner), Some(namespace)) = (owning(metadata), &metadata.namespace) {
+            return Some(Self::of(&ObjectName { namespace: namespace.as_str().into(), name: owner.into() }));
+        }
+        let label = |name| metadata.labels.as_ref()?.get(name).map(|value| Arc::from(value.as_str()));
         Some(Self { namespace: label(OWNER_NAMESPACE)?, name: label(OWNER_NAME)? })
     }
+}
+
+/// The Gateway that owns an object.
+fn owning(metadata: &ObjectMeta) -> Option<&str> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    let is_gateway = |owner: &&OwnerReference| {
+        owner.kind == "Gateway" && owner.api_version.starts_with("gateway.networking.k8s.io/")
+    };
+    owners.find(is_gateway).map(|owner| owner.name.as_str())
 }
 
 /// Whose an object is.
@@ -108,14 +135,16 @@ pub(super) enum Whose {
     Foreign,
 }
 
-/// Judges by the labels of an object whether it is that Gateway's.
-pub(super) fn whose(labels: &BTreeMap<String, String>, owner: &Owner, controller: &str) -> Whose {
-    let has = |(name, value): (&str, &str)| labels.get(name).is_some_and(|found| found == value);
-    let Some(found) = Owner::read(labels).filter(|_| has(MANAGED_BY) && has(COMPONENT)) else { return Whose::Foreign };
-    match labels.get(CONTROLLER) {
+/// Judges whether an object is that Gateway's. Of one that the Gateway owns labels may have been taken away, but not that of the installation.
+pub(super) fn whose(metadata: &ObjectMeta, owner: &Owner, controller: &str) -> Whose {
+    let label = |name| metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
+    let has = |(name, value)| label(name) == Some(value);
+    let is_made = (has(MANAGED_BY) && has(COMPONENT)) || (owning(metadata).is_some() && label(CONTROLLER).is_some());
+    let Some(found) = Owner::read(metadata).filter(|_| is_made) else { return Whose::Foreign };
+    match label(CONTROLLER) {
         Some(label) if label == controller && found == *owner => Whose::Ours,
         Some(label) if label == controller => Whose::Other(found),
-        label => Whose::Elsewhere(label.map(String::as_str).unwrap_or_default().into()),
+        label => Whose::Elsewhere(label.unwrap_or_default().into()),
     }
 }
 

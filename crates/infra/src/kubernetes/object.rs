@@ -76,6 +76,12 @@ impl ObjectKind {
         Self::PodDisruptionBudget,
     ];
 
+    /// Whether Pods are made of it.
+    #[must_use]
+    pub const fn has_pods(self) -> bool {
+        matches!(self, Self::Deployment | Self::DaemonSet)
+    }
+
     /// Group and version, kind, plural.
     #[must_use]
     pub const fn names(self) -> (&'static str, &'static str, &'static str) {
@@ -123,6 +129,9 @@ pub fn objects(infra: &Infra, options: &ClusterOptions) -> Vec<Wanted> {
     made.extend(kubernetes.disruption_budget.as_ref().map(|extra| maker.disruption_budget(extra)));
     made
 }
+
+/// What of an object's metadata can be asked for.
+const METADATA: [&str; 6] = ["annotations", "finalizers", "labels", "name", "namespace", "ownerReferences"];
 
 /// One fleet's objects in the making.
 struct Maker<'a> {
@@ -179,18 +188,22 @@ impl<'a> Maker<'a> {
             "labels": labels,
             "annotations": annotations,
         });
-        if let (Place::Gateway, Some(uid), Value::Object(fields)) =
-            (self.kubernetes.place, self.kubernetes.uid.as_deref(), &mut metadata)
-        {
-            let owner = json!({
-                "apiVersion": "gateway.networking.k8s.io/v1",
-                "kind": "Gateway",
-                "name": &*self.infra.gateway.name,
-                "uid": uid,
-            });
-            fields.insert("ownerReferences".to_owned(), json!([owner]));
+        if let (Some(owner), Value::Object(fields)) = (self.owner(), &mut metadata) {
+            fields.insert("ownerReferences".to_owned(), owner);
         }
         metadata
+    }
+
+    /// With the Gateway its objects go, where they can: only what is in its namespace can be its own.
+    fn owner(&self) -> Option<Value> {
+        let uid = self.kubernetes.uid.as_deref().filter(|_| self.kubernetes.place == Place::Gateway)?;
+        let owner = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "Gateway",
+            "name": &*self.infra.gateway.name,
+            "uid": uid,
+        });
+        Some(json!([owner]))
     }
 
     fn labels(&self, more: Option<&BTreeMap<Arc<str>, Arc<str>>>) -> Map<String, Value> {
@@ -224,6 +237,13 @@ impl<'a> Maker<'a> {
             if object.pointer(pointer).and_then(Value::as_str) != Some(wanted) {
                 return Err(format!("changes {}, which is fixed", pointer.trim_start_matches('/').replace('/', ".")));
             }
+        }
+        let fields = object.get("metadata").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        if let Some(field) = fields.into_iter().find(|field| !METADATA.contains(&field.as_str())) {
+            return Err(format!("sets metadata.{field}, which is the API server's"));
+        }
+        if object.pointer("/metadata/ownerReferences") != self.owner().as_ref() {
+            return Err("changes metadata.ownerReferences, which is fixed".to_owned());
         }
         let controller = (Arc::from(name::CONTROLLER), self.options.label().into());
         for (label, value) in name::selector(&self.infra.gateway).into_iter().chain([controller]) {

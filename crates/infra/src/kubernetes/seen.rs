@@ -1,7 +1,6 @@
 //! What is kept of an object that the API server has: who it is, whose, and what facts are made of.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -136,10 +135,6 @@ impl Resource for Raw {
 }
 
 impl Raw {
-    pub(super) fn labels(&self) -> Cow<'_, BTreeMap<String, String>> {
-        self.metadata.labels.as_ref().map_or_else(Cow::default, Cow::Borrowed)
-    }
-
     pub(super) fn uid(&self) -> Arc<str> {
         self.metadata.uid.as_deref().unwrap_or_default().into()
     }
@@ -231,7 +226,7 @@ impl Seen {
             _ => About::Nothing,
         };
         let seen = Self {
-            owner: Owner::read(&raw.labels())?,
+            owner: Owner::read(&raw.metadata)?,
             uid: raw.uid(),
             version: raw.version(),
             deleting: metadata.deletion_timestamp.is_some(),

@@ -202,7 +202,7 @@ fn header_changes(filter: &HeaderFilter) -> Result<HeaderChanges, String> {
     let values = |list: &[api::http_route::HeaderValue]| {
         let mut out: Vec<(Arc<str>, Arc<str>)> = Vec::with_capacity(list.len());
         for header in list {
-            let name = header_name(&header.name)?;
+            let name = changeable(&header.name)?;
             plain(&header.value, "a header value")?;
             if !out.iter().any(|(other, _)| *other == name) {
                 out.push((name, (&*header.value).into()));
@@ -210,20 +210,31 @@ fn header_changes(filter: &HeaderFilter) -> Result<HeaderChanges, String> {
         }
         Ok::<_, String>(out)
     };
-    let remove = filter.remove.iter().map(|name| header_name(name)).collect::<Result<_, _>>()?;
+    let remove = filter.remove.iter().map(|name| changeable(name)).collect::<Result<_, _>>()?;
     Ok(HeaderChanges { remove, set: values(&filter.set)?, add: values(&filter.add)? })
 }
 
-/// A header that a proxy can change: a token (RFC 9110), and not the host, which `URLRewrite` changes.
-fn header_name(name: &str) -> Result<Arc<str>, String> {
+/// A header that a route can change: not the host, which `URLRewrite` changes, and not those that say where a message ends (RFC 9112, 6):
+/// with another end its rest is the next message of the connection, which can be anybody's.
+fn changeable(name: &str) -> Result<Arc<str>, String> {
+    check_token(name)?;
+    let name = lower(name);
+    match &*name {
+        "host" => Err("header Host cannot be changed, use URLRewrite.hostname".into()),
+        "content-length" | "transfer-encoding" => {
+            Err(format!("header {name} cannot be changed: it says where a message ends"))
+        }
+        _ => Ok(name),
+    }
+}
+
+/// A token (RFC 9110, 5.6.2).
+fn check_token(name: &str) -> Result<(), String> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
         return Err(format!("{name:?} is not a header name"));
     }
-    if name.eq_ignore_ascii_case("host") {
-        return Err("header Host cannot be changed, use URLRewrite.hostname".into());
-    }
-    Ok(lower(name))
+    Ok(())
 }
 
 /// No control characters: they would end a header line.
@@ -259,8 +270,10 @@ fn cross_origin(cors: &CorsFilter) -> Result<Cors, String> {
         allow_methods.push(Arc::from(word));
     }
     let names = |list: &[Box<str>]| {
-        let one = |name: &str| if name == "*" { Ok(Arc::from("*")) } else { header_token(name) };
-        list.iter().map(|name| one(name)).collect::<Result<Vec<Arc<str>>, String>>()
+        // as written; `*` is a token too
+        list.iter()
+            .map(|name| check_token(name).map(|()| Arc::from(&**name)))
+            .collect::<Result<Vec<Arc<str>>, String>>()
     };
     Ok(Cors {
         allow_origins: cors.allow_origins.iter().map(|origin| check_origin(origin)).collect::<Result<_, _>>()?,
@@ -270,12 +283,6 @@ fn cross_origin(cors: &CorsFilter) -> Result<Cors, String> {
         max_age: cors.max_age,
         allow_credentials: cors.allow_credentials,
     })
-}
-
-/// CORS names headers in answers, as written.
-fn header_token(name: &str) -> Result<Arc<str>, String> {
-    header_name(name).or_else(|text| if name.eq_ignore_ascii_case("host") { Ok("host".into()) } else { Err(text) })?;
-    Ok(name.into())
 }
 
 /// `*`, or a scheme and a host that may be or begin with a wildcard, and perhaps a port.

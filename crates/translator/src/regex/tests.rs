@@ -42,13 +42,15 @@ fn what_other_engines_know_and_re2_does_not_is_refused() {
         r"\b{start}a",
         r"\u0041",
         r"\u{41}",
+        r"\x{10FFFF}",
+        r"[\x{100}-\x{17f}]",
         "[a[bc]]",
         r"\p{sc=Greek}",
         "[a--b]",
     ] {
         assert!(check(text).is_err(), "{text}");
     }
-    for text in ["(?s:.)", "(?-i:a)", r"\x{41}", r"\p{Greek}\pL", r"[\d\-x]", r"\bword\b", "(?P<name>a)", r"[\[\]]"] {
+    for text in ["(?s:.)", "(?-i:a)", r"\x{ff}", r"\p{Greek}\pL", r"[\d\-x]", r"\bword\b", "(?P<name>a)", r"[\[\]]"] {
         assert_eq!(check(text), Ok(()), "{text}");
     }
 }

@@ -113,8 +113,10 @@ fn what_keeps_pods_from_being_made_is_told() {
 #[test]
 fn an_object_of_another_gateway_says_nothing_of_ours() {
     let infra = of_type(ServiceType::ClusterIp);
-    let label = json!({ "metadata": { "labels": { "gateway.envoyproxy.io/owning-gateway-name": "other" } } });
+    let owner =
+        json!([{ "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "name": "other", "uid": "u-2" }]);
+    let owned = json!({ "metadata": { "ownerReferences": owner } });
     let mut theirs = json!({ "spec": { "clusterIPs": ["10.0.0.1"] } });
-    patch::json_merge(&mut theirs, &label);
+    patch::json_merge(&mut theirs, &owned);
     assert_eq!(addresses(&told(&infra, &service(theirs), None)), [""; 0]);
 }

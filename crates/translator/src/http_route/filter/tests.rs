@@ -146,3 +146,17 @@ fn a_filter_without_its_settings_is_unknown() {
     let filter: HttpRouteFilter = serde_json::from_value(json!({"type": "URLRewrite"})).expect("a filter");
     assert!(matches!(filter, HttpRouteFilter::Unknown(_)));
 }
+
+#[test]
+fn what_says_where_a_message_ends_is_nobodys_to_change() {
+    for name in ["Content-Length", "transfer-encoding", "Host"] {
+        for changes in [
+            json!({"set": [{"name": name, "value": "1"}]}),
+            json!({"add": [{"name": name, "value": "1"}]}),
+            json!({"remove": [name]}),
+        ] {
+            let filter = serde_json::from_value(changes.clone()).expect("header changes");
+            assert!(header_changes(&filter).is_err(), "{changes}");
+        }
+    }
+}
