@@ -12,7 +12,7 @@ envoy:    ; @tools/install-envoy # the pinned Envoy only, into .tools/
 generate: envoy ; cargo xtask proto && cargo xtask schemas && tools/install-helm && UPDATE=1 cargo test --package tests --test chart is_generated # rewrite generated files from their pinned inputs
 golden:   envoy ; UPDATE=1 cargo test --package tests --test golden # rewrite the golden corpus' outputs
 fuzz:     ; @tools/fuzz # short runs of every fuzz target (needs the nightly toolchain)
-lab-up:     ; @tools/install-lab && cargo run --quiet --package lab -- up # a Kubernetes of real programs without containers (lab/README.md)
+lab-up:     ; @tools/install-lab && cargo run --package lab -- up # a Kubernetes of real programs without containers (lab/README.md)
 lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
 lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
 chaos:    tools ; @CHAOS=full tools/test --package lab --test chaos # a cluster under load while everything fails and is replaced: API server away for 60 s, 100 backends

@@ -13,6 +13,7 @@ use crate::keeper::{PROCESSES, SELF};
 use crate::place::Place;
 use crate::process::Process;
 use crate::program::{self, PROGRAMS};
+use crate::simlet::image;
 
 /// Written, a line for each step, while the lab starts; the last one is [`READY`].
 pub(crate) const STEPS: &str = "steps";
@@ -65,6 +66,11 @@ pub(crate) fn up(place: &Place, chancery: Option<&Path>) -> anyhow::Result<ExitC
     if let Some(chancery) = chancery {
         let chancery = std::fs::canonicalize(chancery).with_context(|| format!("--chancery {}", chancery.display()))?;
         std::os::unix::fs::symlink(chancery, place.file("chancery"))?;
+    }
+    if image::chancery(place).is_none() {
+        eprintln!(
+            "there is no chancery here, and so no image of it: `make build` makes one, `--chancery FILE` names another"
+        );
     }
     let log = File::create(place.file("log/lab.log")).context("making the log of the lab")?;
     let mut keeper = Command::new(SELF)

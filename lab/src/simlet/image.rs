@@ -70,13 +70,21 @@ fn parse(name: &str) -> (String, &str) {
 }
 
 /// Chancery as it was built: what `lab up --chancery` named, else the one beside this program, else the newest in `target`.
-fn chancery(place: &Place) -> Option<PathBuf> {
+pub(crate) fn chancery(place: &Place) -> Option<PathBuf> {
     let named = std::fs::read_link(place.file("chancery")).ok();
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("chancery"));
-    let built = ["target/release/chancery", "target/debug/chancery"].map(|file| place.project(file));
+    let own = std::env::current_exe().ok();
+    let beside = own.as_ref().map(|own| own.with_file_name("chancery"));
+    let targets = [
+        Some(place.project("target")),
+        own.as_deref().and_then(Path::parent).and_then(Path::parent).map(Path::to_owned),
+    ];
+    let built = targets
+        .into_iter()
+        .flatten()
+        .flat_map(|target| ["release/chancery", "debug/chancery"].map(|file| target.join(file)));
     let age = |file: &PathBuf| file.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     let there = |file: &PathBuf| Path::is_file(file);
-    named.or(beside.filter(there)).or_else(|| built.into_iter().filter(there).max_by_key(age))
+    named.or(beside.filter(there)).or_else(|| built.filter(there).max_by_key(age))
 }
 
 #[cfg(test)]

@@ -105,6 +105,9 @@ fn issue(
     let authority = authority::current(kept).map_err(anyhow::Error::msg)?;
     let pair = authority::proxy_certificate(&authority, gateway, now(), *valid_for).map_err(anyhow::Error::msg)?;
     let until = authority::end(&pair.certificate).context("the certificate cannot be read")?;
+    if until.0 < now().0 + i64::try_from(valid_for.as_secs()).unwrap_or(i64::MAX) {
+        writeln!(std::io::stderr(), "it ends at {until}, with who signs it: there is no longer one")?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(|| dir.display().to_string())?;
     let (_, name) = gateway.rsplit_once('/').context("no Gateway")?;
     let file = |name: String, text: &str, mode| {
@@ -143,7 +146,13 @@ async fn rotate(store: &SecretStore) -> anyhow::Result<Kept> {
         }
         authority::announce_next(&mut kept, now(), Terms::default()).map_err(anyhow::Error::msg)?;
         match store.write(&kept).await {
-            Ok(()) => return Ok(kept),
+            Ok(()) => {
+                writeln!(
+                    std::io::stderr(),
+                    "proxies outside the cluster need its ca.crt before it signs: `chancery certs issue` again"
+                )?;
+                return Ok(kept);
+            }
             // A replica wrote in between.
             Err(SecretError::Changed(_)) => {}
             Err(error) => return Err(error.into()),

@@ -1,6 +1,7 @@
 //! One fleet's objects made as they shall be, in order: what is there is looked at first, so that nothing of somebody else is touched.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -68,6 +69,15 @@ pub(super) enum Refusal {
     Terminating(Arc<str>),
     /// What is there is on its way out; the next one comes after it.
     Leaving,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Taken(text) | Self::Terminating(text) | Self::Words(Fault { text, .. }) => text,
+            Self::Leaving => "the one before it is not gone yet",
+        })
+    }
 }
 
 /// Why the rest of a job is not done.

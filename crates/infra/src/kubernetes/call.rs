@@ -14,6 +14,9 @@ use super::seen::{ObjectId, Raw, resource};
 /// Of an error's text no more than this is shown.
 const MAX_TEXT: usize = 1_000;
 
+/// With what the server begins where a field that is applied has another type, or is no quantity.
+const WRONG_TYPE: [&str; 2] = ["failed to create typed patch object", "failed to convert new object"];
+
 /// Why a request came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -87,7 +90,7 @@ pub(super) fn failure(error: &kube::Error) -> Failure {
         409 => Failure::Outdated,
         400 | 413 | 422 => Failure::Invalid(text),
         // a field of the wrong type is said with 500, as is a webhook that fails
-        500 if text.starts_with("failed to create typed patch object") => Failure::Invalid(text),
+        500 if WRONG_TYPE.iter().any(|words| text.starts_with(words)) => Failure::Invalid(text),
         401 | 403 | 404 | 405 | 415 | 500 => Failure::Refused(text),
         code => Failure::Away(format!("it answers {code} {text}").trim_end().to_owned()),
     }
