@@ -159,11 +159,11 @@ fn shared(word: &str) -> Option<Result<Schema, String>> {
 }
 
 /// `pod` in `EnvoyProxy.spec.provider.kubernetes`.
-const ENVOY_POD: &str = "fields: { affinity: map, annotations: strings, imagePullSecrets: [map], labels: strings, nodeSelector: strings, \
-    priorityClassName: string, securityContext: map, tolerations: [map], topologySpreadConstraints: [map], volumes: [map] }";
+const ENVOY_POD: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { affinity: map, annotations: strings, imagePullSecrets: [map], labels: strings, nodeSelector: strings, \
+    priorityClassName: string, securityContext: map, tolerations: [map], topologySpreadConstraints: [map], volumes: [map] }}";
 
 /// `container` in `EnvoyProxy.spec.provider.kubernetes`.
-const ENVOY_CONTAINER: &str = "{fields: { env: [map], image: string, imageRepository: string, resources: map, securityContext: map, \
+const ENVOY_CONTAINER: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { env: [map], image: string, imageRepository: string, resources: map, securityContext: map, \
     volumeMounts: [map] }, rules: [{ rule: '!has(self.image) || !has(self.imageRepository)', message: image and imageRepository exclude \
     each other }]}";
 
