@@ -9,13 +9,21 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// After [`DEADLINE`], with what was waited for.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    within(DEADLINE, what, ask)
+}
+
+/// The same for what others have set a longer time for.
+///
+/// # Errors
+/// After that time, with what was waited for.
+pub fn within<T>(longest: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
     let began = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return Ok(answer);
         }
-        anyhow::ensure!(began.elapsed() < DEADLINE, "waited {} s for {what}", DEADLINE.as_secs());
+        anyhow::ensure!(began.elapsed() < longest, "waited {} s for {what}", longest.as_secs());
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -49,6 +49,7 @@ fn the_api_server_is_away() {
         std::thread::sleep(scale::outage());
         shop.system.lab.verb(&["start", "kube-apiserver"]);
     });
+    shop.until_followed();
 }
 
 #[test]

@@ -67,6 +67,13 @@ spec:
         lifecycle: {preStop: {sleep: {seconds: 5}}}
 ";
 
+const FOLLOWED: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: followed}
+spec: {selector: {app: cart}, ports: [{port: 80, targetPort: 3000}]}
+";
+
 /// The turn of one test.
 pub(crate) struct Shop {
     pub(crate) namespace: Namespace,
@@ -147,6 +154,17 @@ impl Shop {
             });
             end.unwrap_or_else(|error| panic!("{error}: {leaving:#?}"));
         }
+    }
+
+    /// The cluster itself follows the API server again. Controllers and kube-proxy, which leads clients away from proxies that end, wait for up
+    /// to a minute before they ask one again that was away.
+    pub(crate) fn until_followed(&self) {
+        self.namespace.apply(FOLLOWED);
+        let service = self.namespace.get("service/followed").unwrap();
+        let url = format!("http://{}/", service["spec"]["clusterIP"].as_str().unwrap());
+        let asked = || self.namespace.lab.exec(&["curl", "--silent", "--fail", "--max-time", "1", &url]);
+        wait::within(wait::DEADLINE * 3, "kube-proxy", asked).unwrap();
+        self.namespace.run(&["delete", "service", "followed"]);
     }
 
     /// Gives proxies so long to learn of a new authority.
