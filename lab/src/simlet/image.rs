@@ -69,7 +69,8 @@ fn parse(name: &str) -> (String, &str) {
     (repository, tag)
 }
 
-/// Chancery as it was built: what `lab up --chancery` named, else the one beside this program, else the newest in `target`.
+/// Chancery as it was built: what `lab up --chancery` named, else the one beside this program, else the newest in the folders
+/// that cargo builds into.
 pub(crate) fn chancery(place: &Place) -> Option<PathBuf> {
     let named = std::fs::read_link(place.file("chancery")).ok();
     let own = std::env::current_exe().ok();

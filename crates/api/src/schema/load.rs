@@ -159,13 +159,14 @@ fn shared(word: &str) -> Option<Result<Schema, String>> {
 }
 
 /// `pod` in `EnvoyProxy.spec.provider.kubernetes`.
-const ENVOY_POD: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { affinity: map, annotations: strings, imagePullSecrets: [map], labels: strings, nodeSelector: strings, \
-    priorityClassName: string, securityContext: map, tolerations: [map], topologySpreadConstraints: [map], volumes: [map] }}";
+const ENVOY_POD: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { affinity: map, annotations: strings, \
+    imagePullSecrets: [map], labels: strings, nodeSelector: strings, priorityClassName: string, securityContext: map, tolerations: [map], \
+    topologySpreadConstraints: [map], volumes: [map] }}";
 
 /// `container` in `EnvoyProxy.spec.provider.kubernetes`.
-const ENVOY_CONTAINER: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { env: [map], image: string, imageRepository: string, resources: map, securityContext: map, \
-    volumeMounts: [map] }, rules: [{ rule: '!has(self.image) || !has(self.imageRepository)', message: image and imageRepository exclude \
-    each other }]}";
+const ENVOY_CONTAINER: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { env: [map], image: string, \
+    imageRepository: string, resources: map, securityContext: map, volumeMounts: [map] }, rules: [{ rule: '!has(self.image) || \
+    !has(self.imageRepository)', message: image and imageRepository exclude each other }]}";
 
 /// `patch` in `EnvoyProxy.spec.provider.kubernetes`.
 const OBJECT_PATCH: &str =
