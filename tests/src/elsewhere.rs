@@ -4,6 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use anyhow::Context as _;
+
 use crate::binary;
 use crate::certificate::Pair;
 use crate::running::Running;
@@ -24,6 +26,25 @@ pub fn server(folder: &Path, port: u16) -> anyhow::Result<Running> {
         ["--xds-client-ca", &clients],
     ];
     Ok(Running::prepare()?.with(&["--no-envoy"]).with(&options.concat()))
+}
+
+/// Puts the files of `deploy/envoy-tls` into a folder, made for it; gives the bootstrap.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub fn tls_example(folder: &Path) -> anyhow::Result<String> {
+    let from = binary::root().join("deploy/envoy-tls");
+    let made_for = |name: &str| {
+        Ok::<_, anyhow::Error>(std::fs::read_to_string(from.join(name))?.replace("/etc/envoy", path(folder)?))
+    };
+    for name in ["certificate.yaml", "authority.yaml"] {
+        std::fs::write(folder.join(name), made_for(name)?)?;
+    }
+    made_for("envoy.yaml")
+}
+
+fn path(folder: &Path) -> anyhow::Result<&str> {
+    folder.to_str().context("the path is no text")
 }
 
 /// How it reaches the server.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::certificate::{Pair, authority, self_signed};
 use tests::client::get;
-use tests::elsewhere::{Elsewhere, Way, server};
+use tests::elsewhere::{Elsewhere, Way, server, tls_example};
 use tests::objects::{documents, gateway, route, service};
 use tests::ports::free_ports;
 use tests::running::Running;
@@ -144,12 +144,12 @@ fn asked(running: &Running, path: &str) -> Option<String> {
 }
 
 /// An Envoy with this bootstrap of `deploy/`, where something else stands for what is to be filled in, gets its routes and reports its load.
-fn is_served_with(running: &Running, port: u16, name: &str, filled: &[(&str, &str)]) {
+fn is_served_with(running: &Running, port: u16, bootstrap: &str, filled: &[(&str, &str)]) {
     let one = Backend::start("one").unwrap();
     running.write("routes.yaml", &documents([&*route("shop", &[("/", "one")]), &service("one", one.port)])).unwrap();
     let place = TempDir::new().unwrap();
     let admin = place.path().join("admin.sock").display().to_string();
-    let text = std::fs::read_to_string(binary::root().join("deploy").join(name)).unwrap();
+    let text = bootstrap.to_owned();
     let text = filled.iter().chain(&[("/tmp/envoy-admin.sock", &*admin)]).fold(text, |text, (from, to)| {
         assert!(text.contains(from), "{from}");
         text.replace(from, to)
@@ -170,12 +170,12 @@ fn an_envoy_with_the_bootstrap_for_tls_of_the_docs_is_served_and_reports_its_loa
     running.write("gateway.yaml", &gateway(port)).unwrap();
     running.start().unwrap();
     let files = TempDir::new().unwrap();
+    let bootstrap = tls_example(files.path()).unwrap();
     for (name, text) in [("edge.crt", &edge.certificate), ("edge.key", &edge.key), ("ca.crt", &shown.certificate)] {
         std::fs::write(files.path().join(name), text).unwrap();
     }
-    let (folder, at) = (files.path().display().to_string(), format!("address: 127.0.0.1, port_value: {xds}"));
-    let filled = [("/etc/envoy", &*folder), ("address: chancery.example, port_value: 18000", &*at)];
-    is_served_with(&running, port, "envoy-tls.yaml", &filled);
+    let at = format!("address: 127.0.0.1, port_value: {xds}");
+    is_served_with(&running, port, &bootstrap, &[("address: chancery.example, port_value: 18000", &*at)]);
 }
 
 #[test]
@@ -194,7 +194,8 @@ fn an_envoy_with_the_bootstrap_for_the_socket_of_the_docs_is_served_and_reports_
         folders.flatten().map(|folder| folder.path()).find(is_edge)
     });
     let folder = folder.unwrap().display().to_string();
-    is_served_with(&running, port, "envoy-socket.yaml", &[("/var/lib/chancery/gateways/HASH", &folder)]);
+    let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-socket.yaml")).unwrap();
+    is_served_with(&running, port, &bootstrap, &[("/var/lib/chancery/gateways/HASH", &folder)]);
 }
 
 #[test]

@@ -90,16 +90,20 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let quiet: String = if is_beyond(LevelFilter::INFO) {
         LIBRARIES.iter().map(|library| format!("{library}=info,")).collect()
     } else if is_beyond(LevelFilter::ERROR) {
-        // what it warns of is what any client can do, and does not say who did it
-        "h2=error,".to_owned()
+        // what h2 warns of is what any client can do, and does not say who did it
+        format!("h2=error,{TOLD_BY_US}")
     } else {
-        String::new()
+        TOLD_BY_US.to_owned()
     };
     Ok(EnvFilter::try_new(quiet + directives)?)
 }
 
+/// Whoever asks an API server says what failed, and why; its client says that something did.
+const TOLD_BY_US: &str = "kube_client=off,";
+
 /// Libraries that write down every frame, and their neighbours.
-const LIBRARIES: [&str; 8] = ["h2", "hyper", "hyper_util", "rustls", "tokio_rustls", "tonic", "tower", "mio"];
+const LIBRARIES: [&str; 9] =
+    ["h2", "hyper", "hyper_util", "kube_client", "rustls", "tokio_rustls", "tonic", "tower", "mio"];
 
 /// The message of an event and nothing else.
 struct AsItIs;

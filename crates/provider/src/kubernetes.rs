@@ -20,7 +20,7 @@
 //! `watch` the protocol of one target; `discovery` which versions there are; `plan` which targets there shall be, `watches` the tasks;
 //! `catalog` what is known of each object, `loosely` what can be read of one that cannot be used, `wanted` what is named, `follower` where all comes together, `report` wording; `observed`
 //! what whoever writes statuses has to know, `status` that task, `leader` which replica it is, `replicas` what they tell each
-//! other; `tokens` whose a bearer token is, `secret` where we keep
+//! other; `classes` what keeps a class that is in use; `tokens` whose a bearer token is, `secret` where we keep
 //! what is ours; [`access`] the rights that all of it needs. [`forward`] is not Chancery's own: it is for who has a kubeconfig.
 
 use std::collections::BTreeSet;
@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 pub mod access;
 mod call;
 mod catalog;
+pub mod classes;
 mod connect;
 mod discovery;
 mod follower;

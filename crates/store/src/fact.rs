@@ -22,6 +22,13 @@ impl FactKey {
     pub fn new(fleet: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { fleet: fleet.into(), name: name.into() }
     }
+
+    /// The key of a resource of a fleet among those of all kinds, for example `Listener` or `RouteConfiguration`: a listener and its routes
+    /// can be of one name.
+    #[must_use]
+    pub fn of_kind(fleet: impl Into<Arc<str>>, kind: &str, name: &str) -> Self {
+        Self::new(fleet, format!("{kind} {name}"))
+    }
 }
 
 /// What a fleet's proxies made of a cluster. No row: it is not warm yet.

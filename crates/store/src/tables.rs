@@ -26,7 +26,7 @@ macro_rules! object_tables {
             pub secret_refusals: Table<FactKey, Arc<str>>,
             /// (fleet, form of a route) that a proxy refused, with its words.
             pub route_refusals: Table<FactKey, Arc<str>>,
-            /// (fleet, kind and name of a resource) that one proxy refused while others of the fleet take it, with its words.
+            /// ([`FactKey::of_kind`]) what one proxy refused while others of the fleet take it, with its words.
             pub disputes: Table<FactKey, Arc<str>>,
             /// (fleet, cluster or service) that proxies report on: what they send to it. No row: no data.
             pub loads: Table<FactKey, Arc<LoadFacts>>,

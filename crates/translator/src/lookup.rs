@@ -346,6 +346,11 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
         self.cx.get(self.tables.inputs.listener_state, &fact).cloned()
     }
 
+    fn disputed(&mut self, name: &ListenerName) -> Option<Arc<str>> {
+        let fact = FactKey::of_kind(self.tables.fleet.0.clone(), "Listener", &name.0);
+        self.cx.get(self.tables.inputs.disputes, &fact).cloned()
+    }
+
     fn refused_secret(&mut self, listener: &ListenerPlan) -> Option<Arc<str>> {
         let uses = listener.certificates.iter().chain(listener.client.as_ref().map(|client| &client.bundle));
         for wanted in uses {

@@ -1,10 +1,11 @@
 //! `chancery certs` against a cluster.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Output;
+use std::process::{Command, Output};
 
+use serde_json::Value;
 use tempfile::TempDir;
-use tests::elsewhere::Elsewhere;
+use tests::elsewhere::{Elsewhere, tls_example};
 use tests::{binary, certificate, objects, wait};
 
 use crate::cluster::{SYSTEM, served};
@@ -78,17 +79,30 @@ fn a_proxy_outside_the_cluster_is_served_with_a_certificate_of_its_gateway() {
     let system = Namespace { lab: world.namespace.lab.clone(), name: SYSTEM };
     let service = system.get("service/chancery").unwrap();
     let address = service.pointer("/spec/clusterIP").unwrap().as_str().unwrap();
-    let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-tls.yaml")).unwrap();
-    let bootstrap = bootstrap
+    let admin = place.path().join("admin.sock");
+    let bootstrap = tls_example(&files)
+        .unwrap()
         .replace("default/edge", "outside/edge")
-        .replace("/etc/envoy", files.to_str().unwrap())
-        .replace("/tmp/envoy-admin.sock", place.path().join("admin.sock").to_str().unwrap())
+        .replace("/tmp/envoy-admin.sock", admin.to_str().unwrap())
         .replace("address: chancery.example", &format!("address: {address}"))
         .replace("chancery.example", "chancery.chancery-system.svc");
     let _envoy =
         Elsewhere::run_by(lab.command("exec").arg(binary::envoy().unwrap()), place.path(), &bootstrap).unwrap();
     let asked = || lab.exec(&["curl", "--silent", "--max-time", "5", "http://127.0.0.1:8085/"]);
     wait::until("an answer", || asked()?.contains("\"pod\": \"cart\"").then_some(())).unwrap();
+
+    // the next one is taken up without a restart
+    let shown = || {
+        let asked =
+            Command::new("curl").args(["--silent", "--unix-socket"]).arg(&admin).arg("http://admin/certs").output();
+        let all: Value = serde_json::from_slice(&asked.ok()?.stdout).ok()?;
+        let own = all.pointer("/certificates/0/cert_chain/0/serial_number")?.as_str()?.to_owned();
+        Some(own)
+    };
+    let before = shown().unwrap();
+    let again = certs(lab, &["issue", "outside/edge", "--dir", files.to_str().unwrap()]);
+    assert!(again.status.success(), "{}", text(&again));
+    wait::until("the next certificate", || shown().filter(|own| *own != before)).unwrap();
 
     let wrong = certs(lab, &["issue", "edge", "--dir", files.to_str().unwrap()]);
     assert_eq!(wrong.status.code(), Some(2));

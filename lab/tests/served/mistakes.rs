@@ -209,3 +209,29 @@ fn a_thousand_listeners_are_more_than_a_gateway_may_have() {
     world.namespace.run(&["delete", "gateway/many"]);
     drop(lax);
 }
+
+#[test]
+fn a_class_that_somebody_deletes_goes_after_its_gateways() {
+    let world = World::make("class-goes");
+    let controller = world.namespace.get("gatewayclass/chancery").unwrap()["spec"]["controllerName"].clone();
+    world.namespace.apply(&format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {{name: passing}}\nspec: {{controllerName: {controller}}}\n"
+    ));
+    let edge = gateway("edge", &[HTTP], "").replace("gatewayClassName: chancery", "gatewayClassName: passing");
+    world.namespace.apply(&edge);
+    world.route("edge", "edge", "[{backendRefs: [{name: cart, port: 80}]}]");
+    world.until_answered("edge", "/");
+    world.namespace.until("that it is known to be in use", "gatewayclass/passing", |class| {
+        let finalizers = class["metadata"]["finalizers"].as_array()?;
+        finalizers.iter().any(|name| name == "gateway-exists-finalizer.gateway.networking.k8s.io").then_some(())
+    });
+    world.namespace.run(&["delete", "gatewayclass/passing", "--wait=false"]);
+    // what comes after that is served too
+    let rule = "[{matches: [{path: {value: /later}}], backendRefs: [{name: cart, port: 80}]}]";
+    world.route("later", "edge", rule);
+    world.namespace.run(&["delete", "httproute/edge"]);
+    world.until_answered("edge", "/later");
+    world.namespace.run(&["delete", "gateway/edge"]);
+    wait::until("the end of the class", || world.namespace.get("gatewayclass/passing").is_none().then_some(()))
+        .unwrap();
+}

@@ -38,7 +38,8 @@ enum Deed {
     /// Announce another authority: it signs once proxies have had the time to learn of it (`--ca-overlap` of `chancery run`)
     Rotate,
     /// Sign a certificate for a Gateway's proxies outside the cluster, and write `GATEWAY.crt`, `GATEWAY.key` and `ca.crt` (whom they trust)
-    /// into a folder, in place of those that are there: `deploy/envoy-tls.yaml` is a bootstrap for them
+    /// into a folder, in place of those that are there: an Envoy with the files of `deploy/envoy-tls` takes
+    /// them up without a restart
     Issue(IssueArgs),
 }
 

@@ -139,9 +139,7 @@ impl Core {
     /// Some proxies refuse what others may take; none any more if nobody is named.
     fn note_dispute(&mut self, fleet: Arc<str>, type_url: &TypeUrl, name: &str, by: &[Objection]) -> bool {
         let (store, graph) = self.translator.store();
-        // a listener and its routes can be of one name
-        let (disputes, key) =
-            (store.tables().disputes, FactKey::new(fleet, format!("{} {name}", replicas::kind(type_url))));
+        let (disputes, key) = (store.tables().disputes, FactKey::of_kind(fleet, replicas::kind(type_url), name));
         if by.is_empty() {
             return graph.remove(disputes, &key);
         }

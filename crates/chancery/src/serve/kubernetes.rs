@@ -3,6 +3,7 @@
 
 pub(crate) mod authority;
 mod certificates;
+mod classes;
 mod identity;
 mod pods;
 mod statuses;
@@ -20,6 +21,7 @@ use anyhow::Context as _;
 use api::DurationText;
 use api::envoy_gateway::{DeployType, EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
 use infra::kubernetes as pods_of;
+use provider::kubernetes::classes::ClassesOptions;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
 use provider::kubernetes::replicas::{self, Exchange, Said, Tempo};
 use provider::kubernetes::status::{self, Board, Gather, WriterOptions};
@@ -123,6 +125,18 @@ impl Cluster {
             statuses::feed(around.asking.clone(), self.board.clone(), self.observed.clone()),
         );
         tasks.spawn_on(&threads, "statuses that are refused", statuses::tell(refused, around.inputs.clone()));
+
+        let classes = ClassesOptions {
+            client: self.client.clone(),
+            controller: Arc::clone(&self.controller),
+            observed: self.observed.clone(),
+            pace: Pace::default(),
+        };
+        tasks.spawn_on(
+            &threads,
+            "classes in use",
+            classes::keep(classes, around.infra.clone(), leading.clone(), around.stop.clone()),
+        );
 
         if !self.provider.leader_election.disable {
             self.exchange(tasks, around, &leading);

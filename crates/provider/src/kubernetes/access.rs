@@ -56,6 +56,9 @@ const KEEP: &[&str] = &["get", "update"];
 /// Of the same: what is not there yet has no name by which it could be allowed.
 const MAKE: &[&str] = &["create"];
 
+/// Of classes: those that are in use have a finalizer.
+const FINALIZE: &[&str] = &["patch"];
+
 /// Of what replicas tell each other.
 const EXCHANGE: &[&str] = &["create", "delete", "list", "patch", "watch"];
 
@@ -79,6 +82,7 @@ pub fn access() -> Vec<Access> {
     let statuses =
         kinds().filter(|kind| kind.own_status().is_some()).map(|kind| of(kind, Some("status"), WRITE_STATUS));
     let others = [
+        of(Kind::GatewayClass, None, FINALIZE),
         other(Reach::Cluster, "apiextensions.k8s.io", "customresourcedefinitions", FOLLOW),
         other(Reach::Cluster, "authentication.k8s.io", "tokenreviews", &["create"]),
         lease,

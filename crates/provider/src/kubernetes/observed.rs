@@ -74,6 +74,13 @@ impl Observed {
         signed.map(|(key, _)| key.clone()).collect()
     }
 
+    /// The classes that there are, with the version of the API in which each is read.
+    pub(crate) fn classes(&self) -> Vec<(ObjectKey, &'static str)> {
+        let rows = self.rows();
+        let classes = rows.iter().filter(|(key, _)| key.kind() == Some(Kind::GatewayClass));
+        classes.map(|(key, row)| (key.clone(), row.standing.api_version)).collect()
+    }
+
     /// The hash of what is ours in a status, given as JSON; 0 where there is nothing of ours. The order of fields does not matter, and one
     /// that is null is none.
     #[must_use]

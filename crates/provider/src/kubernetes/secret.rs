@@ -104,7 +104,11 @@ impl SecretStore {
     }
 
     fn failed(&self, error: &kube::Error) -> SecretError {
-        SecretError::Failed(self.shown(), causes(error))
+        let words = match error {
+            kube::Error::Api(status) => status.message.clone(),
+            error => causes(error),
+        };
+        SecretError::Failed(self.shown(), words)
     }
 
     fn shown(&self) -> String {

@@ -5,9 +5,10 @@
 //! A write reads the object, replaces what is ours in its status, and sends it back with the `resourceVersion` that was read: entries and conditions
 //! of others stay, and a change that came in between makes it start again. What the server refuses is tried again, ever more slowly, and told.
 //!
-//! What somebody else took from a status of ours is put back: see [`Observed::changed`].
+//! What somebody else took from a status of ours is put back: see [`Observed::changed`]; ever more slowly, where that goes on and on.
 
 mod board;
+mod contest;
 mod merge;
 mod writer;
 

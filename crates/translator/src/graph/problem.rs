@@ -125,8 +125,8 @@ fn elsewhere(provider: &ProviderConfig) -> Option<(&'static str, &'static str)> 
     proxies.then_some(("provider.custom.infrastructure.type", "Envoys run on this machine; write Host"))
 }
 
-/// Classes whose controller is nearly ours, Gateways of classes that are not ours where none is (in a cluster others serve them, a
-/// folder is written for us), and grants that allow nothing.
+/// Classes whose controller is nearly ours, Gateways of classes that are not ours (in a cluster others serve them, where the class is there;
+/// a folder is written for us), and grants that allow nothing.
 fn misspelt(g: &mut Graph, base: &Base) -> [Table<ProblemKey, Arc<Problem>>; 3] {
     let Base { inputs, settings, classes, options, .. } = *base;
     let near = g.derive("class_problem", inputs.gateway_classes, move |cx, key, class| {
@@ -140,11 +140,17 @@ fn misspelt(g: &mut Graph, base: &Base) -> [Table<ProblemKey, Arc<Problem>>; 3] 
     });
     let ours = g.index("class_of_ours", classes, |_, _| [()]);
     let unserved = g.derive("unserved_problem", inputs.gateways, move |cx, key, gateway| {
-        if !options.file_mode || cx.any(ours, &()) {
+        let name = &*gateway.spec.gateway_class_name;
+        let named = ObjectKey::of(Kind::GatewayClass, "", name);
+        let class = cx.get(inputs.gateway_classes, &named);
+        if !options.file_mode {
+            let told = class.is_none().then(|| no_class(key, named, cx.keys(ours, &())));
+            return numbered(key, 0, told);
+        }
+        if cx.any(ours, &()) {
             return Vec::new();
         }
-        let name = &*gateway.spec.gateway_class_name;
-        let told = cx.get(inputs.gateway_classes, &ObjectKey::of(Kind::GatewayClass, "", name)).map(|class| {
+        let told = class.map(|class| {
             let theirs = &class.spec.controller_name;
             let controller = settings.controller(cx);
             let text = format!("GatewayClass {name} belongs to {theirs}, so this Gateway is not served");
@@ -157,6 +163,15 @@ fn misspelt(g: &mut Graph, base: &Base) -> [Table<ProblemKey, Arc<Problem>>; 3] 
         numbered(key, 0, found.map(|(path, text)| warning(key, &path, &text)))
     });
     [near, unserved, grants]
+}
+
+/// In a cluster a Gateway whose class is not there is nobody's: no status says anything of it.
+fn no_class<'a>(key: &ObjectKey, named: ObjectKey, ours: impl Iterator<Item = &'a ObjectKey>) -> Arc<Problem> {
+    let near = api::nearest(named.name(), ours.map(ObjectKey::name));
+    let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let text = format!("GatewayClass {} does not exist, so nobody serves this Gateway{hint}", named.name());
+    let problem = Problem::of(key, "spec.gatewayClassName", Severity::Warning, text);
+    Arc::new(Problem { refers_to: Some(named), ..problem })
 }
 
 /// Services that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change

@@ -21,6 +21,8 @@ pub(crate) trait Lookup {
     fn proxies(&mut self) -> Option<Arc<ProxyFacts>>;
     /// What the proxies made of a listener.
     fn listener(&mut self, name: &ListenerName) -> Option<ListenerState>;
+    /// The words of proxies that refuse a listener which others may have taken.
+    fn disputed(&mut self, name: &ListenerName) -> Option<Arc<str>>;
     /// The words of a proxy that refused a certificate or bundle of a listener.
     fn refused_secret(&mut self, listener: &ListenerPlan) -> Option<Arc<str>>;
 }
@@ -28,6 +30,8 @@ pub(crate) trait Lookup {
 /// The three values that a fact can have: it holds, it does not (yet), nobody can know.
 enum Delivered {
     Yes,
+    /// To some proxies; what others say of it.
+    Partly(Arc<str>),
     /// Reason and words.
     No(&'static str, Arc<str>),
     Offline,
@@ -42,7 +46,7 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool
     for listener in &plan.listeners {
         let port_refused = facts.as_deref().and_then(|facts| refused_port(facts, listener.port));
         let delivered = if offline { Delivered::Offline } else { delivered(lookup, plan, listener, facts.as_deref()) };
-        programmed += usize::from(listener.serves() && matches!(delivered, Delivered::Yes));
+        programmed += usize::from(listener.serves() && matches!(delivered, Delivered::Yes | Delivered::Partly(_)));
         accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
         listeners.push(ListenerStatus {
             name: (&*listener.name).into(),
@@ -85,8 +89,9 @@ fn delivered(
     if let Some(words) = lookup.refused_secret(listener) {
         return Delivered::No("Invalid", words);
     }
-    match lookup.listener(&listener_name(&plan.fleet, listener.port)) {
-        Some(ListenerState::Accepted) => Delivered::Yes,
+    let name = listener_name(&plan.fleet, listener.port);
+    match lookup.listener(&name) {
+        Some(ListenerState::Accepted) => lookup.disputed(&name).map_or(Delivered::Yes, Delivered::Partly),
         Some(ListenerState::Refused(words)) => {
             Delivered::No("Invalid", format!("the proxy refused it: {words}").into())
         }
@@ -131,6 +136,11 @@ fn listener_programmed(writer: Writer, plan: &GatewayPlan, listener: &ListenerPl
     }
     match delivered {
         Delivered::Yes => writer.yes("Programmed", "Programmed", "every proxy has acknowledged it"),
+        Delivered::Partly(why) => writer.yes(
+            "Programmed",
+            "Programmed",
+            &format!("some proxies have acknowledged it, others refuse it: {why}"),
+        ),
         Delivered::No(reason, why) => writer.no("Programmed", reason, &why),
         Delivered::Offline => writer.unknown("Programmed", "Pending", OFFLINE),
     }

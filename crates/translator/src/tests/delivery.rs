@@ -340,6 +340,12 @@ fn programmed_is_what_proxies_acknowledged() {
     assert_eq!(programmed(&world), ("Programmed=True/Programmed".into(), "Programmed=True/Programmed".into()));
     assert_eq!(&*world.gateway_status("web").addresses[0].value, "127.0.0.1");
 
+    let (_, graph) = world.translator.store();
+    graph.set(tables.disputes, FactKey::of_kind(FLEET, "Listener", "default/web/80"), "in use (proxy b)".into());
+    write(&mut world, ListenerState::Accepted, running.clone());
+    assert_eq!(programmed(&world).1, "Programmed=True/Programmed");
+    assert!(world.listener("web", "http").conditions[1].message.contains("others refuse it: in use (proxy b)"));
+
     let address = "192.0.2.7".parse().expect("an address");
     let missing = ProxyFacts { missing_addresses: vec![(address, "nobody has it".into())], ..running.clone() };
     write(&mut world, ListenerState::Refused("cannot bind".into()), missing);

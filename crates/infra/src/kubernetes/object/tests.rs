@@ -234,13 +234,13 @@ fn a_proxy_is_drained_for_as_long_as_is_asked_for() {
         let words: Vec<String> = stop[3..].iter().map(|word| word.as_str().unwrap().to_owned()).collect();
         (words, pod["terminationGracePeriodSeconds"].as_u64().unwrap())
     };
-    assert_eq!(hook(ProxyOptions::default()), (vec!["--drain-timeout=60s".to_owned()], 120));
+    assert_eq!(hook(ProxyOptions::default()), (vec!["--drain-timeout=60s".to_owned()], 90));
     let options = ProxyOptions {
         drain_timeout: Some(Duration::from_secs(600)),
         min_drain: Some(Duration::from_millis(1_500)),
         ..ProxyOptions::default()
     };
-    assert_eq!(hook(options), (vec!["--drain-timeout=600s".to_owned(), "--min-drain=1s500ms".to_owned()], 660));
+    assert_eq!(hook(options), (vec!["--drain-timeout=600s".to_owned(), "--min-drain=1s500ms".to_owned()], 630));
 }
 
 #[test]

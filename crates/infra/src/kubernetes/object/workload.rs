@@ -28,7 +28,7 @@ const USER: u32 = 65_532;
 const DRAIN: Duration = Duration::from_secs(60);
 
 /// How much longer than that a Pod is given before it is killed: the waiting before the draining begins, and Envoy's own end.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_secs(30);
 
 /// How long a token holds. It is renewed when a fifth of that is left.
 const TOKEN_SECONDS: u32 = 3_600;

@@ -279,3 +279,25 @@ async fn who_begins_to_lead_takes_nothing_back_before_it_can_know() {
     stage.until(|state| reason(state, "waits").as_deref() == Some("Invalid")).await;
     stage.end().await;
 }
+
+#[tokio::test]
+async fn who_is_corrected_without_end_slows_down_and_says_why() {
+    let mut stage = Stage::leading().await;
+    let key = stage.class("one", &Value::Null);
+    let theirs = serde_json::to_value(accepted("Theirs")).unwrap();
+    for time in 1..=3 {
+        stage.board.put(key.clone(), Some(accepted("Mine")));
+        stage.until(|state| state.writes.get(&path("one")) == Some(&time)).await;
+        // somebody else has another opinion
+        stage.class("one", &theirs);
+    }
+    stage.board.put(key.clone(), Some(accepted("Mine")));
+    let told = timeout(DEADLINE, stage.refused.wait_for(|refused| !refused.is_empty())).await.expect("it is told");
+    let told = told.unwrap().clone();
+    assert!(told[0].0 == key && told[0].1.contains("controllerName us"), "{told:?}");
+    // news are no correction
+    stage.board.put(key, Some(accepted("New")));
+    stage.until(|state| reason(state, "one").as_deref() == Some("New")).await;
+    timeout(DEADLINE, stage.refused.wait_for(Vec::is_empty)).await.expect("it is withdrawn").unwrap();
+    stage.end().await;
+}

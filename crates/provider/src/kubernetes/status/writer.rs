@@ -13,12 +13,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::contest::Contests;
 use super::merge::{merged, takes_back};
 use super::{Board, Refused, WriterOptions};
-use crate::kubernetes::Error;
 use crate::kubernetes::call::{Caller, Failure};
 use crate::kubernetes::pace::Backoff;
 use crate::kubernetes::target::{Resource, Target};
+use crate::kubernetes::{Error, Pace};
 
 /// Writes that are under way at a time: each is two requests of a millisecond or two, so 16 are some 5,000 statuses a second, and 16 connections.
 const AT_A_TIME: usize = 16;
@@ -64,6 +65,7 @@ struct Writer<'a> {
     behind: HashMap<ObjectKey, Option<Status>>,
     /// What is tried again, with its next time.
     failed: IndexMap<ObjectKey, Failed>,
+    contests: Contests,
 }
 
 /// What became of a write.
@@ -72,10 +74,14 @@ type Ended = (ObjectKey, Option<Status>, Result<Done, Failure>);
 /// How a write ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
-    /// The object has the status.
-    Written,
+    /// The object has got the status, which has this hash.
+    Written(u64),
+    /// The object has the status, or can have none.
+    Same,
     /// It is too early to write it.
     Later,
+    /// Somebody else replaces it whenever it is written: it waits until then.
+    Contested(Instant),
 }
 
 struct Failed {
@@ -83,6 +89,19 @@ struct Failed {
     backoff: Backoff,
     at: Instant,
     words: Option<Arc<str>>,
+}
+
+impl Failed {
+    fn new(pace: Pace) -> Self {
+        let backoff = Backoff::new(pace.retry_first, pace.retry_last);
+        Self { status: None, backoff, at: Instant::now(), words: None }
+    }
+
+    /// True if people have to be told something else now.
+    fn wait_until(&mut self, at: Instant, status: Option<Status>, words: Option<Arc<str>>) -> bool {
+        (self.at, self.status) = (at, status);
+        std::mem::replace(&mut self.words, words.clone()) != words
+    }
 }
 
 impl<'a> Writer<'a> {
@@ -98,6 +117,7 @@ impl<'a> Writer<'a> {
             busy: HashSet::new(),
             behind: HashMap::new(),
             failed: IndexMap::new(),
+            contests: Contests::default(),
         }
     }
 
@@ -106,8 +126,7 @@ impl<'a> Writer<'a> {
             self.start_again();
             let (due, next) = self.board.take_due(AT_A_TIME.saturating_sub(self.tasks.len()));
             for (key, status) in due {
-                self.failed.swap_remove(&key);
-                self.start(key, status);
+                self.start_new(key, status);
             }
             let has_room = self.tasks.len() < AT_A_TIME;
             let retry = self.failed.values().map(|failed| failed.at).min();
@@ -129,12 +148,18 @@ impl<'a> Writer<'a> {
         let due: Vec<ObjectKey> =
             self.failed.iter().filter(|(_, failed)| failed.at <= now).map(|(key, _)| key.clone()).collect();
         for key in due.into_iter().take(AT_A_TIME.saturating_sub(self.tasks.len())) {
-            let Some(failed) = self.failed.get_mut(&key) else { continue };
-            let status = failed.status.clone();
-            // Until it is known how this ends.
-            failed.at = now + self.options.pace.retry_last + self.options.pace.answer;
-            self.start(key, status);
+            let Some(failed) = self.failed.get(&key) else { continue };
+            self.start_new(key, failed.status.clone());
         }
+    }
+
+    /// Starts a status that may have failed before: what people were told of that stays until it is known how this ends.
+    fn start_new(&mut self, key: ObjectKey, status: Option<Status>) {
+        let known = Instant::now() + self.options.pace.retry_last + self.options.pace.answer;
+        if let Some(failed) = self.failed.get_mut(&key) {
+            (failed.status, failed.at) = (status.clone(), known);
+        }
+        self.start(key, status);
     }
 
     fn start(&mut self, key: ObjectKey, status: Option<Status>) {
@@ -144,8 +169,9 @@ impl<'a> Writer<'a> {
         }
         let (caller, options) = (self.caller.clone(), self.options.clone());
         let settled = Instant::now() >= self.settled;
+        let contested = self.contests.get(&key, Instant::now());
         self.tasks.spawn(async move {
-            let result = write_one((&caller, &options), &key, status.as_ref(), settled).await;
+            let result = write_one((&caller, &options), &key, status.as_ref(), (settled, contested)).await;
             (key, status, result)
         });
     }
@@ -155,34 +181,42 @@ impl<'a> Writer<'a> {
         let newer = self.behind.remove(&key);
         match result {
             // An object that is gone has no status.
-            Ok(Done::Written) | Err(Failure::Missing) => {
+            Ok(Done::Written(_) | Done::Same) | Err(Failure::Missing) => {
+                if let Ok(Done::Written(hash)) = result {
+                    self.contests.note(&key, hash, Instant::now());
+                }
                 if self.failed.swap_remove(&key).is_some_and(|failed| failed.words.is_some()) {
                     self.tell();
                 }
             }
             Ok(Done::Later) => self.again(key.clone(), status, None),
+            Ok(Done::Contested(until)) => self.put_off(key.clone(), status, until),
             Err(failure) => self.again(key.clone(), status, words(failure)),
         }
         if let Some(status) = newer {
-            self.failed.swap_remove(&key);
-            self.start(key, status);
+            self.start_new(key, status);
         }
     }
 
     /// Tries again, ever more slowly.
     fn again(&mut self, key: ObjectKey, status: Option<Status>, words: Option<Arc<str>>) {
         let pace = self.options.pace;
-        let fresh = || Failed {
-            status: None,
-            backoff: Backoff::new(pace.retry_first, pace.retry_last),
-            at: Instant::now(),
-            words: None,
-        };
-        let failed = self.failed.entry(key).or_insert_with(fresh);
-        failed.status = status;
-        failed.at = Instant::now() + failed.backoff.wait();
-        if failed.words != words {
-            failed.words = words;
+        let failed = self.failed.entry(key).or_insert_with(|| Failed::new(pace));
+        let at = Instant::now() + failed.backoff.wait();
+        if failed.wait_until(at, status, words) {
+            self.tell();
+        }
+    }
+
+    /// Lets what somebody else replaces without end wait.
+    fn put_off(&mut self, key: ObjectKey, status: Option<Status>, until: Instant) {
+        let words = format!(
+            "somebody else replaces it whenever it is written; is there another installation with controllerName {}?",
+            self.options.controller
+        );
+        let pace = self.options.pace;
+        let failed = self.failed.entry(key).or_insert_with(|| Failed::new(pace));
+        if failed.wait_until(until, status, Some(words.into())) {
             self.tell();
         }
     }
@@ -215,14 +249,17 @@ async fn write_one(
     (caller, options): (&Caller, &WriterOptions),
     key: &ObjectKey,
     status: Option<&Status>,
-    settled: bool,
+    (settled, contested): (bool, Option<(u64, Instant)>),
 ) -> Result<Done, Failure> {
-    let Some(kind) = key.kind() else { return Ok(Done::Written) };
-    let Some(standing) = options.observed.get(key) else { return Ok(Done::Written) };
+    let Some(kind) = key.kind() else { return Ok(Done::Same) };
+    let Some(standing) = options.observed.get(key) else { return Ok(Done::Same) };
     let ours = status.map(serde_json::to_value).transpose().map_err(|error| Failure::Invalid(error.to_string()))?;
     let wanted = ours.as_ref().map_or(0, |ours| options.observed.hash(kind, &ours.to_string()));
     if standing.own == wanted {
-        return Ok(Done::Written);
+        return Ok(Done::Same);
+    }
+    if let Some((_, until)) = contested.filter(|(hash, _)| *hash == wanted) {
+        return Ok(Done::Contested(until));
     }
     let path = path(kind, standing.api_version, key);
     let current = caller.whole(request("GET", &path, Vec::new())?).await?;
@@ -230,7 +267,7 @@ async fn write_one(
         serde_json::from_slice(&current).map_err(|error| Failure::Away(format!("an object is no JSON: {error}")))?;
     let now = (options.clock)().to_string();
     let before = object.get("status");
-    let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Written) };
+    let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
     if !settled && before.is_some_and(|before| takes_back(before, &status)) {
         return Ok(Done::Later);
     }
@@ -239,7 +276,7 @@ async fn write_one(
     }
     let body = object.to_string().into_bytes();
     caller.whole(request("PUT", &format!("{path}/status"), body)?).await?;
-    Ok(Done::Written)
+    Ok(Done::Written(wanted))
 }
 
 fn path(kind: Kind, version: &'static str, key: &ObjectKey) -> String {
