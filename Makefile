@@ -16,4 +16,4 @@ lab-up:     ; @tools/install-lab && cargo run --package lab -- up # a Kubernetes
 lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
 lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
 chaos:    tools ; @CHAOS=full tools/test --package lab --test chaos # a cluster under load while everything fails and is replaced: API server away for 60 s, 100 backends
-conformance: ; @tools/install-definitions && tools/install-conformance && cargo run --quiet --package lab -- conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab with Chancery (PROFILE=, TEST= narrow it)
+conformance: ; @tools/conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab of its own (PROFILE=, TEST= narrow it, RUNS= repeats it)

@@ -313,12 +313,14 @@ impl Core {
 
     /// Tells which proxies there shall be. It comes before any encoding, so that a new proxy starts meanwhile.
     fn tell_infra(&self) {
-        let graph = self.translator.graph();
-        if self.ready.load(Ordering::Acquire) && graph.changes(self.outputs.infra).next().is_none() {
+        let (graph, [by_itself, by_class]) = (self.translator.graph(), self.outputs.held);
+        let tables = [by_itself, by_class, self.outputs.infra];
+        let changed = tables.iter().any(|table| graph.changes(*table).next().is_some());
+        if self.ready.load(Ordering::Acquire) && !changed {
             return;
         }
-        let wanted = graph.iter(self.outputs.infra).map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect();
-        self.infra.send_replace(Arc::new(wanted));
+        let all = tables.iter().flat_map(|table| graph.iter(*table));
+        self.infra.send_replace(Arc::new(all.map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect()));
     }
 
     /// Fleets come and go at the server here and nowhere else, in one order with their content.

@@ -43,6 +43,8 @@ pub struct Outputs {
     pub secrets: Table<InFleet<SecretName>, Arc<Secret>>,
     /// Proxies that there shall be.
     pub infra: Table<FleetName, Arc<Infra>>,
+    /// In a cluster, proxies that stay as they are if they are there, because nothing is known of what they shall be.
+    pub held: [Table<FleetName, Arc<Infra>>; 2],
     /// Classes of ours.
     pub gateway_class_statuses: Table<ObjectKey, Arc<GatewayClassStatus>>,
     /// Gateways of ours.

@@ -77,6 +77,8 @@ impl Replicas {
     pub(super) fn note(&mut self, event: &Event) -> Option<(Arc<str>, Named)> {
         self.told.as_ref()?;
         let (fleet, named) = match event {
+            // Of a Gateway that is gone its proxies go later, which nobody has to know.
+            Event::Gone { fleet, .. } if !self.own.contains_key(fleet) => return None,
             Event::Connected { fleet, connected, .. } | Event::Gone { fleet, connected, .. } => {
                 self.fleet(fleet).connected = *connected;
                 return None;
@@ -130,9 +132,10 @@ impl Replicas {
         }
     }
 
-    /// A Gateway is gone.
+    /// A Gateway is gone. What others say of it until now is about that one, and not about another that is made under its name.
     pub(super) fn forget_fleet(&mut self, fleet: &Arc<str>) {
         self.departed.remove(fleet);
+        self.others.values_mut().for_each(|said| drop(said.remove(fleet)));
         if self.own.remove(fleet).is_some() {
             self.changed.insert(Arc::clone(fleet));
         }

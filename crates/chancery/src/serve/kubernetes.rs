@@ -126,17 +126,18 @@ impl Cluster {
         );
         tasks.spawn_on(&threads, "statuses that are refused", statuses::tell(refused, around.inputs.clone()));
 
+        // Who sees some namespaces only does not know whether a class is in use.
+        let sees_all = scope(self.provider.watch.as_ref())? == Scope::All;
         let classes = ClassesOptions {
             client: self.client.clone(),
             controller: Arc::clone(&self.controller),
             observed: self.observed.clone(),
             pace: Pace::default(),
         };
-        tasks.spawn_on(
-            &threads,
-            "classes in use",
-            classes::keep(classes, around.infra.clone(), leading.clone(), around.stop.clone()),
-        );
+        if sees_all {
+            let keeping = classes::keep(classes, around.infra.clone(), leading.clone(), around.stop.clone());
+            tasks.spawn_on(&threads, "classes in use", keeping);
+        }
 
         if !self.provider.leader_election.disable {
             self.exchange(tasks, around, &leading);
@@ -157,6 +158,7 @@ impl Cluster {
         tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
         let places = pods::Places {
             client: self.client.clone(),
+            has_gateways: self.observed.has_gateways(),
             scope: pods_scope(&self.provider, &self.namespace),
             options: self.cluster_options(address.port()),
             authorities,

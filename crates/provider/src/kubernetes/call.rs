@@ -57,6 +57,13 @@ impl Caller {
         Err(refusal(head.status, &text))
     }
 
+    /// A whole answer to a question with JSON in it.
+    pub(crate) async fn send(&self, method: &'static str, path: &str, body: Vec<u8>) -> Result<Bytes, Failure> {
+        let json = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header("content-type", json);
+        self.whole(request.body(body).map_err(|error| Failure::Invalid(error.to_string()))?).await
+    }
+
     /// A whole answer.
     pub(crate) async fn whole(&self, request: Request<Vec<u8>>) -> Result<Bytes, Failure> {
         let body = self.begin(request).await?;

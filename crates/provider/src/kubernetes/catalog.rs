@@ -66,6 +66,11 @@ impl Catalog {
         }
     }
 
+    /// Where is noted what there is.
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
     /// What is to be handed on.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)

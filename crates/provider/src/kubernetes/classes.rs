@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::{Kind, ObjectKey};
-use http::Request;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
@@ -18,9 +17,6 @@ use crate::kubernetes::call::{Caller, Failure};
 use crate::kubernetes::pace::Backoff;
 use crate::kubernetes::target::{Resource, Target};
 use crate::kubernetes::{Observed, Pace};
-
-#[cfg(test)]
-mod tests;
 
 /// The finalizer that the Gateway API has for it.
 const IN_USE: &str = "gateway-exists-finalizer.gateway.networking.k8s.io";
@@ -39,7 +35,7 @@ pub struct ClassesOptions {
 }
 
 /// Keeps the finalizer on the classes of ours that `in_use` names, and on no other, while `leads` says so; until `stop`, or until whoever
-/// tells is gone. `in_use` is none until it is known.
+/// tells is gone. `in_use` is none until it is known: of the Gateways of the whole cluster. What fails is tried again until something changes.
 pub async fn keep_classes_in_use(
     options: ClassesOptions,
     mut in_use: watch::Receiver<Option<BTreeSet<Arc<str>>>>,
@@ -53,8 +49,8 @@ pub async fn keep_classes_in_use(
             else {
                 return;
             };
-            keeper.keep(&wanted, &leads).await;
             tokio::select! {
+                () = keeper.keep(&wanted) => {}
                 changed = in_use.changed() => if changed.is_err() { return },
                 changed = leads.changed() => if changed.is_err() { return },
             }
@@ -101,11 +97,11 @@ impl Keeper {
         Self { options, caller, trouble: None }
     }
 
-    /// Looks at every class, again and again as long as something fails and we lead.
-    async fn keep(&mut self, in_use: &BTreeSet<Arc<str>>, leads: &watch::Receiver<bool>) {
+    /// Looks at every class, again and again as long as something fails; then there is nothing to do.
+    async fn keep(&mut self, in_use: &BTreeSet<Arc<str>>) {
         let mut left = self.options.observed.classes();
         let mut backoff = Backoff::new(self.options.pace.retry_first, self.options.pace.retry_last);
-        while *leads.borrow() {
+        loop {
             let mut failed = Vec::new();
             for (key, version) in left {
                 if let Err(failure) = self.keep_one((&key, version), in_use.contains(key.name())).await {
@@ -115,7 +111,7 @@ impl Keeper {
             }
             if failed.is_empty() {
                 self.trouble = None;
-                return;
+                std::future::pending::<()>().await;
             }
             left = failed;
             sleep(backoff.wait()).await;
@@ -125,7 +121,7 @@ impl Keeper {
     async fn keep_one(&self, (key, version): (&ObjectKey, &'static str), used: bool) -> Result<(), Failure> {
         let target = Target::one(Resource::Kind(Kind::GatewayClass, version), key);
         let path = format!("{}/{}", target.path(), key.name());
-        let found = match self.caller.whole(request("GET", &path, Vec::new())?).await {
+        let found = match self.caller.send("GET", &path, Vec::new()).await {
             Err(Failure::Missing) => return Ok(()),
             found => found?,
         };
@@ -135,7 +131,7 @@ impl Keeper {
         // With the version that was read: somebody else may have changed the list meanwhile.
         let version = class.metadata.resource_version;
         let patch = json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
-        match self.caller.whole(request("PATCH", &path, patch.to_string().into_bytes())?).await {
+        match self.caller.send("PATCH", &path, patch.to_string().into_bytes()).await {
             Ok(_) | Err(Failure::Missing) => Ok(()),
             Err(failure) => Err(failure),
         }
@@ -168,8 +164,5 @@ fn finalizers(class: &Class, controller: &str, used: bool) -> Option<Vec<String>
     Some(others.chain(wants.then(|| IN_USE.to_owned())).collect())
 }
 
-fn request(method: &str, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, Failure> {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    request.body(body).map_err(|error| Failure::Invalid(error.to_string()))
-}
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,9 @@ use crate::kubernetes::call::{Caller, Failure};
 use crate::kubernetes::kinds;
 use crate::kubernetes::pace::{Backoff, Pace};
 
+#[cfg(test)]
+mod tests;
+
 /// Kinds with the version in which each is read.
 pub(crate) type Served = BTreeMap<Kind, &'static str>;
 
@@ -66,8 +69,16 @@ struct Known {
 impl Known {
     /// Takes what a look found; true if it is believed as it is.
     fn take(&mut self, mut found: Served, now: Instant, pace: &Pace) -> bool {
-        let before = self.served.take().unwrap_or_default();
         self.missing.retain(|kind, _| !found.contains_key(kind));
+        // Without a Gateway there would be nothing to serve: at a start too that is not believed at once.
+        if self.served.is_none() && !found.contains_key(&Kind::Gateway) {
+            let since = *self.missing.entry(Kind::Gateway).or_insert(now);
+            if now.duration_since(since) < pace.missing {
+                return false;
+            }
+            self.missing.clear();
+        }
+        let before = self.served.take().unwrap_or_default();
         for (kind, version) in before.into_iter().filter(|(kind, _)| !found.contains_key(kind)).collect::<Vec<_>>() {
             let since = *self.missing.entry(kind).or_insert(now);
             if now.duration_since(since) < pace.missing {

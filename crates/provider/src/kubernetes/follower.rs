@@ -146,6 +146,9 @@ impl Follower {
     }
 
     fn discovered(&mut self, found: Found) {
+        if let Some(served) = &found.served {
+            self.catalog.observed().note_kinds(served);
+        }
         self.replan |= found.served != self.found.served;
         self.report = true;
         self.found = found;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::Timestamp;
-use http::Request;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -93,9 +92,11 @@ pub async fn lead(options: LeaderOptions, leads: watch::Sender<bool>, stop: Canc
         let now_leads = elector.step().await;
         leads.send_if_modified(|leads| std::mem::replace(leads, now_leads) != now_leads);
         // Not in step with the others.
-        let pause = elector.options.terms.retry.mul_f64(1.0 + 0.2 * fastrand::f64());
+        let pause = Instant::now() + elector.options.terms.retry.mul_f64(1.0 + 0.2 * fastrand::f64());
+        // And not beyond the end of our own lead.
+        let next = elector.until.map_or(pause, |until| until.min(pause));
         tokio::select! {
-            () = sleep(pause) => {}
+            () = sleep_until(next) => {}
             () = stop.cancelled() => break,
         }
     }
@@ -166,7 +167,7 @@ impl Elector {
 
     /// One try; whether we hold the lease then.
     async fn attempt(&mut self, now: Instant) -> Result<bool, Failure> {
-        let lease = match self.caller.whole(self.request("GET", &self.path(), Vec::new())?).await {
+        let lease = match self.caller.send("GET", &self.path(), Vec::new()).await {
             Ok(text) => read(&text)?,
             Err(Failure::Missing) => {
                 let lease = self.fresh();
@@ -204,7 +205,7 @@ impl Elector {
     async fn release(&mut self) {
         let Some(until) = self.until.take() else { return };
         let given_back = async {
-            let mut lease = read(&self.caller.whole(self.request("GET", &self.path(), Vec::new())?).await?)?;
+            let mut lease = read(&self.caller.send("GET", &self.path(), Vec::new()).await?)?;
             if lease.spec.holder_identity.as_deref() == Some(&*self.options.identity) {
                 lease.spec.holder_identity = Some(String::new());
                 lease.spec.lease_duration_seconds = Some(1);
@@ -242,14 +243,9 @@ impl Elector {
         format!("{}/{}", self.folder(), self.options.name)
     }
 
-    async fn send(&self, method: &str, path: &str, lease: &Lease) -> Result<(), Failure> {
+    async fn send(&self, method: &'static str, path: &str, lease: &Lease) -> Result<(), Failure> {
         let body = serde_json::to_vec(lease).map_err(|error| Failure::Invalid(error.to_string()))?;
-        self.caller.whole(self.request(method, path, body)?).await.map(drop)
-    }
-
-    fn request(&self, method: &str, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, Failure> {
-        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-        request.body(body).map_err(|error| Failure::Invalid(error.to_string()))
+        self.caller.send(method, path, body).await.map(drop)
     }
 }
 

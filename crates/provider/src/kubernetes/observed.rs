@@ -7,9 +7,10 @@ use api::status::OwnStatus;
 use api::{Kind, ObjectKey};
 use hashbrown::{HashMap, HashSet};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::kubernetes::discovery::Served;
 use crate::kubernetes::seen::{Seen, Word};
 
 /// For each object that can have a status of ours a hash of what is ours in the status that it has, so that what is there already is not
@@ -22,6 +23,8 @@ struct Inner {
     /// Objects of which what is ours changed on the server, while somebody wants to know.
     changed: Mutex<Option<HashSet<ObjectKey>>>,
     news: Notify,
+    /// Whether there are Gateways and classes at all.
+    gateways: watch::Sender<bool>,
     /// Held for one look at a time. Some 100 bytes each.
     rows: Mutex<HashMap<ObjectKey, Row>>,
 }
@@ -55,6 +58,7 @@ impl Observed {
             controller: controller.into(),
             changed: Mutex::default(),
             news: Notify::new(),
+            gateways: watch::Sender::new(false),
             rows: Mutex::default(),
         }))
     }
@@ -72,6 +76,19 @@ impl Observed {
         let rows = self.rows();
         let signed = rows.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(has_entry));
         signed.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Whether the server has the kinds `Gateway` and `GatewayClass`. As long as it does not, nobody knows which there are: their definitions
+    /// may come later than we do.
+    #[must_use]
+    pub fn has_gateways(&self) -> watch::Receiver<bool> {
+        self.0.gateways.subscribe()
+    }
+
+    /// Notes what the server has.
+    pub(crate) fn note_kinds(&self, served: &Served) {
+        let now = [Kind::Gateway, Kind::GatewayClass].iter().all(|kind| served.contains_key(kind));
+        self.0.gateways.send_if_modified(|before| std::mem::replace(before, now) != now);
     }
 
     /// The classes that there are, with the version of the API in which each is read.

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::time::timeout;
 
 use crate::kubernetes::call::causes;
+
+/// How long an answer may take: a Secret is small.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Where it is.
 #[derive(Clone)]
@@ -70,8 +75,8 @@ impl SecretStore {
     /// # Errors
     /// It cannot be read.
     pub async fn read(&self) -> Result<Option<Kept>, SecretError> {
-        let found = self.secrets.get_opt(&self.name).await.map_err(|error| self.failed(&error))?;
-        Ok(found.map(kept))
+        let found = self.in_time(self.secrets.get_opt(&self.name)).await?;
+        Ok(found.map_err(|error| self.failed(&error))?.map(kept))
     }
 
     /// Writes it, as long as it is what it was when it was read; what has no version is made.
@@ -80,15 +85,22 @@ impl SecretStore {
     /// It was changed meanwhile, or cannot be written.
     pub async fn write(&self, kept: &Kept) -> Result<(), SecretError> {
         let secret = self.secret(kept);
+        let options = PostParams::default();
         let written = match kept.version {
-            None => self.secrets.create(&PostParams::default(), &secret).await,
-            Some(_) => self.secrets.replace(&self.name, &PostParams::default(), &secret).await,
+            None => self.in_time(self.secrets.create(&options, &secret)).await?,
+            Some(_) => self.in_time(self.secrets.replace(&self.name, &options, &secret)).await?,
         };
         match written {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => Err(SecretError::Changed(self.shown())),
             Err(error) => Err(self.failed(&error)),
         }
+    }
+
+    /// A server that takes a question and does not answer holds nobody up.
+    async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, SecretError> {
+        let answer = timeout(PATIENCE, asked).await;
+        answer.map_err(|_| SecretError::Failed(self.shown(), "no answer in time".to_owned()))
     }
 
     fn secret(&self, kept: &Kept) -> Secret {

@@ -1,13 +1,13 @@
 //! Tables of Gateways: plans, what routes may know of them, listeners, chains, infrastructure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::{Gateway, ObjectKey};
-use engine::{Graph, Table};
-use ir::infra::ObjectName;
+use api::{Gateway, Kind, ObjectKey};
+use engine::{Cx, Graph, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
+use ir::infra::{ObjectName, ProxyOptions};
 use ir::{FleetName, Infra, Listener, ListenerName, RouteConfiguration, RouteConfigurationName};
 
 use super::{Base, Secrets};
@@ -31,6 +31,8 @@ pub(crate) struct Gateways {
     /// Ports that are bound as others, sorted.
     pub(crate) mapped: Table<ObjectKey, Arc<[(u16, u16)]>>,
     pub(crate) infra: Table<FleetName, Arc<Infra>>,
+    /// Proxies that stay as they are.
+    pub(crate) held: [Table<FleetName, Arc<Infra>>; 2],
 }
 
 pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
@@ -86,7 +88,57 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         let kubernetes = (!file_mode).then(|| Box::new(kubernetes(plan, &view, &mapped, place)));
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
-    Gateways { plans, scopes, ports, places, chains, mapped, infra }
+    let held = held(g, base, plans);
+    Gateways { plans, scopes, ports, places, chains, mapped, infra, held }
+}
+
+/// Gateways of ours in a cluster of which nothing is known but that they are there, as they or their class cannot be read and no earlier form is known:
+/// what there is of their proxies stays.
+fn held(g: &mut Graph, base: &Base, plans: Table<ObjectKey, Arc<GatewayPlan>>) -> [Table<FleetName, Arc<Infra>>; 2] {
+    let Base { inputs, settings, classes, options, .. } = *base;
+    let is_ours = move |cx: &mut Cx<'_>, class: &str| {
+        let class = ObjectKey::of(Kind::GatewayClass, "", class);
+        let rejected = cx.get(inputs.rejected, &class);
+        cx.contains(classes, &class) || rejected.is_some_and(|class| *class.belongs_to == *settings.controller(cx))
+    };
+    let stays = move |cx: &mut Cx<'_>, key: &ObjectKey, class: &str| {
+        let is_held = !options.file_mode && !cx.contains(plans, key) && is_ours(cx, class);
+        is_held.then(|| unread(key, class, settings.place(cx))).map(|infra| (infra.fleet.clone(), Arc::new(infra)))
+    };
+    let by_itself = g.derive("held_gateway", inputs.rejected, move |cx, key, rejected| {
+        let unknown = key.kind() == Some(Kind::Gateway) && !cx.contains(inputs.gateways, key);
+        unknown.then(|| stays(cx, key, &rejected.belongs_to)).flatten()
+    });
+    let by_class = g.derive("held_by_class", inputs.gateways, move |cx, key, gateway| {
+        stays(cx, key, &gateway.spec.gateway_class_name)
+    });
+    [by_itself, by_class]
+}
+
+/// The proxies of a Gateway of which nothing else is known.
+fn unread(key: &ObjectKey, class: &str, place: ObjectPlace) -> Infra {
+    let settings = ObjectSettings::default();
+    let kubernetes = KubernetesInfra {
+        class: class.into(),
+        uid: None,
+        place,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        mapped_ports: Vec::new(),
+        workload: settings.workload,
+        service: settings.service,
+        autoscaler: None,
+        disruption_budget: None,
+        service_account: None,
+    };
+    Infra {
+        fleet: gateway::fleet(key),
+        gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
+        addresses: Vec::new(),
+        ports: Vec::new(),
+        options: ProxyOptions::default(),
+        kubernetes: Some(Box::new(kubernetes)),
+    }
 }
 
 /// Listeners with the names of their route configurations.
@@ -124,18 +176,27 @@ fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAdd
 /// Lower ports may only be bound with a right for it.
 const LOWEST_FREE: u16 = 1024;
 
-/// Ports below the lowest that may be bound, and the ports of the proxies' own listeners: each is bound as the first of 10,000 more,
-/// 20,000 more and so on that nobody else has.
+/// How much more the port is as which one is bound that cannot be bound itself.
+const STEP: u16 = 10_000;
+
+/// Where the last of a row of ports that all are bound as others begins to look for a free one: only a Gateway with a port above 55,535 comes here.
+const REST: u16 = 1_024;
+
+/// Ports that proxies bind as others: those below the lowest that may be bound, those of the proxies' own listeners, and all that such a port is bound
+/// as, whether that one is there or not. So where a port is bound does not change when other listeners come and go, which would lead its
+/// clients to these until everybody has followed.
 fn mapped_ports(ports: &[u16], lowest: u16) -> Arc<[(u16, u16)]> {
-    let mut taken: BTreeSet<u16> = ports.iter().copied().collect();
     let own = [LOCAL_PORT, CONFIG_PORT];
-    taken.extend(own);
-    let barred = ports.iter().copied().filter(|port| *port < lowest || own.contains(port));
-    let mapped = barred.filter_map(|port| {
-        let free =
-            (1..=6).filter_map(|step: u16| port.checked_add(step * 10_000)).find(|free| !taken.contains(free))?;
-        taken.insert(free);
-        Some((port, free))
+    let is_barred = |port: u16| port > 0 && (port < lowest || own.contains(&port));
+    // Some port below it, in whole steps, cannot be bound.
+    let is_moved = |port: u16| (0..=port / STEP).any(|steps| is_barred(port - steps * STEP));
+    let moved = || ports.iter().copied().filter(|port| is_moved(*port));
+    let to = |port: u16| port.checked_add(STEP);
+    let mut taken: BTreeSet<u16> = ports.iter().copied().chain(own).chain(moved().filter_map(to)).collect();
+    let mapped = moved().filter_map(|port| {
+        let bound = to(port).or_else(|| (REST..=u16::MAX).find(|free| !taken.contains(free)))?;
+        taken.insert(bound);
+        Some((port, bound))
     });
     mapped.collect()
 }

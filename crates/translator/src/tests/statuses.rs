@@ -295,3 +295,35 @@ fn an_object_that_falls_back_to_what_it_was_before_says_why() {
     assert_eq!(last["observedGeneration"], 3);
     assert_eq!(last["message"], "Fall Back: what it was before is in force; spec.rules: is no list");
 }
+
+#[test]
+fn proxies_of_a_gateway_that_nobody_can_read_stay() {
+    let mut world = World::in_cluster();
+    let class =
+        object(Kind::GatewayClass, "eg", json!({"controllerName": api::envoy_gateway::DEFAULT_CONTROLLER_NAME}));
+    let theirs = object(Kind::GatewayClass, "theirs", json!({"controllerName": "example.org/theirs"}));
+    world.apply([class, theirs, with_parameters("read", 80)]);
+    let reject = |kind: Kind, namespace: &str, name: &str, belongs_to: &str| {
+        let rejected =
+            store::Rejected { generation: 2, belongs_to: belongs_to.into(), words: "bad".into(), ..Default::default() };
+        store::Change::Reject(ObjectKey::of(kind, namespace, name), Some(Arc::new(rejected)))
+    };
+    let held = |world: &World| -> Vec<String> {
+        let (graph, tables) = (world.translator.graph(), world.translator.outputs().held);
+        let mut held: Vec<_> =
+            tables.iter().flat_map(|table| graph.iter(*table)).map(|(key, _)| key.to_string()).collect();
+        held.sort();
+        held
+    };
+    world.change(vec![
+        reject(Kind::Gateway, "default", "unread", "eg"),
+        reject(Kind::Gateway, "default", "read", "eg"),
+        reject(Kind::Gateway, "default", "theirs", "theirs"),
+    ]);
+    assert_eq!(held(&world), ["default/unread"], "what it was before is in force of the other");
+    // a class that was never read
+    world.delete(Kind::GatewayClass, "", "eg");
+    assert_eq!(held(&world), [""; 0], "a class that is gone is nobody's");
+    world.change(vec![reject(Kind::GatewayClass, "", "eg", api::envoy_gateway::DEFAULT_CONTROLLER_NAME)]);
+    assert_eq!(held(&world), ["default/read", "default/unread"]);
+}

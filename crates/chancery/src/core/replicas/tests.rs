@@ -92,6 +92,18 @@ fn what_a_replica_said_that_is_gone_counts_until_others_say_more() {
 }
 
 #[test]
+fn of_a_gateway_that_is_made_again_nothing_is_known() {
+    let mut leader = leader(&[connected(1), accepted(1)], &[("b", &[connected(1), accepted(1)])]);
+    leader.forget_fleet(&FLEET.into());
+    assert_eq!(state(&leader, 1), (None, false));
+    // what was on its way about the one before comes late
+    leader.note(&Event::Gone { fleet: FLEET.into(), node: Arc::new(Node::default()), connected: 0 });
+    leader.hear(Arc::new([(Arc::from("b"), told(&[]))].into()));
+    assert_eq!(state(&leader, 1), (None, false));
+    assert!(leader.own.is_empty() && leader.departed.is_empty(), "nothing is kept of what is gone");
+}
+
+#[test]
 fn only_what_changed_is_looked_at_again() {
     let mut leader = leader(&[], &[("b", &[connected(1), accepted(1)])]);
     let heard = |events: &[Event]| Arc::new([(Arc::from("b"), told(events))].into());

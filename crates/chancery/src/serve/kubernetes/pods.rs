@@ -12,6 +12,8 @@ use crate::core::Input;
 /// Where they are made, and how.
 pub(super) struct Places {
     pub(super) client: Client,
+    /// Whether the API server has Gateways at all: without them none is gone.
+    pub(super) has_gateways: watch::Receiver<bool>,
     pub(super) scope: Scope,
     /// All but the authorities.
     pub(super) options: ClusterOptions,
@@ -22,11 +24,11 @@ pub(super) struct Places {
 /// Makes them until `stop`.
 pub(super) async fn run(
     places: Places,
-    (infra, leading): (Wanted, watch::Receiver<bool>),
+    (infra, mut leading): (Wanted, watch::Receiver<bool>),
     facts: mpsc::Sender<PodsFact>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Places { client, scope, options, mut authorities } = places;
+    let Places { client, has_gateways: mut has, scope, options, mut authorities } = places;
     let with =
         |authorities: &Arc<str>| Arc::new(ClusterOptions { authorities: Arc::clone(authorities), ..options.clone() });
     let known = tokio::select! {
@@ -35,10 +37,15 @@ pub(super) async fn run(
     };
     let Ok(known) = known else { return Ok(()) };
     let (trust, cluster) = watch::channel(with(&known));
-    let made = kubernetes::run(Options { client, scope, cluster, pace: Pace::default() }, infra, leading, facts, stop);
+    let (may, writing) = watch::channel(false);
+    let made = kubernetes::run(Options { client, scope, cluster, pace: Pace::default() }, infra, writing, facts, stop);
     tokio::pin!(made);
     loop {
+        let now = *leading.borrow_and_update() && *has.borrow_and_update();
+        may.send_if_modified(|before| std::mem::replace(before, now) != now);
         tokio::select! {
+            Ok(()) = leading.changed() => {}
+            Ok(()) = has.changed() => {}
             result = &mut made => return Ok(result?),
             Ok(()) = authorities.changed() => {
                 let known = Arc::clone(&authorities.borrow_and_update());

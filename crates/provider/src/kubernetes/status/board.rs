@@ -1,5 +1,6 @@
 //! [`Board`]: statuses that wait to be written.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,9 +18,16 @@ pub struct Board(Arc<Inner>);
 
 struct Inner {
     gather: Gather,
-    waiting: Mutex<HashMap<ObjectKey, Row>>,
+    waiting: Mutex<Waiting>,
     open: watch::Sender<bool>,
     news: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    rows: HashMap<ObjectKey, Row>,
+    /// Each with its time, the first one first.
+    queue: BTreeSet<(Instant, ObjectKey)>,
 }
 
 struct Row {
@@ -32,7 +40,7 @@ struct Row {
 
 impl fmt::Debug for Board {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Board").field("waiting", &self.waiting().len()).finish_non_exhaustive()
+        f.debug_struct("Board").field("waiting", &self.waiting().rows.len()).finish_non_exhaustive()
     }
 }
 
@@ -62,16 +70,19 @@ impl Board {
         let Gather { quiet, most } = self.0.gather;
         let now = Instant::now();
         let mut waiting = self.waiting();
-        let row = waiting.entry(key).or_insert_with(|| Row { status: None, due: now, last: now + most });
+        let Waiting { rows, queue } = &mut *waiting;
+        let row = rows.entry(key.clone()).or_insert_with(|| Row { status: None, due: now, last: now + most });
         row.status = status;
-        row.due = row.last.min(now + quiet);
+        let before = std::mem::replace(&mut row.due, row.last.min(now + quiet));
+        queue.remove(&(before, key.clone()));
+        queue.insert((row.due, key));
         drop(waiting);
         self.0.news.notify_one();
     }
 
     /// Begins to keep what is put, or ends it.
     pub(super) fn open(&self, open: bool) {
-        self.waiting().clear();
+        *self.waiting() = Waiting::default();
         self.0.open.send_if_modified(|is_open| std::mem::replace(is_open, open) != open);
     }
 
@@ -79,11 +90,13 @@ impl Board {
     pub(super) fn take_due(&self, most: usize) -> (Vec<(ObjectKey, Option<Status>)>, Option<Instant>) {
         let now = Instant::now();
         let mut waiting = self.waiting();
-        let due = waiting.iter().filter(|(_, row)| row.due <= now).map(|(key, _)| key.clone());
-        let due: Vec<ObjectKey> = due.take(most).collect();
-        let taken = due.into_iter().filter_map(|key| waiting.remove_entry(&key)).map(|(key, row)| (key, row.status));
-        let taken = taken.collect();
-        (taken, waiting.values().map(|row| row.due).min())
+        let Waiting { rows, queue } = &mut *waiting;
+        let mut taken = Vec::new();
+        while taken.len() < most && queue.first().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, key)) = queue.pop_first() else { break };
+            taken.extend(rows.remove_entry(&key).map(|(key, row)| (key, row.status)));
+        }
+        (taken, queue.first().map(|(due, _)| *due))
     }
 
     /// Waits until something is put.
@@ -91,7 +104,7 @@ impl Board {
         self.0.news.notified().await;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

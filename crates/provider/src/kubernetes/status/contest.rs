@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use api::ObjectKey;
-use hashbrown::HashMap;
+use indexmap::IndexMap;
 use tokio::time::Instant;
 
 /// How often the same may be written within [`SOON`] until that is no accident.
@@ -16,12 +16,12 @@ const SOON: Duration = Duration::from_secs(10);
 /// How long a contested status waits at most.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Writings are forgotten when they are old and there are more than these.
+/// So many writings are remembered, the latest.
 const REMEMBERED: usize = 1_024;
 
-/// What was written of late, by its object: some 100 bytes each.
+/// What was written of late, by its object, in the order of time: some 100 bytes each.
 #[derive(Default)]
-pub(super) struct Contests(HashMap<ObjectKey, Writing>);
+pub(super) struct Contests(IndexMap<ObjectKey, Writing>);
 
 struct Writing {
     hash: u64,
@@ -45,11 +45,11 @@ impl Writing {
 impl Contests {
     /// A status with this hash was written.
     pub(super) fn note(&mut self, key: &ObjectKey, hash: u64, now: Instant) {
-        if self.0.len() >= REMEMBERED {
-            self.0.retain(|_, writing| writing.is_recent(now));
-        }
-        let before = self.0.get(key).filter(|before| before.hash == hash && before.is_recent(now));
+        let before = self.0.shift_remove(key).filter(|before| before.hash == hash && before.is_recent(now));
         let times = before.map_or(1, |before| before.times.saturating_add(1));
+        if self.0.len() >= REMEMBERED {
+            self.0.shift_remove_index(0);
+        }
         self.0.insert(key.clone(), Writing { hash, at: now, times });
     }
 

@@ -213,6 +213,18 @@ async fn what_is_refused_is_told_and_written_once_it_may_be() {
 }
 
 #[tokio::test]
+async fn who_leads_no_longer_tells_nothing() {
+    let mut stage = Stage::leading().await;
+    stage.lock().refusal = Some(StatusCode::FORBIDDEN);
+    let key = stage.class("one", &Value::Null);
+    stage.board.put(key, Some(accepted("Mine")));
+    timeout(DEADLINE, stage.refused.wait_for(|refused| !refused.is_empty())).await.expect("it is told").unwrap();
+    stage.leads.send_replace(false);
+    timeout(DEADLINE, stage.refused.wait_for(Vec::is_empty)).await.expect("it is withdrawn").unwrap();
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn only_who_leads_writes() {
     let mut stage = Stage::new().await;
     let key = stage.class("one", &Value::Null);

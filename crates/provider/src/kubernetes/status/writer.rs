@@ -5,13 +5,13 @@ use std::sync::Arc;
 use api::status::Status;
 use api::{Kind, ObjectKey};
 use hashbrown::{HashMap, HashSet};
-use http::Request;
 use indexmap::IndexMap;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contest::Contests;
 use super::merge::{merged, takes_back};
@@ -47,6 +47,8 @@ pub(super) async fn run(
             result = writer.write() => return result,
         }
         options.observed.note_changes(false);
+        // Whoever leads now tells what cannot be written.
+        refused.send_replace(Vec::new());
     }
 }
 
@@ -74,7 +76,7 @@ type Ended = (ObjectKey, Option<Status>, Result<Done, Failure>);
 /// How a write ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
-    /// The object has got the status, which has this hash.
+    /// The object has got the status; the hash of which has that.
     Written(u64),
     /// The object has the status, or can have none.
     Same,
@@ -258,13 +260,16 @@ async fn write_one(
     if standing.own == wanted {
         return Ok(Done::Same);
     }
-    if let Some((_, until)) = contested.filter(|(hash, _)| *hash == wanted) {
-        return Ok(Done::Contested(until));
-    }
     let path = path(kind, standing.api_version, key);
-    let current = caller.whole(request("GET", &path, Vec::new())?).await?;
+    let current = caller.send("GET", &path, Vec::new()).await?;
     let mut object: Value =
         serde_json::from_slice(&current).map_err(|error| Failure::Away(format!("an object is no JSON: {error}")))?;
+    // An object that was made anew is another one.
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    let written = xxh3_64_with_seed(uid.as_bytes(), wanted);
+    if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
+        return Ok(Done::Contested(until));
+    }
     let now = (options.clock)().to_string();
     let before = object.get("status");
     let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
@@ -275,16 +280,11 @@ async fn write_one(
         fields.insert("status".to_owned(), status);
     }
     let body = object.to_string().into_bytes();
-    caller.whole(request("PUT", &format!("{path}/status"), body)?).await?;
-    Ok(Done::Written(wanted))
+    caller.send("PUT", &format!("{path}/status"), body).await?;
+    Ok(Done::Written(written))
 }
 
 fn path(kind: Kind, version: &'static str, key: &ObjectKey) -> String {
     let target = Target::one(Resource::Kind(kind, version), key);
     format!("{}/{}", target.path(), key.name())
-}
-
-fn request(method: &str, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, Failure> {
-    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-    request.body(body).map_err(|error| Failure::Invalid(error.to_string()))
 }

@@ -20,6 +20,19 @@ async fn a_kind_that_is_missing_holds_up_nothing_and_is_read_when_it_comes() {
 }
 
 #[tokio::test]
+async fn it_is_known_whether_there_are_gateways_at_all() {
+    let mut world = World::new(|mock| mock.uninstall(Kind::Gateway)).await;
+    let mut has = world.observed.has_gateways();
+    world.listed().await;
+    assert!(!*has.borrow());
+    world.mock.install(Kind::Gateway, &["v1"]);
+    has.wait_for(|has| *has).await.unwrap();
+    world.mock.uninstall(Kind::Gateway);
+    has.wait_for(|has| !*has).await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_kind_that_comes_is_found_where_definitions_may_not_be_watched() {
     let mut world = World::new(|mock| {
         mock.uninstall(Kind::HttpRoute);

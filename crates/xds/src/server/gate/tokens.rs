@@ -21,7 +21,8 @@ mod tests;
 /// Identities of tokens that are remembered: 10,000 proxies with a token each, and their next ones. 150 bytes each, so 2.4 MB.
 const REMEMBERED: usize = 16_384;
 
-/// An identity is asked for again after this time, however long its token is good for: it may have been withdrawn.
+/// An identity is asked for again after this time, however long its token is good for: it may have been withdrawn. While there is no answer
+/// it holds, as long as its token does.
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
 /// A token that was refused is refused again without a question for this time: a client comes again several times a second.
@@ -86,11 +87,10 @@ impl Tokens {
         let token = bearer(headers)?;
         let hash = hash(token);
         let known = locked(&self.known).get(&hash).cloned();
-        if let Some((identity, until)) = known
-            && Instant::now() < until
-        {
-            return identity.ok_or_else(|| refused(peer));
-        }
+        let known = match known {
+            Some((identity, until)) if Instant::now() < until => return identity.ok_or_else(|| refused(peer)),
+            known => known.and_then(|(identity, _)| identity),
+        };
         // whose the call is, is not known yet: until it is, it is the peer's
         let _place = peer.call().await?;
         let _own = peer.verifying.acquire().await;
@@ -109,9 +109,10 @@ impl Tokens {
                 self.remember(hash, None, Instant::now());
                 Err(refused(peer))
             }
-            Err(TokenError::Unavailable) => {
-                Err(Broken(Code::Unavailable, "the bearer token cannot be verified just now"))
-            }
+            // What was verified once holds as long as the token itself while nobody can be asked.
+            Err(TokenError::Unavailable) => known
+                .filter(|identity| identity.expires.is_some_and(|expires| Instant::now() < expires))
+                .ok_or(Broken(Code::Unavailable, "the bearer token cannot be verified just now")),
         }
     }
 

@@ -70,6 +70,22 @@ async fn each_token_is_verified_once_until_it_expires() {
 }
 
 #[tokio::test]
+async fn while_nobody_can_be_asked_what_was_verified_holds_as_long_as_its_token() {
+    let (tokens, peer) = (Tokens::new(Arc::new(Double::default())), account("peer"));
+    let now = Instant::now();
+    let someone = |expires| Identity { name: "someone".into(), expires };
+    for (expires, expected) in [
+        (Some(now + Duration::from_secs(60)), Ok("someone")),
+        (Some(now), Err(Code::Unavailable)),
+        (None, Err(Code::Unavailable)),
+    ] {
+        // to be asked for again
+        locked(&tokens.known).insert(hash("later"), (Some(someone(expires)), now));
+        assert_eq!(ask(&tokens, &peer, "Bearer later").await.as_deref(), expected.as_deref());
+    }
+}
+
+#[tokio::test]
 async fn a_token_that_is_not_good_costs_its_peer_many_requests_and_a_good_one_one() {
     let (tokens, peer) = (Tokens::new(Arc::new(Double::default())), account("peer"));
     for _ in 0..10 {
