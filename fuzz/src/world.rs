@@ -32,7 +32,7 @@ impl Default for World {
 impl World {
     /// Nothing is there.
     pub fn new() -> Self {
-        let mut translator = Translator::new(Options { file_mode: true, offline: false });
+        let mut translator = Translator::new(Options { file_mode: true, ..Options::default() });
         translator.set_time(NOW);
         let publisher = Publisher::new(translator.outputs(), envoy::Options::default());
         Self { translator, publisher, objects: BTreeMap::new(), published: BTreeMap::new() }

@@ -16,6 +16,10 @@ pub mod group {
     pub const GATEWAY: &str = "gateway.networking.k8s.io";
     /// Envoy Gateway's group, which we keep so that its users' objects work unchanged.
     pub const ENVOY_GATEWAY: &str = "gateway.envoyproxy.io";
+    /// The group of Bootes, which we keep so that its users' objects work unchanged.
+    pub const BOOTES: &str = "bootes.io";
+    /// Our own group.
+    pub const CHANCERY: &str = "chancery.io";
 }
 
 /// Whether the objects of a kind live in a namespace.
@@ -27,48 +31,60 @@ pub enum Scope {
     Namespaced,
 }
 
-/// One row of the table per kind: group, versions (the first is the one that we write), name, plural, scope.
+/// One row of the table per kind: group, versions (the first is the one that we write), name, plural, scope. Then, of those whose objects hold
+/// one resource of Envoy's each, group, version, name, plural, and its message.
 macro_rules! kinds {
-    ($($(#[$meta:meta])* $variant:ident, $group:expr, [$($version:literal),+], $name:literal, $plural:literal, $scope:ident;)+) => {
+    (
+        $($(#[$meta:meta])* $variant:ident, $group:expr, [$($version:literal),+], $name:literal, $plural:literal, $scope:ident;)+
+        ; raw
+        $($(#[$raw_meta:meta])* $raw:ident, $raw_group:expr, $raw_version:literal, $raw_name:literal, $raw_plural:literal, $message:literal;)+
+    ) => {
         /// The kinds that we read.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Kind {
             $($(#[$meta])* $variant,)+
+            $($(#[$raw_meta])* $raw,)+
         }
 
         impl Kind {
             /// Every kind, in the order of the table.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
+            pub const ALL: &[Self] = &[$(Self::$variant,)+ $(Self::$raw),+];
 
             /// API group, empty for the core group.
             #[must_use]
             pub const fn group(self) -> &'static str {
-                match self { $(Self::$variant => $group,)+ }
+                match self { $(Self::$variant => $group,)+ $(Self::$raw => $raw_group,)+ }
             }
 
             /// The versions that we read; the first is the one that we write.
             #[must_use]
             pub const fn versions(self) -> &'static [&'static str] {
-                match self { $(Self::$variant => &[$($version),+],)+ }
+                match self { $(Self::$variant => &[$($version),+],)+ $(Self::$raw => &[$raw_version],)+ }
             }
 
             /// Kind as written in YAML, for example `HTTPRoute`.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+                match self { $(Self::$variant => $name,)+ $(Self::$raw => $raw_name,)+ }
             }
 
             /// Plural as in URLs of the Kubernetes API, for example `httproutes`.
             #[must_use]
             pub const fn plural(self) -> &'static str {
-                match self { $(Self::$variant => $plural,)+ }
+                match self { $(Self::$variant => $plural,)+ $(Self::$raw => $raw_plural,)+ }
             }
 
             /// Cluster-scoped or namespaced.
             #[must_use]
             pub const fn scope(self) -> Scope {
-                match self { $(Self::$variant => Scope::$scope,)+ }
+                match self { $(Self::$variant => Scope::$scope,)+ $(Self::$raw => Scope::Namespaced,)+ }
+            }
+
+            /// The full name of the message of Envoy's that an object of this kind holds, if it holds one.
+            #[must_use]
+            pub const fn message(self) -> Option<&'static str> {
+                match self { $(Self::$variant => None,)+ $(Self::$raw => Some($message),)+ }
             }
         }
 
@@ -76,19 +92,21 @@ macro_rules! kinds {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Object {
             $($(#[$meta])* $variant(Arc<crate::$variant>),)+
+            /// A resource of Envoy's: of a kind with a [`Kind::message`].
+            Raw(Kind, Arc<crate::Raw>),
         }
 
         impl Object {
             /// The metadata.
             #[must_use]
             pub fn meta(&self) -> &ObjectMeta {
-                match self { $(Self::$variant(object) => &object.meta,)+ }
+                match self { $(Self::$variant(object) => &object.meta,)+ Self::Raw(_, object) => &object.meta }
             }
 
             /// The kind.
             #[must_use]
             pub const fn kind(&self) -> Kind {
-                match self { $(Self::$variant(_) => Kind::$variant,)+ }
+                match self { $(Self::$variant(_) => Kind::$variant,)+ Self::Raw(kind, _) => *kind }
             }
         }
 
@@ -110,6 +128,7 @@ macro_rules! kinds {
         ) -> Result<Object, crate::tree::DecodeError> {
             match kind {
                 $(Kind::$variant => crate::decode::resource(meta, root, marks).map(|object: crate::$variant| object.into()),)+
+                $(Kind::$raw)|+ => crate::decode::resource(meta, root, marks).map(|object| Object::Raw(kind, Arc::new(object))),
             }
         }
     };
@@ -142,6 +161,33 @@ kinds! {
     BackendTrafficPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "BackendTrafficPolicy", "backendtrafficpolicies", Namespaced;
     /// Envoy Gateway: the static configuration, a file and not a resource.
     EnvoyGateway, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyGateway", "envoygateways", Cluster;
+    /// Core: a workload, by its labels.
+    Pod, group::CORE, ["v1"], "Pod", "pods", Namespaced;
+    ; raw
+    /// Bootes: a cluster.
+    BootesCluster, group::BOOTES, "v1", "Cluster", "clusters", "envoy.config.cluster.v3.Cluster";
+    /// Bootes: a listener.
+    BootesListener, group::BOOTES, "v1", "Listener", "listeners", "envoy.config.listener.v3.Listener";
+    /// Bootes: a route configuration.
+    BootesRoute, group::BOOTES, "v1", "Route", "routes", "envoy.config.route.v3.RouteConfiguration";
+    /// Bootes: endpoints of a cluster.
+    BootesEndpoint, group::BOOTES, "v1", "Endpoint", "endpoints", "envoy.config.endpoint.v3.ClusterLoadAssignment";
+    /// A cluster.
+    EnvoyCluster, group::CHANCERY, "v1alpha1", "EnvoyCluster", "envoyclusters", "envoy.config.cluster.v3.Cluster";
+    /// Endpoints of a cluster.
+    EnvoyEndpoint, group::CHANCERY, "v1alpha1", "EnvoyEndpoint", "envoyendpoints", "envoy.config.endpoint.v3.ClusterLoadAssignment";
+    /// A listener.
+    EnvoyListener, group::CHANCERY, "v1alpha1", "EnvoyListener", "envoylisteners", "envoy.config.listener.v3.Listener";
+    /// A route configuration, or virtual hosts of one.
+    EnvoyRoute, group::CHANCERY, "v1alpha1", "EnvoyRoute", "envoyroutes", "envoy.config.route.v3.RouteConfiguration";
+    /// A scope of route configurations.
+    EnvoyScopedRoute, group::CHANCERY, "v1alpha1", "EnvoyScopedRoute", "envoyscopedroutes", "envoy.config.route.v3.ScopedRouteConfiguration";
+    /// A virtual host that is delivered by itself.
+    EnvoyVirtualHost, group::CHANCERY, "v1alpha1", "EnvoyVirtualHost", "envoyvirtualhosts", "envoy.config.route.v3.VirtualHost";
+    /// A layer of runtime values.
+    EnvoyRuntime, group::CHANCERY, "v1alpha1", "EnvoyRuntime", "envoyruntimes", "envoy.service.runtime.v3.Runtime";
+    /// The configuration of an extension.
+    EnvoyExtensionConfig, group::CHANCERY, "v1alpha1", "EnvoyExtensionConfig", "envoyextensionconfigs", "envoy.config.core.v3.TypedExtensionConfig";
 }
 
 impl Kind {

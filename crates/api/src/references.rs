@@ -25,7 +25,9 @@ impl Object {
             | Self::Namespace(_)
             | Self::EnvoyProxy(_)
             | Self::BackendTrafficPolicy(_)
-            | Self::EnvoyGateway(_) => {}
+            | Self::EnvoyGateway(_)
+            | Self::Pod(_)
+            | Self::Raw(..) => {}
         }
         found.keys.sort();
         found.keys.dedup();

@@ -69,7 +69,7 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    fn holds(&self, labels: &Labels) -> bool {
+    pub(crate) fn holds(&self, labels: &Labels) -> bool {
         let found = labels.get(&self.key);
         let listed = found.is_some_and(|value| self.values.iter().any(|candidate| **candidate == *value));
         match &self.operator {

@@ -23,6 +23,7 @@ impl Kind {
     #[must_use]
     pub const fn own_status(self) -> Option<OwnStatus> {
         match self {
+            kind if kind.message().is_some() => Some(OwnStatus::Whole),
             Self::GatewayClass | Self::Gateway | Self::Backend | Self::EnvoyProxy => Some(OwnStatus::Whole),
             Self::HttpRoute => Some(OwnStatus::Entries("parents")),
             Self::BackendTrafficPolicy => Some(OwnStatus::Entries("ancestors")),
@@ -32,7 +33,10 @@ impl Kind {
             | Self::Secret
             | Self::ConfigMap
             | Self::Namespace
-            | Self::EnvoyGateway => None,
+            | Self::EnvoyGateway
+            | Self::Pod => None,
+            // those with a message
+            _ => None,
         }
     }
 }
@@ -205,6 +209,14 @@ pub struct BackendStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// `status` of an object that holds a resource of Envoy's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RawStatus {
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+}
+
 /// `EnvoyProxy.status`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -239,6 +251,8 @@ pub enum Status {
     Backend(BackendStatus),
     /// Of an `EnvoyProxy`.
     EnvoyProxy(EnvoyProxyStatus),
+    /// Of an object that holds a resource of Envoy's.
+    Raw(RawStatus),
 }
 
 impl Status {
@@ -248,6 +262,7 @@ impl Status {
             Self::GatewayClass(class) => vec![&mut class.conditions],
             Self::Gateway(gateway) => vec![&mut gateway.conditions],
             Self::Backend(backend) => vec![&mut backend.conditions],
+            Self::Raw(raw) => vec![&mut raw.conditions],
             Self::Route(route) => route.parents.iter_mut().map(|entry| &mut entry.conditions).collect(),
             Self::Policy(policy) => policy.ancestors.iter_mut().map(|entry| &mut entry.conditions).collect(),
             Self::EnvoyProxy(proxy) => proxy.ancestors.iter_mut().map(|entry| &mut entry.conditions).collect(),

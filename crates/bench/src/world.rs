@@ -36,7 +36,7 @@ pub(crate) struct Step {
 impl World {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        let translator = Translator::new(Options { file_mode: true, offline: false });
+        let translator = Translator::new(Options { file_mode: true, ..Options::default() });
         let publisher = Publisher::new(translator.outputs(), envoy::Options::default());
         Self { translator, publisher, origin: Origin { file: Arc::from("bench"), line: 1 } }
     }

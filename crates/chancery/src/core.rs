@@ -8,6 +8,7 @@ mod replicas;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use comings::Comings;
 use metrics::Metrics;
 use replicas::Replicas;
 pub(crate) use thread::Thread;
+pub(crate) use workloads::is_workload;
 
 /// Events that may wait before their senders do: a batch of a source is one event, an acknowledgement another. 4,096 of the
 /// latter, some 100 bytes each, are 0.4 MB.
@@ -69,10 +71,13 @@ pub(crate) struct Core {
     server: xds::Server,
     /// The listeners that were published last: what is said of an earlier version does not count.
     listeners: BTreeMap<FactKey, xds::Version>,
+    /// The same of everything that workloads get, by [`FactKey::of_kind`].
+    raw: BTreeMap<FactKey, xds::Version>,
     transitions: Transitions,
     /// Nothing more comes: what is there is taken, then it is over.
     ending: bool,
     infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
+    workloads: watch::Sender<Arc<BTreeSet<FleetName>>>,
     revision: watch::Sender<u64>,
     problems: watch::Sender<u64>,
     serving: watch::Sender<bool>,
@@ -98,6 +103,8 @@ pub(crate) struct Parts {
     pub(crate) server: xds::Server,
     /// Where wanted proxies go.
     pub(crate) infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
+    /// Where the fleets of workloads go.
+    pub(crate) workloads: watch::Sender<Arc<BTreeSet<FleetName>>>,
     /// Proxies are started: ready means that they serve.
     pub(crate) with_proxies: bool,
     /// The one clock.
@@ -132,9 +139,11 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         translator: parts.translator,
         server: parts.server,
         listeners: BTreeMap::new(),
+        raw: BTreeMap::new(),
         transitions: Transitions::default(),
         ending: false,
         infra: parts.infra,
+        workloads: parts.workloads,
         revision,
         problems,
         serving,
@@ -228,6 +237,7 @@ impl Core {
         self.translator.set_time(now);
         let stats = self.translator.tick();
         self.tell_infra();
+        self.tell_workloads();
         let updates = self.publisher.updates(self.translator.graph());
         let outdated = self.outdate_facts(&updates);
         if !updates.is_empty() {
@@ -323,6 +333,15 @@ impl Core {
         self.infra.send_replace(Arc::new(all.map(|(fleet, infra)| (fleet.clone(), Arc::clone(infra))).collect()));
     }
 
+    /// Tells which workloads there are.
+    fn tell_workloads(&self) {
+        let graph = self.translator.graph();
+        if graph.changes(self.outputs.workloads).next().is_some() {
+            let all = graph.iter(self.outputs.workloads).map(|(fleet, _)| fleet.clone()).collect();
+            self.workloads.send_replace(Arc::new(all));
+        }
+    }
+
     /// Fleets come and go at the server here and nowhere else, in one order with their content.
     fn publish_fleets(&mut self) {
         for change in self.translator.graph().changes(self.outputs.infra) {
@@ -336,6 +355,17 @@ impl Core {
                 }
                 _ => {}
             }
+        }
+        let (mut came, mut left) = (Vec::new(), Vec::new());
+        for change in self.translator.graph().changes(self.outputs.workloads) {
+            let fleet = Arc::clone(&change.key.0);
+            if change.new.is_some() { came.push(fleet) } else { left.push(fleet) }
+        }
+        let nothing = |fleet| xds::FleetUpdate { fleet, changes: Vec::new() };
+        self.server.publish(came.into_iter().map(nothing).collect());
+        for fleet in left {
+            self.server.forget(&fleet);
+            self.forget_workload(&fleet);
         }
     }
 

@@ -27,7 +27,7 @@ impl Offline {
     /// only a path that cannot be read at all.
     pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let loaded = provider::file::load_inputs(&inputs(paths)?);
-        let mut translator = Translator::new(Options { file_mode: true, offline: true });
+        let mut translator = Translator::new(Options { file_mode: true, offline: true, read_raw: envoy::read_raw });
         let (store, graph) = translator.store();
         store.apply(graph, loaded.into_batch());
         translator.set_time(crate::serve::now());
@@ -84,11 +84,20 @@ impl Offline {
             content.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
             fleets.insert(fleet.0.to_string(), Value::Object(content));
         }
+        for fleet in self.workloads() {
+            fleets.insert(fleet.0.to_string(), json!({ "raw": list(&of_fleet(graph.iter(outputs.raw), fleet))? }));
+        }
         let sets = endpoint_sets(graph, outputs);
         Ok(json!({ "fleets": fleets, "endpoints": list(&sets.iter().collect::<Vec<_>>())? }))
     }
 
-    /// A complete static configuration that Envoy can read: of the one Gateway, or by name of the Gateway where there are several.
+    /// Workloads that get something, sorted.
+    fn workloads(&self) -> BTreeSet<&FleetName> {
+        self.translator.graph().iter(self.outputs.raw).map(|(key, _)| &key.fleet).collect()
+    }
+
+    /// A complete static configuration that Envoy can read: of the one Gateway, or by name of the Gateway where there are several. Of a workload the
+    /// resources that it gets.
     pub(crate) fn envoy(&self, show_secrets: bool) -> anyhow::Result<Value> {
         let (graph, outputs) = (self.translator.graph(), self.outputs);
         let mut fleets: Vec<&FleetName> = graph.iter(outputs.infra).map(|(fleet, _)| fleet).collect();
@@ -107,6 +116,11 @@ impl Offline {
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
             };
             written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options, threads)?);
+        }
+        for fleet in self.workloads() {
+            let resources = of_fleet(graph.iter(outputs.raw), fleet);
+            let resources = resources.into_iter().map(envoy::raw_json).collect::<Result<Vec<_>, _>>()?;
+            written.insert(fleet.0.to_string(), json!({ "resources": resources }));
         }
         Ok(match written.len() {
             1 => written.into_iter().next().map(|(_, only)| only).unwrap_or_default(),

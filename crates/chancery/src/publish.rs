@@ -8,7 +8,7 @@ use engine::{Change as TableChange, Graph};
 use envoy::{Encoded, EncodedHost, EncodedPiece, EncodedSet};
 use hashbrown::{HashMap as UnorderedMap, HashSet as UnorderedSet};
 use ir::{
-    Cluster, ClusterName, EndpointSetName, FleetName, RouteConfiguration, RouteConfigurationName, RoutePiece,
+    Cluster, ClusterName, EndpointSetName, FleetName, RawName, RouteConfiguration, RouteConfigurationName, RoutePiece,
     VirtualHost,
 };
 use translator::{InFleet, Outputs, VirtualHostKey};
@@ -97,6 +97,7 @@ impl Publisher {
         self.clusters(graph, &mut sets, &mut updates);
         self.listeners(graph, &mut updates);
         self.routes(graph, &mut updates);
+        self.raw(graph, &mut updates);
         updates.into_iter().map(|(fleet, changes)| FleetUpdate { fleet: fleet.0, changes }).collect()
     }
 
@@ -162,6 +163,22 @@ impl Publisher {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|listener| envoy::listener(listener, &self.options));
             push(updates, fleet, put, TypeUrl::Listener, &name.0);
+        }
+    }
+
+    /// What users wrote for workloads. A resource that many have in common is put together once.
+    fn raw(&self, graph: &Graph, updates: &mut Updates) {
+        let mut encoded: UnorderedMap<usize, Encoded> = UnorderedMap::new();
+        for change in graph.changes(self.outputs.raw) {
+            let InFleet { fleet, name: RawName { message, name } } = change.key;
+            let Some(url) = envoy::type_url::of(message) else { continue };
+            let slow = change.new.is_some_and(|output| output.resource.slow);
+            let put =
+                change.new.map(|output| encoded.entry(address(output)).or_insert_with(|| envoy::raw(output)).clone());
+            push(updates, fleet, put, TypeUrl::from(url), name);
+            if slow && let Some(Change::Put(resource)) = updates.get_mut(fleet).and_then(|changes| changes.last_mut()) {
+                Arc::make_mut(resource).apart = true;
+            }
         }
     }
 

@@ -34,6 +34,7 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
+    rows(graph, outputs.raw_statuses, Status::Raw, &mut each);
     for (key, _) in graph.iter(outputs.rejections) {
         if usable(graph, outputs, key).is_none() {
             outputs.with_rejection(graph, key, None).into_iter().for_each(|status| with(key, status));
@@ -72,6 +73,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
         Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
         Kind::HttpRoute => outputs.route_status(graph, key).map(Status::Route),
+        kind if kind.message().is_some() => row(graph, outputs.raw_statuses, key).map(Status::Raw),
         _ => None,
     }
 }
@@ -87,6 +89,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
+    changes(graph, outputs.raw_statuses, Status::Raw, &mut note);
     for change in graph.changes(outputs.rejections) {
         note(change.key, usable(graph, outputs, change.key));
     }

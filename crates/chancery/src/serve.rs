@@ -67,11 +67,13 @@ pub(crate) async fn serve(
     let mut translator = translator(&layout, &state, &sources);
     let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
+    let (known, workloads) = watch::channel(Arc::default());
     let (inputs, asking, mut core) = core::start(Parts {
         translator,
         options: envoy_options(&args)?,
         server: server.clone(),
         infra: wanted,
+        workloads: known,
         with_proxies: !args.no_envoy && cluster.is_none(),
         clock: now,
         board: cluster.as_ref().map(Cluster::board),
@@ -86,7 +88,7 @@ pub(crate) async fn serve(
     tasks.spawn("files", tasks::follow(&roots, past, inputs.clone(), stop.clone())?);
 
     // Protocol and proxies: where they connect and what they answer, and whoever starts them.
-    let parts = Around { inputs, asking, server: server.clone(), infra, last_good, stop: stop.clone() };
+    let parts = Around { inputs, asking, server: server.clone(), infra, workloads, last_good, stop: stop.clone() };
     server.describe(protojson::DESCRIPTORS);
     tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, parts.inputs.clone()));
     let (end, ending) = watch::channel(Ending::No);
@@ -120,10 +122,7 @@ pub(crate) async fn serve(
     }
     let outcome = outcome.and(core.end().await);
     files.close();
-    if outcome.is_ok() {
-        info!("ended");
-    }
-    outcome
+    outcome.inspect(|()| info!("ended"))
 }
 
 /// What the parts that are started have in common.
@@ -132,6 +131,7 @@ struct Around {
     asking: Asking,
     server: xds::Server,
     infra: Wanted,
+    workloads: Workloads,
     /// Gateways that are served before it is known which there shall be.
     last_good: BTreeSet<Arc<str>>,
     stop: CancellationToken,
@@ -183,13 +183,13 @@ fn people(
 
 /// One socket per Gateway, and perhaps an address for all.
 fn listen(tasks: &mut Tasks, args: &RunArgs, parts: &Around, layout: &Layout) -> anyhow::Result<()> {
-    let Around { server, infra, last_good, stop, .. } = parts;
+    let Around { server, infra, workloads, last_good, stop, .. } = parts;
     if let Some(address) = args.xds_listen
         && let Some(files) = sockets::listen_at(server, address, &args.xds_tls)?
     {
         tasks.spawn("certificates of xDS", files.follow(stop.clone()));
     }
-    let fleets = (infra.clone(), last_good.clone());
+    let fleets = (infra.clone(), workloads.clone(), last_good.clone());
     tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout.clone(), fleets, stop.clone()));
     Ok(())
 }
@@ -302,7 +302,8 @@ fn save(
 
 fn translator(layout: &Layout, state: &Path, sources: &Sources) -> Translator {
     let of_cluster = sources.settings.is_some();
-    let mut translator = Translator::new(translator::Options { file_mode: !of_cluster, offline: false });
+    let mut translator =
+        Translator::new(translator::Options { file_mode: !of_cluster, offline: false, read_raw: envoy::read_raw });
     if of_cluster {
         translator.store().0.expect(Source::Kubernetes);
     }
@@ -406,6 +407,9 @@ pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
+
+/// Fleets of workloads.
+type Workloads = watch::Receiver<Arc<BTreeSet<FleetName>>>;
 
 /// Fleets that there shall be.
 type Wanted = watch::Receiver<Arc<BTreeMap<FleetName, Arc<Infra>>>>;

@@ -24,6 +24,29 @@ pub mod type_url {
     pub const LOAD_ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
     /// `envoy.extensions.transport_sockets.tls.v3.Secret`, SDS.
     pub const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+    /// `envoy.config.route.v3.ScopedRouteConfiguration`, SRDS.
+    pub const SCOPED_ROUTE: &str = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration";
+    /// `envoy.service.runtime.v3.Runtime`, RTDS.
+    pub const RUNTIME: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
+    /// `envoy.config.core.v3.TypedExtensionConfig`, ECDS.
+    pub const EXTENSION_CONFIG: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
+
+    const ALL: [&str; 9] = [
+        LISTENER,
+        ROUTE_CONFIGURATION,
+        VIRTUAL_HOST,
+        CLUSTER,
+        LOAD_ASSIGNMENT,
+        SECRET,
+        SCOPED_ROUTE,
+        RUNTIME,
+        EXTENSION_CONFIG,
+    ];
+
+    /// The one of a message, by the full name of that.
+    pub fn of(message: &str) -> Option<&'static str> {
+        ALL.into_iter().find(|url| url.strip_prefix("type.googleapis.com/") == Some(message))
+    }
 }
 
 /// A resource's message (not the `Any` around it) in pieces: their concatenation is the message. The pieces are shared with

@@ -12,12 +12,14 @@
 //! | [`route`] | [`RouteConfiguration`], [`VirtualHost`], [`Route`] with match, action and filters |
 //! | [`cluster`] | [`Cluster`], [`Endpoints`] |
 //! | [`secret`] | [`Secret`]: certificates and trust bundles |
+//! | [`raw`] | [`RawResource`]: what users wrote as Envoy has it |
 //! | [`infra`] | [`Infra`]: the proxies themselves |
 
 pub mod cluster;
 pub mod infra;
 pub mod listener;
 pub mod name;
+pub mod raw;
 pub mod route;
 pub mod secret;
 
@@ -27,5 +29,6 @@ pub use listener::{FilterChain, Listener};
 pub use name::{
     ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, VirtualHostName,
 };
+pub use raw::{RawName, RawResource};
 pub use route::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 pub use secret::Secret;

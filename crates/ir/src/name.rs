@@ -84,6 +84,14 @@ names! {
     SecretName;
 }
 
+impl FleetName {
+    /// The fleet of one workload. A Gateway's has one slash.
+    #[must_use]
+    pub fn of_workload(namespace: &str, name: &str) -> Self {
+        Self(format!("workload/{namespace}/{name}").into())
+    }
+}
+
 impl ClusterName {
     /// The cluster of every backend that cannot be reached by rule: it never exists and nobody waits for it.
     pub const INVALID: &'static str = "chancery.invalid";

@@ -10,6 +10,7 @@
 //! | text (YAML or JSON) → bytes, errors with line and column | [`from_text`] |
 //! | equal bytes for equal messages, whoever encoded them | [`canonical`] |
 //! | what Envoy would refuse | [`check()`] |
+//! | a message to look into, with fields that nobody knows told and left out | [`Pool::read`] |
 //!
 //! The [`Pool`] of descriptors (about 20 MB in memory) is loaded on the first call of any of these, and never before.
 //! Nothing here panics on any input; nesting is bounded by [`MAX_DEPTH`].
@@ -17,6 +18,7 @@
 mod check;
 mod encode;
 mod error;
+mod message;
 mod nearest;
 mod pool;
 mod position;
@@ -34,6 +36,7 @@ use serde_json::Value as Json;
 
 pub use check::Violation;
 pub use error::{Error, Path, Position, Reason, Step};
+pub use message::{Message, Unknown, View};
 pub use pool::{DESCRIPTORS, Pool};
 
 /// How deep a message or a JSON value may be nested, `Any`s counted in, one step for each field, item and key.

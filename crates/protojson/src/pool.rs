@@ -83,7 +83,7 @@ impl Pool {
     /// # Errors
     /// As there.
     pub fn from_json(&self, name: &str, json: &Json) -> Result<Bytes, Error> {
-        let message = read::message(self, &self.named(name)?, json)?;
+        let message = read::message(self, &self.named(name)?, json, None)?;
         Ok(encode::message(self, &message))
     }
 
@@ -132,7 +132,7 @@ impl Pool {
         self.rules.get_or_init(|| RuleBook::compile(&self.descriptors))
     }
 
-    fn named(&self, name: &str) -> Result<MessageDescriptor, Error> {
+    pub(crate) fn named(&self, name: &str) -> Result<MessageDescriptor, Error> {
         self.known(name).map_err(|reason| reason.at(&Path::default()))
     }
 

@@ -12,15 +12,21 @@ use crate::error::{Error, Path, Reason, Step};
 use crate::well_known::WellKnown;
 use crate::{MAX_DEPTH, Pool, nearest};
 
-/// Reads a message.
-pub(crate) fn message(pool: &Pool, descriptor: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Error> {
-    Reader { pool, path: Path::default() }.message(descriptor, json)
+/// Reads a message. Fields that there are not are added to `left_out`; without it the first one is an error.
+pub(crate) fn message(
+    pool: &Pool,
+    descriptor: &MessageDescriptor,
+    json: &Json,
+    left_out: Option<&mut Vec<Error>>,
+) -> Result<DynamicMessage, Error> {
+    Reader { pool, path: Path::default(), left_out }.message(descriptor, json)
 }
 
 /// Walks a JSON value and remembers where it is.
 struct Reader<'p> {
     pool: &'p Pool,
     path: Path,
+    left_out: Option<&'p mut Vec<Error>>,
 }
 
 impl Reader<'_> {
@@ -44,7 +50,10 @@ impl Reader<'_> {
         let mut seen = BTreeSet::new();
         for (name, json) in members {
             self.within(Step::Key(name.clone()), |this| {
-                let field = field(descriptor, name).map_err(|reason| this.wrong(reason))?;
+                let field = match field(descriptor, name).map_err(|reason| this.wrong(reason)) {
+                    Ok(field) => field,
+                    Err(error) => return this.leave_out(error),
+                };
                 if json.is_null() && !takes_null(&field) {
                     return Ok(());
                 }
@@ -57,6 +66,15 @@ impl Reader<'_> {
             })?;
         }
         Ok(message)
+    }
+
+    /// A field that the message does not have.
+    fn leave_out(&mut self, error: Error) -> Result<(), Error> {
+        match &mut self.left_out {
+            Some(left_out) => left_out.push(error),
+            None => return Err(error),
+        }
+        Ok(())
     }
 
     /// Refuses a second field of one `oneof`.

@@ -116,9 +116,10 @@ pub enum Error {
     Panic(String),
 }
 
-/// The kinds that an API server can have.
+/// The kinds that are read of an API server: not what only files have, so far the resources of Envoy's and their workloads.
 fn kinds() -> impl Iterator<Item = Kind> {
-    Kind::ALL.iter().copied().filter(|kind| *kind != Kind::EnvoyGateway)
+    let only_files = |kind: &Kind| matches!(kind, Kind::EnvoyGateway | Kind::Pod) || kind.message().is_some();
+    Kind::ALL.iter().copied().filter(move |kind| !only_files(kind))
 }
 
 /// Whether only those objects of a kind are read that others name.

@@ -51,6 +51,15 @@ pub enum ListenerState {
     Refused(Arc<str>),
 }
 
+/// What the proxies of a workload made of a resource that somebody wrote for it. No row: they have not answered yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawState {
+    /// They use it.
+    Accepted,
+    /// A proxy refused it, with these words.
+    Refused(Arc<str>),
+}
+
 /// An object that cannot be used at all: as much of it as is needed to say so in its status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rejected {

@@ -18,6 +18,8 @@ pub mod store;
 pub mod tables;
 
 pub use batch::{Batch, Change, Origin, Source};
-pub use fact::{ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, ProxyFacts, Rejected, Traffic};
+pub use fact::{
+    ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, ProxyFacts, RawState, Rejected, Traffic,
+};
 pub use store::{Store, identity};
 pub use tables::Tables;

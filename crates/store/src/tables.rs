@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{Kind, Object, ObjectKey};
 use engine::{Graph, Table};
 
-use crate::fact::{ClusterState, FactKey, ListenerState, LoadFacts, ProxyFacts, Rejected};
+use crate::fact::{ClusterState, FactKey, ListenerState, LoadFacts, ProxyFacts, RawState, Rejected};
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
 macro_rules! object_tables {
@@ -16,6 +16,12 @@ macro_rules! object_tables {
             $($(#[$meta])* pub $field: Table<ObjectKey, Arc<api::$Kind>>,)+
             /// The static configuration: at most one row.
             pub settings: Table<(), Arc<api::EnvoyGateway>>,
+            /// Resources of Envoy's, of all kinds that have a [`Kind::message`].
+            pub raw: Table<ObjectKey, Arc<api::Raw>>,
+            /// ([`FactKey::of_kind`]) what the proxies of a workload made of such a resource. No row: they have not answered yet.
+            pub raw_state: Table<FactKey, RawState>,
+            /// Fleets of workloads with a proxy that is connected.
+            pub connected: Table<Arc<str>, ()>,
             /// Fleets that have a proxy with its complete first configuration.
             pub fleet_live: Table<Arc<str>, ()>,
             /// (fleet, cluster) that a proxy has answered about.
@@ -42,6 +48,9 @@ macro_rules! object_tables {
                 Self {
                     $($field: graph.input(stringify!($field)),)+
                     settings: graph.input("settings"),
+                    raw: graph.input("raw"),
+                    raw_state: graph.input("raw_state"),
+                    connected: graph.input("connected"),
                     fleet_live: graph.input("fleet_live"),
                     cluster_state: graph.input("cluster_state"),
                     listener_state: graph.input("listener_state"),
@@ -59,6 +68,7 @@ macro_rules! object_tables {
                 match object {
                     $(Object::$Kind(object) => graph.set(self.$field, key, object),)+
                     Object::EnvoyGateway(object) => graph.set(self.settings, (), object),
+                    Object::Raw(_, object) => graph.set(self.raw, key, object),
                 }
             }
 
@@ -67,6 +77,7 @@ macro_rules! object_tables {
                 match kind {
                     $(Kind::$Kind => graph.make_room(self.$field, objects),)+
                     Kind::EnvoyGateway => {}
+                    _ => graph.make_room(self.raw, objects),
                 }
             }
 
@@ -76,6 +87,7 @@ macro_rules! object_tables {
                 match key.kind()? {
                     $(Kind::$Kind => graph.remove(self.$field, key),)+
                     Kind::EnvoyGateway => graph.remove(self.settings, &()),
+                    _ => graph.remove(self.raw, key),
                 };
                 Some(object)
             }
@@ -85,6 +97,7 @@ macro_rules! object_tables {
                 match kind {
                     $(Kind::$Kind => Box::new(graph.iter(self.$field).map(|(key, _)| key)),)+
                     Kind::EnvoyGateway => Box::new(std::iter::empty()),
+                    raw => Box::new(graph.iter(self.raw).map(|(key, _)| key).filter(move |key| key.kind() == Some(raw))),
                 }
             }
 
@@ -94,6 +107,7 @@ macro_rules! object_tables {
                 match kind {
                     $(Kind::$Kind => graph.len(self.$field),)+
                     Kind::EnvoyGateway => 0,
+                    raw => graph.iter(self.raw).filter(|(key, _)| key.kind() == Some(raw)).count(),
                 }
             }
 
@@ -103,6 +117,7 @@ macro_rules! object_tables {
                 match key.kind()? {
                     $(Kind::$Kind => graph.get(self.$field, key).cloned().map(Object::$Kind),)+
                     Kind::EnvoyGateway => graph.get(self.settings, &()).cloned().map(Object::EnvoyGateway),
+                    raw => graph.get(self.raw, key).cloned().map(|object| Object::Raw(raw, object)),
                 }
             }
         }
@@ -134,4 +149,6 @@ object_tables! {
     config_maps: ConfigMap,
     /// Namespace.
     namespaces: Namespace,
+    /// Pod.
+    pods: Pod,
 }

@@ -7,6 +7,7 @@ mod backend;
 mod delivery;
 mod gateway;
 mod problem;
+mod raw;
 mod route;
 mod status;
 
@@ -23,6 +24,7 @@ use store::Tables;
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
 pub(crate) use self::problem::PROBLEM_TABLES;
+pub(crate) use self::raw::Raws;
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
 use crate::Options;
@@ -108,10 +110,11 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let policies = backend::policies(g, &base);
     let gateways = gateway::gateways(g, &base, secrets);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
+    let raws = raw::raws(g, &base);
     let delivery = delivery::delivery(g, delivery::Sources { gateways, backends, policies, routes, secrets });
     let readers = delivery.clusters_by_set;
     let statuses =
-        status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets, readers });
+        status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets, readers, raws });
     let listeners = gateway::listeners(g, gateways, routes.configurations, options.file_mode);
     let outputs = Outputs {
         listeners,
@@ -132,6 +135,9 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         policy_statuses: statuses.policies,
         backend_statuses: statuses.backends,
         envoy_proxy_statuses: statuses.envoy_proxies,
+        raw_statuses: statuses.raw,
+        raw: raws.outputs,
+        workloads: raws.fleets,
         rejections: statuses.rejected,
         findings: statuses.problems,
         effective: routes.effective,

@@ -11,6 +11,7 @@
 //! | `reference` | whether one object may name another: the one place |
 //! | `backend`, `secret`, `envoy_proxy`, `backend_traffic_policy` | what references lead to |
 //! | `blame` | which routes a proxy means when it refuses a virtual host |
+//! | `raw` | for which workloads a resource of Envoy's is that users wrote, and what several of one name come to |
 //! | `gating` | which form of a route a fleet serves while clusters warm or were refused |
 //! | `virtual_host` | how entries become virtual hosts and route configurations |
 //! | `status` | what people are told, in the words of the Gateway API |
@@ -32,6 +33,7 @@ mod key;
 mod listener;
 mod lookup;
 mod output;
+mod raw;
 mod reference;
 mod regex;
 mod secret;
@@ -44,6 +46,7 @@ use std::sync::Arc;
 
 use api::Timestamp;
 use engine::{Chunk, Graph, TickStats};
+use ir::raw::{RawReading, ReadRaw};
 use store::Store;
 
 pub use crate::digest::Digest;
@@ -56,13 +59,22 @@ pub use crate::status::rejected::Rejection;
 pub use crate::virtual_host::chain_of;
 
 /// How the objects are meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Objects come from files and proxies run on this machine: loopback, `ExternalName` and `Backend` are allowed, a Gateway
     /// whose class is not there is ours, and a port belongs to one Gateway.
     pub file_mode: bool,
     /// There are no proxies: `Programmed` is Unknown.
     pub offline: bool,
+    /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here knows a message of Envoy's.
+    pub read_raw: ReadRaw,
+}
+
+impl Default for Options {
+    /// A cluster with proxies, and nobody who reads resources of Envoy's: objects that hold one are empty.
+    fn default() -> Self {
+        Self { file_mode: false, offline: false, read_raw: |_, _, _| RawReading::default() }
+    }
 }
 
 /// The name of a piece of routes: stable while its first entry is there.

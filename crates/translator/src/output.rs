@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::status::{
-    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus, Status,
+    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RawStatus, RouteStatus, Status,
 };
 use api::{ObjectKey, Problem};
 use engine::{Change, Graph, Index, Key, Table, Value};
+use ir::raw::RawOutput;
 use ir::{
-    Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, RouteConfiguration,
-    RouteConfigurationName, RoutePiece, Secret, SecretName, VirtualHost,
+    Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, RawName,
+    RouteConfiguration, RouteConfigurationName, RoutePiece, Secret, SecretName, VirtualHost,
 };
 
 use crate::PieceKey;
@@ -58,6 +59,12 @@ pub struct Outputs {
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
+    /// Objects that hold a resource of Envoy's.
+    pub raw_statuses: Table<ObjectKey, Arc<RawStatus>>,
+    /// What workloads get.
+    pub raw: Table<InFleet<RawName>, Arc<RawOutput>>,
+    /// Fleets of workloads.
+    pub workloads: Table<FleetName, ObjectKey>,
     /// Objects that cannot be used as they are, of all these kinds, for [`Outputs::with_rejection`].
     pub rejections: Table<ObjectKey, Arc<Rejection>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].

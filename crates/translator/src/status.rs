@@ -8,6 +8,7 @@ pub(crate) mod envoy_proxy;
 pub(crate) mod gateway;
 pub(crate) mod gateway_class;
 pub(crate) mod policy;
+pub(crate) mod raw;
 pub(crate) mod rejected;
 pub(crate) mod route;
 

@@ -46,6 +46,8 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::EnvoyProxy => api::EnvoyProxy::into(read(meta, spec)),
         Kind::BackendTrafficPolicy => api::BackendTrafficPolicy::into(read(meta, spec)),
         Kind::EnvoyGateway => api::EnvoyGateway::into(read(meta, spec)),
+        Kind::Pod => api::Pod::into(read(meta, spec)),
+        raw => Object::Raw(raw, Arc::new(read(meta, spec))),
     }
 }
 
@@ -107,12 +109,12 @@ pub(crate) fn aged(object: Object, seconds: i64) -> Object {
 impl World {
     /// File mode with proxies.
     pub(crate) fn new() -> Self {
-        Self { translator: Translator::new(Options { file_mode: true, offline: false }) }
+        Self { translator: Translator::new(Options { file_mode: true, ..Options::default() }) }
     }
 
     /// The same in a cluster.
     pub(crate) fn in_cluster() -> Self {
-        Self { translator: Translator::new(Options { file_mode: false, offline: false }) }
+        Self { translator: Translator::new(Options::default()) }
     }
 
     pub(crate) fn with(objects: impl IntoIterator<Item = Object>) -> Self {

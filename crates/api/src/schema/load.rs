@@ -5,7 +5,9 @@
 //! list of `x`; `{fields: {..}}` for an object; `map` for an object that is passed on unchecked; and `later` for a field of the kind
 //! that this version does not act on. What several kinds or fields share has a word of its own: [`shared`].
 
-use super::{Format, GUARDS, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, Word, by_length};
+use super::{
+    Depth, Format, GUARDS, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, UnitKind, Word, by_length,
+};
 use crate::cel::Program;
 use crate::kind::Kind;
 use crate::tree::{Cursor, Node, Tree, Value};
@@ -26,6 +28,18 @@ fn text(kind: Kind) -> &'static str {
         Kind::EnvoyProxy => include_str!("../../schemas/own/EnvoyProxy.yaml"),
         Kind::BackendTrafficPolicy => include_str!("../../schemas/own/BackendTrafficPolicy.yaml"),
         Kind::EnvoyGateway => include_str!("../../schemas/own/EnvoyGateway.yaml"),
+        Kind::Pod => include_str!("../../schemas/own/Pod.yaml"),
+        Kind::BootesCluster | Kind::BootesListener | Kind::BootesRoute | Kind::BootesEndpoint => {
+            include_str!("../../schemas/own/Bootes.yaml")
+        }
+        Kind::EnvoyEndpoint => include_str!("../../schemas/own/EnvoyEndpoint.yaml"),
+        Kind::EnvoyCluster
+        | Kind::EnvoyListener
+        | Kind::EnvoyRoute
+        | Kind::EnvoyScopedRoute
+        | Kind::EnvoyVirtualHost
+        | Kind::EnvoyRuntime
+        | Kind::EnvoyExtensionConfig => include_str!("../../schemas/own/EnvoyResource.yaml"),
     }
 }
 
@@ -44,6 +58,11 @@ pub(super) fn load(kind: Kind) -> Schema {
         if *of == kind {
             schema.mark_guard(path, *depth);
         }
+    }
+    // Without its selector a resource is for every workload.
+    if kind.message().is_some() {
+        schema.mark_units(&["spec"], UnitKind::Whole);
+        schema.mark_guard(&["spec", "workloadSelector"], Depth::All);
     }
     schema
 }

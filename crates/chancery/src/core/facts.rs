@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 use translator::InFleet;
 use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
 
+use super::workloads::is_workload;
 use super::{Core, replicas};
 
 /// So many Gateways that there are not are named.
@@ -23,6 +24,10 @@ const MOST_STRANGERS: usize = 16;
 impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
     pub(super) fn note_event(&mut self, event: Event) -> bool {
+        let event = match self.note_of_workload(event) {
+            Ok(due) => return due,
+            Err(event) => event,
+        };
         let also = self.replicas.note(&event);
         let due = self.note_own(event);
         // What others say of it counts as well.
@@ -88,7 +93,7 @@ impl Core {
     }
 
     /// A proxy of this fleet came or went; so many are connected now.
-    fn note_coming(&mut self, what: &str, fleet: &Arc<str>, node: &Node, connected: usize) {
+    pub(super) fn note_coming(&mut self, what: &str, fleet: &Arc<str>, node: &Node, connected: usize) {
         if self.comings.is_to_be_said(Instant::now()) {
             info!(gateway = %fleet, node = %node.id, connected, "a proxy {what}");
         }
@@ -106,7 +111,9 @@ impl Core {
     /// There is, or was a moment ago, such a Gateway.
     fn is_known(&self, fleet: &Arc<str>) -> bool {
         let (graph, tables) = (self.translator.graph(), self.translator.stored().tables());
-        let wanted = graph.get(self.outputs.infra, &FleetName(Arc::clone(fleet))).is_some();
+        let name = FleetName(Arc::clone(fleet));
+        let wanted =
+            graph.get(self.outputs.infra, &name).is_some() || graph.get(self.outputs.workloads, &name).is_some();
         wanted || graph.get(tables.proxies, fleet).is_some()
     }
 
@@ -155,6 +162,10 @@ impl Core {
         let mut outdated = false;
         for FleetUpdate { fleet, changes } in updates {
             for change in changes {
+                if is_workload(fleet) {
+                    outdated |= self.outdate_raw(fleet, change);
+                    continue;
+                }
                 outdated |= match change {
                     Change::Put(resource) if resource.type_url == TypeUrl::Listener => {
                         let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));

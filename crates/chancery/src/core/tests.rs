@@ -21,14 +21,16 @@ const LISTENER: &str = "default/web/8080";
 
 impl Rig {
     fn start() -> Self {
-        let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+        let mut translator = Translator::new(translator::Options { file_mode: true, ..translator::Options::default() });
         translator.store().0.expect(Source::File);
         let (outbox, _events) = mpsc::channel(QUEUE);
         let server = xds::Server::start(&tokio::runtime::Handle::current(), outbox);
         let options = envoy::Options { ipv6: false, access_log: envoy::AccessLog::Off };
         let (infra, _) = watch::channel(Arc::default());
         let clock = || Timestamp(0);
-        let parts = Parts { translator, options, server, infra, with_proxies: false, clock, board: None, told: None };
+        let (workloads, with_proxies) = (watch::Sender::default(), false);
+        let parts =
+            Parts { translator, options, server, infra, workloads, with_proxies, clock, board: None, told: None };
         let (inputs, asking, thread) = start(parts).expect("a thread");
         Self { inputs, asking, thread }
     }

@@ -24,7 +24,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut translator = Translator::new(translator::Options { file_mode: true, offline: false });
+        let mut translator = Translator::new(translator::Options { file_mode: true, ..translator::Options::default() });
         translator.store().0.expect(Source::File);
         let options = envoy::Options { ipv6: false, access_log: envoy::AccessLog::Off };
         let publisher = Publisher::new(translator.outputs(), options);

@@ -59,6 +59,7 @@ impl Transitions {
 fn visit(status: &mut Status, hasher: &Hasher, mut each: impl FnMut(u64, &mut Condition)) {
     match status {
         Status::GatewayClass(class) => visit_all("", &mut class.conditions, hasher, &mut each),
+        Status::Raw(raw) => visit_all("", &mut raw.conditions, hasher, &mut each),
         Status::Gateway(gateway) => {
             visit_all("", &mut gateway.conditions, hasher, &mut each);
             for listener in &mut gateway.listeners {

@@ -172,7 +172,10 @@ fn gateway(identity: &str, domain: Option<&str>) -> Option<Arc<str>> {
     let (namespace, name) = match identity.strip_prefix("spiffe://") {
         Some(rest) => {
             let (_, path) = rest.split_once('/').filter(|(named, _)| domain.is_none_or(|domain| domain == *named))?;
-            path.split_once('/').filter(|(_, name)| !name.contains('/'))?
+            if let Some(workload) = path.strip_prefix("workload/").filter(|rest| is_pair(rest)) {
+                return Some(format!("workload/{workload}").into());
+            }
+            path.split_once('/').filter(|_| is_pair(path))?
         }
         None => {
             let (name, namespace) = identity.rsplit_once('.').filter(|_| domain.is_none())?;
@@ -180,4 +183,10 @@ fn gateway(identity: &str, domain: Option<&str>) -> Option<Arc<str>> {
         }
     };
     (!namespace.is_empty() && !name.is_empty()).then(|| format!("{namespace}/{name}").into())
+}
+
+/// A namespace and a name.
+fn is_pair(path: &str) -> bool {
+    path.split_once('/')
+        .is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && !name.contains('/'))
 }

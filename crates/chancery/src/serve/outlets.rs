@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 use xds::{Event, TypeUrl};
 
-use crate::core::{Asking, Input};
+use crate::core::{Asking, Input, is_workload};
 
 /// At most one status file, and one round of problems in the log, in this time.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -33,7 +33,9 @@ pub(super) async fn host(mut facts: mpsc::Receiver<HostFact>, inputs: mpsc::Send
 pub(super) async fn proxies(mut events: mpsc::Receiver<Vec<Event>>, inputs: mpsc::Sender<Input>) -> anyhow::Result<()> {
     while let Some(mut seen) = events.recv().await {
         seen.retain(|event| match event {
-            Event::Accepted { type_url, was_refused, .. } => *was_refused || *type_url == TypeUrl::Listener,
+            Event::Accepted { fleet, type_url, was_refused, .. } => {
+                *was_refused || *type_url == TypeUrl::Listener || is_workload(fleet)
+            }
             _ => true,
         });
         if !seen.is_empty() && inputs.send(Input::Xds(seen)).await.is_err() {

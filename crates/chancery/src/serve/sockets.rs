@@ -1,4 +1,4 @@
-//! One xDS socket per Gateway: who connects there is that Gateway's proxy, whatever it says of itself; and perhaps an address for
+//! One xDS socket per Gateway and workload: who connects there is its proxy, whatever it says of itself; and perhaps an address for
 //! all. What is served there is the core's business.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use xds::ListenError;
 
-use super::Wanted;
 use super::certificates::{self, CertificateFiles};
+use super::{Wanted, Workloads};
 use crate::cli::XdsTls;
 
 /// How often the sockets are looked at: one that could not be opened is tried again, as its folder may just be going with an
@@ -25,15 +25,16 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(super) async fn serve(
     server: xds::Server,
     layout: Layout,
-    (mut infra, last_good): (Wanted, BTreeSet<Arc<str>>),
+    (mut infra, mut workloads, last_good): (Wanted, Workloads, BTreeSet<Arc<str>>),
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut open = BTreeSet::new();
     let mut failed = BTreeMap::new();
     let mut wanted: BTreeSet<FleetName> = last_good.into_iter().map(FleetName).collect();
     while !stop.is_cancelled() {
-        if infra.has_changed().unwrap_or(true) {
+        if infra.has_changed().unwrap_or(true) || workloads.has_changed().unwrap_or(true) {
             wanted = infra.borrow_and_update().keys().cloned().collect();
+            wanted.extend(workloads.borrow_and_update().iter().cloned());
         }
         for fleet in open.difference(&wanted) {
             server.close_unix(&layout.paths(fleet).xds_socket);
@@ -61,6 +62,7 @@ pub(super) async fn serve(
                 Ok(()) => infra.mark_changed(),
                 Err(_) => return Ok(()),
             },
+            Ok(()) = workloads.changed() => workloads.mark_changed(),
             () = tokio::time::sleep(LOOK_AGAIN), if !wanted.is_empty() => {}
             () = stop.cancelled() => {}
         }

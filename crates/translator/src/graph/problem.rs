@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use api::endpoint_slice::SERVICE_NAME_LABEL;
 use api::envoy_gateway::{InfrastructureProviderType, ProviderConfig, ProviderType, ResourceProviderType};
+use api::status::ConditionStatus;
 use api::{EnvoyGateway, FieldPath, Kind, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
+use ir::raw::RawFault;
 use store::{FactKey, ProxyFacts};
 
 use super::backend::EndpointSet;
@@ -20,13 +22,14 @@ use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::listener::Refusal;
 use crate::output::ReaderIndex;
+use crate::raw::{Lost, RawOutcome};
 use crate::reference::grant;
 use crate::secret::{NO_PAIR, Parsed};
 use crate::status;
 use crate::status::policy::{Reach, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 18;
+pub(crate) const PROBLEM_TABLES: usize = 19;
 
 pub(super) fn problems(
     g: &mut Graph,
@@ -34,7 +37,7 @@ pub(super) fn problems(
     refused: Table<AttachmentKey, Arc<str>>,
     reached: Table<ObjectKey, Arc<Reach>>,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
-    let Sources { base, gateways, backends, routes, secrets, readers, .. } = *sources;
+    let Sources { base, gateways, backends, routes, secrets, readers, raws, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
     let [services, objects] = backends.readings;
     let [secrets, config_maps] = secrets.parsed;
@@ -83,10 +86,37 @@ pub(super) fn problems(
             settings_problems(settings, base.options.file_mode)
         }),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
+        g.derive("raw_problem", raws.outcomes, |_, key, outcome| numbered(key, 0, raw_problems(key, outcome))),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
     ]
 }
+
+fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
+    let of = |severity, fault: &RawFault| {
+        let path = if fault.path.is_empty() { "spec.config".to_owned() } else { format!("spec.config.{}", fault.path) };
+        Arc::new(Problem::of(key, FieldPath::from(&*path), severity, &*fault.text))
+    };
+    let mut found: Vec<_> = outcome.reading.errors.iter().map(|fault| of(Severity::Error, fault)).collect();
+    found.extend(outcome.reading.ignored.iter().map(|fault| of(Severity::Warning, fault)));
+    let conditions = status::raw::status(outcome, false).conditions.into_iter();
+    let wrong = conditions.filter(|one| one.status == ConditionStatus::False && REPORTED.contains(&&*one.reason));
+    found.extend(wrong.map(|one| {
+        let severity = if &*one.condition_type == "ResolvedRefs" { Severity::Warning } else { Severity::Error };
+        Arc::new(Problem::of(key, "spec", severity, &*one.message))
+    }));
+    if let Some(Lost::Parts(parts)) = &outcome.lost {
+        found.extend(parts.iter().map(|(claim, by)| {
+            let problem =
+                Problem::of(key, "spec.config", Severity::Error, format!("{claim} is that of {by}, and left out here"));
+            Arc::new(Problem { refers_to: Some(by.clone()), ..problem })
+        }));
+    }
+    found
+}
+
+/// Reasons of conditions that are worth a problem: what a reading found is told at its place.
+const REPORTED: [&str; 3] = ["Conflicted", "ReferenceNotFound", "NoWorkload"];
 
 fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
     let found = reach.reached.iter().filter_map(|reached| {

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use api::status::{BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RouteStatus};
+use api::status::{
+    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RawStatus, RouteStatus,
+};
 use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
 
 use super::problem::{self, PROBLEM_TABLES};
-use super::{Backends, Base, Gateways, Policies, Routes, Secrets};
+use super::{Backends, Base, Gateways, Policies, Raws, Routes, Secrets};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
 use crate::gateway::{GatewayPlan, NamedSettings};
@@ -30,6 +32,7 @@ pub(super) struct Sources {
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
     pub(super) readers: ReaderIndex,
+    pub(super) raws: Raws,
 }
 
 /// What people are told.
@@ -42,6 +45,7 @@ pub(super) struct Statuses {
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
+    pub(super) raw: Table<ObjectKey, Arc<RawStatus>>,
     pub(super) rejected: Table<ObjectKey, Arc<Rejection>>,
     pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
@@ -89,6 +93,9 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
         envoy_proxies: envoy_proxies(g, &sources),
+        raw: g.map("raw_status", sources.raws.outcomes, move |_, _, outcome| {
+            Arc::new(status::raw::status(outcome, options.offline))
+        }),
         rejected: rejected(g, &base, gateways.plans),
         problems: problem::problems(g, &sources, refused, reached),
     }

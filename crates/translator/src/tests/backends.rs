@@ -154,7 +154,7 @@ fn backend_objects_give_addresses_names_and_sockets() {
 #[test]
 fn in_a_cluster_no_backend_leads_to_what_a_proxy_shows_on_its_own_loopback() {
     let group = "gateway.envoyproxy.io";
-    let mut world = World { translator: Translator::new(Options { file_mode: false, offline: false }) };
+    let mut world = World { translator: Translator::new(Options::default()) };
     world.apply([
         web(),
         object(Kind::GatewayClass, "eg", json!({"controllerName": "x.io/us"})),

@@ -273,7 +273,8 @@ fn a_live_fleet_and_its_facts_do_not_depend_on_history_either() {
     let mut made = World::with(objects("v2"));
     live(&mut made);
     assert_eq!(everything(&edited.translator), everything(&made.translator));
-    assert_eq!(Options::default(), Options { file_mode: false, offline: false });
+    let Options { file_mode, offline, .. } = Options::default();
+    assert!(!file_mode && !offline);
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! Resources of Envoy's as objects: those of Bootes, and our own of the same shape for every other resource.
+
+use serde::Deserialize;
+
+use crate::kind::Kind;
+use crate::meta::{Labels, ObjectMeta};
+use crate::problem::{Fault, UnitFaults};
+use crate::resource::{Resource, Spec};
+use crate::selector::LabelRequirement;
+use crate::tree::Verbatim;
+
+/// The annotation that says what becomes of fields of `config` that the message does not have: with `true` they are errors, with `false`
+/// warnings. Without it they are warnings in objects of Bootes, as there, and errors in others.
+pub const STRICT: &str = "chancery.io/strict";
+
+/// An Envoy resource for some workloads.
+pub type Raw = Resource<RawSpec>;
+
+/// `spec` of an object that holds a resource of Envoy's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawSpec {
+    /// For which workloads of its namespace; none: all.
+    pub workload_selector: Option<Box<WorkloadSelector>>,
+    /// Of several objects for one resource the highest counts, or comes first where they are put together.
+    pub priority: i32,
+    /// The message in its JSON form.
+    pub config: Verbatim,
+    /// Where the endpoints are those of a Service: its name and port.
+    pub service: Option<Box<ServicePort>>,
+    /// Why none of it can be used.
+    #[serde(skip)]
+    pub fault: Option<Box<Fault>>,
+}
+
+/// `spec.workloadSelector`: all of it has to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadSelector {
+    /// Labels that must have exactly these values, as Bootes writes them.
+    pub labels: Labels,
+    /// The same, as Kubernetes writes it.
+    pub match_labels: Labels,
+    /// Further conditions.
+    pub match_expressions: Box<[LabelRequirement]>,
+}
+
+impl WorkloadSelector {
+    /// Whether a workload with these labels is selected.
+    #[must_use]
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let mut exact = self.labels.iter().chain(self.match_labels.iter());
+        exact.all(|(name, value)| labels.get(name) == Some(value))
+            && self.match_expressions.iter().all(|requirement| requirement.holds(labels))
+    }
+
+    /// A label that every workload must have which is selected, if there is one: by it candidates are found.
+    #[must_use]
+    pub fn anchor(&self) -> Option<(&str, &str)> {
+        self.labels.iter().chain(self.match_labels.iter()).next()
+    }
+}
+
+/// `spec.service`: a port of a Service of the namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServicePort {
+    /// Name of the Service.
+    pub name: Box<str>,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Spec for RawSpec {
+    // Of many kinds: which one, the object itself knows.
+    const KIND: Kind = Kind::BootesCluster;
+
+    fn mark(&mut self, found: UnitFaults) {
+        self.fault = UnitFaults::first(found.faults);
+    }
+}
+
+/// Whether fields of `config` that the message does not have are errors.
+#[must_use]
+pub fn is_strict(meta: &ObjectMeta) -> bool {
+    match meta.annotation(STRICT) {
+        Some(word) => word == "true",
+        None => meta.key.group() != crate::group::BOOTES,
+    }
+}

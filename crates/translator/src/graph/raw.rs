@@ -1,0 +1,114 @@
+//! Tables of resources that users wrote for workloads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{Labels, ObjectKey};
+use engine::{Cx, Graph, Index, Table};
+use ir::raw::{RawOutput, RawReading};
+use ir::{FleetName, RawName};
+use store::{FactKey, RawState, Tables};
+
+use super::Base;
+use crate::key::InFleet;
+use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, RawRank, Selected};
+
+/// What workloads get, and what became of each object.
+#[derive(Clone, Copy)]
+pub(crate) struct Raws {
+    /// Fleets of workloads.
+    pub(crate) fleets: Table<FleetName, ObjectKey>,
+    pub(crate) outputs: Table<InFleet<RawName>, Arc<RawOutput>>,
+    pub(crate) outcomes: Table<ObjectKey, Arc<RawOutcome>>,
+}
+
+/// What the outcome of an object is made from.
+#[derive(Clone, Copy)]
+struct Sources {
+    inputs: Tables,
+    readings: Table<ObjectKey, Arc<RawReading>>,
+    workloads_of: Index<ObjectKey, Selected, ()>,
+    composed: Table<InFleet<RawName>, Option<Arc<Composed>>>,
+}
+
+pub(super) fn raws(g: &mut Graph, base: &Base) -> Raws {
+    let (inputs, read) = (base.inputs, base.options.read_raw);
+    let workloads = g.map("workload", inputs.pods, |_, _, pod| Arc::new(pod.meta.labels.clone()));
+    // A folder may have Pods for which nobody ever writes anything.
+    let by_namespace = g.index("raw_by_namespace", inputs.raw, |key, _| [Arc::<str>::from(key.namespace())]);
+    let fleets = g.derive("workload_fleet", workloads, move |cx, key, _| {
+        cx.any(by_namespace, &Arc::from(key.namespace())).then(|| (raw::fleet(key), key.clone()))
+    });
+    let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
+    let readings = g.map("raw_reading", inputs.raw, move |_, _, object| Arc::new(raw::read(read, object)));
+    // Tables of their own, so that an edit of a resource selects nothing anew.
+    let aims = g.map("raw_aim", inputs.raw, |_, _, object| Arc::new(Aim::of(object)));
+    let ranks = g.map("raw_rank", inputs.raw, |_, key, object| RawRank::of(key, object));
+    let selected = g.derive("raw_selected", aims, move |cx, object, aim| {
+        let near = cx.members(by_label, &aim.anchor());
+        let found = near.iter().filter(|(_, labels)| aim.selects(labels));
+        let found = found.map(|(workload, _)| Selected { object: object.clone(), workload: workload.clone() });
+        found.map(|selected| (selected, ())).collect::<Vec<_>>()
+    });
+    let offers = g.derive("raw_offer", selected, move |cx, Selected { object, workload }, ()| {
+        let resource = cx.get(readings, object)?.resource.clone()?;
+        let rank = cx.get(ranks, object)?.clone();
+        let target = InFleet { fleet: raw::fleet(workload), name: resource.id.clone() };
+        Some((OfferKey { target, rank }, resource))
+    });
+    let by_target = g.index("raw_offer_by_target", offers, |key: &OfferKey, _| [key.target.clone()]);
+    let composed = g.group("raw_composed", by_target, |_, _, offers| raw::compose(offers.iter()).map(Arc::new));
+    let outputs = g.derive("raw_output", composed, move |cx, key, found| {
+        let has = |name: &RawName| cx.contains(composed, &InFleet { fleet: key.fleet.clone(), name: name.clone() });
+        found.as_ref().map(|found| (key.clone(), Arc::new(found.output(has))))
+    });
+    let workloads_of = g.index("workload_by_raw", selected, |key: &Selected, ()| [key.object.clone()]);
+    let sources = Sources { inputs, readings, workloads_of, composed };
+    let outcomes = g.map("raw_outcome", inputs.raw, move |cx, key, object| {
+        Arc::new(outcome(cx, sources, key, object.meta.generation))
+    });
+    Raws { fleets, outputs, outcomes }
+}
+
+fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, generation: i64) -> RawOutcome {
+    let Sources { inputs, readings, workloads_of, composed } = sources;
+    let reading = cx.get(readings, key).cloned().unwrap_or_default();
+    let mut outcome = RawOutcome {
+        generation,
+        selected: 0,
+        connected: 0,
+        accepted: 0,
+        refused: None,
+        missing: BTreeMap::new(),
+        lost: None,
+        reading: Arc::clone(&reading),
+    };
+    for Selected { workload, .. } in cx.keys(workloads_of, key) {
+        outcome.selected += 1;
+        let Some(resource) = &reading.resource else { continue };
+        let fleet = raw::fleet(workload);
+        let target = InFleet { fleet: fleet.clone(), name: resource.id.clone() };
+        let lost = cx.get(composed, &target).and_then(|found| found.as_ref()?.lost.get(key).cloned());
+        outcome.lost = outcome.lost.or(lost);
+        for name in &resource.names {
+            if !cx.contains(composed, &InFleet { fleet: fleet.clone(), name: name.clone() }) {
+                outcome.missing.entry(name.clone()).or_insert_with(|| (workload.clone(), 0)).1 += 1;
+            }
+        }
+        if !cx.contains(inputs.connected, &fleet.0) {
+            continue;
+        }
+        outcome.connected += 1;
+        let fact = FactKey::of_kind(fleet.0, raw::short(resource.id.message), &resource.id.name);
+        match cx.get(inputs.raw_state, &fact) {
+            Some(RawState::Accepted) => outcome.accepted += 1,
+            Some(RawState::Refused(words)) => {
+                outcome.refused.get_or_insert_with(|| (workload.clone(), Arc::clone(words), 0)).2 += 1;
+            }
+            // Nobody tells of acknowledged endpoints: they are many, and Envoy refuses few.
+            None if resource.id.message == raw::ENDPOINTS => outcome.accepted += 1,
+            None => {}
+        }
+    }
+    outcome
+}

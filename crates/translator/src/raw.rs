@@ -1,0 +1,209 @@
+//! Resources of Envoy's that users wrote: for which workloads each is, and what those of one name come to.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::raw::{WorkloadSelector, is_strict};
+use api::{Labels, ObjectKey, Raw};
+use ir::raw::{RawFault, RawOutput, RawReading, ReadRaw};
+use ir::{FleetName, RawName, RawResource};
+
+use crate::key::{InFleet, Seniority};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
+pub(crate) const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
+const EXTENSION: &str = "envoy.config.core.v3.TypedExtensionConfig";
+const ROUTE_CONFIGURATION: &str = "envoy.config.route.v3.RouteConfiguration";
+
+/// For whom an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Aim {
+    namespace: Arc<str>,
+    /// None: every workload of the namespace.
+    selector: Option<WorkloadSelector>,
+}
+
+impl Aim {
+    pub(crate) fn of(object: &Raw) -> Self {
+        Self { namespace: object.meta.namespace().into(), selector: object.spec.workload_selector.as_deref().cloned() }
+    }
+
+    /// Where all workloads are that it may select.
+    pub(crate) fn anchor(&self) -> Anchor {
+        let label = self.selector.as_ref().and_then(WorkloadSelector::anchor);
+        Anchor::of(&self.namespace, label)
+    }
+
+    /// Whether it selects a workload of its namespace.
+    pub(crate) fn selects(&self, labels: &Labels) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    }
+}
+
+/// Workloads of a namespace: all, or those with a label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Anchor {
+    namespace: Arc<str>,
+    label: Option<(Box<str>, Box<str>)>,
+}
+
+impl Anchor {
+    fn of(namespace: &Arc<str>, label: Option<(&str, &str)>) -> Self {
+        Self { namespace: Arc::clone(namespace), label: label.map(|(name, value)| (name.into(), value.into())) }
+    }
+}
+
+/// All anchors at which a workload is found.
+pub(crate) fn anchors(workload: &ObjectKey, labels: &Labels) -> Vec<Anchor> {
+    let namespace: Arc<str> = workload.namespace().into();
+    let labels = labels.iter().map(Some).chain([None]);
+    labels.map(|label| Anchor::of(&namespace, label)).collect()
+}
+
+/// The fleet of a workload's proxies.
+pub(crate) fn fleet(workload: &ObjectKey) -> FleetName {
+    FleetName::of_workload(workload.namespace(), workload.name())
+}
+
+/// An object that selects a workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Selected {
+    pub(crate) object: ObjectKey,
+    pub(crate) workload: ObjectKey,
+}
+
+/// Precedence among objects for one resource: the greater priority, then the older object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RawRank {
+    pub(crate) priority: Reverse<i32>,
+    pub(crate) seniority: Seniority,
+}
+
+impl RawRank {
+    pub(crate) fn of(key: &ObjectKey, object: &Raw) -> Self {
+        let seniority = Seniority { age: object.meta.creation_timestamp().into(), object: key.clone() };
+        Self { priority: Reverse(object.spec.priority), seniority }
+    }
+}
+
+/// What an object gives a workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct OfferKey {
+    pub(crate) target: InFleet<RawName>,
+    pub(crate) rank: RawRank,
+}
+
+/// Reads what an object holds.
+pub(crate) fn read(read: ReadRaw, object: &Raw) -> RawReading {
+    if let Some(fault) = &object.spec.fault {
+        // The path is that of the object, and the words say it.
+        let fault = RawFault { path: "".into(), text: fault.to_string().into() };
+        return RawReading { errors: vec![fault], ..RawReading::default() };
+    }
+    match object.meta.key.kind().and_then(api::Kind::message) {
+        Some(message) => read(message, &object.spec.config.0, is_strict(&object.meta)),
+        None => RawReading::default(),
+    }
+}
+
+/// What the offers for one resource come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Composed {
+    pub(crate) resource: Arc<RawResource>,
+    pub(crate) parts: Vec<Arc<[u8]>>,
+    /// What all of them name.
+    pub(crate) names: Vec<RawName>,
+    /// Objects of which something is left out, with words; whether nothing of it counts.
+    pub(crate) lost: BTreeMap<ObjectKey, Lost>,
+}
+
+/// What of an object does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// All of it, because of this object.
+    All(ObjectKey),
+    /// Some parts: each what it claims, and who has that.
+    Parts(Vec<(Arc<str>, ObjectKey)>),
+}
+
+/// Puts the offers for one resource together, in the order of their rank. Of what has no parts the first counts; of what has, the parts of all count,
+/// but for one that claims what an earlier one has.
+pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<RawResource>)>) -> Option<Composed> {
+    let mut offers = offers.map(|(key, resource)| (&key.rank.seniority.object, resource)).peekable();
+    let (winner, first) = *offers.peek()?;
+    let (mut parts, mut names, mut lost) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let mut claimed: BTreeMap<&Arc<str>, &ObjectKey> = BTreeMap::new();
+    for (object, resource) in offers {
+        if object != winner && !has_parts(resource) {
+            lost.insert(object.clone(), Lost::All(winner.clone()));
+            continue;
+        }
+        let mut refused = Vec::new();
+        for part in &resource.parts {
+            // Within one object it is the proxy's matter.
+            let taken = |claim: &&Arc<str>| claimed.get(*claim).is_some_and(|by| *by != object);
+            if let Some(claim) = part.claims.iter().find(taken) {
+                refused.extend(claimed.get(claim).map(|by| (Arc::clone(claim), (*by).clone())));
+                continue;
+            }
+            claimed.extend(part.claims.iter().map(|claim| (claim, object)));
+            parts.push(Arc::clone(&part.bytes));
+        }
+        if !refused.is_empty() {
+            lost.insert(object.clone(), Lost::Parts(refused));
+        }
+        names.extend(resource.names.iter().cloned());
+    }
+    names.sort_unstable();
+    names.dedup();
+    Some(Composed { resource: Arc::clone(first), parts, names, lost })
+}
+
+/// Whether it is of a kind that is put together from several objects.
+fn has_parts(resource: &RawResource) -> bool {
+    [ROUTE_CONFIGURATION, ENDPOINTS].contains(&resource.id.message)
+}
+
+impl Composed {
+    /// What the workload gets, that needs what it gets besides.
+    pub(crate) fn output(&self, mut has: impl FnMut(&RawName) -> bool) -> RawOutput {
+        RawOutput {
+            resource: Arc::clone(&self.resource),
+            parts: self.parts.clone(),
+            needs: self.names.iter().filter(|name| has(name) || is_waited_for(name)).cloned().collect(),
+        }
+    }
+}
+
+/// What a proxy would serve without: a listener without its routes answers 404. A cluster may be in the bootstrap.
+fn is_waited_for(name: &RawName) -> bool {
+    ![CLUSTER, EXTENSION].contains(&name.message)
+}
+
+/// What became of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RawOutcome {
+    pub(crate) generation: i64,
+    pub(crate) reading: Arc<RawReading>,
+    /// Workloads that it selects.
+    pub(crate) selected: usize,
+    /// Those of which a proxy is connected.
+    pub(crate) connected: usize,
+    /// Those of these that use it.
+    pub(crate) accepted: usize,
+    /// The first that refuses it, with its words; and how many do.
+    pub(crate) refused: Option<(ObjectKey, Arc<str>, usize)>,
+    /// What it names and a workload does not have: the first of these; and how many lack it.
+    pub(crate) missing: BTreeMap<RawName, (ObjectKey, usize)>,
+    /// What of it does not count, at the first of the workloads where that is so.
+    pub(crate) lost: Option<Lost>,
+}
+
+/// The last word of a message's full name.
+pub(crate) fn short(message: &str) -> &str {
+    message.rsplit('.').next().unwrap_or(message)
+}

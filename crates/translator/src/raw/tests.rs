@@ -1,0 +1,233 @@
+//! Who gets what of resources that users wrote, and what they are told. What a resource says is read by a stand-in: its name, what it names, its parts.
+
+use std::sync::Arc;
+
+use api::{Kind, Labels, Object, ObjectKey, ObjectMeta};
+use ir::raw::{RawFault, RawPart, RawReading};
+use ir::{FleetName, RawName, RawResource};
+use serde_json::{Value, json};
+use store::{FactKey, RawState};
+
+use crate::key::InFleet;
+use crate::testing::{World, with_meta};
+use crate::{Options, Translator};
+
+const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
+const LISTENER: &str = "envoy.config.listener.v3.Listener";
+const ROUTES: &str = "envoy.config.route.v3.RouteConfiguration";
+
+fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
+    let texts = |field: &str| -> Vec<Arc<str>> {
+        let items = config[field].as_array().into_iter().flatten();
+        items.map(|text| Arc::from(text.as_str().unwrap_or_default())).collect()
+    };
+    let fault = || vec![RawFault { path: "odd".into(), text: "nobody knows it".into() }];
+    let odd = config.get("odd").is_some();
+    if odd && strict {
+        return RawReading { errors: fault(), ..RawReading::default() };
+    }
+    let part = |claim: &Arc<str>| RawPart { claims: vec![Arc::clone(claim)], bytes: claim.as_bytes().into() };
+    let resource = RawResource {
+        id: RawName { message, name: config["name"].as_str().unwrap_or_default().into() },
+        bytes: config["text"].as_str().unwrap_or_default().as_bytes().into(),
+        names: texts("clusters").into_iter().map(|name| RawName { message: CLUSTER, name }).collect(),
+        parts: texts("parts").iter().map(part).collect(),
+        tail: None,
+        slow: false,
+    };
+    RawReading {
+        resource: Some(Arc::new(resource)),
+        ignored: if odd { fault() } else { Vec::new() },
+        errors: Vec::new(),
+    }
+}
+
+fn world() -> World {
+    World { translator: Translator::new(Options { file_mode: true, offline: false, read_raw: read }) }
+}
+
+fn pod(namespace: &str, name: &str, labels: &[(&str, &str)]) -> Object {
+    let mut meta = ObjectMeta::new(ObjectKey::of(Kind::Pod, namespace, name));
+    meta.labels = labels.iter().copied().collect::<Labels>();
+    with_meta(Kind::Pod, meta, json!({}))
+}
+
+fn raw(kind: Kind, name: &str, labels: Option<Value>, more: Value, config: Value) -> Object {
+    let mut spec = more;
+    spec["config"] = config;
+    if let Some(labels) = labels {
+        spec["workloadSelector"] = labels;
+    }
+    with_meta(kind, ObjectMeta::new(ObjectKey::of(kind, "shop", name)), spec)
+}
+
+fn cluster(name: &str, labels: Option<Value>) -> Object {
+    raw(Kind::BootesCluster, name, labels, json!({}), json!({ "name": name }))
+}
+
+/// What each workload of the namespace gets, as `workload: name`.
+fn given(world: &World) -> Vec<String> {
+    let graph = world.translator.graph();
+    let rows = graph
+        .iter(world.translator.outputs().raw)
+        .map(|(key, _)| format!("{}: {}", key.fleet.0.trim_start_matches("workload/"), key.name.name));
+    let mut rows: Vec<String> = rows.collect();
+    rows.sort();
+    rows
+}
+
+fn said(world: &World, kind: Kind, name: &str) -> Vec<String> {
+    let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+    let status = graph.get(outputs.raw_statuses, &ObjectKey::of(kind, "shop", name)).expect("a status");
+    let told = status.conditions.iter();
+    told.map(|one| format!("{}={}/{}: {}", one.condition_type, one.status, one.reason, one.message)).collect()
+}
+
+#[test]
+fn a_resource_goes_to_the_workloads_of_its_namespace_that_have_all_its_labels() {
+    let mut world = world();
+    world.apply([
+        pod("shop", "a", &[("app", "cart"), ("tier", "web")]),
+        pod("shop", "b", &[("app", "cart")]),
+        pod("blog", "a", &[("app", "cart"), ("tier", "web")]),
+        cluster("all", None),
+        cluster("some", Some(json!({ "labels": { "app": "cart", "tier": "web" } }))),
+        raw(
+            Kind::EnvoyCluster,
+            "sets",
+            Some(json!({ "matchExpressions": [{ "key": "tier", "operator": "DoesNotExist" }] })),
+            json!({}),
+            json!({ "name": "sets" }),
+        ),
+    ]);
+    assert_eq!(given(&world), ["shop/a: all", "shop/a: some", "shop/b: all", "shop/b: sets"]);
+    // labels flip
+    world.apply([pod("shop", "b", &[("app", "cart"), ("tier", "web")])]);
+    assert_eq!(given(&world), ["shop/a: all", "shop/a: some", "shop/b: all", "shop/b: some"]);
+    world.delete(Kind::Pod, "shop", "a");
+    assert_eq!(given(&world), ["shop/b: all", "shop/b: some"]);
+}
+
+#[test]
+fn an_edit_of_a_resource_costs_its_own_workloads_only() {
+    let runs = |count: usize| {
+        let mut world = world();
+        let app = |number: usize| format!("app{number}");
+        world.apply((0..count).flat_map(|number| {
+            let selector = json!({ "labels": { "app": app(number) } });
+            [pod("shop", &app(number), &[("app", &app(number))]), cluster(&app(number), Some(selector))]
+        }));
+        let selector = Some(json!({ "labels": { "app": "app0" } }));
+        world
+            .apply([raw(Kind::BootesCluster, "app0", selector, json!({}), json!({ "name": "app0", "text": "new" }))])
+            .runs
+    };
+    assert_eq!(runs(10), runs(1_000));
+}
+
+#[test]
+fn of_two_for_one_resource_the_one_with_priority_counts_and_the_other_says_so() {
+    let mut world = world();
+    let one = |name: &str, priority: i32| {
+        raw(Kind::EnvoyCluster, name, None, json!({ "priority": priority }), json!({ "name": "c", "text": name }))
+    };
+    world.apply([pod("shop", "a", &[]), one("low", 0), one("high", 5)]);
+    let key =
+        InFleet { fleet: FleetName::of_workload("shop", "a"), name: RawName { message: CLUSTER, name: "c".into() } };
+    let text = |world: &World| {
+        let graph = world.translator.graph();
+        String::from_utf8(graph.get(world.translator.outputs().raw, &key).expect("it").resource.bytes.to_vec())
+            .expect("text")
+    };
+    assert_eq!(text(&world), "high");
+    assert!(
+        said(&world, Kind::EnvoyCluster, "low")[0].starts_with("Accepted=False/Conflicted: EnvoyCluster shop/high")
+    );
+    world.delete(Kind::EnvoyCluster, "shop", "high");
+    assert_eq!(text(&world), "low");
+    assert!(said(&world, Kind::EnvoyCluster, "low")[0].starts_with("Accepted=True"));
+}
+
+#[test]
+fn parts_of_several_objects_come_together_and_what_is_claimed_twice_costs_that_part() {
+    let mut world = world();
+    let one = |name: &str, priority: i32, parts: Value| {
+        raw(Kind::EnvoyRoute, name, None, json!({ "priority": priority }), json!({ "name": "r", "parts": parts }))
+    };
+    world.apply([pod("shop", "a", &[]), one("low", 0, json!(["b", "c"])), one("high", 5, json!(["a", "b"]))]);
+    let key =
+        InFleet { fleet: FleetName::of_workload("shop", "a"), name: RawName { message: ROUTES, name: "r".into() } };
+    let found = world.translator.graph().get(world.translator.outputs().raw, &key).expect("it").parts.concat();
+    assert_eq!(String::from_utf8(found).expect("text"), "abc");
+    let told = said(&world, Kind::EnvoyRoute, "low");
+    assert_eq!(told[3], "PartiallyInvalid=True/Conflicted: Dropped: b is that of EnvoyRoute shop/high");
+    assert_eq!(said(&world, Kind::EnvoyRoute, "high").len(), 3);
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_told_and_resolved_when_it_comes() {
+    let mut world = world();
+    let listener = raw(Kind::BootesListener, "l", None, json!({}), json!({ "name": "l", "clusters": ["missing"] }));
+    world.apply([pod("shop", "a", &[]), pod("shop", "b", &[]), listener]);
+    assert!(
+        said(&world, Kind::BootesListener, "l")[2].starts_with(
+            "ResolvedRefs=False/ReferenceNotFound: it names Cluster missing, which no object gives shop/a and 1 more"
+        ),
+        "{:?}",
+        said(&world, Kind::BootesListener, "l")
+    );
+    world.apply([cluster("missing", None)]);
+    assert!(said(&world, Kind::BootesListener, "l")[2].starts_with("ResolvedRefs=True"));
+}
+
+#[test]
+fn programmed_counts_proxies_and_has_the_words_of_one_that_refuses() {
+    let mut world = world();
+    world.apply([cluster("c", None)]);
+    let programmed = |world: &World| said(world, Kind::BootesCluster, "c")[1].clone();
+    assert!(programmed(&world).starts_with("Programmed=False/NoWorkload"));
+    world.apply([pod("shop", "a", &[]), pod("shop", "b", &[])]);
+    assert_eq!(programmed(&world), "Programmed=False/Pending: none of the 2 workloads that it is for is connected");
+    let tables = world.translator.stored().tables();
+    let fleet = |name: &str| FleetName::of_workload("shop", name).0;
+    for name in ["a", "b"] {
+        world.translator.store().1.set(tables.connected, fleet(name), ());
+    }
+    let says = |world: &mut World, name: &str, state: RawState| {
+        let key = FactKey::of_kind(fleet(name), "Cluster", "c");
+        world.translator.store().1.set(tables.raw_state, key, state);
+        world.translator.tick();
+    };
+    says(&mut world, "a", RawState::Accepted);
+    assert_eq!(programmed(&world), "Programmed=False/Pending: 1 of 2 proxies have acknowledged it");
+    says(&mut world, "b", RawState::Refused("bad".into()));
+    assert_eq!(programmed(&world), "Programmed=False/Invalid: 1 of 2 proxies use it; that of shop/b refused it: bad");
+    says(&mut world, "b", RawState::Accepted);
+    assert_eq!(programmed(&world), "Programmed=True/Programmed: 2 of 2 proxies have acknowledged it");
+}
+
+#[test]
+fn what_nobody_knows_is_a_warning_in_objects_of_bootes_and_an_error_in_ours_unless_an_annotation_says_otherwise() {
+    let mut world = world();
+    let odd = |kind: Kind, name: &str, annotation: Option<&str>| {
+        let mut meta = ObjectMeta::new(ObjectKey::of(kind, "shop", name));
+        if let Some(word) = annotation {
+            let annotations = [(api::raw::STRICT, word)].into_iter().collect::<Labels>();
+            meta.more = Some(Box::new(api::meta::MoreMeta { annotations, ..Default::default() }));
+        }
+        with_meta(kind, meta, json!({ "config": { "name": name, "odd": 1 } }))
+    };
+    world.apply([
+        odd(Kind::BootesListener, "theirs", None),
+        odd(Kind::BootesListener, "strict", Some("true")),
+        odd(Kind::EnvoyListener, "ours", None),
+        odd(Kind::EnvoyListener, "lax", Some("false")),
+    ]);
+    let warned = "Warning=True/UnsupportedValue: spec.config.odd: nobody knows it";
+    let refused = "Accepted=False/Invalid: spec.config.odd: nobody knows it";
+    assert_eq!(said(&world, Kind::BootesListener, "theirs")[3], warned);
+    assert_eq!(said(&world, Kind::BootesListener, "strict")[0], refused);
+    assert_eq!(said(&world, Kind::EnvoyListener, "ours")[0], refused);
+    assert_eq!(said(&world, Kind::EnvoyListener, "lax")[3], warned);
+    assert_eq!(LISTENER, Kind::EnvoyListener.message().expect("one"));
+}

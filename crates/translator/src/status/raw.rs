@@ -1,0 +1,90 @@
+//! Status of objects that hold a resource of Envoy's.
+
+use api::status::{Condition, RawStatus};
+
+use super::{RESOLVED, UNSUPPORTED, Writer};
+use crate::raw::{Lost, RawOutcome, short};
+
+/// So many of what is wrong are said; the rest is counted.
+const SAID: usize = 4;
+
+/// The status of an object. `offline`: there are no proxies and never will be.
+pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
+    let writer = Writer { generation: outcome.generation };
+    let mut conditions =
+        vec![accepted(writer, outcome), programmed(writer, outcome, offline), references(writer, outcome)];
+    if let Some(Lost::Parts(parts)) = &outcome.lost {
+        let parts = parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"));
+        conditions.push(writer.yes("PartiallyInvalid", "Conflicted", &format!("Dropped: {}", listed(parts))));
+    }
+    let ignored = outcome.reading.ignored.iter();
+    let ignored = ignored.map(|fault| (UNSUPPORTED, format!("spec.config.{}: {}", fault.path, fault.text)));
+    conditions.extend(writer.warning(ignored.collect()));
+    RawStatus { conditions }
+}
+
+fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
+    let errors = &outcome.reading.errors;
+    if !errors.is_empty() {
+        return writer.no("Accepted", "Invalid", &listed(errors.iter().map(text)));
+    }
+    match &outcome.lost {
+        Some(Lost::All(by)) => writer.no("Accepted", "Conflicted", &format!("{by} has the same name and comes first")),
+        _ => writer.yes("Accepted", "Accepted", "the resource can be used"),
+    }
+}
+
+fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition {
+    let RawOutcome { selected, connected, accepted, .. } = *outcome;
+    let kind = "Programmed";
+    if outcome.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
+        return writer.no(kind, "Invalid", "it is not accepted");
+    }
+    if offline {
+        return writer.unknown(kind, "Pending", "translated offline, no proxy is asked");
+    }
+    if let Some((workload, words, count)) = &outcome.refused {
+        let others = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        let text = format!(
+            "{accepted} of {connected} proxies use it; that of {}/{}{others} refused it: {words}",
+            workload.namespace(),
+            workload.name()
+        );
+        return writer.no(kind, "Invalid", &text);
+    }
+    match (selected, connected) {
+        (0, _) => writer.no(kind, "NoWorkload", "no workload of the namespace has these labels"),
+        (_, 0) => writer.no(kind, "Pending", &format!("none of the {selected} workloads that it is for is connected")),
+        _ if accepted < connected => {
+            writer.no(kind, "Pending", &format!("{accepted} of {connected} proxies have acknowledged it"))
+        }
+        _ => writer.yes(kind, "Programmed", &format!("{accepted} of {connected} proxies have acknowledged it")),
+    }
+}
+
+fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
+    let kind = "ResolvedRefs";
+    if outcome.missing.is_empty() {
+        return writer.yes(kind, "ResolvedRefs", RESOLVED);
+    }
+    let missing = outcome.missing.iter().map(|(name, (workload, count))| {
+        let others = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        let (namespace, workload) = (workload.namespace(), workload.name());
+        format!("{} {}, which no object gives {namespace}/{workload}{others}", short(name.message), name.name)
+    });
+    let text = format!("it names {}; a proxy's own bootstrap may have it", listed(missing));
+    writer.no(kind, "ReferenceNotFound", &text)
+}
+
+fn text(fault: &ir::raw::RawFault) -> String {
+    if fault.path.is_empty() { fault.text.to_string() } else { format!("spec.config.{}: {}", fault.path, fault.text) }
+}
+
+fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = texts.len().saturating_sub(SAID);
+    let mut said: Vec<String> = texts.take(SAID).collect();
+    if more > 0 {
+        said.push(format!("{more} more"));
+    }
+    said.join("; ")
+}

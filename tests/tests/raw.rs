@@ -1,0 +1,154 @@
+//! Resources of Envoy's as objects, from files to a real Envoy that answers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tests::backend::Backend;
+use tests::client::get;
+use tests::elsewhere::Elsewhere;
+use tests::ports::free_ports;
+use tests::running::Running;
+use tests::{binary, wait};
+
+const LISTENER: &str = r#"
+apiVersion: bootes.io/v1
+kind: Listener
+metadata: {name: web}
+spec:
+  workloadSelector: {labels: {app: web}}
+  config:
+    name: web
+    address: {socket_address: {address: 127.0.0.1, port_value: PORT}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: web
+          rds: {route_config_name: web, config_source: {ads: {}, resource_api_version: V3}}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+"#;
+
+const ROUTE: &str = r#"
+apiVersion: bootes.io/v1
+kind: Route
+metadata: {name: web}
+spec:
+  workloadSelector: {labels: {app: web}}
+  config:
+    name: web
+    virtual_hosts:
+    - name: all
+      domains: ["*"]
+      routes:
+      - match: {prefix: /}
+        route: {cluster: CLUSTER}
+"#;
+
+const CLUSTER: &str = r#"
+apiVersion: bootes.io/v1
+kind: Cluster
+metadata: {name: NAME}
+spec:
+  config:
+    name: NAME
+    type: EDS
+    connect_timeout: 1s
+    eds_cluster_config: {eds_config: {ads: {}, resource_api_version: V3}}
+"#;
+
+const ENDPOINT: &str = r#"
+apiVersion: bootes.io/v1
+kind: Endpoint
+metadata: {name: NAME}
+spec:
+  config:
+    cluster_name: NAME
+    endpoints:
+    - lb_endpoints:
+      - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: PORT}}}
+"#;
+
+fn pod(label: &str) -> String {
+    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web-1, labels: {{app: {label}}}}}\n")
+}
+
+fn cluster(name: &str, port: u16) -> String {
+    format!("{}---{}", CLUSTER.replace("NAME", name), ENDPOINT.replace("NAME", name).replace("PORT", &port.to_string()))
+}
+
+fn answers(port: u16, body: &str) {
+    let asked = || get(port, "x.example", "/").ok().filter(|answer| answer.status == 200 && answer.body == body);
+    wait::until(&format!("the answer {body}"), asked).unwrap();
+}
+
+/// An Envoy of the workload `default/web-1`, over the socket of that.
+fn envoy(running: &Running, place: &TempDir) -> Elsewhere {
+    let folder = wait::until("the socket", || {
+        let named = |folder: &PathBuf| {
+            let name = std::fs::read_to_string(folder.join("gateway")).unwrap_or_default();
+            name.trim() == "workload/default/web-1" && folder.join("xds.sock").exists()
+        };
+        let folders = std::fs::read_dir(running.state().join("gateways")).ok()?;
+        folders.flatten().map(|folder| folder.path()).find(named)
+    });
+    let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-socket.yaml")).unwrap();
+    let bootstrap = bootstrap
+        .replace("/var/lib/chancery/gateways/HASH", &folder.unwrap().display().to_string())
+        .replace("/tmp/envoy-admin.sock", &place.path().join("admin.sock").display().to_string());
+    Elsewhere::run(place.path(), &bootstrap).unwrap()
+}
+
+#[test]
+fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed() {
+    let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+    let [port, other] = free_ports().unwrap();
+    let place = TempDir::new().unwrap();
+    let mut running = Running::prepare().unwrap().with(&["--no-envoy"]);
+    running.write("pod.yaml", &pod("web")).unwrap();
+    running.write("listener.yaml", &LISTENER.replace("PORT", &port.to_string())).unwrap();
+    running.write("route.yaml", &ROUTE.replace("CLUSTER", "one")).unwrap();
+    running.write("one.yaml", &cluster("one", one.port)).unwrap();
+    running.start().unwrap();
+    let _envoy = envoy(&running, &place);
+    answers(port, "one");
+    let told = |line: &str| {
+        wait::until(line, || running.status(&["-o", "yaml"]).ok().filter(|all| all.contains(line))).unwrap()
+    };
+    told("1 of 1 proxies have acknowledged it");
+
+    // an endpoint, then a route to a new cluster
+    running.write("one.yaml", &cluster("one", two.port)).unwrap();
+    answers(port, "two");
+    running.write("two.yaml", &cluster("two", one.port)).unwrap();
+    running.write("route.yaml", &ROUTE.replace("CLUSTER", "two")).unwrap();
+    answers(port, "one");
+
+    // what cannot be used is told at its place, and what Envoy refuses in its words; all else goes on
+    let bad =
+        LISTENER.replace(" name: web", " name: bad").replace("{name: web}", "{name: bad}").replace("PORT", "70000");
+    running.write("bad.yaml", &bad).unwrap();
+    let problems = || running.status(&["problems"]).ok();
+    wait::until("the problem", || problems()?.contains("portValue").then_some(())).unwrap();
+    let router = "router.v3.Router}";
+    let refused = LISTENER
+        .replace(" name: web", " name: refused")
+        .replace("metadata: {name: web}", "metadata: {name: refused}")
+        .replace("PORT", &other.to_string())
+        .replace(router, "lua.v3.Lua, inlineCode: \"nonsense(\"}");
+    running.write("refused.yaml", &refused).unwrap();
+    told("refused it");
+    running.write("one.yaml", &cluster("one", one.port)).unwrap();
+    running.write("two.yaml", &cluster("two", two.port)).unwrap();
+    answers(port, "two");
+
+    // a label flips away and back
+    running.write("pod.yaml", &pod("other")).unwrap();
+    wait::until("the end of the listener", || get(port, "x.example", "/").is_err().then_some(())).unwrap();
+    running.write("pod.yaml", &pod("web")).unwrap();
+    answers(port, "two");
+}
