@@ -96,8 +96,7 @@ impl Offline {
         self.translator.graph().iter(self.outputs.raw).map(|(key, _)| &key.fleet).collect()
     }
 
-    /// A complete static configuration that Envoy can read: of the one Gateway, or by name of the Gateway where there are several. Of a workload the
-    /// resources that it gets.
+    /// A complete static configuration that Envoy can read: of the one Gateway, or workload, or by name where there are several.
     pub(crate) fn envoy(&self, show_secrets: bool) -> anyhow::Result<Value> {
         let (graph, outputs) = (self.translator.graph(), self.outputs);
         let mut fleets: Vec<&FleetName> = graph.iter(outputs.infra).map(|(fleet, _)| fleet).collect();
@@ -118,9 +117,12 @@ impl Offline {
             written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options, threads)?);
         }
         for fleet in self.workloads() {
-            let resources = of_fleet(graph.iter(outputs.raw), fleet);
-            let resources = resources.into_iter().map(envoy::raw_json).collect::<Result<Vec<_>, _>>()?;
-            written.insert(fleet.0.to_string(), json!({ "resources": resources }));
+            let endpoints = |set: &EndpointSetName| {
+                let empty = || Endpoints { name: set.clone(), localities: Vec::new() };
+                outputs.endpoint_set(graph, set).unwrap_or_else(empty)
+            };
+            let bootstrap = envoy::raw_bootstrap(&of_fleet(graph.iter(outputs.raw), fleet), endpoints)?;
+            written.insert(fleet.0.to_string(), bootstrap);
         }
         Ok(match written.len() {
             1 => written.into_iter().next().map(|(_, only)| only).unwrap_or_default(),

@@ -97,7 +97,7 @@ impl Publisher {
         self.clusters(graph, &mut sets, &mut updates);
         self.listeners(graph, &mut updates);
         self.routes(graph, &mut updates);
-        self.raw(graph, &mut updates);
+        self.raw(graph, &mut sets, &mut updates);
         updates.into_iter().map(|(fleet, changes)| FleetUpdate { fleet: fleet.0, changes }).collect()
     }
 
@@ -144,12 +144,9 @@ impl Publisher {
         }
     }
 
-    /// The endpoints of a cluster; a set that is not there is empty, so that the cluster can warm.
+    /// The endpoints of a cluster.
     fn assignment(&self, graph: &Graph, sets: &mut Sets, (cluster, set): (&ClusterName, &EndpointSetName)) -> Encoded {
-        let make = || {
-            let empty = || ir::Endpoints { name: set.clone(), localities: Vec::new() };
-            self.outputs.endpoint_set(graph, set).unwrap_or_else(empty)
-        };
+        let make = || self.endpoint_set(graph, set);
         let shared = self.outputs.readers_of(graph, set).nth(1).is_some();
         if !shared {
             return envoy::own_load_assignment(cluster, &make());
@@ -166,20 +163,38 @@ impl Publisher {
         }
     }
 
-    /// What users wrote for workloads. A resource that many have in common is put together once.
-    fn raw(&self, graph: &Graph, updates: &mut Updates) {
+    /// What users wrote for workloads: what changed, and what has endpoints of a Service that changed. A resource that many have in common is put
+    /// together once.
+    fn raw(&self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
+        let changed: UnorderedSet<_> = graph.changes(self.outputs.raw).map(|change| change.key).collect();
+        let by_set = self.outputs.endpoint_changes(graph).flat_map(|set| self.outputs.raw_with(graph, set));
+        let moved = by_set.filter(|(key, _)| !changed.contains(key)).map(|(key, output)| (key, Some(output)));
+        let all = graph.changes(self.outputs.raw).map(|change| (change.key, change.new)).chain(moved);
         let mut encoded: UnorderedMap<usize, Encoded> = UnorderedMap::new();
-        for change in graph.changes(self.outputs.raw) {
-            let InFleet { fleet, name: RawName { message, name } } = change.key;
+        for (InFleet { fleet, name: RawName { message, name } }, output) in all {
             let Some(url) = envoy::type_url::of(message) else { continue };
-            let slow = change.new.is_some_and(|output| output.resource.slow);
-            let put =
-                change.new.map(|output| encoded.entry(address(output)).or_insert_with(|| envoy::raw(output)).clone());
+            let put = output.map(|output| {
+                let make = || {
+                    let set = output.resource.endpoints.as_ref();
+                    let set = set.map(|set| {
+                        &*sets.entry(set.clone()).or_insert_with(|| envoy::endpoint_set(&self.endpoint_set(graph, set)))
+                    });
+                    envoy::raw(output, set)
+                };
+                encoded.entry(address(output)).or_insert_with(make).clone()
+            });
             push(updates, fleet, put, TypeUrl::from(url), name);
+            let slow = output.is_some_and(|output| output.resource.slow);
             if slow && let Some(Change::Put(resource)) = updates.get_mut(fleet).and_then(|changes| changes.last_mut()) {
                 Arc::make_mut(resource).apart = true;
             }
         }
+    }
+
+    /// A set that is not there is empty, so that a cluster can warm.
+    fn endpoint_set(&self, graph: &Graph, set: &EndpointSetName) -> ir::Endpoints {
+        let empty = || ir::Endpoints { name: set.clone(), localities: Vec::new() };
+        self.outputs.endpoint_set(graph, set).unwrap_or_else(empty)
     }
 
     /// Route configurations and, for those with separate hosts, their hosts.

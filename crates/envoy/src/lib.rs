@@ -13,7 +13,7 @@
 //! | `Cluster` | [`cluster()`] | [`ir::Cluster`] |
 //! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`], [`own_load_assignment`] | [`ir::Endpoints`] |
 //! | `Secret` | [`secret()`] | [`ir::Secret`] |
-//! | any, as its author wrote it | [`read_raw`], [`raw()`] | [`ir::RawResource`] |
+//! | any, as its author wrote it | [`read_raw`], [`raw()`], [`raw_bootstrap`] | [`ir::RawResource`] |
 //! | `Bootstrap` | [`bootstrap()`], [`static_bootstrap`] | [`BootstrapOptions`]; everything at once |
 
 mod access_log;
@@ -39,7 +39,7 @@ pub use bootstrap::{BootstrapOptions, StaticOptions, StaticParts, bootstrap, sta
 pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
 pub use endpoints::{endpoint_set, load_assignment, own_load_assignment};
 pub use listener::{Options, listener};
-pub use raw::{raw, raw_json, read_raw};
+pub use raw::{raw, raw_bootstrap, read_raw};
 pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
 pub use resource::{Body, Encoded, EncodedHost, EncodedPiece, EncodedSet, Need, type_url};
 pub use route::route_piece;

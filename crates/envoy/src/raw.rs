@@ -9,9 +9,12 @@ use protojson::{Message, Pool, Unknown, View};
 use serde_json::Value as Json;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::resource::{Encoded, Need, Versions, sorted_needs, type_url};
+pub use inline::raw_bootstrap;
+
+use crate::resource::{Encoded, EncodedSet, Need, Versions, sorted_needs, type_url};
 
 mod fields;
+mod inline;
 mod references;
 #[cfg(test)]
 mod tests;
@@ -79,7 +82,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
     let claims = items.map(|name| message.view().items(name).iter().map(claims).collect()).unwrap_or_else(Vec::new);
     let parts = parts.into_iter().zip(claims).map(|(bytes, claims)| RawPart { claims, bytes }).collect();
     let slow = id.message == CLUSTER && is_slow(&message.view());
-    RawResource { names: references::of(&id, message), bytes: rest.into(), parts, tail, slow, id }
+    RawResource { names: references::of(&id, message), bytes: rest.into(), parts, tail, slow, endpoints: None, id }
 }
 
 /// What no other part of the same resource may be called: Envoy refuses the whole otherwise.
@@ -106,32 +109,21 @@ fn is_slow(cluster: &View<'_>) -> bool {
     !cluster.items("health_checks").is_empty() || (waits && [STRICT_DNS, LOGICAL_DNS].contains(&cluster.number("type")))
 }
 
-/// The bytes of what a workload gets under a name.
-pub fn raw(output: &RawOutput) -> Encoded {
+/// The bytes of what a workload gets under a name, with the endpoints of the Service that it names.
+pub fn raw(output: &RawOutput, endpoints: Option<&EncodedSet>) -> Encoded {
     let RawOutput { resource, parts, needs } = output;
-    let pieces: Vec<&Arc<[u8]>> = [&resource.bytes].into_iter().chain(parts).chain(&resource.tail).collect();
-    let mut versions = Versions::of(pieces.len());
-    pieces.iter().for_each(|piece| versions.part(xxh3_128(piece)));
+    let pieces = [&resource.bytes].into_iter().chain(parts).chain(&resource.tail);
+    let mut body: Vec<Bytes> = pieces.map(|piece| Bytes::from_owner(Arc::clone(piece))).collect();
+    body.extend(endpoints.map(|set| set.bytes.clone()));
+    let mut versions = Versions::of(body.len());
+    body.iter().for_each(|piece| versions.part(xxh3_128(piece)));
     let need = |need: &RawName| Some(Need { type_url: type_url::of(need.message)?, name: Arc::clone(&need.name) });
     Encoded {
         type_url: type_url::of(resource.id.message).unwrap_or_default(),
         name: Arc::clone(&resource.id.name),
         version: versions.version(),
-        body: pieces.into_iter().map(|piece| Bytes::from_owner(Arc::clone(piece))).collect(),
+        body,
         needs: sorted_needs(needs.iter().filter_map(need).collect()),
         vhds: resource.tail.is_some(),
     }
-}
-
-/// What a workload gets under a name, as JSON with its `@type`.
-///
-/// # Errors
-/// None of what [`read_raw`] gave.
-pub fn raw_json(output: &RawOutput) -> Result<Json, protojson::Error> {
-    let Encoded { type_url, body, .. } = raw(output);
-    let mut json = protojson::to_json(type_url, &body.concat())?;
-    if let Json::Object(fields) = &mut json {
-        fields.insert("@type".to_owned(), type_url.into());
-    }
-    Ok(json)
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use crate::name::EndpointSetName;
+
 /// One of Envoy's resources by the full name of its message and its own name: `envoy.config.cluster.v3.Cluster`, `shop`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RawName {
@@ -32,6 +34,9 @@ pub struct RawResource {
     /// A field that has to come last: that the hosts of a route configuration come one by one.
     #[serde(skip)]
     pub tail: Option<Arc<[u8]>>,
+    /// Of endpoints: those of a Service come along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<EndpointSetName>,
     /// A cluster that becomes ready when somebody else has answered.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slow: bool,

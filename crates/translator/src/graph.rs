@@ -24,7 +24,7 @@ use store::Tables;
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
 pub(crate) use self::problem::PROBLEM_TABLES;
-pub(crate) use self::raw::Raws;
+pub(crate) use self::raw::{RawBySet, Raws};
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
 use crate::Options;
@@ -110,7 +110,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let policies = backend::policies(g, &base);
     let gateways = gateway::gateways(g, &base, secrets);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
-    let raws = raw::raws(g, &base);
+    let raws = raw::raws(g, &base, backends.sets);
     let delivery = delivery::delivery(g, delivery::Sources { gateways, backends, policies, routes, secrets });
     let readers = delivery.clusters_by_set;
     let statuses =
@@ -137,6 +137,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         envoy_proxy_statuses: statuses.envoy_proxies,
         raw_statuses: statuses.raw,
         raw: raws.outputs,
+        raw_by_set: raws.by_set,
         workloads: raws.fleets,
         rejections: statuses.rejected,
         findings: statuses.problems,

@@ -17,7 +17,7 @@ use ir::{
 use crate::PieceKey;
 use crate::digest::Digest;
 use crate::gating::Effective;
-use crate::graph::{EndpointSets, PROBLEM_TABLES, RouteOutcomes};
+use crate::graph::{EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
 use crate::status::rejected::Rejection;
 use crate::virtual_host::separate_name;
@@ -73,6 +73,7 @@ pub struct Outputs {
     pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
     pub(crate) hosts_by_configuration: [HostIndex; 2],
     pub(crate) clusters_by_set: ReaderIndex,
+    pub(crate) raw_by_set: RawBySet,
     pub(crate) endpoint_sets: EndpointSets,
     /// By kind of finding.
     pub(crate) findings: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
@@ -128,6 +129,15 @@ impl Outputs {
         set: &EndpointSetName,
     ) -> impl Iterator<Item = &'g InFleet<ClusterName>> + use<'g> {
         graph.members(self.clusters_by_set, set).into_iter().map(|(cluster, _)| cluster)
+    }
+
+    /// What workloads get that has a set of endpoints, in order.
+    pub fn raw_with<'g>(
+        &self,
+        graph: &'g Graph,
+        set: &EndpointSetName,
+    ) -> impl Iterator<Item = (&'g InFleet<RawName>, &'g Arc<RawOutput>)> + use<'g> {
+        graph.members(self.raw_by_set, set).into_iter()
     }
 
     /// The clusters of a fleet, in no order. Looks at those of all fleets: for rare moments.

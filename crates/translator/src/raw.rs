@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::raw::{WorkloadSelector, is_strict};
 use api::{Labels, ObjectKey, Raw};
 use ir::raw::{RawFault, RawOutput, RawReading, ReadRaw};
-use ir::{FleetName, RawName, RawResource};
+use ir::{EndpointSetName, FleetName, RawName, RawResource};
 
 use crate::key::{InFleet, Seniority};
 
@@ -105,9 +105,19 @@ pub(crate) fn read(read: ReadRaw, object: &Raw) -> RawReading {
         return RawReading { errors: vec![fault], ..RawReading::default() };
     }
     match object.meta.key.kind().and_then(api::Kind::message) {
-        Some(message) => read(message, &object.spec.config.0, is_strict(&object.meta)),
+        Some(message) => with_service(object, read(message, &object.spec.config.0, is_strict(&object.meta))),
         None => RawReading::default(),
     }
+}
+
+/// Endpoints that are those of a Service.
+fn with_service(object: &Raw, mut reading: RawReading) -> RawReading {
+    let Some(service) = object.spec.service.as_deref() else { return reading };
+    if let Some(resource) = &mut reading.resource {
+        let set = format!("{}/{}/{}", object.meta.namespace(), service.name, service.port);
+        Arc::make_mut(resource).endpoints = Some(set.into());
+    }
+    reading
 }
 
 /// What the offers for one resource come to.
@@ -199,6 +209,8 @@ pub(crate) struct RawOutcome {
     pub(crate) refused: Option<(ObjectKey, Arc<str>, usize)>,
     /// What it names and a workload does not have: the first of these; and how many lack it.
     pub(crate) missing: BTreeMap<RawName, (ObjectKey, usize)>,
+    /// The port of a Service that is not there.
+    pub(crate) no_service: Option<EndpointSetName>,
     /// What of it does not count, at the first of the workloads where that is so.
     pub(crate) lost: Option<Lost>,
 }

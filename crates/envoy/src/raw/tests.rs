@@ -108,7 +108,7 @@ fn a_route_configuration_is_put_together_from_its_hosts() {
     let parts: Vec<_> = resource.parts.iter().map(|part| part.bytes.clone()).collect();
     let with = |parts: &[Arc<[u8]>]| {
         let output = RawOutput { resource: Arc::clone(&resource), parts: parts.to_vec(), needs: Vec::new() };
-        protojson::to_json(ROUTE_CONFIGURATION, &raw(&output).body.concat()).unwrap()
+        protojson::to_json(ROUTE_CONFIGURATION, &raw(&output, None).body.concat()).unwrap()
     };
     let whole = with(&parts);
     assert_eq!(whole["virtualHosts"].as_array().unwrap().len(), 2);
@@ -124,7 +124,7 @@ fn the_field_that_says_that_hosts_come_alone_comes_last() {
         "max_direct_response_body_size_bytes": 10,
     });
     let resource = read_raw(ROUTE_CONFIGURATION, &config, true).resource.unwrap();
-    let encoded = raw(&RawOutput { resource, parts: Vec::new(), needs: Vec::new() });
+    let encoded = raw(&RawOutput { resource, parts: Vec::new(), needs: Vec::new() }, None);
     assert!(encoded.vhds);
     let last = protojson::to_json(ROUTE_CONFIGURATION, encoded.body.last().unwrap()).unwrap();
     assert_eq!(last, json!({ "vhds": { "configSource": { "ads": {} } } }));

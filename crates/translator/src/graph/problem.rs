@@ -116,7 +116,7 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
 }
 
 /// Reasons of conditions that are worth a problem: what a reading found is told at its place.
-const REPORTED: [&str; 3] = ["Conflicted", "ReferenceNotFound", "NoWorkload"];
+const REPORTED: [&str; 4] = ["Conflicted", "ReferenceNotFound", "NoWorkload", "BackendNotFound"];
 
 fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
     let found = reach.reached.iter().filter_map(|reached| {

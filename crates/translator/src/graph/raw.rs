@@ -6,12 +6,16 @@ use std::sync::Arc;
 use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::raw::{RawOutput, RawReading};
-use ir::{FleetName, RawName};
+use ir::{EndpointSetName, FleetName, RawName};
 use store::{FactKey, RawState, Tables};
 
-use super::Base;
+use super::backend::EndpointSet;
+use super::{Base, EndpointSets};
 use crate::key::InFleet;
 use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, RawRank, Selected};
+
+/// What workloads get, by the set of endpoints that comes along.
+pub(crate) type RawBySet = Index<EndpointSetName, InFleet<RawName>, Arc<RawOutput>>;
 
 /// What workloads get, and what became of each object.
 #[derive(Clone, Copy)]
@@ -19,6 +23,8 @@ pub(crate) struct Raws {
     /// Fleets of workloads.
     pub(crate) fleets: Table<FleetName, ObjectKey>,
     pub(crate) outputs: Table<InFleet<RawName>, Arc<RawOutput>>,
+    /// Those with the endpoints of a Service.
+    pub(crate) by_set: RawBySet,
     pub(crate) outcomes: Table<ObjectKey, Arc<RawOutcome>>,
 }
 
@@ -29,9 +35,10 @@ struct Sources {
     readings: Table<ObjectKey, Arc<RawReading>>,
     workloads_of: Index<ObjectKey, Selected, ()>,
     composed: Table<InFleet<RawName>, Option<Arc<Composed>>>,
+    services: Table<EndpointSetName, EndpointSet>,
 }
 
-pub(super) fn raws(g: &mut Graph, base: &Base) -> Raws {
+pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let (inputs, read) = (base.inputs, base.options.read_raw);
     let workloads = g.map("workload", inputs.pods, |_, _, pod| Arc::new(pod.meta.labels.clone()));
     // A folder may have Pods for which nobody ever writes anything.
@@ -63,16 +70,19 @@ pub(super) fn raws(g: &mut Graph, base: &Base) -> Raws {
         found.as_ref().map(|found| (key.clone(), Arc::new(found.output(has))))
     });
     let workloads_of = g.index("workload_by_raw", selected, |key: &Selected, ()| [key.object.clone()]);
-    let sources = Sources { inputs, readings, workloads_of, composed };
+    let by_set = g.index("raw_by_set", outputs, |_, output: &Arc<RawOutput>| output.resource.endpoints.clone());
+    let [services, _] = sets.rows;
+    let sources = Sources { inputs, readings, workloads_of, composed, services };
     let outcomes = g.map("raw_outcome", inputs.raw, move |cx, key, object| {
         Arc::new(outcome(cx, sources, key, object.meta.generation))
     });
-    Raws { fleets, outputs, outcomes }
+    Raws { fleets, outputs, by_set, outcomes }
 }
 
 fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, generation: i64) -> RawOutcome {
-    let Sources { inputs, readings, workloads_of, composed } = sources;
+    let Sources { inputs, readings, workloads_of, composed, services } = sources;
     let reading = cx.get(readings, key).cloned().unwrap_or_default();
+    let set = reading.resource.as_ref().and_then(|resource| resource.endpoints.clone());
     let mut outcome = RawOutcome {
         generation,
         selected: 0,
@@ -81,6 +91,7 @@ fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, generation: i64) 
         refused: None,
         missing: BTreeMap::new(),
         lost: None,
+        no_service: set.filter(|set| !cx.contains(services, set)),
         reading: Arc::clone(&reading),
     };
     for Selected { workload, .. } in cx.keys(workloads_of, key) {

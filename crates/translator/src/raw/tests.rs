@@ -34,6 +34,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         parts: texts("parts").iter().map(part).collect(),
         tail: None,
         slow: false,
+        endpoints: None,
     };
     RawReading {
         resource: Some(Arc::new(resource)),
@@ -230,4 +231,22 @@ fn what_nobody_knows_is_a_warning_in_objects_of_bootes_and_an_error_in_ours_unle
     assert_eq!(said(&world, Kind::EnvoyListener, "ours")[0], refused);
     assert_eq!(said(&world, Kind::EnvoyListener, "lax")[3], warned);
     assert_eq!(LISTENER, Kind::EnvoyListener.message().expect("one"));
+}
+
+#[test]
+fn endpoints_of_a_service_come_along_and_follow_it() {
+    let mut world = world();
+    let service = json!({ "service": { "name": "cart", "port": 80 } });
+    world.apply([pod("shop", "a", &[]), raw(Kind::EnvoyEndpoint, "e", None, service, json!({ "name": "c" }))]);
+    let told = |world: &World| said(world, Kind::EnvoyEndpoint, "e")[2].clone();
+    assert!(told(&world).starts_with("ResolvedRefs=False/BackendNotFound"), "{}", told(&world));
+    world.apply([crate::testing::service("shop/cart", 80)]);
+    assert!(told(&world).starts_with("ResolvedRefs=True"));
+    let set = "shop/cart/80".into();
+    let outputs = world.translator.outputs();
+    let readers = |world: &World| outputs.raw_with(world.translator.graph(), &set).count();
+    assert_eq!(readers(&world), 1);
+    world.apply([crate::testing::slice("shop/cart", 3000, &["192.0.2.1"])]);
+    let changed: Vec<_> = outputs.endpoint_changes(world.translator.graph()).collect();
+    assert_eq!(changed, [&set]);
 }

@@ -64,6 +64,10 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
 
 fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
     let kind = "ResolvedRefs";
+    if let Some(port) = &outcome.no_service {
+        let text = format!("spec.service: there is no port {port} (namespace/Service/port)");
+        return writer.no(kind, "BackendNotFound", &text);
+    }
     if outcome.missing.is_empty() {
         return writer.yes(kind, "ResolvedRefs", RESOLVED);
     }

@@ -1,0 +1,129 @@
+//! What a workload gets as one static configuration: what would come by itself stands where it is named.
+
+use std::collections::BTreeMap;
+
+use ir::raw::RawOutput;
+use ir::{EndpointSetName, Endpoints, RawName};
+use serde_json::{Map, Value as Json, json};
+
+use crate::endpoints::endpoint_set;
+
+use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, raw};
+
+const LISTENER: &str = "envoy.config.listener.v3.Listener";
+const RUNTIME: &str = "envoy.service.runtime.v3.Runtime";
+
+/// A bootstrap with everything in it, in the form that protobuf messages have in JSON. Route configurations are in the listeners that name them,
+/// endpoints in their clusters, runtime values in layers of their own. What no object gives, and what can only be delivered (scoped routes, virtual hosts
+/// and extensions by themselves), is asked of a control plane that is nowhere.
+///
+/// # Errors
+/// None of what [`super::read_raw`] gave.
+pub fn raw_bootstrap(
+    outputs: &[&RawOutput],
+    endpoints: impl Fn(&EndpointSetName) -> Endpoints,
+) -> Result<Json, protojson::Error> {
+    let mut all: BTreeMap<&RawName, Json> = BTreeMap::new();
+    for output in outputs {
+        let set = output.resource.endpoints.as_ref().map(|name| endpoint_set(&endpoints(name)));
+        let json = protojson::to_json(output.resource.id.message, &raw(output, set.as_ref()).body.concat())?;
+        all.insert(&output.resource.id, json);
+    }
+    let find = |message: &'static str, name: &str| all.get(&RawName { message, name: name.into() });
+    let of = |message: &str| {
+        let message = message.to_owned();
+        all.iter().filter(move |(id, _)| id.message == message).map(|(_, json)| json.clone())
+    };
+    let routes = |name: &str| find(ROUTE_CONFIGURATION, name).cloned();
+    let clusters = of(CLUSTER).map(|cluster| with_endpoints(cluster, |name| find(ENDPOINTS, name).cloned()));
+    let mut clusters: Vec<Json> = clusters.collect();
+    let listeners: Vec<Json> = of(LISTENER).map(|listener| with_routes(listener, &routes)).collect();
+    let is_complete = !clusters.iter().chain(&listeners).any(asks);
+    if !is_complete {
+        clusters.push(nowhere());
+    }
+    let layers = of(RUNTIME).map(|runtime| json!({ "name": runtime.get("name"), "staticLayer": runtime.get("layer") }));
+    let mut bootstrap = Map::new();
+    let resources = [("clusters", clusters), ("listeners", listeners)];
+    let resources = resources.into_iter().filter(|(_, list)| !list.is_empty());
+    let resources = resources.map(|(name, list)| (name.to_owned(), Json::from(list)));
+    bootstrap.insert("staticResources".to_owned(), Json::Object(resources.collect()));
+    let layers: Vec<Json> = layers.collect();
+    if !layers.is_empty() {
+        bootstrap.insert("layeredRuntime".to_owned(), json!({ "layers": layers }));
+    }
+    if !is_complete {
+        bootstrap.insert("node".to_owned(), json!({ "id": "offline", "cluster": "offline" }));
+        let service = json!({ "envoyGrpc": { "clusterName": NOWHERE } });
+        let ads = json!({ "apiType": "DELTA_GRPC", "transportApiVersion": "V3", "grpcServices": [service] });
+        bootstrap.insert("dynamicResources".to_owned(), json!({ "adsConfig": ads }));
+    }
+    Ok(Json::Object(bootstrap))
+}
+
+/// The control plane of a configuration that lacks something.
+const NOWHERE: &str = "chancery.nowhere";
+
+fn nowhere() -> Json {
+    let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+    let http2 = json!({ "@type": format!("type.googleapis.com/{options}"), "explicitHttpConfig": { "http2ProtocolOptions": {} } });
+    json!({
+        "name": NOWHERE,
+        "type": "STATIC",
+        "loadAssignment": { "clusterName": NOWHERE },
+        "typedExtensionProtocolOptions": { options: http2 },
+    })
+}
+
+/// Whether something is still asked of a control plane.
+fn asks(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => items.iter().any(asks),
+        Json::Object(fields) => is_ours(value) || fields.values().any(asks),
+        _ => false,
+    }
+}
+
+fn text<'j>(value: &'j Json, field: &str) -> Option<&'j str> {
+    value.get(field).and_then(Json::as_str)
+}
+
+/// Whether a `ConfigSource` means the control plane.
+fn is_ours(source: &Json) -> bool {
+    source.get("ads").is_some() || source.get("self").is_some()
+}
+
+/// A cluster that asks the control plane for its endpoints, with those in it; none if no object gives any.
+fn with_endpoints(mut cluster: Json, find: impl Fn(&str) -> Option<Json>) -> Json {
+    let Some(config) = cluster.get("edsClusterConfig").filter(|config| config.get("edsConfig").is_some_and(is_ours))
+    else {
+        return cluster;
+    };
+    let name = text(config, "serviceName").or(text(&cluster, "name")).unwrap_or_default();
+    let assignment = find(name).unwrap_or_else(|| json!({ "clusterName": name }));
+    if let Json::Object(fields) = &mut cluster {
+        fields.shift_remove("edsClusterConfig");
+        fields.insert("type".to_owned(), "STATIC".into());
+        fields.insert("loadAssignment".to_owned(), assignment);
+    }
+    cluster
+}
+
+/// A listener, or a part of it, with route configurations in the place of their names.
+fn with_routes(value: Json, find: &impl Fn(&str) -> Option<Json>) -> Json {
+    match value {
+        Json::Array(items) => items.into_iter().map(|item| with_routes(item, find)).collect(),
+        Json::Object(fields) => {
+            let inlined = fields.into_iter().map(|(name, value)| {
+                let ours = name == "rds" && value.get("configSource").is_some_and(is_ours);
+                let named = text(&value, "routeConfigName").filter(|_| ours);
+                match named.and_then(find) {
+                    Some(routes) => ("routeConfig".to_owned(), routes),
+                    None => (name, with_routes(value, find)),
+                }
+            });
+            Json::Object(inlined.collect())
+        }
+        other => other,
+    }
+}
