@@ -114,11 +114,18 @@ fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed(
     running.write("route.yaml", &ROUTE.replace("CLUSTER", "one")).unwrap();
     running.write("one.yaml", &cluster("one", one.port)).unwrap();
     running.start().unwrap();
-    let _envoy = envoy(&running, &place);
+    let first = envoy(&running, &place);
     answers(port, "one");
     let told = |line: &str| {
         wait::until(line, || running.status(&["-o", "yaml"]).ok().filter(|all| all.contains(line))).unwrap()
     };
+    told("1 of 1 proxies have acknowledged it");
+
+    // what a proxy acknowledged that is gone is not what the next one has
+    drop(first);
+    told("none of the 1 workloads that it is for is connected");
+    let _envoy = envoy(&running, &place);
+    answers(port, "one");
     told("1 of 1 proxies have acknowledged it");
 
     // an endpoint, then a route to a new cluster

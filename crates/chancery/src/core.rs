@@ -361,8 +361,10 @@ impl Core {
             let fleet = Arc::clone(&change.key.0);
             if change.new.is_some() { came.push(fleet) } else { left.push(fleet) }
         }
-        let nothing = |fleet| xds::FleetUpdate { fleet, changes: Vec::new() };
-        self.server.publish(came.into_iter().map(nothing).collect());
+        if !came.is_empty() {
+            let nothing = |fleet| xds::FleetUpdate { fleet, changes: Vec::new() };
+            self.server.publish(came.into_iter().map(nothing).collect());
+        }
         for fleet in left {
             self.server.forget(&fleet);
             self.forget_workload(&fleet);

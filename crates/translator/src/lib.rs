@@ -66,7 +66,7 @@ pub struct Options {
     pub file_mode: bool,
     /// There are no proxies: `Programmed` is Unknown.
     pub offline: bool,
-    /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here knows a message of Envoy's.
+    /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here reads a message of Envoy's.
     pub read_raw: ReadRaw,
 }
 

@@ -171,6 +171,7 @@ fn shared(word: &str) -> Option<Result<Schema, String>> {
         "envoy-pod" => ENVOY_POD,
         "envoy-container" => ENVOY_CONTAINER,
         "object-patch" => OBJECT_PATCH,
+        "workload-selector" => WORKLOAD_SELECTOR,
         _ => return None,
     };
     let tree = crate::yaml::parse(text).map_err(|error| error.to_string());
@@ -186,6 +187,21 @@ const ENVOY_POD: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { 
 const ENVOY_CONTAINER: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { env: [map], image: string, \
     imageRepository: string, resources: map, securityContext: map, volumeMounts: [map] }, rules: [{ rule: '!has(self.image) || \
     !has(self.imageRepository)', message: image and imageRepository exclude each other }]}";
+
+/// Which workloads an object with a resource of Envoy's is for.
+const WORKLOAD_SELECTOR: &str = "
+fields:
+  labels: strings
+  matchLabels: strings
+  matchExpressions:
+    type: array
+    items:
+      fields:
+        key: { type: string, minLength: 1 }
+        operator: { type: string, enum: [In, NotIn, Exists, DoesNotExist] }
+        values: [string]
+      required: [key, operator]
+";
 
 /// `patch` in `EnvoyProxy.spec.provider.kubernetes`.
 const OBJECT_PATCH: &str =

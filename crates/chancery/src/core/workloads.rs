@@ -64,10 +64,11 @@ impl Core {
         })
     }
 
-    /// Whether a workload has a proxy; true if that is news.
+    /// Whether a workload has a proxy; true if that is news. What the last one said is nothing that the next one has said.
     fn set_connected(&mut self, fleet: &Arc<str>, connected: bool) -> bool {
+        let published = self.published_for(fleet);
         let (store, graph) = self.translator.store();
-        let table = store.tables().connected;
+        let (table, states) = (store.tables().connected, store.tables().raw_state);
         if connected == graph.get(table, fleet).is_some() {
             return false;
         }
@@ -75,8 +76,18 @@ impl Core {
             graph.set(table, Arc::clone(fleet), ());
         } else {
             graph.remove(table, fleet);
+            for key in &published {
+                graph.remove(states, key);
+            }
         }
         true
+    }
+
+    /// Everything that a workload gets.
+    fn published_for(&self, fleet: &Arc<str>) -> Vec<FactKey> {
+        let first = FactKey { fleet: Arc::clone(fleet), name: "".into() };
+        let of_fleet = self.raw.range(first..).map(|(key, _)| key).take_while(|key| key.fleet == *fleet);
+        of_fleet.cloned().collect()
     }
 
     /// Whether it is about what was published last.
@@ -92,16 +103,12 @@ impl Core {
 
     /// A workload is gone, with all that was known of its proxies.
     pub(super) fn forget_workload(&mut self, fleet: &Arc<str>) {
-        let first = FactKey { fleet: Arc::clone(fleet), name: "".into() };
-        let of_fleet = self.raw.range(first..).map(|(key, _)| key).take_while(|key| key.fleet == *fleet);
-        let gone: Vec<FactKey> = of_fleet.cloned().collect();
-        let (store, graph) = self.translator.store();
-        let tables = store.tables();
-        for key in &gone {
-            self.raw.remove(key);
-            graph.remove(tables.raw_state, key);
+        self.set_connected(fleet, false);
+        for key in self.published_for(fleet) {
+            self.raw.remove(&key);
+            let (store, graph) = self.translator.store();
+            graph.remove(store.tables().raw_state, &key);
         }
-        graph.remove(tables.connected, fleet);
     }
 
     /// What was said of an earlier version of this means nothing any more; true if there was anything.
