@@ -17,6 +17,32 @@ use tests::binary::root;
 const DEFINED: [(Kind, &str); 3] =
     [(Kind::Backend, "be"), (Kind::BackendTrafficPolicy, "btp"), (Kind::EnvoyProxy, "eproxy")];
 
+/// Kinds that the chart defines: those, and those of which each object holds a resource of Envoy's.
+fn defined() -> impl Iterator<Item = (Kind, Value)> {
+    let with_names = DEFINED
+        .into_iter()
+        .map(|(kind, short)| (kind, definition(kind, json!({"shortNames": [short], "categories": ["envoy-gateway"]}))));
+    let raw = Kind::ALL.iter().copied().filter(|kind| kind.message().is_some());
+    with_names.chain(raw.map(|kind| {
+        let mut definition = definition(kind, json!({"categories": ["envoy-resources"]}));
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = columns();
+        (kind, definition)
+    }))
+}
+
+/// What `kubectl get` shows of objects with resources of Envoy's; the words with `-o wide`.
+fn columns() -> Value {
+    let condition = |name: &str, field: &str| format!(".status.conditions[?(@.type==\"{name}\")].{field}");
+    let column = |name: &str, path: String, priority: u8| json!({"name": name, "type": "string", "jsonPath": path, "priority": priority});
+    json!([
+        column("Accepted", condition("Accepted", "status"), 0),
+        column("Resolved", condition("ResolvedRefs", "status"), 0),
+        column("Programmed", condition("Programmed", "status"), 0),
+        column("Proxies", condition("Programmed", "message"), 1),
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ])
+}
+
 /// Rights: group, resource, verbs, and the name of the only object if there is one.
 type Rights = BTreeSet<(String, String, Vec<String>, Option<String>)>;
 
@@ -67,25 +93,21 @@ fn rules_text(rights: &Rights) -> String {
     text
 }
 
-fn definition(kind: Kind, short: &str) -> String {
+fn definition(kind: Kind, more: Value) -> Value {
     let version = json!({
         "name": kind.versions()[0], "served": true, "storage": true, "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": api::definition(kind)},
     });
     let singular = kind.name().to_lowercase();
-    let names = json!({
+    let mut names = json!({
         "kind": kind.name(), "listKind": format!("{}List", kind.name()), "plural": kind.plural(), "singular": singular,
-        "shortNames": [short], "categories": ["envoy-gateway"],
     });
-    let whole = json!({
+    names.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{}.{}", kind.plural(), kind.group())},
         "spec": {"group": kind.group(), "names": names, "scope": "Namespaced", "versions": [version]},
-    });
-    format!(
-        "# Made of the schemas in crates/api: UPDATE=1 cargo test -p tests --test chart\n{}",
-        serde_saphyr::to_string(&whole).unwrap()
-    )
+    })
 }
 
 fn chart() -> PathBuf {
@@ -165,9 +187,13 @@ fn what_is_generated_is_as_the_code_says() {
     for (name, rights) in rules() {
         check(chart().join(format!("rules/{name}.yaml")), rules_text(&rights));
     }
-    for (kind, short) in DEFINED {
+    for (kind, definition) in defined() {
         let file = format!("crds/{}_{}.yaml", kind.group(), kind.plural());
-        check(chart().join(file), definition(kind, short));
+        let text = serde_saphyr::to_string(&definition).unwrap();
+        check(
+            chart().join(file),
+            format!("# Made of the schemas in crates/api: UPDATE=1 cargo test -p tests --test chart\n{text}"),
+        );
     }
     check(root().join("deploy/kubernetes/install.yaml"), install());
 }

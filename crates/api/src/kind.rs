@@ -186,6 +186,8 @@ kinds! {
     EnvoyVirtualHost, group::CHANCERY, "v1alpha1", "EnvoyVirtualHost", "envoyvirtualhosts", "envoy.config.route.v3.VirtualHost";
     /// A layer of runtime values.
     EnvoyRuntime, group::CHANCERY, "v1alpha1", "EnvoyRuntime", "envoyruntimes", "envoy.service.runtime.v3.Runtime";
+    /// A secret, filled from one of Kubernetes.
+    EnvoySecret, group::CHANCERY, "v1alpha1", "EnvoySecret", "envoysecrets", "envoy.extensions.transport_sockets.tls.v3.Secret";
     /// The configuration of an extension.
     EnvoyExtensionConfig, group::CHANCERY, "v1alpha1", "EnvoyExtensionConfig", "envoyextensionconfigs", "envoy.config.core.v3.TypedExtensionConfig";
 }

@@ -59,6 +59,7 @@ pub use pod::Pod;
 pub use problem::{Fault, FieldPath, Place, Problem, Severity};
 pub use raw::Raw;
 pub use reference_grant::ReferenceGrant;
+pub use references::pods_of;
 pub use resource::{Resource, Spec};
 pub use schema::{definition, is_dns_label, is_dns_subdomain, nearest};
 pub use secret::Secret;

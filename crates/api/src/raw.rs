@@ -6,7 +6,7 @@ use crate::kind::Kind;
 use crate::meta::{Labels, ObjectMeta};
 use crate::problem::{Fault, UnitFaults};
 use crate::resource::{Resource, Spec};
-use crate::selector::LabelRequirement;
+use crate::selector::{LabelRequirement, LabelSelector};
 use crate::tree::Verbatim;
 
 /// The annotation that says what becomes of fields of `config` that the message does not have: with `true` they are errors, with `false`
@@ -22,12 +22,17 @@ pub type Raw = Resource<RawSpec>;
 pub struct RawSpec {
     /// For which workloads of its namespace; none: all.
     pub workload_selector: Option<Box<WorkloadSelector>>,
+    /// Whose workloads it is for: those of the namespaces with these labels, of which all but its own have to allow it by a `ReferenceGrant` to
+    /// their Pods. None: those of its own namespace.
+    pub namespace_selector: Option<Box<LabelSelector>>,
     /// Of several objects for one resource the highest counts, or comes first where they are put together.
     pub priority: i32,
     /// The message in its JSON form.
     pub config: Verbatim,
     /// Where the endpoints are those of a Service: its name and port.
     pub service: Option<Box<ServicePort>>,
+    /// Where what is secret in a secret comes from.
+    pub secret_ref: Option<Box<RawSecretRef>>,
     /// Why none of it can be used.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
@@ -69,6 +74,18 @@ pub struct ServicePort {
     pub name: Box<str>,
     /// Its port.
     pub port: u16,
+}
+
+/// `spec.secretRef`: a Secret, or one entry of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawSecretRef {
+    /// Name of the Secret.
+    pub name: Box<str>,
+    /// Its namespace; none: that of the object.
+    pub namespace: Option<Box<str>>,
+    /// The entry, where one is wanted; none: what the kind of secret takes by itself.
+    pub key: Option<Box<str>>,
 }
 
 impl Spec for RawSpec {

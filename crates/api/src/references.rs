@@ -4,20 +4,23 @@ use crate::backend::BackendSpec;
 use crate::gateway::GatewaySpec;
 use crate::key::ObjectKey;
 use crate::kind::{Kind, Object};
+use crate::raw::RawSpec;
+use crate::reference_grant::ReferenceGrantSpec;
 
 impl Object {
-    /// The Secrets and `ConfigMap`s that it names, and the class of a Gateway: a source that does not read all objects of these kinds
-    /// reads those. Whether the object may name them, and whether it is of use itself, is not asked. Sorted, each once.
+    /// The Secrets and `ConfigMap`s that it names, the class of a Gateway, and, of what is for workloads, all Pods of a namespace ([`pods_of`]): a source
+    /// that does not read all objects of these kinds reads those. Whether the object may name them, and whether it is of use itself, is not asked. Sorted, each once.
     #[must_use]
     pub fn references(&self) -> Vec<ObjectKey> {
         let mut found = References { namespace: self.key().namespace(), keys: Vec::new() };
         match self {
             Self::Gateway(gateway) => found.of_gateway(&gateway.spec),
             Self::Backend(backend) => found.of_backend(&backend.spec),
+            Self::Raw(_, object) => found.of_raw(&object.spec),
+            Self::ReferenceGrant(grant) => found.of_grant(&grant.spec),
             // These name none in the fields that are read.
             Self::GatewayClass(_)
             | Self::HttpRoute(_)
-            | Self::ReferenceGrant(_)
             | Self::Service(_)
             | Self::EndpointSlice(_)
             | Self::Secret(_)
@@ -26,13 +29,18 @@ impl Object {
             | Self::EnvoyProxy(_)
             | Self::BackendTrafficPolicy(_)
             | Self::EnvoyGateway(_)
-            | Self::Pod(_)
-            | Self::Raw(..) => {}
+            | Self::Pod(_) => {}
         }
         found.keys.sort();
         found.keys.dedup();
         found.keys
     }
+}
+
+/// What stands for all Pods of a namespace: no object has an empty name.
+#[must_use]
+pub fn pods_of(namespace: &str) -> ObjectKey {
+    ObjectKey::of(Kind::Pod, namespace, "")
 }
 
 struct References<'a> {
@@ -63,6 +71,21 @@ impl References<'_> {
         tls.ca_certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, None, &to.name));
         if let Some(to) = &tls.client_certificate_ref {
             self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
+        }
+    }
+
+    /// Whatever its selector says: which Pods it selects, only their labels say.
+    fn of_raw(&mut self, spec: &RawSpec) {
+        self.keys.push(pods_of(self.namespace));
+        if let Some(to) = &spec.secret_ref {
+            self.add(Kind::Secret.group(), Kind::Secret.name(), to.namespace.as_deref(), &to.name);
+        }
+    }
+
+    /// Where Pods may be referred to, objects of other namespaces may be for them.
+    fn of_grant(&mut self, spec: &ReferenceGrantSpec) {
+        if spec.to.iter().any(|to| Kind::find(&to.group, &to.kind) == Some(Kind::Pod)) {
+            self.keys.push(pods_of(self.namespace));
         }
     }
 

@@ -174,7 +174,7 @@ impl Core {
             if changed {
                 self.commit(began);
             }
-            self.replicas.tell();
+            self.tell_replicas();
             for ask in asks {
                 ask(self);
             }

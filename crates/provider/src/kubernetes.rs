@@ -3,7 +3,8 @@
 //! [`follow`] lists and watches every kind that we read and that the server has, and hands on what they come to as batches.
 //!
 //! What is read: of each kind all objects of the [`Scope`], in the newest version that both sides know; of Secrets and
-//! `ConfigMap`s only those that an object names, each by its name, so that no right to read all of them is needed.
+//! `ConfigMap`s only those that an object names, each by its name, so that no right to read all of them is needed; Pods only of namespaces
+//! where something may be for them.
 //!
 //! What happens when something fails: nothing is deleted because the server is away, may not be asked or says nonsense; what was read
 //! last stays in force, and a [`api::Problem`] says so until it is over. An object that cannot be used keeps its last usable form. A list that breaks off is
@@ -116,10 +117,9 @@ pub enum Error {
     Panic(String),
 }
 
-/// The kinds that are read of an API server: not what only files have, so far the resources of Envoy's and their workloads.
+/// The kinds that are read of an API server: not what only files have.
 fn kinds() -> impl Iterator<Item = Kind> {
-    let only_files = |kind: &Kind| matches!(kind, Kind::EnvoyGateway | Kind::Pod) || kind.message().is_some();
-    Kind::ALL.iter().copied().filter(move |kind| !only_files(kind))
+    Kind::ALL.iter().copied().filter(|kind| *kind != Kind::EnvoyGateway)
 }
 
 /// Whether only those objects of a kind are read that others name.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
-use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Service};
+use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret, Service};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
@@ -198,12 +198,7 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
     }
 
     fn selects(&mut self, selector: &LabelSelector, namespace: &str) -> bool {
-        let key = ObjectKey::of(Kind::Namespace, "", namespace);
-        match self.cx.get(self.tables.namespaces, &key) {
-            Some(labels) => selector.matches(labels),
-            // A namespace without an object of its own has the label that Kubernetes gives to each.
-            None => selector.matches(&[(NAMESPACE_LABEL, namespace)].into_iter().collect()),
-        }
+        selects_namespace(self.cx, self.tables.namespaces, selector, namespace)
     }
 
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
@@ -236,6 +231,20 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
     }
 }
 
+/// Whether a selector selects a namespace.
+pub(crate) fn selects_namespace(
+    cx: &mut Cx<'_>,
+    namespaces: Table<ObjectKey, Arc<Labels>>,
+    selector: &LabelSelector,
+    namespace: &str,
+) -> bool {
+    match cx.get(namespaces, &ObjectKey::of(Kind::Namespace, "", namespace)) {
+        Some(labels) => selector.matches(labels),
+        // A namespace without an object of its own has the label that Kubernetes gives to each.
+        None => selector.matches(&[(NAMESPACE_LABEL, namespace)].into_iter().collect()),
+    }
+}
+
 /// The ports of a Service that somebody asked for another one: `; it has 80, 443`.
 fn its_ports(service: &Service) -> String {
     let ports: Vec<String> = service.spec.ports.iter().take(MAX_PORTS).map(|port| port.port.to_string()).collect();
@@ -247,6 +256,25 @@ const MAX_PORTS: usize = 5;
 
 /// The label that Kubernetes gives to every namespace.
 pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// What resources of Envoy's read that users wrote.
+#[derive(Clone, Copy)]
+pub(crate) struct RawTables {
+    pub(crate) inputs: Tables,
+    pub(crate) grants: GrantIndex,
+}
+
+impl HasGrants for RawTables {
+    fn grants(&self) -> GrantIndex {
+        self.grants
+    }
+}
+
+impl crate::raw::Lookup for Reader<'_, '_, RawTables> {
+    fn secret(&mut self, permit: &Permit) -> Option<Arc<Secret>> {
+        self.cx.get(self.tables.inputs.secrets, permit.target()).cloned()
+    }
+}
 
 /// What virtual hosts read.
 #[derive(Clone, Copy)]

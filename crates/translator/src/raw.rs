@@ -4,44 +4,91 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::raw::{WorkloadSelector, is_strict};
-use api::{Labels, ObjectKey, Raw};
+use api::raw::{RawSecretRef, WorkloadSelector, is_strict};
+use api::reference_grant::GrantTo;
+use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, ReferenceGrant, Secret};
 use ir::raw::{RawFault, RawOutput, RawReading, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
+use serde_json::Value as Json;
 
 use crate::key::{InFleet, Seniority};
+use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
 
+mod secret;
 #[cfg(test)]
 mod tests;
 
 pub(crate) const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
 pub(crate) const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
 const EXTENSION: &str = "envoy.config.core.v3.TypedExtensionConfig";
+const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
 const ROUTE_CONFIGURATION: &str = "envoy.config.route.v3.RouteConfiguration";
 
 /// For whom an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Aim {
-    namespace: Arc<str>,
-    /// None: every workload of the namespace.
+    /// None: those of its own.
+    pub(crate) namespaces: Option<LabelSelector>,
+    /// None: every workload of a namespace.
     selector: Option<WorkloadSelector>,
 }
 
 impl Aim {
     pub(crate) fn of(object: &Raw) -> Self {
-        Self { namespace: object.meta.namespace().into(), selector: object.spec.workload_selector.as_deref().cloned() }
+        Self {
+            namespaces: object.spec.namespace_selector.as_deref().cloned(),
+            selector: object.spec.workload_selector.as_deref().cloned(),
+        }
     }
 
-    /// Where all workloads are that it may select.
-    pub(crate) fn anchor(&self) -> Anchor {
+    /// Where all workloads of a namespace are that it may select.
+    pub(crate) fn anchor(&self, namespace: &Arc<str>) -> Anchor {
         let label = self.selector.as_ref().and_then(WorkloadSelector::anchor);
-        Anchor::of(&self.namespace, label)
+        Anchor::of(namespace, label)
     }
 
-    /// Whether it selects a workload of its namespace.
+    /// Whether it selects a workload of a namespace that counts.
     pub(crate) fn selects(&self, labels: &Labels) -> bool {
         self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
     }
+}
+
+/// Who may have objects for workloads of other namespaces: those of a kind and a namespace, for Pods that a grant allows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Guest {
+    group: Arc<str>,
+    kind: Arc<str>,
+    namespace: Arc<str>,
+}
+
+impl Guest {
+    pub(crate) fn of(object: &ObjectKey) -> Self {
+        Self { group: object.group().into(), kind: object.kind_name().into(), namespace: object.namespace().into() }
+    }
+}
+
+/// Whom a grant lets in to Pods of its namespace.
+pub(crate) fn guests(grant: &ReferenceGrant) -> Vec<Guest> {
+    if !grant.spec.to.iter().any(is_pods) {
+        return Vec::new();
+    }
+    let from = grant.spec.from.iter();
+    from.map(|from| Guest {
+        group: (&*from.group).into(),
+        kind: (&*from.kind).into(),
+        namespace: (&*from.namespace).into(),
+    })
+    .collect()
+}
+
+/// Whether a grant that lets somebody in to Pods means this one.
+pub(crate) fn grants_pod(grant: &ReferenceGrant, pod: &ObjectKey) -> bool {
+    let named = |to: &GrantTo| to.name.as_deref().is_none_or(|name| name.is_empty() || name == pod.name());
+    grant.spec.to.iter().any(|to| is_pods(to) && named(to))
+}
+
+fn is_pods(to: &GrantTo) -> bool {
+    Kind::find(&to.group, &to.kind) == Some(Kind::Pod)
 }
 
 /// Workloads of a namespace: all, or those with a label.
@@ -97,17 +144,76 @@ pub(crate) struct OfferKey {
     pub(crate) rank: RawRank,
 }
 
+/// What an object holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) reading: RawReading,
+    /// Why what it refers to cannot be used; then there is no resource either.
+    pub(crate) fault: Option<RefFault>,
+}
+
+/// Where Secrets are found.
+pub(crate) trait Lookup: Grants {
+    fn secret(&mut self, permit: &Permit) -> Option<Arc<Secret>>;
+}
+
 /// Reads what an object holds.
-pub(crate) fn read(read: ReadRaw, object: &Raw) -> RawReading {
+pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Read {
     if let Some(fault) = &object.spec.fault {
         // The path is that of the object, and the words say it.
-        let fault = RawFault { path: "".into(), text: fault.to_string().into() };
-        return RawReading { errors: vec![fault], ..RawReading::default() };
+        return wrong("", fault);
     }
-    match object.meta.key.kind().and_then(api::Kind::message) {
-        Some(message) => with_service(object, read(message, &object.spec.config.0, is_strict(&object.meta))),
-        None => RawReading::default(),
+    let Some(message) = object.meta.key.kind().and_then(Kind::message) else { return Read::default() };
+    let (config, strict) = (&object.spec.config.0, is_strict(&object.meta));
+    if message != SECRET {
+        return Read { reading: with_service(object, read(message, config, strict)), fault: None };
     }
+    if let Some(path) = secret::inline(config) {
+        return wrong(
+            &path,
+            "what is secret does not belong into an object: put it into a Secret and name that in spec.secretRef",
+        );
+    }
+    // What is wrong is told at its place, without the words that a proxy would have: they may repeat what is secret.
+    let bare = read(message, config, strict);
+    let Some(to) = object.spec.secret_ref.as_deref().filter(|_| bare.errors.is_empty()) else {
+        return Read { reading: bare, fault: None };
+    };
+    match filled(config, object, to, lookup) {
+        Ok(config) => {
+            let full = read(message, &config, strict);
+            let fault = (!full.errors.is_empty()).then(|| unusable("what it holds breaks a rule of Envoy's API"));
+            let resource = full.resource.filter(|_| fault.is_none());
+            Read { reading: RawReading { resource, ..bare }, fault }
+        }
+        Err(fault) => Read { reading: RawReading { resource: None, ..bare }, fault: Some(fault) },
+    }
+}
+
+fn wrong(path: &str, text: impl ToString) -> Read {
+    let fault = RawFault { path: path.into(), text: text.to_string().into() };
+    Read { reading: RawReading { errors: vec![fault], ..RawReading::default() }, fault: None }
+}
+
+fn filled(config: &Json, object: &Raw, to: &RawSecretRef, lookup: &mut impl Lookup) -> Result<Json, RefFault> {
+    let reference = Reference {
+        group: Kind::Secret.group(),
+        kind: Kind::Secret.name(),
+        namespace: to.namespace.as_deref(),
+        name: &to.name,
+    };
+    let permit = permit(lookup, &object.meta.key, reference)?;
+    let Some(secret) = lookup.secret(&permit) else {
+        return Err(RefFault {
+            reason: RefReason::NotFound,
+            text: format!("{} does not exist", permit.target()).into(),
+        });
+    };
+    secret::filled(config, &secret, to.key.as_deref()).map_err(|text| unusable(&format!("{}: {text}", permit.target())))
+}
+
+fn unusable(text: &str) -> RefFault {
+    RefFault { reason: RefReason::InvalidKind, text: text.into() }
 }
 
 /// Endpoints that are those of a Service.
@@ -198,7 +304,9 @@ fn is_waited_for(name: &RawName) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RawOutcome {
     pub(crate) generation: i64,
-    pub(crate) reading: Arc<RawReading>,
+    pub(crate) read: Arc<Read>,
+    /// Whether it is for workloads of other namespaces.
+    pub(crate) abroad: bool,
     /// Workloads that it selects.
     pub(crate) selected: usize,
     /// Those of which a proxy is connected.

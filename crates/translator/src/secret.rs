@@ -98,11 +98,16 @@ fn parse_bundle(text: &[u8]) -> Parsed {
     }
 }
 
-fn check_pair(chain: &[u8], key: &[u8]) -> Result<Option<Timestamp>, String> {
+pub(crate) fn check_pair(chain: &[u8], key: &[u8]) -> Result<Option<Timestamp>, String> {
     let (leaf, not_after) = check_chain(chain).map_err(|error| format!("tls.crt: {error}"))?;
     let (_, leaf) = X509Certificate::from_der(&leaf).map_err(|_| "tls.crt: the first certificate cannot be read")?;
     key::check(leaf.public_key(), key).map_err(|error| format!("tls.key: {error}"))?;
     Ok(not_after)
+}
+
+/// Certificates to trust.
+pub(crate) fn check_bundle(text: &[u8]) -> Result<Option<Timestamp>, String> {
+    check_chain(text).map(|(_, not_after)| not_after)
 }
 
 /// The first certificate, and when the first of them ends. Every certificate has to be readable.

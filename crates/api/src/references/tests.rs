@@ -60,3 +60,24 @@ fn an_object_without_references_names_nothing() {
     let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
     assert_eq!(references(text), <[&str; 0]>::default());
 }
+
+#[test]
+fn what_is_for_workloads_names_all_pods_of_its_namespace() {
+    let text = "
+apiVersion: chancery.io/v1alpha1
+kind: EnvoySecret
+metadata: {name: web, namespace: edge}
+spec: {config: {name: t}, secretRef: {name: far, namespace: certs}}
+";
+    assert_eq!(references(text), ["Secret certs/far", "Pod edge/"]);
+    let grant = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {name: web, namespace: edge}
+spec:
+  from: [{group: chancery.io, kind: EnvoyCluster, namespace: shop}]
+  to: [{group: '', kind: KIND}]
+";
+    assert_eq!(references(&grant.replace("KIND", "Pod")), ["Pod edge/"]);
+    assert_eq!(references(&grant.replace("KIND", "Secret")), [""; 0]);
+}

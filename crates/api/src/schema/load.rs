@@ -32,6 +32,7 @@ fn text(kind: Kind) -> &'static str {
         Kind::BootesCluster | Kind::BootesListener | Kind::BootesRoute | Kind::BootesEndpoint => {
             include_str!("../../schemas/own/Bootes.yaml")
         }
+        Kind::EnvoySecret => include_str!("../../schemas/own/EnvoySecret.yaml"),
         Kind::EnvoyEndpoint => include_str!("../../schemas/own/EnvoyEndpoint.yaml"),
         Kind::EnvoyCluster
         | Kind::EnvoyListener
@@ -171,6 +172,7 @@ fn shared(word: &str) -> Option<Result<Schema, String>> {
         "envoy-pod" => ENVOY_POD,
         "envoy-container" => ENVOY_CONTAINER,
         "object-patch" => OBJECT_PATCH,
+        "label-selector" => LABEL_SELECTOR,
         "workload-selector" => WORKLOAD_SELECTOR,
         _ => return None,
     };
@@ -187,6 +189,20 @@ const ENVOY_POD: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { 
 const ENVOY_CONTAINER: &str = "{x-kubernetes-preserve-unknown-fields: true, fields: { env: [map], image: string, \
     imageRepository: string, resources: map, securityContext: map, volumeMounts: [map] }, rules: [{ rule: '!has(self.image) || \
     !has(self.imageRepository)', message: image and imageRepository exclude each other }]}";
+
+/// `metav1.LabelSelector`.
+const LABEL_SELECTOR: &str = "
+fields:
+  matchLabels: strings
+  matchExpressions:
+    type: array
+    items:
+      fields:
+        key: { type: string, minLength: 1 }
+        operator: { type: string, enum: [In, NotIn, Exists, DoesNotExist] }
+        values: [string]
+      required: [key, operator]
+";
 
 /// Which workloads an object with a resource of Envoy's is for.
 const WORKLOAD_SELECTOR: &str = "

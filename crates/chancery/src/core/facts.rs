@@ -161,11 +161,13 @@ impl Core {
     pub(super) fn outdate_facts(&mut self, updates: &[FleetUpdate]) -> bool {
         let mut outdated = false;
         for FleetUpdate { fleet, changes } in updates {
+            if is_workload(fleet) {
+                outdated |= changes.iter().fold(false, |all, change| self.outdate_raw(fleet, change) | all);
+                // Other replicas may have been faster.
+                outdated |= self.settle_workload(fleet);
+                continue;
+            }
             for change in changes {
-                if is_workload(fleet) {
-                    outdated |= self.outdate_raw(fleet, change);
-                    continue;
-                }
                 outdated |= match change {
                     Change::Put(resource) if resource.type_url == TypeUrl::Listener => {
                         let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));

@@ -4,6 +4,9 @@
 //! What is told is little, as versions are the same on every replica: which version of each listener proxies use, and what they refuse. Each
 //! fleet is one text. Who leads puts what it hears beside what it knows itself; gates for its own proxies see only that a refusal of others
 //! is one where none of its own disagrees.
+//!
+//! Of a workload, which has one proxy and many resources, it is told what its proxy refuses, what it has not answered yet, and one digest of the
+//! versions of all else. Who leads knows what the workload gets: where that has the same digest, the rest is in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,9 +16,10 @@ use serde::{Deserialize, Serialize};
 use store::{ClusterState, FactKey, ListenerState};
 use tokio::sync::watch;
 use xds::{Event, TypeUrl, Version};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::Core;
 use super::facts::{objections, set_fact};
+use super::{Core, is_workload};
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +43,32 @@ struct FleetSaid {
     /// What some proxies refuse and others may take.
     #[serde(rename = "d", skip_serializing_if = "BTreeMap::is_empty")]
     disputed: BTreeMap<Named, Arc<str>>,
+    /// Of a workload: what its proxy has not answered yet.
+    #[serde(rename = "w", skip_serializing_if = "BTreeSet::is_empty")]
+    awaited: BTreeSet<Named>,
+    /// Of a workload: all else.
+    #[serde(rename = "a", skip_serializing_if = "Option::is_none")]
+    answered: Option<Answered>,
+}
+
+/// What is told of a workload's proxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct WorkloadSaid {
+    /// With its words.
+    pub(super) refused: BTreeMap<Named, Arc<str>>,
+    pub(super) awaited: BTreeSet<Named>,
+    pub(super) answered: Answered,
+}
+
+/// A digest of the names and versions of everything that a workload's proxy has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Answered(u64);
+
+impl Answered {
+    /// With this too, in any order.
+    pub(super) fn and(self, name: &str, Version(version): Version) -> Self {
+        Self(self.0.wrapping_add(xxh3_64_with_seed(&version.to_le_bytes(), xxh3_64(name.as_bytes()))))
+    }
 }
 
 /// What proxies made of a version of a listener.
@@ -117,6 +147,47 @@ impl Replicas {
             _ => return None,
         };
         self.hears().then(|| (Arc::clone(fleet), named))
+    }
+
+    /// So many proxies of a workload are connected here.
+    pub(super) fn note_workload(&mut self, fleet: &Arc<str>, connected: usize) {
+        if self.told.is_some() && (connected > 0 || self.own.contains_key(fleet)) {
+            self.fleet(fleet).connected = connected;
+        }
+    }
+
+    /// What is to be told of a workload is another.
+    pub(super) fn touch(&mut self, fleet: &Arc<str>) {
+        if self.own.contains_key(fleet) {
+            self.changed.insert(Arc::clone(fleet));
+        }
+    }
+
+    /// Workloads of which something is to be told anew.
+    pub(super) fn changed_workloads(&self) -> Vec<Arc<str>> {
+        self.changed.iter().filter(|fleet| is_workload(fleet)).cloned().collect()
+    }
+
+    /// What is to be told of a workload.
+    pub(super) fn say(&mut self, fleet: &Arc<str>, workload: WorkloadSaid) {
+        let WorkloadSaid { refused, awaited, answered } = workload;
+        if let Some(said) = self.own.get_mut(fleet) {
+            said.refused = refused.into_iter().map(|(named, words)| (named, short(&words))).collect();
+            (said.awaited, said.answered) = (awaited, Some(answered));
+        }
+    }
+
+    /// Whether a workload has a proxy here.
+    pub(super) fn has_workload(&self, fleet: &str) -> bool {
+        self.own.get(fleet).is_some_and(|said| said.connected > 0)
+    }
+
+    /// What another replica says of a workload of which it has a proxy.
+    pub(super) fn workload(&self, fleet: &str) -> Option<WorkloadSaid> {
+        let mut all = self.others.values().filter_map(|fleets| fleets.get(fleet));
+        let FleetSaid { refused, awaited, answered, .. } = all.find(|said| said.connected > 0)?;
+        let (refused, awaited) = (refused.clone(), awaited.clone());
+        Some(WorkloadSaid { refused, awaited, answered: answered.unwrap_or_default() })
     }
 
     /// A listener or another resource is there no more.
@@ -255,7 +326,10 @@ impl Core {
     /// Takes what other replicas say; true if a tick is due.
     pub(super) fn note_replicas(&mut self, heard: Arc<Heard>) -> bool {
         let news = self.replicas.hear(heard);
-        news.iter().fold(false, |due, (fleet, named)| self.settle_fact(fleet, named) | due)
+        news.iter().fold(false, |due, (fleet, named)| {
+            let news = if is_workload(fleet) { self.settle_workload(fleet) } else { self.settle_fact(fleet, named) };
+            news | due
+        })
     }
 
     /// Writes what follows from all that replicas say of a thing; true if that is news.
@@ -318,7 +392,9 @@ impl Core {
 fn about<'a>(fleet: &'a Arc<str>, said: &'a FleetSaid) -> impl Iterator<Item = (Arc<str>, Named)> + use<'a> {
     let listeners = said.listeners.keys().map(|name| named(&TypeUrl::Listener, name));
     let others = said.refused.keys().chain(said.disputed.keys()).cloned();
-    listeners.chain(others).map(|named| (Arc::clone(fleet), named))
+    // Of a workload everything is settled at once.
+    let whole = is_workload(fleet).then(Named::default);
+    listeners.chain(others).chain(whole).map(|named| (Arc::clone(fleet), named))
 }
 
 /// Kinds that proxies can refuse.

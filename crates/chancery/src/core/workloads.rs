@@ -7,10 +7,17 @@ use tracing::{debug, warn};
 use xds::{Change, Event, TypeUrl, Version};
 
 use super::facts::{objections, set_fact};
+use super::replicas::{Answered, WorkloadSaid};
 use super::{Core, replicas};
+
+#[cfg(test)]
+mod tests;
 
 /// What the fleets of workloads begin with ([`ir::FleetName::of_workload`]).
 const WORKLOAD: &str = "workload/";
+
+/// What the names of endpoints begin with ([`FactKey::of_kind`]).
+const ENDPOINTS: &str = "ClusterLoadAssignment ";
 
 /// Whether a fleet is that of a workload.
 pub(crate) fn is_workload(fleet: &str) -> bool {
@@ -30,11 +37,11 @@ impl Core {
         Ok(match event {
             Event::Connected { fleet, node, connected } if is_workload(&fleet) => {
                 self.note_coming("connected", &fleet, &node, connected);
-                self.set_connected(&fleet, connected > 0)
+                self.note_proxies(&fleet, connected)
             }
             Event::Gone { fleet, node, connected } if is_workload(&fleet) => {
                 self.note_coming("is gone", &fleet, &node, connected);
-                self.set_connected(&fleet, connected > 0)
+                self.note_proxies(&fleet, connected)
             }
             Event::ClusterWarm { fleet, name } if is_workload(&fleet) => {
                 self.set_raw((&fleet, &TypeUrl::Cluster, &name), RawState::Accepted)
@@ -64,6 +71,18 @@ impl Core {
         })
     }
 
+    /// So many proxies of a workload are connected to us; true if that is news.
+    fn note_proxies(&mut self, fleet: &Arc<str>, connected: usize) -> bool {
+        let (had, has) = (self.replicas.has_workload(fleet), connected > 0);
+        self.replicas.note_workload(fleet, connected);
+        match (had, has) {
+            // What another replica said of it is not what this one says.
+            (false, true) => self.set_connected(fleet, false) | self.set_connected(fleet, true),
+            (_, true) => self.set_connected(fleet, true),
+            (_, false) => self.set_connected(fleet, false) | self.settle_workload(fleet),
+        }
+    }
+
     /// Whether a workload has a proxy; true if that is news. What the last one said is nothing that the next one has said.
     fn set_connected(&mut self, fleet: &Arc<str>, connected: bool) -> bool {
         let published = self.published_for(fleet);
@@ -76,18 +95,65 @@ impl Core {
             graph.set(table, Arc::clone(fleet), ());
         } else {
             graph.remove(table, fleet);
-            for key in &published {
+            for (key, _) in &published {
                 graph.remove(states, key);
             }
         }
         true
     }
 
+    /// Writes what follows from what other replicas say of a workload that has no proxy here; true if that is news.
+    pub(super) fn settle_workload(&mut self, fleet: &Arc<str>) -> bool {
+        if self.replicas.has_workload(fleet) || !self.replicas.hears() {
+            return false;
+        }
+        let Some(said) = self.replicas.workload(fleet) else { return self.set_connected(fleet, false) };
+        let published = self.published_for(fleet);
+        let answered = published.iter().filter(|(key, _)| !said.awaited.contains(&key.name));
+        let wanted = answered.fold(Answered::default(), |all, (key, version)| all.and(&key.name, *version));
+        let mut news = self.set_connected(fleet, true);
+        let (store, graph) = self.translator.store();
+        let states = store.tables().raw_state;
+        for (key, _) in published {
+            let is_old = said.answered != wanted || said.awaited.contains(&key.name);
+            news |= match said.refused.get(&key.name) {
+                _ if is_old => graph.remove(states, &key),
+                Some(words) => set_fact(graph, states, key, RawState::Refused(Arc::clone(words))),
+                None => set_fact(graph, states, key, RawState::Accepted),
+            };
+        }
+        news
+    }
+
+    /// Gathers what is to be told of workloads, and tells it with all else.
+    pub(super) fn tell_replicas(&mut self) {
+        for fleet in self.replicas.changed_workloads() {
+            let states = self.translator.stored().tables().raw_state;
+            let mut said = WorkloadSaid::default();
+            for (key, version) in self.published_for(&fleet) {
+                match self.translator.graph().get(states, &key) {
+                    // Nobody tells of acknowledged endpoints.
+                    None if !key.name.starts_with(ENDPOINTS) => {
+                        said.awaited.insert(key.name);
+                        continue;
+                    }
+                    Some(RawState::Refused(words)) => {
+                        drop(said.refused.insert(Arc::clone(&key.name), Arc::clone(words)))
+                    }
+                    Some(RawState::Accepted) | None => {}
+                }
+                said.answered = said.answered.and(&key.name, version);
+            }
+            self.replicas.say(&fleet, said);
+        }
+        self.replicas.tell();
+    }
+
     /// Everything that a workload gets.
-    fn published_for(&self, fleet: &Arc<str>) -> Vec<FactKey> {
+    fn published_for(&self, fleet: &Arc<str>) -> Vec<(FactKey, Version)> {
         let first = FactKey { fleet: Arc::clone(fleet), name: "".into() };
-        let of_fleet = self.raw.range(first..).map(|(key, _)| key).take_while(|key| key.fleet == *fleet);
-        of_fleet.cloned().collect()
+        let of_fleet = self.raw.range(first..).take_while(|(key, _)| key.fleet == *fleet);
+        of_fleet.map(|(key, version)| (key.clone(), *version)).collect()
     }
 
     /// Whether it is about what was published last.
@@ -97,6 +163,7 @@ impl Core {
 
     /// What proxies made of a resource; true if that is news.
     fn set_raw(&mut self, thing: Thing<'_>, state: RawState) -> bool {
+        self.replicas.touch(thing.0);
         let (store, graph) = self.translator.store();
         set_fact(graph, store.tables().raw_state, key(thing), state)
     }
@@ -104,7 +171,8 @@ impl Core {
     /// A workload is gone, with all that was known of its proxies.
     pub(super) fn forget_workload(&mut self, fleet: &Arc<str>) {
         self.set_connected(fleet, false);
-        for key in self.published_for(fleet) {
+        self.replicas.forget_fleet(fleet);
+        for (key, _) in self.published_for(fleet) {
             self.raw.remove(&key);
             let (store, graph) = self.translator.store();
             graph.remove(store.tables().raw_state, &key);
@@ -125,6 +193,7 @@ impl Core {
         if before == version {
             return false;
         }
+        self.replicas.touch(fleet);
         let (store, graph) = self.translator.store();
         graph.remove(store.tables().raw_state, &key)
     }

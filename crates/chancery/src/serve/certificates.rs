@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use xds::{Fleets, Gate, Identity, Limits, Pem, Tls, TlsError};
 
 use crate::cli::XdsTls;
+use crate::core::is_workload;
 
 #[cfg(test)]
 mod tests;
@@ -160,6 +161,8 @@ pub(super) fn fleets_of(domain: Option<String>) -> impl Fn(&Identity) -> Fleets 
         None => "a Gateway is named by the URI spiffe://<any domain>/<namespace>/<gateway>, or by the DNS name <gateway>.<namespace>".into(),
     };
     move |identity| match gateway(&identity.name, domain.as_deref()) {
+        // What the proxy of a workload says of itself is whatever its owner likes.
+        Some(fleet) if is_workload(&fleet) => Fleets::Only(fleet),
         Some(fleet) => Fleets::These(vec![fleet]),
         None => Fleets::Nobody(Arc::clone(&wanted)),
     }

@@ -297,17 +297,23 @@ impl Follower {
 
     /// Something is named that was not, or the other way round.
     fn named(&mut self, served: &Served, key: ObjectKey) {
-        let Some((kind, version)) =
-            key.kind().filter(|kind| is_named(*kind)).and_then(|kind| served.get_key_value(&kind))
-        else {
+        let is_meant = |kind: &Kind| is_named(*kind) || *kind == Kind::Pod;
+        let Some((kind, version)) = key.kind().filter(is_meant).and_then(|kind| served.get_key_value(&kind)) else {
             return;
         };
         let resource = Resource::Kind(*kind, version);
+        let of_namespace = Target::of(resource, &key.namespace().into());
+        let (meant, among) = match kind {
+            Kind::Pod => (of_namespace, Target::all(resource)),
+            _ => (Target::one(resource, &key), of_namespace),
+        };
         if !self.wanted.has(&key) {
-            self.watches.stop_looking(|target| target.key().as_ref() == Some(&key));
-            self.forget(&key);
-        } else if self.watches.has_begun(&Target::of(resource, &key.namespace().into())) && can_be_name(key.name()) {
-            self.watches.look(Target::one(resource, &key));
+            self.watches.stop_looking(|target| *target == meant);
+            self.catalog.covered(&meant).iter().for_each(|key| self.forget(key));
+        } else if self.watches.has_begun(&among)
+            && [&meant.namespace, &meant.name].into_iter().flatten().all(|name| can_be_name(name))
+        {
+            self.watches.look(meant);
         }
     }
 

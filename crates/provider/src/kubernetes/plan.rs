@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey};
+use api::{Kind, ObjectKey, pods_of};
 
 use crate::kubernetes::discovery::Served;
 use crate::kubernetes::target::{Resource, Target, can_be_name};
@@ -11,7 +11,7 @@ use crate::kubernetes::wanted::Wanted;
 use crate::kubernetes::{Scope, is_named, kinds};
 
 /// Up to so many Secrets (or `ConfigMap`s) of one namespace are watched one by one, each over a connection of its own; of more the
-/// whole namespace is watched, and what nobody names is dropped unread. See [`MAX_WATCHES`] for what a connection costs.
+/// whole namespace is watched, and what nobody names is dropped unread. The same of namespaces with Pods that matter, in the cluster. See [`MAX_WATCHES`] for what a connection costs.
 pub(crate) const ONE_BY_ONE: usize = 32;
 
 /// Watches at most. Each is a connection and a task: 35 kB with TLS (`bench kubernetes`), and a file descriptor, so 4,096 are 145 MB, more
@@ -60,6 +60,7 @@ impl Given<'_> {
                 // Before it is known which namespaces count, everything would be dropped.
                 api::Scope::Namespaced if matches!(self.scope, Scope::Selector(_)) && !self.namespaces.listed => {}
                 api::Scope::Namespaced if is_named(kind) => self.of_named(kind, resource, &mut targets),
+                api::Scope::Namespaced if kind == Kind::Pod => self.of_pods(resource, &mut targets),
                 api::Scope::Namespaced => self.of_namespaces(resource, &mut targets),
             }
         }
@@ -76,6 +77,17 @@ impl Given<'_> {
         match self.scope {
             Scope::All | Scope::Selector(_) => targets.extend([Target::all(resource)]),
             Scope::Namespaces(names) => targets.extend(names.iter().map(|name| Target::of(resource, name))),
+        }
+    }
+
+    /// Pods of the namespaces where they matter, or of all where these are many.
+    fn of_pods(&self, resource: Resource, targets: &mut BTreeSet<Target>) {
+        let wanted = || self.wanted.of(Kind::Pod).map(ObjectKey::namespace).filter(|name| self.has_namespace(name));
+        let is_many = wanted().nth(ONE_BY_ONE).is_some();
+        if is_many && !matches!(self.scope, Scope::Namespaces(_)) {
+            targets.insert(Target::all(resource));
+        } else {
+            targets.extend(wanted().map(|name| Target::of(resource, &name.into())));
         }
     }
 
@@ -121,6 +133,7 @@ impl Given<'_> {
                 Scope::All | Scope::Selector(_) => true,
             },
             Some(kind) if kind.scope() == api::Scope::Cluster => true,
+            Some(Kind::Pod) => self.has_namespace(key.namespace()) && self.wanted.has(&pods_of(key.namespace())),
             Some(kind) => self.has_namespace(key.namespace()) && (!is_named(kind) || self.wanted.has(key)),
             None => false,
         }

@@ -27,6 +27,8 @@ pub struct TokenReviewer {
 pub struct Bearer {
     /// The user, as Kubernetes calls it: `system:serviceaccount:<namespace>:<name>`.
     pub user: Arc<str>,
+    /// The Pod that it is bound to, if it is: it holds as long as that is there.
+    pub pod: Option<Arc<str>>,
     /// Until when the token holds, if it says so.
     pub expires: Option<Timestamp>,
 }
@@ -58,13 +60,16 @@ impl TokenReviewer {
         let review = TokenReview { spec, ..TokenReview::default() };
         let answer = self.reviews.create(&PostParams::default(), &review).await;
         let answer = answer.map_err(|error| ReviewError::Unavailable(causes(&error)))?;
-        let user = authenticated(answer.status.unwrap_or_default(), &self.audience)?;
-        Ok(Bearer { user, expires: expiry(token) })
+        let (user, pod) = authenticated(answer.status.unwrap_or_default(), &self.audience)?;
+        Ok(Bearer { user, pod, expires: expiry(token) })
     }
 }
 
-/// The user of a token that is good and for us. A server that does not know of audiences says none.
-fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<Arc<str>, ReviewError> {
+/// Where a `TokenReview` says which Pod a token is bound to (Kubernetes, "Service account token attributes").
+const POD: &str = "authentication.kubernetes.io/pod-name";
+
+/// The user of a token that is good and for us, and the Pod that it is bound to. A server that does not know of audiences says none.
+fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<(Arc<str>, Option<Arc<str>>), ReviewError> {
     let refused = |words: &str| Err(ReviewError::Refused(words.to_owned()));
     if status.authenticated != Some(true) {
         return refused(status.error.as_deref().unwrap_or("the API server does not know it"));
@@ -72,8 +77,14 @@ fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<Arc<str>, 
     if !status.audiences.is_some_and(|audiences| audiences.iter().any(|own| own == audience)) {
         return refused("it is for another audience");
     }
-    match status.user.and_then(|user| user.username).filter(|name| !name.is_empty()) {
-        Some(name) => Ok(name.into()),
+    let user = status.user.unwrap_or_default();
+    let pods = user.extra.as_ref().and_then(|extra| extra.get(POD)).map(Vec::as_slice);
+    let pod = match pods {
+        Some([pod]) => Some(Arc::from(pod.as_str())),
+        _ => None,
+    };
+    match user.username.filter(|name| !name.is_empty()) {
+        Some(name) => Ok((name.into(), pod)),
         None => refused("it names nobody"),
     }
 }

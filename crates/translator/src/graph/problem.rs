@@ -97,12 +97,13 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
         let path = if fault.path.is_empty() { "spec.config".to_owned() } else { format!("spec.config.{}", fault.path) };
         Arc::new(Problem::of(key, FieldPath::from(&*path), severity, &*fault.text))
     };
-    let mut found: Vec<_> = outcome.reading.errors.iter().map(|fault| of(Severity::Error, fault)).collect();
-    found.extend(outcome.reading.ignored.iter().map(|fault| of(Severity::Warning, fault)));
+    let mut found: Vec<_> = outcome.read.reading.errors.iter().map(|fault| of(Severity::Error, fault)).collect();
+    found.extend(outcome.read.reading.ignored.iter().map(|fault| of(Severity::Warning, fault)));
     let conditions = status::raw::status(outcome, false).conditions.into_iter();
     let wrong = conditions.filter(|one| one.status == ConditionStatus::False && REPORTED.contains(&&*one.reason));
     found.extend(wrong.map(|one| {
-        let severity = if &*one.condition_type == "ResolvedRefs" { Severity::Warning } else { Severity::Error };
+        let may_be_elsewhere = outcome.read.fault.is_none() && &*one.condition_type == "ResolvedRefs";
+        let severity = if may_be_elsewhere { Severity::Warning } else { Severity::Error };
         Arc::new(Problem::of(key, "spec", severity, &*one.message))
     }));
     if let Some(Lost::Parts(parts)) = &outcome.lost {
@@ -116,7 +117,15 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
 }
 
 /// Reasons of conditions that are worth a problem: what a reading found is told at its place.
-const REPORTED: [&str; 4] = ["Conflicted", "ReferenceNotFound", "NoWorkload", "BackendNotFound"];
+const REPORTED: [&str; 7] = [
+    "BackendNotFound",
+    "Conflicted",
+    "InvalidSecret",
+    "NoWorkload",
+    "RefNotPermitted",
+    "ReferenceNotFound",
+    "SecretNotFound",
+];
 
 fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
     let found = reach.reached.iter().filter_map(|reached| {

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Labels, ObjectKey};
+use api::{Labels, ObjectKey, Raw, ReferenceGrant};
 use engine::{Cx, Graph, Index, Table};
-use ir::raw::{RawOutput, RawReading};
+use ir::raw::RawOutput;
 use ir::{EndpointSetName, FleetName, RawName};
 use store::{FactKey, RawState, Tables};
 
 use super::backend::EndpointSet;
 use super::{Base, EndpointSets};
 use crate::key::InFleet;
-use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, RawRank, Selected};
+use crate::lookup::{RawTables, Reader, selects_namespace};
+use crate::raw::{self, Aim, Composed, Guest, OfferKey, RawOutcome, RawRank, Read, Selected};
 
 /// What workloads get, by the set of endpoints that comes along.
 pub(crate) type RawBySet = Index<EndpointSetName, InFleet<RawName>, Arc<RawOutput>>;
@@ -32,7 +33,7 @@ pub(crate) struct Raws {
 #[derive(Clone, Copy)]
 struct Sources {
     inputs: Tables,
-    readings: Table<ObjectKey, Arc<RawReading>>,
+    readings: Table<ObjectKey, Arc<Read>>,
     workloads_of: Index<ObjectKey, Selected, ()>,
     composed: Table<InFleet<RawName>, Option<Arc<Composed>>>,
     services: Table<EndpointSetName, EndpointSet>,
@@ -43,22 +44,40 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let workloads = g.map("workload", inputs.pods, |_, _, pod| Arc::new(pod.meta.labels.clone()));
     // A folder may have Pods for which nobody ever writes anything.
     let by_namespace = g.index("raw_by_namespace", inputs.raw, |key, _| [Arc::<str>::from(key.namespace())]);
+    let by_guest = g.index("pod_grant", inputs.reference_grants, |_, grant| raw::guests(grant));
+    let by_host = g.index("pod_grant_by_namespace", inputs.reference_grants, |key, grant| {
+        (!raw::guests(grant).is_empty()).then(|| Arc::<str>::from(key.namespace()))
+    });
     let fleets = g.derive("workload_fleet", workloads, move |cx, key, _| {
-        cx.any(by_namespace, &Arc::from(key.namespace())).then(|| (raw::fleet(key), key.clone()))
+        let namespace = Arc::from(key.namespace());
+        let is_meant = cx.any(by_namespace, &namespace) || cx.any(by_host, &namespace);
+        is_meant.then(|| (raw::fleet(key), key.clone()))
     });
     let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
-    let readings = g.map("raw_reading", inputs.raw, move |_, _, object| Arc::new(raw::read(read, object)));
+    let (grants, namespaces) = (base.grants, base.namespaces);
+    let readings = g.map("raw_reading", inputs.raw, move |cx, _, object| {
+        let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
+        Arc::new(raw::read(read, object, &mut reader))
+    });
     // Tables of their own, so that an edit of a resource selects nothing anew.
     let aims = g.map("raw_aim", inputs.raw, |_, _, object| Arc::new(Aim::of(object)));
     let ranks = g.map("raw_rank", inputs.raw, |_, key, object| RawRank::of(key, object));
+    let hosts = Hosts { namespaces, by_guest };
     let selected = g.derive("raw_selected", aims, move |cx, object, aim| {
-        let near = cx.members(by_label, &aim.anchor());
-        let found = near.iter().filter(|(_, labels)| aim.selects(labels));
-        let found = found.map(|(workload, _)| Selected { object: object.clone(), workload: workload.clone() });
+        let near = hosts.of(cx, object, aim);
+        let found = near.iter().flat_map(|(namespace, grants)| {
+            let members = cx.members(by_label, &aim.anchor(namespace));
+            let is_meant =
+                |workload: &ObjectKey| grants.is_empty() || grants.iter().any(|grant| raw::grants_pod(grant, workload));
+            let found = members.iter().filter(|(workload, labels)| aim.selects(labels) && is_meant(workload));
+            found
+                .map(|(workload, _)| Selected { object: object.clone(), workload: workload.clone() })
+                .collect::<Vec<_>>()
+        });
         found.map(|selected| (selected, ())).collect::<Vec<_>>()
     });
     let offers = g.derive("raw_offer", selected, move |cx, Selected { object, workload }, ()| {
-        let resource = cx.get(readings, object)?.resource.clone()?;
+        let resource = cx.get(readings, object)?.reading.resource.clone()?;
         let rank = cx.get(ranks, object)?.clone();
         let target = InFleet { fleet: raw::fleet(workload), name: resource.id.clone() };
         Some((OfferKey { target, rank }, resource))
@@ -73,18 +92,46 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let by_set = g.index("raw_by_set", outputs, |_, output: &Arc<RawOutput>| output.resource.endpoints.clone());
     let [services, _] = sets.rows;
     let sources = Sources { inputs, readings, workloads_of, composed, services };
-    let outcomes = g.map("raw_outcome", inputs.raw, move |cx, key, object| {
-        Arc::new(outcome(cx, sources, key, object.meta.generation))
-    });
+    let outcomes = g.map("raw_outcome", inputs.raw, move |cx, key, object| Arc::new(outcome(cx, sources, key, object)));
     Raws { fleets, outputs, by_set, outcomes }
 }
 
-fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, generation: i64) -> RawOutcome {
+/// In which namespaces the workloads are that an object may be for.
+#[derive(Clone, Copy)]
+struct Hosts {
+    namespaces: Table<ObjectKey, Arc<Labels>>,
+    by_guest: Index<Guest, ObjectKey, Arc<ReferenceGrant>>,
+}
+
+/// Namespaces with the grants that allow it; none is needed in the object's own.
+type Near = BTreeMap<Arc<str>, Vec<Arc<ReferenceGrant>>>;
+
+impl Hosts {
+    fn of(self, cx: &mut Cx<'_>, object: &ObjectKey, aim: &Aim) -> Near {
+        let own = || Arc::<str>::from(object.namespace());
+        let Some(selector) = &aim.namespaces else { return Near::from([(own(), Vec::new())]) };
+        let mut near = Near::new();
+        if selects_namespace(cx, self.namespaces, selector, &own()) {
+            near.insert(own(), Vec::new());
+        }
+        for (key, grant) in cx.members(self.by_guest, &Guest::of(object)) {
+            let is_own = key.namespace() == object.namespace();
+            if !is_own && selects_namespace(cx, self.namespaces, selector, key.namespace()) {
+                near.entry(key.namespace().into()).or_default().push(Arc::clone(grant));
+            }
+        }
+        near
+    }
+}
+
+fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, object: &Raw) -> RawOutcome {
     let Sources { inputs, readings, workloads_of, composed, services } = sources;
-    let reading = cx.get(readings, key).cloned().unwrap_or_default();
+    let read = cx.get(readings, key).cloned().unwrap_or_default();
+    let reading = &read.reading;
     let set = reading.resource.as_ref().and_then(|resource| resource.endpoints.clone());
     let mut outcome = RawOutcome {
-        generation,
+        generation: object.meta.generation,
+        abroad: object.spec.namespace_selector.is_some(),
         selected: 0,
         connected: 0,
         accepted: 0,
@@ -92,7 +139,7 @@ fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, generation: i64) 
         missing: BTreeMap::new(),
         lost: None,
         no_service: set.filter(|set| !cx.contains(services, set)),
-        reading: Arc::clone(&reading),
+        read: Arc::clone(&read),
     };
     for Selected { workload, .. } in cx.keys(workloads_of, key) {
         outcome.selected += 1;

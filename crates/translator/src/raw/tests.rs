@@ -250,3 +250,105 @@ fn endpoints_of_a_service_come_along_and_follow_it() {
     let changed: Vec<_> = outputs.endpoint_changes(world.translator.graph()).collect();
     assert_eq!(changed, [&set]);
 }
+
+fn grant(namespace: &str, spec: Value) -> Object {
+    with_meta(Kind::ReferenceGrant, ObjectMeta::new(ObjectKey::of(Kind::ReferenceGrant, namespace, "g")), spec)
+}
+
+#[test]
+fn workloads_of_other_namespaces_have_to_be_granted() {
+    let mut world = world();
+    let everywhere = json!({ "namespaceSelector": { "matchExpressions": [{
+        "key": "kubernetes.io/metadata.name", "operator": "In", "values": ["shop", "blog"] }] } });
+    let labels = Some(json!({ "matchLabels": { "app": "web" } }));
+    let web: &[(&str, &str)] = &[("app", "web")];
+    world.apply([pod("shop", "a", web), pod("blog", "a", web), pod("blog", "b", web), pod("wiki", "a", web)]);
+    world.apply([raw(Kind::EnvoyCluster, "c", labels, everywhere, json!({ "name": "c" }))]);
+    assert_eq!(given(&world), ["shop/a: c"], "its own need no grant");
+    let from = json!([{ "group": "chancery.io", "kind": "EnvoyCluster", "namespace": "shop" }]);
+    let to = |name: Value| json!({ "from": from, "to": [{ "group": "", "kind": "Pod", "name": name }] });
+    world.apply([grant("blog", to(Value::Null)), grant("wiki", to(Value::Null))]);
+    assert_eq!(given(&world), ["blog/a: c", "blog/b: c", "shop/a: c"], "wiki is not selected");
+    world.apply([grant("blog", to(json!("b")))]);
+    assert_eq!(given(&world), ["blog/b: c", "shop/a: c"]);
+    world.delete(Kind::ReferenceGrant, "blog", "g");
+    assert_eq!(given(&world), ["shop/a: c"]);
+    let other = json!([{ "group": "chancery.io", "kind": "EnvoyListener", "namespace": "shop" }]);
+    world.apply([grant("blog", json!({ "from": other, "to": [{ "group": "", "kind": "Pod" }] }))]);
+    assert_eq!(given(&world), ["shop/a: c"], "the grant is for another kind");
+}
+
+/// What reads a config as it stands: its bytes are its text.
+fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
+    let name = config["name"].as_str().unwrap_or_default().into();
+    let resource = RawResource {
+        id: RawName { message, name },
+        bytes: config.to_string().as_bytes().into(),
+        names: Vec::new(),
+        parts: Vec::new(),
+        tail: None,
+        slow: false,
+        endpoints: None,
+    };
+    RawReading { resource: Some(Arc::new(resource)), ..RawReading::default() }
+}
+
+#[test]
+fn what_is_secret_comes_from_a_secret_and_follows_it() {
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, offline: false, read_raw: verbatim }) };
+    let secret = |namespace: &str, text: &str| {
+        let key = ObjectKey::of(Kind::Secret, namespace, "s");
+        with_meta(Kind::Secret, ObjectMeta::new(key), json!({ "stringData": { "token": text } }))
+    };
+    let wanted = |more: Value, config: Value| raw(Kind::EnvoySecret, "t", None, more, config);
+    let reference = |namespace: Value| json!({ "secretRef": { "name": "s", "namespace": namespace, "key": "token" } });
+    let given = |world: &World| {
+        let rows = world.translator.graph().iter(world.translator.outputs().raw);
+        let texts = rows.map(|(_, output)| String::from_utf8(output.resource.bytes.to_vec()).expect("text"));
+        texts.collect::<Vec<_>>().concat()
+    };
+    let resolved = |world: &World| said(world, Kind::EnvoySecret, "t")[2].clone();
+    world.apply([pod("shop", "a", &[]), wanted(reference(Value::Null), json!({ "name": "t" }))]);
+    assert!(resolved(&world).starts_with("ResolvedRefs=False/SecretNotFound: spec.secretRef: Secret shop/s"));
+    assert_eq!(given(&world), "");
+    world.apply([secret("shop", "one")]);
+    assert_eq!(given(&world), r#"{"name":"t","generic_secret":{"secret":{"inline_bytes":"b25l"}}}"#);
+    world.apply([secret("shop", "two")]);
+    assert!(given(&world).contains("dHdv"));
+    world.apply([
+        wanted(reference(json!("vault")), json!({ "name": "t", "genericSecret": {} })),
+        secret("vault", "far"),
+    ]);
+    assert!(resolved(&world).starts_with("ResolvedRefs=False/RefNotPermitted"), "{}", resolved(&world));
+    assert_eq!(given(&world), "", "what may not be used is not");
+    let from = json!([{ "group": "chancery.io", "kind": "EnvoySecret", "namespace": "shop" }]);
+    world.apply([grant("vault", json!({ "from": from, "to": [{ "group": "", "kind": "Secret" }] }))]);
+    assert_eq!(given(&world), r#"{"name":"t","genericSecret":{"secret":{"inline_bytes":"ZmFy"}}}"#);
+}
+
+#[test]
+fn what_is_secret_may_not_stand_in_an_object_and_a_broken_pair_goes_nowhere() {
+    let mut world = world();
+    let inline = json!({ "name": "t", "tlsCertificate": { "private_key": { "inline_string": "hidden" } } });
+    let pair = json!({ "stringData": { "tls.crt": "no certificate", "tls.key": "hidden" } });
+    let reference = json!({ "secretRef": { "name": "pair" } });
+    world.apply([
+        pod("shop", "a", &[]),
+        raw(Kind::EnvoySecret, "inline", None, json!({}), inline),
+        raw(Kind::EnvoySecret, "pair", None, reference, json!({ "name": "u" })),
+        with_meta(Kind::Secret, ObjectMeta::new(ObjectKey::of(Kind::Secret, "shop", "pair")), pair),
+    ]);
+    assert_eq!(given(&world), [""; 0]);
+    let inline = said(&world, Kind::EnvoySecret, "inline")[0].clone();
+    assert!(
+        inline.starts_with("Accepted=False/Invalid: spec.config.tlsCertificate.private_key: what is secret"),
+        "{inline}"
+    );
+    let pair = said(&world, Kind::EnvoySecret, "pair")[2].clone();
+    assert!(
+        pair.starts_with("ResolvedRefs=False/InvalidSecret: spec.secretRef: Secret shop/pair: tls.crt: "),
+        "{pair}"
+    );
+    assert!(!inline.contains("hidden") && !pair.contains("hidden"));
+}

@@ -2,7 +2,7 @@
 //!
 //! A grant may be for other controllers as well, so only words near to a known one are told.
 
-use api::group::{CORE, ENVOY_GATEWAY, GATEWAY};
+use api::group::{CHANCERY, CORE, ENVOY_GATEWAY, GATEWAY};
 use api::{ReferenceGrant, nearest};
 
 /// The group of Gateway API's kinds that are still tried out.
@@ -29,11 +29,21 @@ const REFERRING: &[GroupKind] = &[
     (ENVOY_GATEWAY, "EnvoyExtensionPolicy"),
     (ENVOY_GATEWAY, "EnvoyProxy"),
     (ENVOY_GATEWAY, "SecurityPolicy"),
+    (CHANCERY, "EnvoyCluster"),
+    (CHANCERY, "EnvoyEndpoint"),
+    (CHANCERY, "EnvoyExtensionConfig"),
+    (CHANCERY, "EnvoyListener"),
+    (CHANCERY, "EnvoyRoute"),
+    (CHANCERY, "EnvoyRuntime"),
+    (CHANCERY, "EnvoyScopedRoute"),
+    (CHANCERY, "EnvoySecret"),
+    (CHANCERY, "EnvoyVirtualHost"),
 ];
 
 /// What is referred to.
 const REFERRED: &[GroupKind] = &[
     (CORE, "ConfigMap"),
+    (CORE, "Pod"),
     (CORE, "Secret"),
     (CORE, "Service"),
     (MULTICLUSTER, "ServiceImport"),
@@ -55,7 +65,7 @@ pub(crate) fn warnings(grant: &ReferenceGrant) -> Vec<(String, String)> {
 }
 
 fn misspelt((group, kind): (&str, &str), known: &[GroupKind]) -> impl Iterator<Item = (&'static str, String)> {
-    let groups = [CORE, GATEWAY, EXPERIMENTAL, ENVOY_GATEWAY, MULTICLUSTER];
+    let groups = [CORE, GATEWAY, EXPERIMENTAL, ENVOY_GATEWAY, MULTICLUSTER, CHANCERY];
     let core = ["core", "v1"].contains(&group);
     let foreign = !core && nearest(group, groups).is_none_or(|near| near.is_empty() && !group.is_empty());
     let meant = nearest(kind, known.iter().map(|(_, kind)| *kind)).filter(|_| !foreign);

@@ -4,6 +4,7 @@ use api::status::{Condition, RawStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer};
 use crate::raw::{Lost, RawOutcome, short};
+use crate::reference::RefReason;
 
 /// So many of what is wrong are said; the rest is counted.
 const SAID: usize = 4;
@@ -17,14 +18,14 @@ pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
         let parts = parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"));
         conditions.push(writer.yes("PartiallyInvalid", "Conflicted", &format!("Dropped: {}", listed(parts))));
     }
-    let ignored = outcome.reading.ignored.iter();
+    let ignored = outcome.read.reading.ignored.iter();
     let ignored = ignored.map(|fault| (UNSUPPORTED, format!("spec.config.{}: {}", fault.path, fault.text)));
     conditions.extend(writer.warning(ignored.collect()));
     RawStatus { conditions }
 }
 
 fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
-    let errors = &outcome.reading.errors;
+    let errors = &outcome.read.reading.errors;
     if !errors.is_empty() {
         return writer.no("Accepted", "Invalid", &listed(errors.iter().map(text)));
     }
@@ -37,7 +38,10 @@ fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
 fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition {
     let RawOutcome { selected, connected, accepted, .. } = *outcome;
     let kind = "Programmed";
-    if outcome.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
+    if outcome.read.fault.is_some() {
+        return writer.no(kind, "Invalid", "what it refers to cannot be used");
+    }
+    if outcome.read.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
         return writer.no(kind, "Invalid", "it is not accepted");
     }
     if offline {
@@ -53,6 +57,10 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
         return writer.no(kind, "Invalid", &text);
     }
     match (selected, connected) {
+        (0, _) if outcome.abroad => {
+            let text = "no workload of the namespaces with these labels, of which all but its own have to allow it by a ReferenceGrant to their Pods, has these labels";
+            writer.no(kind, "NoWorkload", text)
+        }
         (0, _) => writer.no(kind, "NoWorkload", "no workload of the namespace has these labels"),
         (_, 0) => writer.no(kind, "Pending", &format!("none of the {selected} workloads that it is for is connected")),
         _ if accepted < connected => {
@@ -64,6 +72,14 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
 
 fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
     let kind = "ResolvedRefs";
+    if let Some(fault) = &outcome.read.fault {
+        let reason = match fault.reason {
+            RefReason::NotPermitted => "RefNotPermitted",
+            RefReason::NotFound | RefReason::NoPort => "SecretNotFound",
+            RefReason::InvalidKind => "InvalidSecret",
+        };
+        return writer.no(kind, reason, &format!("spec.secretRef: {}", fault.text));
+    }
     if let Some(port) = &outcome.no_service {
         let text = format!("spec.service: there is no port {port} (namespace/Service/port)");
         return writer.no(kind, "BackendNotFound", &text);

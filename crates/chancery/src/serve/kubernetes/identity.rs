@@ -1,4 +1,5 @@
-//! Whose a stream is: a Pod's token names its `ServiceAccount`, and that its Gateway; a certificate names the Gateway itself.
+//! Whose a stream is: a Pod's token names its `ServiceAccount`, which may be that of a Gateway's proxies, and the Pod, which is a workload
+//! otherwise; a certificate names the Gateway or the workload itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use api::Timestamp;
 use infra::kubernetes::{service_account, usual_service_accounts};
+use ir::FleetName;
 use ir::infra::ObjectName;
 use provider::kubernetes::{Bearer, Client, ReviewError, TokenReviewer};
 use tokio::sync::watch;
@@ -13,6 +15,7 @@ use tracing::{debug, warn};
 use xds::{Fleets, Gate, Identity, Limits, TokenError, VerifyToken, Verifying};
 
 use super::super::{Wanted, certificates, now};
+use crate::core::is_workload;
 
 #[cfg(test)]
 mod tests;
@@ -23,44 +26,71 @@ const ACCOUNT: &str = "system:serviceaccount:";
 /// Which Gateways a `ServiceAccount` has proxies of. A clone is the same.
 #[derive(Clone)]
 pub(super) struct Accounts {
-    known: watch::Sender<Arc<BTreeMap<ObjectName, Vec<Arc<str>>>>>,
+    known: watch::Sender<Arc<Known>>,
     /// The controller's namespace.
     namespace: Arc<str>,
+}
+
+#[derive(Default)]
+struct Known {
+    gateways: BTreeMap<ObjectName, Vec<Arc<str>>>,
+    /// Until it is known which Gateways there are, those workloads that were served before; then none: a Pod of no Gateway is a workload.
+    workloads: Option<BTreeSet<Arc<str>>>,
 }
 
 impl Accounts {
     /// Until it is known which Gateways there are, those of `last_good` are there.
     pub(super) fn new(last_good: &BTreeSet<Arc<str>>, namespace: &Arc<str>) -> Self {
-        let mut all: BTreeMap<ObjectName, Vec<Arc<str>>> = BTreeMap::new();
-        for fleet in last_good {
+        let mut gateways: BTreeMap<ObjectName, Vec<Arc<str>>> = BTreeMap::new();
+        let (workloads, fleets): (BTreeSet<_>, BTreeSet<_>) =
+            last_good.iter().cloned().partition(|fleet| is_workload(fleet));
+        for fleet in fleets {
             let Some((own, name)) = fleet.split_once('/') else { continue };
             let gateway = ObjectName { namespace: own.into(), name: name.into() };
             for account in usual_service_accounts(&gateway, namespace) {
-                all.entry(account).or_default().push(Arc::clone(fleet));
+                gateways.entry(account).or_default().push(Arc::clone(&fleet));
             }
         }
-        Self { known: watch::Sender::new(Arc::new(all)), namespace: Arc::clone(namespace) }
+        let known = Known { gateways, workloads: Some(workloads) };
+        Self { known: watch::Sender::new(Arc::new(known)), namespace: Arc::clone(namespace) }
     }
 
     /// Follows which Gateways there are; ends with whoever tells.
     pub(super) async fn follow(self, mut infra: Wanted) -> anyhow::Result<()> {
         while infra.changed().await.is_ok() {
-            let mut all: BTreeMap<ObjectName, Vec<Arc<str>>> = BTreeMap::new();
+            let mut gateways: BTreeMap<ObjectName, Vec<Arc<str>>> = BTreeMap::new();
             for (fleet, infra) in infra.borrow_and_update().iter() {
                 let Some(account) = service_account(infra, &self.namespace) else { continue };
-                all.entry(account).or_default().push(Arc::clone(&fleet.0));
+                gateways.entry(account).or_default().push(Arc::clone(&fleet.0));
             }
-            self.known.send_replace(Arc::new(all));
+            self.known.send_replace(Arc::new(Known { gateways, workloads: None }));
         }
         Ok(())
     }
 
-    fn fleets(&self, user: &str) -> Fleets {
+    /// What a bearer may have: `<user>`, or `<user>/<Pod>` where the token is bound to one.
+    fn fleets(&self, bearer: &str) -> Fleets {
+        let (user, pod) = bearer.split_once('/').map_or((bearer, None), |(user, pod)| (user, Some(pod)));
         let account = user.strip_prefix(ACCOUNT).and_then(|account| account.split_once(':'));
-        let account = account.map(|(namespace, name)| ObjectName { namespace: namespace.into(), name: name.into() });
-        match account.and_then(|account| self.known.borrow().get(&account).cloned()) {
-            Some(fleets) => Fleets::These(fleets),
-            None => Fleets::Nobody(format!("no Gateway has proxies with the account {user}").into()),
+        let Some((namespace, name)) = account else {
+            return Fleets::Nobody(format!("{user} is no ServiceAccount").into());
+        };
+        let known = Arc::clone(&self.known.borrow());
+        if let Some(fleets) = known.gateways.get(&ObjectName { namespace: namespace.into(), name: name.into() }) {
+            return Fleets::These(fleets.clone());
+        }
+        let Some(pod) = pod else {
+            let text = format!(
+                "no Gateway has proxies with the account {user}, and its token is bound to no Pod: mount one as a projected volume"
+            );
+            return Fleets::Nobody(text.into());
+        };
+        let FleetName(workload) = FleetName::of_workload(namespace, pod);
+        match &known.workloads {
+            Some(workloads) if !workloads.contains(&workload) => {
+                Fleets::Nobody("it is not known yet which Gateways and workloads there are".into())
+            }
+            _ => Fleets::Only(workload),
         }
     }
 }
@@ -87,8 +117,9 @@ impl VerifyToken for Reviews {
                     debug!(%user, "a proxy's token is of no ServiceAccount");
                     Err(TokenError::Refused)
                 }
-                Ok(Bearer { user, expires }) => {
-                    Ok(Identity { name: user, expires: expires.map(|at| moment(at, now())) })
+                Ok(Bearer { user, pod, expires }) => {
+                    let name = pod.map_or_else(|| Arc::clone(&user), |pod| format!("{user}/{pod}").into());
+                    Ok(Identity { name, expires: expires.map(|at| moment(at, now())) })
                 }
                 // Refusals are logged by whoever asks, once in a while.
                 Err(error @ ReviewError::Refused(_)) => {

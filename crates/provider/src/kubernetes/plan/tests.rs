@@ -69,3 +69,24 @@ fn of_too_many_names_the_rest_is_left_out_and_counted() {
     assert_eq!((targets.len(), left_out), (MAX_WATCHES, 10));
     assert!(targets.contains(&Target::all(Resource::Definitions)));
 }
+
+#[test]
+fn pods_are_watched_where_they_matter_and_together_where_that_is_in_many_namespaces() {
+    let served: Served = [(Kind::Pod, "v1")].into();
+    let pods = |scope: &Scope, namespaces: usize| {
+        let (mut wanted, known, refused) = (Wanted::default(), Namespaces::default(), BTreeSet::new());
+        let named = (0..namespaces).map(|number| pods_of(&format!("n{number}"))).collect();
+        wanted.set(&key(Kind::EnvoyCluster, "a", "by"), named);
+        let given = Given { scope, served: &served, wanted: &wanted, namespaces: &known, refused: &refused };
+        let pod = |namespace: &str| key(Kind::Pod, namespace, "p");
+        assert_eq!((given.counts(&pod("n0")), given.counts(&pod("other"))), (namespaces > 0, false));
+        let targets = given.targets().0.into_iter().filter(|target| target.resource.kind() == Some(Kind::Pod));
+        targets.map(|target| target.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(pods(&Scope::All, 0), [""; 0]);
+    assert_eq!(pods(&Scope::All, 2), ["pods in namespace n0", "pods in namespace n1"]);
+    assert_eq!(pods(&Scope::All, ONE_BY_ONE).len(), ONE_BY_ONE);
+    assert_eq!(pods(&Scope::All, ONE_BY_ONE + 1), ["pods"]);
+    let some = Scope::Namespaces(["n0".into()].into());
+    assert_eq!(pods(&some, ONE_BY_ONE + 1), ["pods in namespace n0"]);
+}

@@ -71,3 +71,31 @@ fn until_gateways_are_known_those_that_were_have_their_usual_accounts() {
     assert_eq!(fleets(&accounts, "shop", &account.name), ["shop/own"]);
     assert_eq!(fleets(&accounts, "shop", "default"), [""; 0]);
 }
+
+/// The workload of a Pod with a token of this account.
+fn workload(accounts: &Accounts, account: &str, pod: &str) -> Option<String> {
+    match accounts.fleets(&format!("system:serviceaccount:shop:{account}/{pod}")) {
+        Fleets::Only(fleet) => Some(fleet.to_string()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_pod_of_no_gateway_is_a_workload_once_it_is_known_which_gateways_there_are() {
+    let accounts = Accounts::new(&["workload/shop/old".into(), "shop/own".into()].into(), &"system".into());
+    assert_eq!(workload(&accounts, "default", "old").as_deref(), Some("workload/shop/old"));
+    assert_eq!(workload(&accounts, "default", "new"), None, "it may be a Gateway's");
+    let (sender, receiver) = watch::channel(Arc::default());
+    let following = tokio::spawn(accounts.clone().follow(receiver));
+    let mut known = accounts.known.subscribe();
+    sender.send_replace(Arc::new([infra("one", Some("both"), Place::Gateway)].into()));
+    known.changed().await.unwrap();
+    assert_eq!(workload(&accounts, "default", "new").as_deref(), Some("workload/shop/new"));
+    assert_eq!(workload(&accounts, "both", "one-1"), None, "it is that of a Gateway");
+    assert_eq!(fleets(&accounts, "shop", "both/one-1"), ["shop/one"]);
+    assert!(
+        matches!(accounts.fleets("system:serviceaccount:shop:default"), Fleets::Nobody(text) if text.contains("bound to no Pod"))
+    );
+    drop(sender);
+    following.await.unwrap().unwrap();
+}
