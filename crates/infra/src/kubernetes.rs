@@ -13,7 +13,7 @@
 //!
 //! Map: [`object`] what the objects are like, `name` what they are called and whose they are; `seen` and `world` what there is, told by
 //! `watch`; `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what; `state` what is told as a `fact`; `run` all of them
-//! together; `pace` how long to wait; [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
+//! together; [`mod@sidecar`] what Envoys in Pods of others need; `pace` how long to wait; [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +34,7 @@ mod pace;
 mod run;
 mod seen;
 pub mod shutdown;
+pub mod sidecar;
 mod state;
 mod watch;
 mod world;

@@ -90,6 +90,12 @@ impl FleetName {
     pub fn of_workload(namespace: &str, name: &str) -> Self {
         Self(format!("workload/{namespace}/{name}").into())
     }
+
+    /// Namespace and name, if it is that of a workload.
+    #[must_use]
+    pub fn workload(&self) -> Option<(&str, &str)> {
+        self.0.strip_prefix("workload/")?.split_once('/')
+    }
 }
 
 impl ClusterName {

@@ -6,6 +6,7 @@ mod certificates;
 mod classes;
 mod identity;
 mod pods;
+mod sidecars;
 mod statuses;
 #[cfg(test)]
 mod tests;
@@ -156,21 +157,39 @@ impl Cluster {
         let address = address.map_or_else(|| XDS_ADDRESS.parse().context("the usual address of xDS"), Ok)?;
         let serving = certificates.serve((around.server.clone(), address, gate), listening, around.stop.clone());
         tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
+        self.proxies(tasks, around, (address.port(), authorities, leading));
+        Ok(ended)
+    }
+
+    /// Proxies as Pods, those of Gateways and those beside applications.
+    fn proxies(
+        &self,
+        tasks: &mut Tasks,
+        around: &Around,
+        (port, authorities, leading): (u16, watch::Receiver<Arc<str>>, watch::Receiver<bool>),
+    ) {
+        let sidecars = sidecars::Places {
+            client: self.client.clone(),
+            scope: pods_scope(&self.provider, &self.namespace),
+            options: self.cluster_options(port),
+            authorities: authorities.clone(),
+        };
+        let keeping = sidecars::keep(sidecars, around.workloads.clone(), leading.clone(), around.stop.clone());
+        tasks.spawn_on(&self.threads, "files of sidecars", keeping);
         let places = pods::Places {
             client: self.client.clone(),
             has_gateways: self.observed.has_gateways(),
             scope: pods_scope(&self.provider, &self.namespace),
-            options: self.cluster_options(address.port()),
+            options: self.cluster_options(port),
             authorities,
         };
         let (facts, seen) = mpsc::channel(crate::core::QUEUE);
         tasks.spawn_on(
-            &threads,
+            &self.threads,
             "proxies of the cluster",
             pods::run(places, (around.infra.clone(), leading), facts, around.stop.clone()),
         );
-        tasks.spawn_on(&threads, "facts of Pods", pods::tell(seen, around.inputs.clone()));
-        Ok(ended)
+        tasks.spawn_on(&self.threads, "facts of Pods", pods::tell(seen, around.inputs.clone()));
     }
 
     fn objects(&self, around: &Around) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {

@@ -2,6 +2,8 @@
 
 mod workload;
 
+pub(super) use workload::{config_files, xds_service};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

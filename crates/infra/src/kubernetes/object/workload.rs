@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How long a token holds. It is renewed when a fifth of that is left.
 const TOKEN_SECONDS: u32 = 3_600;
 
-fn xds_service(options: &ClusterOptions) -> XdsService {
+pub(in super::super) fn xds_service(options: &ClusterOptions) -> XdsService {
     XdsService {
         host: options.xds_host.clone(),
         port: options.xds_port,
@@ -58,13 +58,17 @@ pub(super) fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
     envoy::bootstrap(&options).to_string()
 }
 
+/// The files that a proxy finds where its ConfigMap is mounted.
+pub(in super::super) fn config_files(options: &ClusterOptions, bootstrap: &str) -> Value {
+    let secrets = secret_files(&xds_service(options), &options.authorities);
+    let files = secrets.into_iter().map(|(name, content)| (name.to_owned(), content.to_string().into()));
+    Value::Object(files.chain([("bootstrap.json".to_owned(), bootstrap.into())]).collect())
+}
+
 impl Maker<'_> {
     /// The files of the ConfigMap.
     pub(super) fn files(&self) -> Value {
-        let secrets = secret_files(&xds_service(self.options), &self.options.authorities);
-        let files = secrets.into_iter().map(|(name, content)| (name.to_owned(), content.to_string().into()));
-        let bootstrap = ("bootstrap.json".to_owned(), self.bootstrap.as_str().into());
-        Value::Object(files.chain([bootstrap]).collect())
+        config_files(self.options, &self.bootstrap)
     }
 
     /// `spec` of the Deployment or `DaemonSet`.

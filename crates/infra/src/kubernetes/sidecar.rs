@@ -1,0 +1,183 @@
+//! What Envoys beside applications need to reach the control plane: a `ConfigMap` in each namespace with workloads, with a bootstrap, the
+//! authorities to trust, and where their token is. Nothing else of these Pods is ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy::bootstrap::{BootstrapOptions, ControlPlane, DEFAULT_MAX_CONNECTIONS, Endpoint};
+use ir::infra::kubernetes::{CONFIG_PORT, LOCAL_PORT};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::Scope;
+use super::apply::content;
+use super::call::{Caller, Failure};
+use super::name::{CONTROLLER, MANAGED_BY};
+use super::object::{ClusterOptions, ObjectKind, config_files, xds_service};
+use super::pace::{Backoff, Pace};
+use super::seen::ObjectId;
+
+#[cfg(test)]
+mod tests;
+
+/// The name of the `ConfigMap`.
+pub const SIDECAR_CONFIG: &str = "chancery-sidecar";
+
+/// The port of the admin interface, on the Pod's loopback only.
+const ADMIN_PORT: u16 = 19_000;
+
+/// What says what was written last.
+const CONTENT: &str = "chancery.io/content";
+
+/// Somebody may have deleted or changed it: each is looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_mins(5);
+
+/// What keeping them needs.
+pub struct SidecarOptions {
+    /// The API server.
+    pub client: Client,
+    /// Where they may be.
+    pub scope: Scope,
+    /// What is in them, as it is now and whenever it changes.
+    pub cluster: watch::Receiver<Arc<ClusterOptions>>,
+    /// Whether this replica writes.
+    pub leading: watch::Receiver<bool>,
+    /// How long to wait for what.
+    pub pace: Pace,
+}
+
+/// Keeps one in each of these namespaces while it leads, until `stop` or until whoever tells is gone. In namespaces that are no longer told it stays:
+/// Pods may mount it.
+pub async fn keep_sidecar_config(
+    options: SidecarOptions,
+    mut namespaces: watch::Receiver<BTreeSet<Arc<str>>>,
+    stop: CancellationToken,
+) {
+    let SidecarOptions { client, scope, mut cluster, mut leading, pace } = options;
+    let mut keeper = Keeper { caller: Caller { client, pace }, told: BTreeMap::new() };
+    let mut backoff = Backoff::new(pace.refused);
+    let keeping = async {
+        loop {
+            if leading.wait_for(|leads| *leads).await.is_err() {
+                return;
+            }
+            let wanted: BTreeSet<_> =
+                namespaces.borrow_and_update().iter().filter(|name| scope.has(name)).cloned().collect();
+            let options = Arc::clone(&cluster.borrow_and_update());
+            let pause = if keeper.keep(&wanted, &options).await {
+                backoff = Backoff::new(pace.refused);
+                LOOK_AGAIN
+            } else {
+                backoff.wait()
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                changed = namespaces.changed() => if changed.is_err() { return },
+                changed = cluster.changed() => if changed.is_err() { return },
+                changed = leading.changed() => if changed.is_err() { return },
+            }
+        }
+    };
+    tokio::select! {
+        () = keeping => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+struct Keeper {
+    caller: Caller,
+    /// What went wrong, by namespace: each is said once.
+    told: BTreeMap<Arc<str>, String>,
+}
+
+impl Keeper {
+    /// Whether all are as they shall be.
+    async fn keep(&mut self, namespaces: &BTreeSet<Arc<str>>, options: &ClusterOptions) -> bool {
+        self.told.retain(|namespace, _| namespaces.contains(namespace));
+        let mut well = true;
+        for namespace in namespaces {
+            match self.keep_one(namespace, options).await {
+                Ok(()) => drop(self.told.remove(namespace)),
+                // With its namespace everything goes.
+                Err(Failure::Terminating) => {}
+                Err(failure) => {
+                    well = false;
+                    let words = words(&failure);
+                    if self.told.get(namespace) != Some(&words) {
+                        warn!(%namespace, "no ConfigMap {SIDECAR_CONFIG}, which Envoys beside applications mount: {words}");
+                        self.told.insert(Arc::clone(namespace), words);
+                    }
+                }
+            }
+        }
+        well
+    }
+
+    async fn keep_one(&self, namespace: &Arc<str>, options: &ClusterOptions) -> Result<(), Failure> {
+        let id =
+            ObjectId { kind: ObjectKind::ConfigMap, namespace: Arc::clone(namespace), name: SIDECAR_CONFIG.into() };
+        let wanted = config_map(namespace, options);
+        let found = self.caller.get(&id).await?;
+        if let Some(found) = &found {
+            let (labels, annotations) = (found.metadata.labels.as_ref(), found.metadata.annotations.as_ref());
+            if labels.and_then(|labels| labels.get(CONTROLLER)) != Some(&options.label()) {
+                return Err(Failure::Invalid(format!(
+                    "there is one that is not ours: it lacks the label {CONTROLLER}={}",
+                    options.label()
+                )));
+            }
+            let is_known = wanted.pointer("/metadata/annotations").and_then(|own| own.get(CONTENT)?.as_str());
+            if annotations.and_then(|all| all.get(CONTENT)).map(String::as_str) == is_known {
+                return Ok(());
+            }
+        }
+        self.caller.apply(&id, &wanted).await?;
+        if found.is_none() {
+            info!(%namespace, "made the ConfigMap {SIDECAR_CONFIG}: Envoys beside applications find there how to reach us");
+        }
+        Ok(())
+    }
+}
+
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::Away(text) | Failure::Invalid(text) | Failure::Refused(text) => text.clone(),
+        Failure::Outdated => "somebody else writes it".to_owned(),
+        Failure::Terminating => "the namespace is on its way out".to_owned(),
+    }
+}
+
+/// The whole object.
+fn config_map(namespace: &str, options: &ClusterOptions) -> Value {
+    let data = config_files(options, &bootstrap(options));
+    let (name, value) = MANAGED_BY;
+    let labels = json!({ name: value, "app.kubernetes.io/component": "sidecar", CONTROLLER: options.label() });
+    let annotations = json!({ CONTENT: format!("{:016x}", content(&data)) });
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": SIDECAR_CONFIG, "namespace": namespace, "labels": labels, "annotations": annotations },
+        "data": data,
+    })
+}
+
+/// What Envoy is started with, beside `--service-node $(POD_NAME).$(POD_NAMESPACE)`.
+fn bootstrap(options: &ClusterOptions) -> String {
+    let options = BootstrapOptions {
+        node_id: "".into(),
+        node_cluster: "".into(),
+        zone: None,
+        control_plane: ControlPlane::Service(xds_service(options)),
+        admin: Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), ADMIN_PORT),
+        local_listener: Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, LOCAL_PORT))),
+        config_listener: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, CONFIG_PORT))),
+        max_connections: DEFAULT_MAX_CONNECTIONS,
+    };
+    envoy::bootstrap(&options).to_string()
+}
