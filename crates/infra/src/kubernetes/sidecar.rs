@@ -155,7 +155,7 @@ fn words(failure: &Failure) -> String {
 
 /// The whole object.
 fn config_map(namespace: &str, options: &ClusterOptions) -> Value {
-    let data = config_files(options, &bootstrap(options));
+    let data = config_files(options, &bootstrap(namespace, options));
     let (name, value) = MANAGED_BY;
     let labels = json!({ name: value, "app.kubernetes.io/component": "sidecar", CONTROLLER: options.label() });
     let annotations = json!({ CONTENT: format!("{:016x}", content(&data)) });
@@ -168,10 +168,11 @@ fn config_map(namespace: &str, options: &ClusterOptions) -> Value {
 }
 
 /// What Envoy is started with, beside `--service-node $(POD_NAME).$(POD_NAMESPACE)`.
-fn bootstrap(options: &ClusterOptions) -> String {
+fn bootstrap(namespace: &str, options: &ClusterOptions) -> String {
     let options = BootstrapOptions {
         node_id: "".into(),
-        node_cluster: "".into(),
+        // Envoy does not start without one.
+        node_cluster: namespace.into(),
         zone: None,
         control_plane: ControlPlane::Service(xds_service(options)),
         admin: Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), ADMIN_PORT),
