@@ -131,6 +131,43 @@ fn a_workload_for_which_nothing_is_written_gets_nothing() {
 }
 
 #[test]
+fn objects_of_other_namespaces_are_told_where_a_grant_or_a_label_is_all_that_is_missing() {
+    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {env: dev}}\n";
+    let abroad = |name: &str, env: &str, app: &str| {
+        let spec = format!(
+            "namespaceSelector: {{matchLabels: {{env: {env}}}}}\n  workloadSelector: {{matchLabels: {{app: {app}}}}}"
+        );
+        object("EnvoyCluster", name, &spec, &format!("{{name: {name}}}"))
+    };
+    let grant = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: pods, namespace: shop}\nspec:\n  \
+                 from: [{group: chancery.io, kind: EnvoyCluster, namespace: default}]\n  to: [{group: \"\", kind: Pod}]\n";
+    let all = [namespace, &abroad("near", "dev", "web"), &abroad("far", "prod", "web"), &abroad("api", "dev", "api")]
+        .concat();
+    insta::assert_snapshot!(told(&all, &["shop/web-1", "DIR"]), @"
+    exit code 0
+    shop/web-1 (DIR/pods.yaml:9): app=web
+
+    No object gives it anything.
+
+    Not for it:
+    OBJECT  WRITTEN AT  WHY
+    EnvoyCluster default/far  DIR/raw.yaml:13  no ReferenceGrant in shop allows it, from default to this Pod
+    EnvoyCluster default/near  DIR/raw.yaml:5  no ReferenceGrant in shop allows it, from default to this Pod
+    ");
+    insta::assert_snapshot!(told(&(all + grant), &["shop/web-1", "DIR"]), @"
+    exit code 0
+    shop/web-1 (DIR/pods.yaml:9): app=web
+
+    RESOURCE  NAME  MADE BY  WRITTEN AT  SELECTED BY  DETAIL
+    Cluster  near  EnvoyCluster default/near  DIR/raw.yaml:5  app=web
+
+    Not for it:
+    OBJECT  WRITTEN AT  WHY
+    EnvoyCluster default/far  DIR/raw.yaml:13  spec.namespaceSelector does not hold for the namespace shop
+    ");
+}
+
+#[test]
 fn a_workload_that_is_not_there_is_told_with_those_that_are() {
     let asked = |word: &str| told("", &[word, "DIR"]);
     insta::assert_snapshot!(asked("web-2"), @"

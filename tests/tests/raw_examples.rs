@@ -1,10 +1,11 @@
 //! `examples/raw`: what its README says, with the example's own scripts, kustomize as kubectl has it, and a real Envoy.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use infra::kubernetes::sidecar::SIDECAR_CONFIG;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use tests::backend::Backend;
 use tests::client::{Answer, get, get_with};
 use tests::ports::free_ports;
 use tests::running::Running;
-use tests::{binary, certificate, wait};
+use tests::{binary, wait};
 
 fn example(path: &str) -> PathBuf {
     binary::root().join("examples/raw").join(path)
@@ -156,34 +157,21 @@ fn said_of(told: &str, count: usize) -> bool {
 }
 
 #[test]
-fn envoy_takes_the_bootstrap_of_the_sidecar() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = |path: &str| place.path().join(path).display().to_string();
-    let files = documents(&rendered("base"));
-    let files = object(&files, "ConfigMap").get("data").and_then(Value::as_object).unwrap();
-    for (path, name) in
-        [("etc/envoy", ""), ("etc/chancery", "ca.crt"), ("var/run/secrets/chancery", "token"), ("run/envoy", "")]
-    {
-        std::fs::create_dir_all(place.path().join(path)).unwrap();
-        let made = certificate::authority("authority").unwrap().certificate;
-        if !name.is_empty() {
-            std::fs::write(place.path().join(path).join(name), made).unwrap();
-        }
-    }
-    for (name, content) in files {
-        let content = ["/etc/envoy", "/etc/chancery", "/var/run/secrets/chancery", "/run/envoy"]
-            .iter()
-            .fold(content.as_str().unwrap().to_owned(), |content, path| {
-                content.replace(&format!(" {path}"), &format!(" {}", folder(path.trim_start_matches('/'))))
-            });
-        std::fs::write(place.path().join("etc/envoy").join(name), content).unwrap();
-    }
-    let envoy = Command::new(binary::envoy().unwrap())
-        .args(["--mode", "validate", "--log-level", "error", "--disable-hot-restart", "--service-node", "a", "-c"])
-        .arg(place.path().join("etc/envoy/envoy.yaml"))
-        .output()
-        .unwrap();
-    assert!(envoy.status.success(), "{}", String::from_utf8_lossy(&envoy.stderr));
+fn the_sidecar_mounts_what_chancery_makes_where_its_bootstrap_looks_for_it() {
+    let all = documents(&rendered("base"));
+    let pod = object(&all, "Deployment").pointer("/spec/template/spec").unwrap();
+    let volumes = pod.get("volumes").and_then(Value::as_array).unwrap();
+    let [config, token] = volumes.as_slice() else { panic!("{volumes:?}") };
+    assert_eq!(config.pointer("/configMap/name").unwrap(), SIDECAR_CONFIG);
+    let token = token.pointer("/projected/sources/0/serviceAccountToken").unwrap();
+    let word = |field: &str| token.get(field).and_then(Value::as_str);
+    assert_eq!([word("path"), word("audience")], [Some("token"), Some("chancery")]);
+    let containers = pod.get("containers").and_then(Value::as_array).unwrap();
+    let envoy = containers.iter().find(|container| container.get("name").is_some_and(|name| name == "envoy")).unwrap();
+    let mounts = envoy.get("volumeMounts").and_then(Value::as_array).unwrap();
+    let paths: Vec<_> = mounts.iter().filter_map(|mount| mount.get("mountPath")?.as_str()).collect();
+    assert_eq!(paths, ["/etc/chancery", "/var/run/secrets/chancery"]);
+    assert_eq!(envoy.pointer("/readinessProbe/httpGet/port"), Some(&Value::from(19_003)));
 }
 
 #[test]
