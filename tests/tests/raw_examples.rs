@@ -1,6 +1,6 @@
 //! `examples/raw`: what its README says, with the example's own scripts, kustomize as kubectl has it, and a real Envoy.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
