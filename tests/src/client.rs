@@ -27,7 +27,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// If there is no complete answer.
 pub fn get(port: u16, host: &str, path: &str) -> anyhow::Result<Answer> {
-    exchange(connect(port)?, host, path)
+    exchange(connect(port)?, host, path, &[])
+}
+
+/// The same with these headers more.
+///
+/// # Errors
+/// If there is no complete answer.
+pub fn get_with(port: u16, host: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Answer> {
+    exchange(connect(port)?, host, path, headers)
 }
 
 /// A GET over TLS: the server name is sent, and the server's certificate must be one of these (PEM). Gives which one it was.
@@ -36,7 +44,7 @@ pub fn get(port: u16, host: &str, path: &str) -> anyhow::Result<Answer> {
 /// If the handshake fails or there is no complete answer.
 pub fn get_tls(port: u16, host: &str, path: &str, certificates: &[&str]) -> anyhow::Result<(Answer, usize)> {
     let (stream, which) = connect_tls(port, host, certificates)?;
-    Ok((exchange(stream, host, path)?, which))
+    Ok((exchange(stream, host, path, &[])?, which))
 }
 
 /// A TLS connection that is kept for several requests.
@@ -105,8 +113,9 @@ fn connect(port: u16) -> anyhow::Result<TcpStream> {
     Ok(stream)
 }
 
-fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> anyhow::Result<Answer> {
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+fn exchange(mut stream: impl Read + Write, host: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Answer> {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n")?;
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof || bytes.is_empty() => return Err(error.into()),

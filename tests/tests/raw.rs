@@ -149,6 +149,10 @@ fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed(
         .replace(router, "lua.v3.Lua, inlineCode: \"nonsense(\"}");
     running.write("refused.yaml", &refused).unwrap();
     told("refused it");
+    let state = running.state().display().to_string();
+    let explained = binary::run(["explain", "web-1", "--state-dir", &state], "").unwrap();
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains(" refused: ") && explained.contains(" in use "), "{explained}");
     running.write("one.yaml", &cluster("one", one.port)).unwrap();
     running.write("two.yaml", &cluster("two", two.port)).unwrap();
     answers(port, "two");

@@ -59,11 +59,39 @@ impl WorkloadSelector {
             && self.match_expressions.iter().all(|requirement| requirement.holds(labels))
     }
 
+    /// Everything that has to hold, as `kubectl` writes selectors, and whether it does for a workload with these labels.
+    #[must_use]
+    pub fn conditions(&self, labels: &Labels) -> Vec<LabelCondition<'_>> {
+        let exact = self.labels.iter().chain(self.match_labels.iter());
+        let exact = exact.map(|(label, value)| LabelCondition {
+            label,
+            words: format!("{label}={value}"),
+            holds: labels.get(label) == Some(value),
+        });
+        let further = self.match_expressions.iter().map(|requirement| LabelCondition {
+            label: &requirement.key,
+            words: requirement.to_string(),
+            holds: requirement.holds(labels),
+        });
+        exact.chain(further).collect()
+    }
+
     /// A label that every workload must have which is selected, if there is one: by it candidates are found.
     #[must_use]
     pub fn anchor(&self) -> Option<(&str, &str)> {
         self.labels.iter().chain(self.match_labels.iter()).next()
     }
+}
+
+/// One thing that a selector asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelCondition<'a> {
+    /// The label that it is about.
+    pub label: &'a str,
+    /// `app=web`, `tier in (a,b)`, `!tier`.
+    pub words: String,
+    /// Whether it holds.
+    pub holds: bool,
 }
 
 /// `spec.service`: a port of a Service of the namespace.

@@ -1,5 +1,7 @@
 //! Label selectors.
 
+use std::fmt;
+
 use serde::Deserialize;
 
 use crate::meta::Labels;
@@ -78,6 +80,20 @@ impl LabelRequirement {
             LabelOperator::Exists => found.is_some(),
             LabelOperator::DoesNotExist => found.is_none(),
             LabelOperator::Unknown(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    /// As `kubectl` writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match &self.operator {
+            LabelOperator::In => write!(f, "{key} in ({values})"),
+            LabelOperator::NotIn => write!(f, "{key} notin ({values})"),
+            LabelOperator::Exists => write!(f, "{key}"),
+            LabelOperator::DoesNotExist => write!(f, "!{key}"),
+            LabelOperator::Unknown(word) => write!(f, "{key} {word} ({values})"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! | path | answers |
 //! |---|---|
 //! | `/status?after=N` | every status and problem as JSON; waits until the revision is beyond `N` |
+//! | `/explain?workload=NAMESPACE/NAME` | which objects make what a workload gets |
 //! | `/proxies` | every proxy that is connected to this process, and how it stands to its configuration |
 //! | `/graph` | the nodes of the graph with rows, runs and time |
 //! | `/load` | what proxies send to each cluster, as they report it |
@@ -122,6 +123,7 @@ fn for_readers(admin: &Admin) -> Router<Admin> {
     let reports = Reports::new(admin.asking.clone());
     for_monitors()
         .route("/status", get(move |State(admin): State<Admin>, after| status(admin, reports.clone(), after)))
+        .route("/explain", get(explain))
         .route("/proxies", get(proxies))
         .route("/graph", get(graph))
         .route("/load", get(load))
@@ -213,6 +215,15 @@ async fn status(admin: Admin, reports: Reports, Query(After { after }): Query<Af
         }
         None => ending(),
     }
+}
+
+#[derive(Deserialize)]
+struct Workload {
+    workload: String,
+}
+
+async fn explain(State(admin): State<Admin>, Query(Workload { workload }): Query<Workload>) -> Response {
+    admin.asking.explain(workload).await.map_or_else(ending, |answer| axum::Json(answer).into_response())
 }
 
 async fn proxies(State(admin): State<Admin>) -> Response {

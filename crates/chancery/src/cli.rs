@@ -2,6 +2,7 @@
 
 mod certs;
 mod columns;
+mod explain;
 mod proxy;
 mod run;
 mod running;
@@ -37,6 +38,8 @@ enum Verb {
     Validate(validate::ValidateArgs),
     /// Show the statuses and problems of a running Chancery
     Status(status::StatusArgs),
+    /// Say which objects make what a workload's Envoy gets, and which do not and why
+    Explain(explain::ExplainArgs),
     /// Show the proxies that are connected to a running Chancery, and what one of them has
     Proxy(proxy::ProxyArgs),
     /// Show who signs the certificate of xDS in a cluster, and who signs next; replace who signs
@@ -193,6 +196,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Translate(args) => translate::run(&args),
         Verb::Validate(args) => validate::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Explain(args) => explain::run(&args),
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Shutdown(args) => shutdown::run(&args),

@@ -1,6 +1,7 @@
 //! The one thread that owns the graph: events in, one tick for all that wait, changes out. Nothing else writes.
 
 mod comings;
+mod explain;
 mod facts;
 mod loads;
 mod metrics;

@@ -8,6 +8,7 @@ mod admin;
 pub mod cli;
 mod core;
 mod diagnostics;
+mod explain;
 mod last_good;
 mod offline;
 pub mod publish;

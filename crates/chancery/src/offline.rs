@@ -14,6 +14,7 @@ use provider::file::Input;
 use serde_json::{Map, Value, json};
 use translator::{InFleet, Options, Outputs, Translator};
 
+use crate::explain::{self, Answer};
 use crate::report::{self, Transitions};
 
 /// Everything that a set of files becomes.
@@ -62,6 +63,11 @@ impl Offline {
                 })
                 .collect(),
         )
+    }
+
+    /// Which objects make what a workload gets.
+    pub(crate) fn explain(&self, workload: &str) -> Answer {
+        explain::answer(self.translator.stored(), self.translator.graph(), self.outputs, workload, true)
     }
 
     /// Resolved intent by fleet, sorted by name.

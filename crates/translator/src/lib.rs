@@ -12,6 +12,7 @@
 //! | `backend`, `secret`, `envoy_proxy`, `backend_traffic_policy` | what references lead to |
 //! | `blame` | which routes a proxy means when it refuses a virtual host |
 //! | `raw` | for which workloads a resource of Envoy's is that users wrote, and what several of one name come to |
+//! | `explain` | which objects make what a workload gets, for people who ask |
 //! | `gating` | which form of a route a fleet serves while clusters warm or were refused |
 //! | `virtual_host` | how entries become virtual hosts and route configurations |
 //! | `status` | what people are told, in the words of the Gateway API |
@@ -23,6 +24,7 @@ mod blame;
 mod departed;
 mod digest;
 mod envoy_proxy;
+mod explain;
 mod gateway;
 mod gateway_class;
 mod gating;
@@ -50,6 +52,7 @@ use ir::raw::{RawReading, ReadRaw};
 use store::Store;
 
 pub use crate::digest::Digest;
+pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};
 pub use crate::gating::Effective;
 pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};

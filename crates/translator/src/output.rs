@@ -19,6 +19,7 @@ use crate::digest::Digest;
 use crate::gating::Effective;
 use crate::graph::{EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+use crate::raw::{Read, Selected};
 use crate::status::rejected::Rejection;
 use crate::virtual_host::separate_name;
 
@@ -74,6 +75,8 @@ pub struct Outputs {
     pub(crate) hosts_by_configuration: [HostIndex; 2],
     pub(crate) clusters_by_set: ReaderIndex,
     pub(crate) raw_by_set: RawBySet,
+    pub(crate) raw_readings: Table<ObjectKey, Arc<Read>>,
+    pub(crate) raw_selected: Table<Selected, ()>,
     pub(crate) endpoint_sets: EndpointSets,
     /// By kind of finding.
     pub(crate) findings: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],

@@ -296,7 +296,7 @@ impl Composed {
 }
 
 /// What a proxy would serve without: a listener without its routes answers 404. A cluster may be in the bootstrap.
-fn is_waited_for(name: &RawName) -> bool {
+pub(crate) fn is_waited_for(name: &RawName) -> bool {
     ![CLUSTER, EXTENSION].contains(&name.message)
 }
 
@@ -321,6 +321,11 @@ pub(crate) struct RawOutcome {
     pub(crate) no_service: Option<EndpointSetName>,
     /// What of it does not count, at the first of the workloads where that is so.
     pub(crate) lost: Option<Lost>,
+}
+
+/// What is wrong with an object, with its place.
+pub(crate) fn fault(fault: &RawFault) -> String {
+    if fault.path.is_empty() { fault.text.to_string() } else { format!("spec.config.{}: {}", fault.path, fault.text) }
 }
 
 /// The last word of a message's full name.

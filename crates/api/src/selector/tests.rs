@@ -2,6 +2,7 @@
 
 use super::{LabelOperator, LabelRequirement, LabelSelector};
 use crate::meta::Labels;
+use crate::raw::WorkloadSelector;
 
 fn selector(operator: LabelOperator, values: &[&str]) -> LabelSelector {
     let values = values.iter().map(|value| Box::from(*value)).collect();
@@ -42,4 +43,27 @@ fn a_selector_that_cannot_be_used_says_why() {
     ] {
         assert!(bad.defect().is_some());
     }
+}
+
+#[test]
+fn requirements_are_written_as_kubectl_writes_them() {
+    let written = |operator, values: &[&str]| {
+        let selector = selector(operator, values);
+        selector.match_expressions.iter().map(ToString::to_string).collect::<String>()
+    };
+    assert_eq!(written(LabelOperator::In, &["red", "blue"]), "team in (red,blue)");
+    assert_eq!(written(LabelOperator::NotIn, &["red"]), "team notin (red)");
+    assert_eq!(written(LabelOperator::Exists, &[]), "team");
+    assert_eq!(written(LabelOperator::DoesNotExist, &[]), "!team");
+    assert_eq!(written(LabelOperator::Unknown("Near".into()), &["red"]), "team Near (red)");
+}
+
+#[test]
+fn each_condition_of_a_workload_selector_says_whether_it_holds() {
+    let LabelSelector { match_expressions, .. } = selector(LabelOperator::NotIn, &["red"]);
+    let labels = |app: &str| [("app", app)].into_iter().collect::<Labels>();
+    let selector = WorkloadSelector { labels: labels("web"), match_labels: labels("api"), match_expressions };
+    let told = selector.conditions(&labels("web"));
+    let told: Vec<_> = told.iter().map(|one| (one.label, &*one.words, one.holds)).collect();
+    assert_eq!(told, [("app", "app=web", true), ("app", "app=api", false), ("team", "team notin (red)", true)]);
 }

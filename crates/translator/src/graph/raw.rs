@@ -27,6 +27,10 @@ pub(crate) struct Raws {
     /// Those with the endpoints of a Service.
     pub(crate) by_set: RawBySet,
     pub(crate) outcomes: Table<ObjectKey, Arc<RawOutcome>>,
+    /// What each object holds.
+    pub(crate) readings: Table<ObjectKey, Arc<Read>>,
+    /// Who is for whom.
+    pub(crate) selected: Table<Selected, ()>,
 }
 
 /// What the outcome of an object is made from.
@@ -93,7 +97,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let [services, _] = sets.rows;
     let sources = Sources { inputs, readings, workloads_of, composed, services };
     let outcomes = g.map("raw_outcome", inputs.raw, move |cx, key, object| Arc::new(outcome(cx, sources, key, object)));
-    Raws { fleets, outputs, by_set, outcomes }
+    Raws { fleets, outputs, by_set, outcomes, readings, selected }
 }
 
 /// In which namespaces the workloads are that an object may be for.

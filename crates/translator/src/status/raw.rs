@@ -3,7 +3,7 @@
 use api::status::{Condition, RawStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer};
-use crate::raw::{Lost, RawOutcome, short};
+use crate::raw::{Lost, RawOutcome, fault, short};
 use crate::reference::RefReason;
 
 /// So many of what is wrong are said; the rest is counted.
@@ -19,7 +19,7 @@ pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
         conditions.push(writer.yes("PartiallyInvalid", "Conflicted", &format!("Dropped: {}", listed(parts))));
     }
     let ignored = outcome.read.reading.ignored.iter();
-    let ignored = ignored.map(|fault| (UNSUPPORTED, format!("spec.config.{}: {}", fault.path, fault.text)));
+    let ignored = ignored.map(|ignored| (UNSUPPORTED, fault(ignored)));
     conditions.extend(writer.warning(ignored.collect()));
     RawStatus { conditions }
 }
@@ -27,7 +27,7 @@ pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
 fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
     let errors = &outcome.read.reading.errors;
     if !errors.is_empty() {
-        return writer.no("Accepted", "Invalid", &listed(errors.iter().map(text)));
+        return writer.no("Accepted", "Invalid", &listed(errors.iter().map(fault)));
     }
     match &outcome.lost {
         Some(Lost::All(by)) => writer.no("Accepted", "Conflicted", &format!("{by} has the same name and comes first")),
@@ -94,10 +94,6 @@ fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
     });
     let text = format!("it names {}; a proxy's own bootstrap may have it", listed(missing));
     writer.no(kind, "ReferenceNotFound", &text)
-}
-
-fn text(fault: &ir::raw::RawFault) -> String {
-    if fault.path.is_empty() { fault.text.to_string() } else { format!("spec.config.{}: {}", fault.path, fault.text) }
 }
 
 fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
