@@ -22,20 +22,20 @@ pub(crate) const APPLICATIONS: [(&str, &str, usize); 3] =
 const APPLICATION: &str = "
 apiVersion: v1
 kind: Service
-metadata: {name: NAME}
-spec: {selector: {app: NAME}, ports: [{port: 80, targetPort: 8080}]}
+metadata: {name: APP}
+spec: {selector: {app: APP}, ports: [{port: 80, targetPort: 8080}]}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: NAME}
+metadata: {name: APP}
 spec:
   replicas: REPLICAS
-  selector: {matchLabels: {app: NAME}}
+  selector: {matchLabels: {app: APP}}
   template:
-    metadata: {labels: {app: NAME}}
+    metadata: {labels: {app: APP}}
     spec:
       containers:
-      - name: NAME
+      - name: APP
         image: registry.k8s.io/gateway-api/conformance/echo-basic:v0.1.0
         env:
         - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
@@ -138,11 +138,11 @@ impl Town {
         }
         for (namespace, name, replicas) in APPLICATIONS {
             let namespace = town.namespace(namespace);
-            namespace.apply(&APPLICATION.replace("NAME", name).replace("REPLICAS", &replicas.to_string()));
+            namespace.apply(&APPLICATION.replace("APP", name).replace("REPLICAS", &replicas.to_string()));
             namespace.apply(&route(name, "15s"));
         }
         for (namespace, name, _) in APPLICATIONS {
-            town.namespace(namespace).run(&["rollout", "status", &format!("deployment/{name}"), "--timeout=120s"]);
+            town.namespace(namespace).run(&["rollout", "status", &format!("deployment/{name}"), "--timeout=60s"]);
         }
         town
     }
