@@ -15,6 +15,7 @@
 //! The [`Pool`] of descriptors (about 20 MB in memory) is loaded on the first call of any of these, and never before.
 //! Nothing here panics on any input; nesting is bounded by [`MAX_DEPTH`].
 
+mod any;
 mod check;
 mod encode;
 mod error;
