@@ -38,7 +38,9 @@ impl<'r> Reader<'r> {
                 Ok(seconds_and_nanos(descriptor, value.seconds, value.nanos))
             }
             WellKnown::FieldMask => {
-                let paths = json.as_str().ok_or_else(|| self.expected("names with commas between", json))?;
+                // An underscore would come back as a capital letter.
+                let paths = json.as_str().filter(|paths| !paths.contains('_'));
+                let paths = paths.ok_or_else(|| self.expected("camelCase names with commas between", json))?;
                 let paths = paths.split(',').filter(|path| !path.is_empty()).map(snake_case).collect();
                 self.typed(descriptor, &FieldMask { paths })
             }
@@ -81,6 +83,10 @@ impl<'r> Reader<'r> {
             return Ok(DynamicMessage::new(descriptor.clone()));
         }
         let Some(Json::String(type_url)) = members.get("@type") else { return Err(self.wrong(Reason::NoType)) };
+        // Envoy looks for the name behind the last slash.
+        if !type_url.contains('/') {
+            return self.within(Here::Key("@type"), |this| Err(this.wrong(Reason::NoSlash(type_url.clone()))));
+        }
         match self.pool.known(type_url) {
             Ok(known) => {
                 let content = self.any_message(&known, members)?;
@@ -173,7 +179,20 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration { seconds: sign * seconds, nanos: i32::try_from(sign).ok()? * nanos })
 }
 
+/// As in RFC 3339: date, time and zone, to the nanosecond. The parser alone would take a date without the rest.
 fn timestamp(text: &str) -> Option<Timestamp> {
+    let (_, time) = text.split_once('T')?;
+    let time = match time.strip_suffix('Z') {
+        Some(time) => time,
+        None => {
+            let (time, offset) = time.split_at_checked(time.len().checked_sub("+00:00".len())?)?;
+            offset.starts_with(['+', '-']).then_some(time)?
+        }
+    };
+    let digits = time.split_once('.').map_or("0", |(_, fraction)| fraction);
+    if digits.len() > 9 {
+        return None;
+    }
     text.parse().ok().filter(|time: &Timestamp| TIMESTAMP_RANGE.contains(&time.seconds))
 }
 

@@ -72,6 +72,8 @@ fn numbers_that_do_not_fit_are_refused() {
         ("Duration", json!("1.1234567890s")),
         ("Duration", json!("+1s")),
         ("Timestamp", json!("10000-01-01T00:00:00Z")),
+        ("Timestamp", json!("2026-01-01")),
+        ("Timestamp", json!("2026-01-01T00:00:00")),
     ] {
         let name = format!("google.protobuf.{name}");
         assert!(from_json(&name, &wrong).is_err(), "{name} {wrong}");
