@@ -1,7 +1,7 @@
 //! What is said of a raw resource against what the real Envoy says: sound ones, and the same with one value broken.
 //!
 //! What Envoy refuses and the rules in its API allow is in [`ENVOY_ALONE`], with the reasons. All else is refused by both or taken by both.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "support/binary.rs"]
 mod binary;
