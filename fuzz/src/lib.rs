@@ -1,5 +1,5 @@
 //! The bodies of the fuzz targets: each takes any bytes and panics if something is wrong. `make test` runs them too, from the tests of
-//! `xds` and of `chancery`.
+//! `xds`, of `protojson` and of `chancery`.
 
 pub mod callers;
 #[cfg(feature = "translator")]
@@ -9,6 +9,8 @@ pub mod generate;
 #[cfg(feature = "translator")]
 pub mod json_to_objects;
 pub mod load_reports;
+pub mod messages;
+pub mod messages_round_trip;
 pub mod pieces;
 pub mod pings;
 pub mod questions;

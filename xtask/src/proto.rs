@@ -1,12 +1,11 @@
 //! `cargo xtask proto`: Envoy's API, read out of the Envoy binary itself, as descriptors and as Rust types.
 //!
 //! The binary that we ship against is the truth about its own API: it carries every `FileDescriptorProto` that it was
-//! linked with. [`scan`] finds them, [`select`] keeps the API and orders it, [`generate`] writes the Rust. All output is a
+//! linked with. [`descriptors`] finds them, [`select`] keeps the API and orders it, [`generate`] writes the Rust. All output is a
 //! function of the binary and of the lists in [`roots`], so `--check` can compare bytes.
 
 mod generate;
 mod roots;
-mod scan;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -16,8 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-
-use scan::Found;
+use descriptors::{Found, descriptor_set, file_descriptors};
 
 use crate::{Chore, Outcome, say};
 
@@ -33,7 +31,7 @@ pub(crate) fn run(chore: &Chore<'_>) -> anyhow::Result<Outcome> {
     let check_only = chore.check_only()?;
     let binary = chore.root.join(ENVOY);
     let bytes = fs::read(&binary).with_context(|| format!("cannot read {ENVOY} (run tools/install-envoy first)"))?;
-    let written = outputs(&scan::file_descriptors(&bytes))?;
+    let written = outputs(&file_descriptors(&bytes))?;
     let existing = existing(chore.root)?;
     if check_only {
         return Ok(compare(&written, &existing));
@@ -45,7 +43,7 @@ pub(crate) fn run(chore: &Chore<'_>) -> anyhow::Result<Outcome> {
 
 /// Every file that this verb owns, by path from the root of the repository.
 fn outputs(found: &BTreeMap<String, Found>) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let descriptors = select::descriptor_set(&select::api(found));
+    let descriptors = descriptor_set(&select::api(found));
     let mut written = BTreeMap::from([(PathBuf::from(DESCRIPTORS), descriptors)]);
     let subset = select::closure(found, roots::ROOTS)?;
     for (name, text) in generate::rust(subset)? {

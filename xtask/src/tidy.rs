@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ir", &[]),
     ("translator", &["api", "engine", "ir", "store"]),
     ("proto", &[]),
+    ("descriptors", &[]),
     ("protojson", &["proto"]),
     ("envoy", &["ir", "proto", "protojson"]),
     ("xds", &["proto"]),
@@ -25,12 +26,26 @@ const EDGES: &[(&str, &[&str])] = &[
     ("infra", &["envoy", "ir", "patch"]),
     (
         "chancery",
-        &["api", "engine", "envoy", "infra", "ir", "proto", "protojson", "provider", "store", "translator", "xds"],
+        &[
+            "api",
+            "descriptors",
+            "engine",
+            "envoy",
+            "infra",
+            "ir",
+            "proto",
+            "protojson",
+            "provider",
+            "store",
+            "translator",
+            "xds",
+        ],
     ),
 ];
 
 /// Rooms that compute and never do: no runtime, network, file watching or logging may be among their dependencies.
-const PURE: &[&str] = &["engine", "patch", "api", "ir", "store", "translator", "proto", "protojson", "envoy"];
+const PURE: &[&str] =
+    &["engine", "patch", "api", "ir", "store", "translator", "proto", "descriptors", "protojson", "envoy"];
 
 /// What a pure room may not depend on.
 const EFFECTS: &[&str] = &[

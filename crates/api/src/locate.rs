@@ -3,12 +3,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::decode::Origin;
 use crate::kind::Kind;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Value};
 use crate::yaml::{self, Document, documents};
 use crate::{FieldPath, ObjectKey, Place};
 
@@ -76,16 +77,49 @@ fn place_in(objects: &Objects<'_, '_>, origin: &Origin<'_>, sought: &Sought<'_>)
 
 /// The field at the end of the path, or the last one on the way that is written.
 fn walk<'a, 't>(from: Cursor<'a, 't>, path: &FieldPath) -> Cursor<'a, 't> {
-    let mut at = from;
-    for part in path.split('.').filter(|part| !part.is_empty()) {
-        let (name, indices) = part.split_once('[').unwrap_or((part, ""));
-        let Some(field) = at.get(name) else { return at };
-        at = field;
-        for index in indices.split('[').filter_map(|index| index.strip_suffix(']')) {
-            let item = index.parse().ok().and_then(|index| at.items().nth(index));
-            let Some(item) = item else { return at };
-            at = item;
-        }
+    let (mut at, mut rest) = (from, &**path);
+    while let Some((step, after)) = step(rest) {
+        let next = match step.parse().ok().filter(|_| !matches!(at.value(), Value::Map(_))) {
+            Some(index) => at.items().nth(index),
+            None => at.get(&step).or_else(|| other_spelling(at, &step)),
+        };
+        let Some(next) = next else { return at };
+        (at, rest) = (next, after);
     }
     at
+}
+
+/// The first step of a path, and the rest: `name.rest`, `[0].rest` or `["any name"].rest`.
+fn step(path: &str) -> Option<(Cow<'_, str>, &str)> {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    if let Some(quoted) = path.strip_prefix("[\"") {
+        let mut escaped = false;
+        let end = quoted.find(|char| {
+            char == '"' && !escaped || {
+                escaped = char == '\\' && !escaped;
+                false
+            }
+        })?;
+        let (name, rest) = quoted.split_at_checked(end)?;
+        let plain = serde_json::from_str(&format!("\"{name}\"")).map_or(Cow::Borrowed(name), Cow::Owned);
+        return Some((plain, rest.strip_prefix("\"]")?));
+    }
+    if let Some(inside) = path.strip_prefix('[') {
+        let (name, rest) = inside.split_once(']')?;
+        return Some((name.into(), rest));
+    }
+    let (name, rest) = path.split_at_checked(path.find(['.', '[']).unwrap_or(path.len()))?;
+    (!name.is_empty()).then_some((name.into(), rest))
+}
+
+/// The field of a protobuf message under its other name: `connect_timeout` is `connectTimeout`.
+fn other_spelling<'a, 't>(at: Cursor<'a, 't>, name: &str) -> Option<Cursor<'a, 't>> {
+    let same = |one: &str| {
+        let letters = |text: &str| {
+            text.chars().filter(|char| *char != '_').map(|char| char.to_ascii_lowercase()).collect::<String>()
+        };
+        letters(one) == letters(name)
+    };
+    let (_, value) = at.entries().find(|(key, _)| key.as_str().is_some_and(same))?;
+    (!value.is_null()).then_some(value)
 }

@@ -18,6 +18,7 @@
 //! | graph | one change of each kind in the real gateway graph |
 //! | kubernetes | following an API server: an event of no interest, 50,000 routes, 1,000 Secrets one by one |
 //! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
+//! | raw | one raw listener from text to checked bytes; the memory of the descriptors |
 
 mod ads;
 mod baseline;
@@ -37,6 +38,7 @@ mod load_reports;
 mod memory;
 mod one_change;
 mod process;
+mod raw;
 mod reading;
 mod reconnect;
 mod subject;
@@ -55,10 +57,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 16] = [
+const BENCHMARKS: [Benchmark; 17] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("reading", reading::run),
+    ("raw", raw::run),
     ("kubernetes", kubernetes::run),
     ("B1", cold_start::run),
     ("B2", one_change::run),
@@ -78,11 +81,12 @@ const BENCHMARKS: [Benchmark; 16] = [
 type Part = fn(&[String]) -> anyhow::Result<()>;
 
 /// All parts, by the first word of their command lines.
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 5] = [
     (crowd::VERB, crowd::run),
     (subject::VERB, subject::run),
     (kubernetes::FOLLOWER, kubernetes::follow),
     (kubernetes::SERVER, kubernetes::serve),
+    (raw::VERB, raw::load),
 ];
 
 fn part(run: Part, arguments: &[String]) -> ExitCode {

@@ -2,6 +2,7 @@
 
 mod certs;
 mod columns;
+mod descriptors;
 mod explain;
 mod proxy;
 mod run;

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
+use prost_reflect::{DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value};
 use proto::google::protobuf::Any;
 
+use crate::any::is_any;
 use crate::error::{Path, Step};
 use crate::print::key_text;
 use crate::rules::{FieldRules, Rules};
@@ -28,58 +29,82 @@ impl fmt::Display for Violation {
 
 /// Every rule that a message breaks.
 pub(crate) fn message(pool: &Pool, message: &DynamicMessage) -> Vec<Violation> {
-    let mut checker = Checker { pool, path: Path::default(), violations: Vec::new() };
+    let mut checker = Checker { pool, place: Vec::new(), violations: Vec::new() };
     checker.message(message);
     checker.violations
 }
 
 struct Checker<'p> {
     pool: &'p Pool,
-    path: Path,
+    place: Vec<Here<'p>>,
     violations: Vec<Violation>,
 }
 
-impl Checker<'_> {
+/// A [`Step`] that costs little: most are never shown.
+enum Here<'p> {
+    Ruled(&'p FieldDescriptor),
+    Field(FieldDescriptor),
+    Key(MapKey),
+    Index(usize),
+    /// Of an `Any`.
+    Value,
+}
+
+impl Here<'_> {
+    fn step(&self) -> Step {
+        match self {
+            Self::Ruled(field) => Step::Key(field.json_name().to_owned()),
+            Self::Field(field) => Step::Key(field.json_name().to_owned()),
+            Self::Key(key) => Step::Key(key_text(key)),
+            Self::Index(index) => Step::Index(*index),
+            Self::Value => Step::Key("value".to_owned()),
+        }
+    }
+}
+
+impl<'p> Checker<'p> {
     fn message(&mut self, message: &DynamicMessage) {
         let descriptor = message.descriptor();
-        if WellKnown::of(&descriptor) == Some(WellKnown::Any) {
+        if is_any(&descriptor) {
             return self.any(message);
         }
-        let pool = self.pool;
-        let rules = pool.rules().of(descriptor.full_name());
+        let rules = self.pool.rules().of(descriptor.full_name());
         for oneof in rules.map(|rules| rules.required_oneofs.as_slice()).unwrap_or_default() {
             if !oneof.members.iter().any(|number| message.has_field_by_number(*number)) {
                 self.violation(oneof.text.clone());
             }
         }
-        for field in descriptor.fields() {
-            let rules = rules.and_then(|rules| rules.fields.get(&field.number()));
-            if rules.is_none() && !message.has_field(&field) {
-                continue;
+        // Both are in the order of their numbers: the fields that are set, and those that have rules.
+        let mut set = message.fields().peekable();
+        for rules in rules.map(|rules| rules.fields.as_slice()).unwrap_or_default() {
+            let number = rules.field.number();
+            while let Some((field, value)) = set.next_if(|(field, _)| field.number() < number) {
+                self.unruled(field, value);
             }
-            self.within(Step::Key(field.json_name().to_owned()), |this| this.field(message, &field, rules));
+            let value = set.next_if(|(field, _)| field.number() == number).map(|(_, value)| value);
+            self.within(Here::Ruled(&rules.field), |this| this.field(rules, value));
+        }
+        for (field, value) in set {
+            self.unruled(field, value);
         }
     }
 
-    fn field(&mut self, message: &DynamicMessage, field: &FieldDescriptor, rules: Option<&FieldRules>) {
-        let present = message.has_field(field);
-        let Some(FieldRules { required, skip, rules }) = rules else {
-            if present {
-                self.descend(&message.get_field(field));
-            }
-            return;
-        };
+    fn unruled(&mut self, field: FieldDescriptor, value: &Value) {
+        if matches!(value, Value::Message(_) | Value::List(_) | Value::Map(_)) {
+            self.within(Here::Field(field), |this| this.descend(value));
+        }
+    }
+
+    fn field(&mut self, rules: &FieldRules, value: Option<&Value>) {
         // Within a oneof the rules of a field are only about the field that is set.
-        if *required && !present && field.containing_oneof().is_none() {
+        if rules.required && value.is_none() && rules.field.containing_oneof().is_none() {
             return self.violation("is required".to_owned());
         }
-        // A scalar without presence is always there: an absent string is an empty one.
-        if present || !field.supports_presence() {
-            let value = message.get_field(field);
-            self.rules(rules, &value);
-            if present && !skip {
-                self.descend(&value);
-            }
+        if let Some(value) = value.or(rules.absent.as_ref()) {
+            self.rules(&rules.rules, value);
+        }
+        if let Some(value) = value.filter(|_| !rules.skip) {
+            self.descend(value);
         }
     }
 
@@ -97,7 +122,7 @@ impl Checker<'_> {
         }
         if let (Some(rules), Value::List(items)) = (&rules.items, value) {
             for (index, item) in items.iter().enumerate() {
-                self.within(Step::Index(index), |this| this.rules(rules, item));
+                self.within(Here::Index(index), |this| this.rules(rules, item));
             }
         }
         if let Value::Map(entries) = value
@@ -106,7 +131,7 @@ impl Checker<'_> {
             let mut sorted: Vec<_> = entries.iter().collect();
             sorted.sort_unstable_by_key(|(key, _)| *key);
             for (key, value) in sorted {
-                self.within(Step::Key(key_text(key)), |this| {
+                self.within(Here::Key(key.clone()), |this| {
                     for (rules, value) in [(&rules.keys, &Value::from(key.clone())), (&rules.values, value)] {
                         if let Some(rules) = rules {
                             this.rules(rules, value);
@@ -123,14 +148,14 @@ impl Checker<'_> {
             Value::Message(message) => self.message(message),
             Value::List(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.within(Step::Index(index), |this| this.descend(item));
+                    self.within(Here::Index(index), |this| this.descend(item));
                 }
             }
             Value::Map(entries) => {
                 let mut sorted: Vec<_> = entries.iter().collect();
                 sorted.sort_unstable_by_key(|(key, _)| *key);
                 for (key, value) in sorted {
-                    self.within(Step::Key(key_text(key)), |this| this.descend(value));
+                    self.within(Here::Key(key.clone()), |this| this.descend(value));
                 }
             }
             _ => {}
@@ -146,7 +171,7 @@ impl Checker<'_> {
             Ok(descriptor) => match DynamicMessage::decode(descriptor, any.value) {
                 // A type with a JSON form of its own stands under `value` there.
                 Ok(inner) if WellKnown::of(&inner.descriptor()).is_some() => {
-                    self.within(Step::Key("value".to_owned()), |this| this.message(&inner));
+                    self.within(Here::Value, |this| this.message(&inner));
                 }
                 Ok(inner) => self.message(&inner),
                 Err(error) => self.violation(format!("invalid bytes: {error}")),
@@ -155,18 +180,19 @@ impl Checker<'_> {
         }
     }
 
-    fn within(&mut self, step: Step, inner: impl FnOnce(&mut Self)) {
-        self.path.0.push(step);
-        if self.path.0.len() > MAX_DEPTH {
+    fn within(&mut self, step: Here<'p>, inner: impl FnOnce(&mut Self)) {
+        self.place.push(step);
+        if self.place.len() > MAX_DEPTH {
             self.violation(format!("nested deeper than {MAX_DEPTH} levels"));
         } else {
             inner(self);
         }
-        self.path.0.pop();
+        self.place.pop();
     }
 
     fn violation(&mut self, text: String) {
-        self.violations.push(Violation { path: self.path.clone(), text });
+        let path = Path(self.place.iter().map(Here::step).collect());
+        self.violations.push(Violation { path, text });
     }
 }
 

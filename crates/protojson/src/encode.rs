@@ -6,7 +6,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage as _, Value};
 use proto::google::protobuf::Any;
 
-use crate::well_known::WellKnown;
+use crate::any::{self, is_any};
 use crate::{MAX_DEPTH, Pool};
 
 /// The canonical bytes of a message.
@@ -37,7 +37,7 @@ impl Encoder<'_> {
             // Only descriptor options have extensions, and those hold no maps: prost-reflect's bytes are stable.
             return out.extend(message.encode_to_vec());
         }
-        if WellKnown::of(&message.descriptor()) == Some(WellKnown::Any)
+        if is_any(&message.descriptor())
             && let Ok(mut any) = message.transcode_to::<Any>()
         {
             any.value = self.any(&any).unwrap_or(any.value);
@@ -48,6 +48,19 @@ impl Encoder<'_> {
         }
         for unknown in message.unknown_fields() {
             unknown.encode(out);
+        }
+    }
+
+    /// The `Any` that holds a message which stands in its place.
+    fn open(&mut self, content: &DynamicMessage, out: &mut Vec<u8>) {
+        prost::encoding::string::encode(1, &any::type_url(content), out);
+        let tag = out.len();
+        encode_key(2, WireType::LengthDelimited, out);
+        let empty = out.len();
+        delimited(out, |out| self.message(content, out));
+        // A length of zero alone: an empty field is left out.
+        if out.len() == empty + 1 {
+            out.truncate(tag);
         }
     }
 
@@ -70,11 +83,8 @@ impl Encoder<'_> {
         match value {
             Value::Map(entries) => self.map(number, &kind, entries.iter(), out),
             Value::List(items) if field.is_packed() => {
-                let mut packed = Vec::new();
-                for item in items {
-                    self.scalar(&kind, item, &mut packed);
-                }
-                prost::encoding::bytes::encode(number, &packed, out);
+                encode_key(number, WireType::LengthDelimited, out);
+                delimited(out, |out| items.iter().for_each(|item| self.scalar(&kind, item, out)));
             }
             Value::List(items) => {
                 for item in items {
@@ -97,10 +107,11 @@ impl Encoder<'_> {
         let mut sorted: Vec<_> = entries.collect();
         sorted.sort_unstable_by_key(|(key, _)| *key);
         for (key, value) in sorted {
-            let mut bytes = Vec::new();
-            self.single(1, &key_kind, false, &Value::from(key.clone()), &mut bytes);
-            self.single(2, &value_kind, false, value, &mut bytes);
-            prost::encoding::bytes::encode(number, &bytes, out);
+            encode_key(number, WireType::LengthDelimited, out);
+            delimited(out, |out| {
+                self.single(1, &key_kind, false, &Value::from(key.clone()), out);
+                self.single(2, &value_kind, false, value, out);
+            });
         }
     }
 
@@ -132,21 +143,26 @@ impl Encoder<'_> {
             (_, Value::U32(number)) => encode_varint(u64::from(*number), out),
             (_, Value::U64(number)) => encode_varint(*number, out),
             (_, Value::Bool(flag)) => encode_varint(u64::from(*flag), out),
-            (_, Value::String(text)) => delimited(text.as_bytes(), out),
-            (_, Value::Bytes(bytes)) => delimited(bytes, out),
-            (_, Value::Message(message)) => {
-                let mut bytes = Vec::new();
-                self.message(message, &mut bytes);
-                delimited(&bytes, out);
+            (_, Value::String(text)) => delimited(out, |out| out.extend_from_slice(text.as_bytes())),
+            (_, Value::Bytes(bytes)) => delimited(out, |out| out.extend_from_slice(bytes)),
+            (Kind::Message(field), Value::Message(message)) if is_any(field) && !is_any(&message.descriptor()) => {
+                delimited(out, |out| self.open(message, out));
             }
+            (_, Value::Message(message)) => delimited(out, |out| self.message(message, out)),
             (_, Value::F32(_) | Value::F64(_) | Value::List(_) | Value::Map(_)) => {}
         }
     }
 }
 
-fn delimited(bytes: &[u8], out: &mut Vec<u8>) {
-    encode_varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
+/// Writes something and, before it, how long it is.
+fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    write(out);
+    let length = out.len() - start;
+    encode_varint(length as u64, out);
+    if let Some(written) = out.get_mut(start..) {
+        written.rotate_left(length);
+    }
 }
 
 fn zigzag(number: i64) -> u64 {

@@ -76,6 +76,9 @@ pub enum Reason {
     /// An `Any` without the name of its type.
     #[error("expected \"@type\" with the type of this message, for example type.googleapis.com/google.protobuf.Struct")]
     NoType,
+    /// A `@type` that is a name alone.
+    #[error("expected the URL of a type, did you mean type.googleapis.com/{0}")]
+    NoSlash(String),
     /// A value that the JSON mapping cannot show (a time beyond the year 9999).
     #[error("{0} is out of range")]
     Range(&'static str),

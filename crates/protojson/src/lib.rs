@@ -15,6 +15,7 @@
 //! The [`Pool`] of descriptors (about 20 MB in memory) is loaded on the first call of any of these, and never before.
 //! Nothing here panics on any input; nesting is bounded by [`MAX_DEPTH`].
 
+mod any;
 mod check;
 mod encode;
 mod error;
@@ -47,7 +48,8 @@ pub const MAX_DEPTH: usize = 128;
 /// Prints a message as JSON: camelCase names, fields in the order of their numbers, map keys sorted, `Any` expanded.
 ///
 /// `name` is a full name or a type URL. 64-bit integers are strings, as protobuf's JSON mapping wants. An `Any` of a type
-/// that the pool does not know is printed as `{"@type": …, "value": <base64>}`, which [`from_json`] reads back.
+/// that the pool does not know is printed as `{"@type": …, "value": <base64>}`, which [`from_json`] reads back; so is one whose bytes are not
+/// of its type, or stand for what has no JSON.
 ///
 /// # Errors
 /// If the name is unknown, the bytes are not such a message, or it is nested deeper than [`MAX_DEPTH`].

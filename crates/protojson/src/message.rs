@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
+use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _, Value};
 use proto::google::protobuf::Any;
 use serde_json::Value as Json;
 
@@ -57,7 +57,7 @@ impl Message<'_> {
     /// The message, to look at.
     #[must_use]
     pub fn view(&self) -> View<'_> {
-        View(Cow::Borrowed(&self.inner))
+        View::of(Cow::Borrowed(&self.inner))
     }
 
     /// Shows it, and every message inside it, what an `Any` of a known type holds included, each before those inside it.
@@ -67,38 +67,45 @@ impl Message<'_> {
 }
 
 /// A message as it is seen from outside: by the names that its proto file has.
-pub struct View<'m>(Cow<'m, DynamicMessage>);
+pub struct View<'m> {
+    message: Cow<'m, DynamicMessage>,
+    descriptor: MessageDescriptor,
+}
 
-impl View<'_> {
+impl<'m> View<'m> {
+    fn of(message: Cow<'m, DynamicMessage>) -> Self {
+        View { descriptor: message.descriptor(), message }
+    }
+
     /// Its full name.
     #[must_use]
-    pub fn name(&self) -> String {
-        self.0.descriptor().full_name().to_owned()
+    pub fn name(&self) -> &str {
+        self.descriptor.full_name()
     }
 
     /// Whether it is of this full name.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
-        self.0.descriptor().full_name() == name
+        self.name() == name
     }
 
     /// Whether a field is set.
     #[must_use]
     pub fn has(&self, field: &str) -> bool {
-        self.0.has_field_by_name(field)
+        self.message.has_field_by_name(field)
     }
 
     /// A text; empty where there is none.
     #[must_use]
     pub fn text(&self, field: &str) -> String {
-        let value = self.0.get_field_by_name(field);
+        let value = self.message.get_field_by_name(field);
         value.as_deref().and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
     /// Texts of a list.
     #[must_use]
     pub fn texts(&self, field: &str) -> Vec<String> {
-        let value = self.0.get_field_by_name(field);
+        let value = self.message.get_field_by_name(field);
         let items = value.as_deref().and_then(Value::as_list).unwrap_or_default();
         items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     }
@@ -109,23 +116,23 @@ impl View<'_> {
         if !self.has(field) {
             return None;
         }
-        match self.0.get_field_by_name(field)? {
-            Cow::Borrowed(value) => value.as_message().map(|inner| View(Cow::Borrowed(inner))),
-            Cow::Owned(value) => value.as_message().map(|inner| View(Cow::Owned(inner.clone()))),
+        match self.message.get_field_by_name(field)? {
+            Cow::Borrowed(value) => value.as_message().map(|inner| View::of(Cow::Borrowed(inner))),
+            Cow::Owned(value) => value.as_message().map(|inner| View::of(Cow::Owned(inner.clone()))),
         }
     }
 
     /// The messages of a list.
     #[must_use]
     pub fn items(&self, field: &str) -> Vec<View<'_>> {
-        let Some(Cow::Borrowed(Value::List(items))) = self.0.get_field_by_name(field) else { return Vec::new() };
-        items.iter().filter_map(Value::as_message).map(|inner| View(Cow::Borrowed(inner))).collect()
+        let Some(Cow::Borrowed(Value::List(items))) = self.message.get_field_by_name(field) else { return Vec::new() };
+        items.iter().filter_map(Value::as_message).map(|inner| View::of(Cow::Borrowed(inner))).collect()
     }
 
     /// A number or the number of an enum's value; 0 where there is none.
     #[must_use]
     pub fn number(&self, field: &str) -> i64 {
-        match self.0.get_field_by_name(field).as_deref() {
+        match self.message.get_field_by_name(field).as_deref() {
             Some(Value::I32(number) | Value::EnumNumber(number)) => (*number).into(),
             Some(Value::I64(number)) => *number,
             Some(Value::U32(number)) => (*number).into(),
@@ -136,7 +143,7 @@ impl View<'_> {
     /// Whether a flag is set.
     #[must_use]
     pub fn flag(&self, field: &str) -> bool {
-        self.0.get_field_by_name(field).as_deref().and_then(Value::as_bool).unwrap_or_default()
+        self.message.get_field_by_name(field).as_deref().and_then(Value::as_bool).unwrap_or_default()
     }
 }
 
@@ -155,7 +162,7 @@ impl Visitor<'_, '_> {
         self.depth += 1;
         match WellKnown::of(&message.descriptor()) {
             None => {
-                (self.seen)(&View(Cow::Borrowed(message)));
+                (self.seen)(&View::of(Cow::Borrowed(message)));
                 message.fields().for_each(|(_, value)| self.value(value));
             }
             Some(WellKnown::Any) => {

@@ -16,6 +16,9 @@ use crate::{encode, nearest, position, print, read};
 /// `cargo xtask proto`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("../descriptors/envoy.binpb");
 
+/// The pool of the process.
+static POOL: OnceLock<Pool> = OnceLock::new();
+
 /// A set of message descriptors and what can be done with it.
 #[derive(Debug)]
 pub struct Pool {
@@ -25,12 +28,35 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// All messages of the Envoy that we ship against. The first call takes about 20 ms and 20 MB.
+    /// All messages of the Envoy that we ship against, and those that were [installed](Self::install). The first call takes about 20 ms and 20 MB.
     #[must_use]
     pub fn envoy() -> &'static Self {
-        static POOL: OnceLock<Pool> = OnceLock::new();
-        // The set is part of the program and a test loads it; were it broken, every name would be unknown.
-        POOL.get_or_init(|| Self::new(DescriptorPool::decode(DESCRIPTORS).unwrap_or_default()))
+        POOL.get_or_init(|| Self::new(ours()))
+    }
+
+    /// Makes this the pool of the whole process: to be called before anything else here, once.
+    ///
+    /// # Errors
+    /// The pool itself, if one is in use.
+    pub fn install(self) -> Result<(), Box<Self>> {
+        POOL.set(self).map_err(Box::new)
+    }
+
+    /// All messages of the Envoy that we ship against.
+    #[must_use]
+    pub fn of_envoy() -> Self {
+        Self::new(ours())
+    }
+
+    /// Adds the messages of a descriptor set (an encoded `google.protobuf.FileDescriptorSet`), its rules included. A file of a name that is known is
+    /// left out: ours counts.
+    ///
+    /// # Errors
+    /// If the bytes are not one, or it lacks a file that another one imports, or says otherwise what a known name is.
+    pub fn add(&mut self, descriptor_set: &[u8]) -> Result<(), Error> {
+        let added = self.descriptors.decode_file_descriptor_set(descriptor_set);
+        self.rules = OnceLock::new();
+        added.map_err(|error| Reason::Bytes(error.to_string()).at(&Path::default()))
     }
 
     /// Messages of a descriptor set (an encoded `google.protobuf.FileDescriptorSet`) of your own.
@@ -140,4 +166,9 @@ impl Pool {
         DynamicMessage::decode(self.named(name)?, bytes)
             .map_err(|error| Reason::Bytes(error.to_string()).at(&Path::default()))
     }
+}
+
+/// The set is part of the program and a test loads it; were it broken, every name would be unknown.
+fn ours() -> DescriptorPool {
+    DescriptorPool::decode(DESCRIPTORS).unwrap_or_default()
 }

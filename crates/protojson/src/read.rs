@@ -1,16 +1,19 @@
 //! JSON value → message, by descriptor.
+//!
+//! An `Any` whose type is known becomes the message that it holds, in the place of the `Any`: it is read once, and whoever looks at the tree later sees it
+//! without decoding bytes. See [`crate::any`].
 
 mod scalar;
 mod well_known;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Value};
+use prost_reflect::{Cardinality, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, Path, Reason, Step};
 use crate::well_known::WellKnown;
-use crate::{MAX_DEPTH, Pool, nearest};
+use crate::{MAX_DEPTH, Pool, any, nearest};
 
 /// Reads a message. Fields that there are not are added to `left_out`; without it the first one is an error.
 pub(crate) fn message(
@@ -19,18 +22,25 @@ pub(crate) fn message(
     json: &Json,
     left_out: Option<&mut Vec<Error>>,
 ) -> Result<DynamicMessage, Error> {
-    Reader { pool, path: Path::default(), left_out }.message(descriptor, json)
+    Reader { pool, place: Vec::new(), left_out }.message(descriptor, json)
 }
 
 /// Walks a JSON value and remembers where it is.
-struct Reader<'p> {
-    pool: &'p Pool,
-    path: Path,
-    left_out: Option<&'p mut Vec<Error>>,
+struct Reader<'r> {
+    pool: &'r Pool,
+    place: Vec<Here<'r>>,
+    left_out: Option<&'r mut Vec<Error>>,
 }
 
-impl Reader<'_> {
-    fn message(&mut self, descriptor: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Error> {
+/// A [`Step`] that borrows: most are never shown.
+#[derive(Clone, Copy)]
+enum Here<'r> {
+    Key(&'r str),
+    Index(usize),
+}
+
+impl<'r> Reader<'r> {
+    fn message(&mut self, descriptor: &MessageDescriptor, json: &'r Json) -> Result<DynamicMessage, Error> {
         match WellKnown::of(descriptor) {
             Some(kind) => self.well_known(kind, descriptor, json),
             None => {
@@ -41,15 +51,15 @@ impl Reader<'_> {
     }
 
     /// A message from the members of its object.
-    fn fields<'j>(
+    fn fields(
         &mut self,
         descriptor: &MessageDescriptor,
-        members: impl Iterator<Item = (&'j String, &'j Json)>,
+        members: impl Iterator<Item = (&'r String, &'r Json)>,
     ) -> Result<DynamicMessage, Error> {
         let mut message = DynamicMessage::new(descriptor.clone());
-        let mut seen = BTreeSet::new();
+        let mut seen = Vec::new();
         for (name, json) in members {
-            self.within(Step::Key(name.clone()), |this| {
+            self.within(Here::Key(name), |this| {
                 let field = match field(descriptor, name).map_err(|reason| this.wrong(reason)) {
                     Ok(field) => field,
                     Err(error) => return this.leave_out(error),
@@ -57,9 +67,10 @@ impl Reader<'_> {
                 if json.is_null() && !takes_null(&field) {
                     return Ok(());
                 }
-                if !seen.insert(field.number()) {
+                if seen.contains(&field.number()) {
                     return Err(this.wrong(Reason::Twice));
                 }
+                seen.push(field.number());
                 this.alone(&message, &field)?;
                 let value = this.field(&field, json)?;
                 message.try_set_field(&field, value).map_err(|error| this.wrong(Reason::Bytes(error.to_string())))
@@ -84,28 +95,28 @@ impl Reader<'_> {
         Err(self.wrong(Reason::Excludes { other: other.json_name().to_owned(), oneof: oneof.name().to_owned() }))
     }
 
-    fn field(&mut self, field: &FieldDescriptor, json: &Json) -> Result<Value, Error> {
+    fn field(&mut self, field: &FieldDescriptor, json: &'r Json) -> Result<Value, Error> {
         match field.kind() {
-            Kind::Message(entry) if field.is_map() => self.map(&entry, json),
-            kind if field.is_list() => self.list(&kind, json),
-            kind => self.single(&kind, json),
+            kind if field.cardinality() != Cardinality::Repeated => self.single(&kind, json),
+            Kind::Message(entry) if entry.is_map_entry() => self.map(&entry, json),
+            kind => self.list(&kind, json),
         }
     }
 
-    fn list(&mut self, kind: &Kind, json: &Json) -> Result<Value, Error> {
+    fn list(&mut self, kind: &Kind, json: &'r Json) -> Result<Value, Error> {
         let items = json.as_array().ok_or_else(|| self.expected("a list", json))?;
         let mut list = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            list.push(self.within(Step::Index(index), |this| this.single(kind, item))?);
+            list.push(self.within(Here::Index(index), |this| this.single(kind, item))?);
         }
         Ok(Value::List(list))
     }
 
-    fn map(&mut self, entry: &MessageDescriptor, json: &Json) -> Result<Value, Error> {
+    fn map(&mut self, entry: &MessageDescriptor, json: &'r Json) -> Result<Value, Error> {
         let (key_kind, value_kind) = (entry.map_entry_key_field().kind(), entry.map_entry_value_field().kind());
         let mut map = BTreeMap::new();
         for (name, json) in self.object(json)? {
-            self.within(Step::Key(name.clone()), |this| {
+            self.within(Here::Key(name), |this| {
                 let key = scalar::key(&key_kind, name).map_err(|reason| this.wrong(reason))?;
                 let value = this.single(&value_kind, json)?;
                 match map.insert(key, value) {
@@ -117,30 +128,35 @@ impl Reader<'_> {
         Ok(Value::Map(map.into_iter().collect()))
     }
 
-    fn single(&mut self, kind: &Kind, json: &Json) -> Result<Value, Error> {
+    fn single(&mut self, kind: &Kind, json: &'r Json) -> Result<Value, Error> {
         match kind {
+            Kind::Message(descriptor) if any::is_any(descriptor) => Ok(Value::Message(self.any(descriptor, json)?)),
             Kind::Message(descriptor) => Ok(Value::Message(self.message(descriptor, json)?)),
             scalar => scalar::value(scalar, json).map_err(|reason| self.wrong(reason)),
         }
     }
 
-    fn object<'j>(&self, json: &'j Json) -> Result<&'j Map<String, Json>, Error> {
+    fn object(&self, json: &'r Json) -> Result<&'r Map<String, Json>, Error> {
         json.as_object().ok_or_else(|| self.expected("an object", json))
     }
 
     /// Does something one step further in.
-    fn within<T>(&mut self, step: Step, inner: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        self.path.0.push(step);
-        if self.path.0.len() > MAX_DEPTH {
+    fn within<T>(&mut self, step: Here<'r>, inner: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        self.place.push(step);
+        if self.place.len() > MAX_DEPTH {
             return Err(self.wrong(Reason::TooDeep));
         }
         let result = inner(self);
-        self.path.0.pop();
+        self.place.pop();
         result
     }
 
     fn wrong(&self, reason: Reason) -> Error {
-        reason.at(&self.path)
+        let steps = self.place.iter().map(|step| match step {
+            Here::Key(name) => Step::Key((*name).to_owned()),
+            Here::Index(index) => Step::Index(*index),
+        });
+        reason.at(&Path(steps.collect()))
     }
 
     fn expected(&self, expected: &str, json: &Json) -> Error {

@@ -6,8 +6,9 @@
 mod number;
 mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use hashbrown::HashMap;
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Value};
 use proto::validate;
 use proto::validate::field_rules::Type;
@@ -17,7 +18,7 @@ use crate::encode;
 /// The rules of every message that has some, by full name.
 #[derive(Debug, Default)]
 pub(crate) struct RuleBook {
-    messages: BTreeMap<String, MessageRules>,
+    messages: HashMap<String, MessageRules>,
     /// Rules that could not be compiled, in words. A test proves that there are none.
     pub(crate) strange: Vec<String>,
 }
@@ -27,8 +28,8 @@ pub(crate) struct RuleBook {
 pub(crate) struct MessageRules {
     /// `oneof`s of which one field must be set.
     pub(crate) required_oneofs: Vec<RequiredOneof>,
-    /// The rules of its fields, by number.
-    pub(crate) fields: BTreeMap<u32, FieldRules>,
+    /// The rules of its fields, in the order of their numbers.
+    pub(crate) fields: Vec<FieldRules>,
 }
 
 /// A `oneof` of which one field must be set.
@@ -39,8 +40,12 @@ pub(crate) struct RequiredOneof {
 }
 
 /// The rules of one field.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FieldRules {
+    /// The field.
+    pub(crate) field: FieldDescriptor,
+    /// Its value where it is absent. A scalar without presence is always there: an absent string is an empty one.
+    pub(crate) absent: Option<Value>,
     /// It must be set.
     pub(crate) required: bool,
     /// What is inside it is not looked at.
@@ -97,9 +102,7 @@ impl RuleBook {
                     continue;
                 }
                 let value = options.get_extension(&field_rules);
-                if let Some(compiled) = value.as_message().and_then(|value| book.field(&field, value)) {
-                    rules.fields.insert(field.number(), compiled);
-                }
+                rules.fields.extend(value.as_message().and_then(|value| book.field(&field, value)));
             }
             if !rules.fields.is_empty() || !rules.required_oneofs.is_empty() {
                 book.messages.insert(message.full_name().to_owned(), rules);
@@ -115,7 +118,9 @@ impl RuleBook {
 
     fn field(&mut self, field: &FieldDescriptor, rules: &DynamicMessage) -> Option<FieldRules> {
         let rules: validate::FieldRules = rules.transcode_to().ok()?;
-        let mut compiled = FieldRules::default();
+        let absent = (!field.supports_presence()).then(|| field.default_value());
+        let mut compiled =
+            FieldRules { field: field.clone(), absent, required: false, skip: false, rules: Rules::default() };
         if let Some(message) = &rules.message {
             compiled.required = message.required();
             compiled.skip = message.skip();
@@ -237,8 +242,7 @@ fn enumeration(kind: &Kind, rules: &validate::EnumRules, out: &mut Rules) {
 }
 
 fn any(rules: &validate::AnyRules, out: &mut Rules) {
-    let type_url =
-        |value: &Value| -> Option<String> { Some(value.as_message()?.get_field_by_number(1)?.as_str()?.to_owned()) };
+    let type_url = |value: &Value| value.as_message().map(crate::any::type_url);
     if !rules.r#in.is_empty() {
         let (text, allowed) = (format!("must be a {}", rules.r#in.join(", ")), rules.r#in.clone());
         out.tests.push(Test::new(text, move |value| type_url(value).is_some_and(|url| allowed.contains(&url))));

@@ -5,6 +5,7 @@ mod refuse;
 mod rule;
 
 use prost::Message as _;
+use proto::envoy::config::core::v3::TypedExtensionConfig;
 use proto::envoy::config::listener::v3::Listener;
 use proto::google::protobuf::Any;
 use serde_json::json;
@@ -130,6 +131,29 @@ fn an_any_of_unknown_type_is_printed_as_base64_and_read_back() {
     let json = any_to_json(&any).unwrap();
     assert_eq!(json, json!({"@type": "type.googleapis.com/acme.Filter", "value": "/wAB"}));
     assert_eq!(from_json("google.protobuf.Any", &json).unwrap(), any.encode_to_vec());
+}
+
+#[test]
+fn an_any_that_has_no_json_is_printed_as_its_bytes_and_everything_around_it_as_always() {
+    let any = |name: &str, value: Vec<u8>| Any { type_url: format!("type.googleapis.com/{name}"), value: value.into() };
+    let endless = prost_types::Duration { seconds: i64::MAX, nanos: 0 }.encode_to_vec();
+    for inner in [
+        any("acme.Filter", vec![0xFF, 0x00]),
+        any(CLUSTER, vec![0x0A, 0x05]),
+        any("google.protobuf.Duration", endless),
+        any("google.protobuf.Struct", vec![0xFF]),
+    ] {
+        let outer = any("google.protobuf.Any", inner.encode_to_vec());
+        let expect = json!({"@type": inner.type_url, "value": base64(&inner.value)});
+        assert_eq!(any_to_json(&outer).unwrap(), json!({"@type": outer.type_url, "value": expect}));
+        let extension = TypedExtensionConfig { name: "a".into(), typed_config: Some(inner) };
+        assert_eq!(message_to_json(&extension).unwrap(), json!({"name": "a", "typedConfig": expect}));
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 #[test]

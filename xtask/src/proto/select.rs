@@ -1,11 +1,10 @@
 //! Which of the descriptors are API, and which of those become Rust types.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use descriptors::{Found, ordered};
 use prost_types::FileDescriptorSet;
-
-use super::scan::Found;
 
 /// Files under these folders are API, and so is whatever they import. The rest of what Envoy links (hot restart,
 /// tracers' wire formats, gRPC's own) can never stand in a configuration.
@@ -27,41 +26,6 @@ pub(super) fn closure(found: &BTreeMap<String, Found>, roots: &[&str]) -> anyhow
     Ok(FileDescriptorSet { file: files.into_iter().map(|found| found.file.clone()).collect() })
 }
 
-/// A `FileDescriptorSet` of the bytes as they were found.
-pub(super) fn descriptor_set(files: &[&Found]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for found in files {
-        prost::encoding::bytes::encode(1, &found.bytes, &mut out);
-    }
-    out
-}
-
 fn is_api(name: &str) -> bool {
     API_FOLDERS.iter().any(|folder| name.starts_with(folder)) && !NOT_API.contains(&name)
-}
-
-/// Depth first, imports before importers.
-fn ordered<'a>(found: &'a BTreeMap<String, Found>, roots: impl Iterator<Item = &'a str>) -> Vec<&'a Found> {
-    let mut seen = BTreeSet::new();
-    let mut out = Vec::new();
-    for root in roots {
-        visit(found, root, &mut seen, &mut out);
-    }
-    out
-}
-
-fn visit<'a>(
-    found: &'a BTreeMap<String, Found>,
-    name: &'a str,
-    seen: &mut BTreeSet<&'a str>,
-    out: &mut Vec<&'a Found>,
-) {
-    let Some(this) = found.get(name) else { return };
-    if !seen.insert(name) {
-        return;
-    }
-    for import in &this.file.dependency {
-        visit(found, import, seen, out);
-    }
-    out.push(this);
 }

@@ -1,12 +1,13 @@
-//! Descriptors are planted in noise and must come out whole.
+//! Of what is found, the API is kept.
 
 use std::collections::BTreeMap;
 
 use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorProto};
 
-use super::scan::Found;
-use super::{scan, select};
+use descriptors::{Found, descriptor_set, file_descriptors};
+
+use super::select;
 
 fn file(name: &str, imports: &[&str]) -> FileDescriptorProto {
     FileDescriptorProto {
@@ -16,33 +17,6 @@ fn file(name: &str, imports: &[&str]) -> FileDescriptorProto {
         message_type: vec![DescriptorProto { name: Some("M".to_owned()), ..Default::default() }],
         syntax: Some("proto3".to_owned()),
         ..Default::default()
-    }
-}
-
-#[test]
-fn descriptors_are_found_between_other_bytes_and_back_to_back() {
-    let (a, b) = (file("envoy/a.proto", &[]), file("envoy/b.proto", &["envoy/a.proto"]));
-    let mut binary = b"\x0A\x05ab.proto\x0A\xFF\x00noise".to_vec();
-    binary.extend(a.encode_to_vec());
-    binary.extend(b.encode_to_vec());
-    binary.extend([0; 16]);
-    let found = scan::file_descriptors(&binary);
-    assert_eq!(found, found_as([a, b]));
-}
-
-#[test]
-fn a_name_without_its_descriptor_loses_against_the_descriptor() {
-    let whole = file("envoy/a.proto", &[]);
-    let mut binary = whole.encode_to_vec();
-    binary.extend(b"\xFF\x0A\x0Denvoy/a.proto\xFF");
-    assert_eq!(scan::file_descriptors(&binary), found_as([whole]));
-}
-
-#[test]
-fn cut_short_bytes_are_not_an_error() {
-    let whole = file("envoy/a.proto", &[]).encode_to_vec();
-    for end in 0..whole.len() {
-        scan::file_descriptors(&whole[..end]);
     }
 }
 
@@ -64,8 +38,8 @@ fn options_that_prost_does_not_know_stay_in_the_descriptor_set() {
     bytes.truncate(bytes.len() - "proto3".len() - 2);
     let unknown = [0x42, 0x05, 0xFA, 0x42, 0x02, 0x08, 0x01];
     bytes.extend(unknown);
-    let found = scan::file_descriptors(&bytes);
-    let set = select::descriptor_set(&select::api(&found));
+    let found = file_descriptors(&bytes);
+    let set = descriptor_set(&select::api(&found));
     assert!(set.windows(unknown.len()).any(|window| window == unknown));
 }
 

@@ -22,6 +22,15 @@ items:
 - kind: Secret
   metadata: {name: key}
   data: {tls.key: c2VjcmV0}
+---
+kind: EnvoyCluster
+metadata: {name: raw}
+spec:
+  config:
+    connect_timeout: 0s
+    options:
+      a.b: {max_size: 0}
+      \"7\": {x: 1}
 ";
 
 fn check(line: u32, kind: Kind, name: &str, path: &str, expect: Option<(u32, u32, Option<&str>)>) {
@@ -46,6 +55,16 @@ fn a_field_that_is_not_written_is_where_it_would_be() {
 #[test]
 fn an_object_as_a_whole_is_where_its_name_is() {
     check(5, Kind::HttpRoute, "shop", "", Some((7, 9, Some("  name: shop"))));
+}
+
+#[test]
+fn a_field_of_a_message_is_found_under_both_names_and_a_key_with_dots_in_quotes() {
+    let at = |line, column, text| Some((line, column, Some(text)));
+    let is_at = |path, expect| check(21, Kind::EnvoyCluster, "raw", path, expect);
+    is_at("spec.config.connectTimeout", at(25, 22, "    connect_timeout: 0s"));
+    is_at("spec.config.options[\"a.b\"].maxSize", at(27, 23, "      a.b: {max_size: 0}"));
+    is_at("spec.config.options[\"a.b\"].other", at(27, 12, "      a.b: {max_size: 0}"));
+    is_at("spec.config.options[\"7\"].x", at(28, 16, "      \"7\": {x: 1}"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `chancery proxy`: which proxies are connected to a running Chancery, and what one of them has.
 
 mod config;
+mod descriptors;
 mod dump;
 
 use std::io::Write as _;
@@ -34,14 +35,17 @@ enum Deed {
     },
     /// What a proxy has, as its Envoy says itself (without private keys): how much of each kind, or one kind
     Config(config::ConfigArgs),
+    /// Read the descriptors of all messages out of an Envoy binary, private filters included; no Chancery has to run
+    Descriptors(descriptors::DescriptorsArgs),
 }
 
 /// Exit code 1 if a proxy refuses something.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<Outcome> {
-    let running = Running::find(&args.running)?;
+    let running = || Running::find(&args.running);
     match &args.deed {
-        Deed::List { output } => list(&running, *output),
-        Deed::Config(args) => config::run(&running, args),
+        Deed::List { output } => list(&running()?, *output),
+        Deed::Config(args) => config::run(&running()?, args),
+        Deed::Descriptors(args) => descriptors::run(args),
     }
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use xds::load::LoadReports;
 
+use super::descriptors::DescriptorArgs;
 use super::{Outcome, StateDir, WrongUsage};
 use crate::serve::Sources;
 use crate::telemetry::{self, LogFormat};
@@ -32,6 +33,8 @@ pub(crate) struct RunArgs {
     /// from a Kubernetes API server and proxies are Pods
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) descriptors: DescriptorArgs,
     /// Write this file once everything has been served for the first time
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
@@ -147,6 +150,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let (log, _written) = telemetry::start(&args.log_level, args.log_format)?;
     let sources = Sources::of(&args)?;
     check(&args, &sources)?;
+    args.descriptors.install()?;
     raise_descriptors();
     // Three kinds of work keep out of each other's way: the core has a thread, streams have theirs, and all else (people, proxies)
     // is on this one. A stream's thread that sleeps is woken once for an edit; among several idle ones each wakes the next. So

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
+use super::descriptors::DescriptorArgs;
 use super::{DataFormat, Outcome};
 use crate::offline::Offline;
 
@@ -19,6 +20,8 @@ pub(crate) struct TranslateArgs {
     /// Files and folders with YAML or JSON; `-` is standard input
     #[arg(value_name = "PATH", required_unless_present = "files")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    descriptors: DescriptorArgs,
     /// What to print; several give one object with a key each
     #[arg(long = "to", value_enum, value_delimiter = ',', default_values_t = [Stage::Status])]
     stages: Vec<Stage>,
@@ -43,6 +46,7 @@ enum Stage {
 
 /// Prints the stages. Problems go to standard error; they are no failure of this verb, `validate` is the one that judges.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
+    args.descriptors.install()?;
     if args.stages.contains(&Stage::Envoy) {
         // Takes as long as reading a thousand routes: beside it, not after it, where another thread is to be had.
         let _beside = std::thread::Builder::new().spawn(protojson::Pool::envoy);

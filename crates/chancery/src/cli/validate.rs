@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use api::Severity;
 use clap::Args;
 
+use super::descriptors::DescriptorArgs;
 use super::{Outcome, colours};
 use crate::offline::Offline;
 
@@ -18,6 +19,8 @@ pub(crate) struct ValidateArgs {
     /// Files and folders with YAML or JSON; `-` is standard input
     #[arg(value_name = "PATH", required_unless_present = "files")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    descriptors: DescriptorArgs,
     /// Also print notes
     #[arg(long)]
     notes: bool,
@@ -25,6 +28,7 @@ pub(crate) struct ValidateArgs {
 
 /// Prints every problem, then one line with their numbers; exit code 1 if there is an error or a warning.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
+    args.descriptors.install()?;
     let offline = Offline::load(&[&args.files[..], &args.paths].concat())?;
     let problems = offline.problems();
     let mut out = std::io::stdout().lock();

@@ -72,7 +72,7 @@ fn in_one(view: &View<'_>, found: &mut Vec<RawName>) {
             add(message, view.text(field));
         }
     }
-    if FILTERS.contains(&&*name) {
+    if FILTERS.contains(&name) {
         let source = view.inner("config_discovery");
         if source.is_some_and(|discovery| discovery.inner("config_source").is_some_and(|source| is_ours(&source))) {
             add(EXTENSION, view.text("name"));

@@ -49,26 +49,34 @@ impl Printer<'_> {
         message.transcode_to().map_err(|error| wrong(Reason::Bytes(error.to_string())))
     }
 
-    /// What an `Any` holds, `@type` first.
+    /// What an `Any` holds, `@type` first. Where its type is unknown, or it holds something that has no JSON, its bytes.
     pub(super) fn any(&mut self, any: &Any) -> Result<Json, Error> {
         let mut members = Map::new();
         if any.type_url.is_empty() && any.value.is_empty() {
             return Ok(Json::Object(members));
         }
         members.insert("@type".to_owned(), Json::String(any.type_url.clone()));
-        let Some(descriptor) = self.pool.find(&any.type_url) else {
-            members.insert("value".to_owned(), Json::String(STANDARD.encode(&any.value)));
-            return Ok(Json::Object(members));
-        };
+        match self.content(any) {
+            Ok(Some(content)) => members.extend(content),
+            Err(error) if *error.reason == Reason::TooDeep => return Err(error),
+            Ok(None) | Err(_) => drop(members.insert("value".to_owned(), Json::String(STANDARD.encode(&any.value)))),
+        }
+        Ok(Json::Object(members))
+    }
+
+    /// What stands beside `@type`; nothing if the type is unknown.
+    fn content(&mut self, any: &Any) -> Result<Option<Map<String, Json>>, Error> {
+        let Some(descriptor) = self.pool.find(&any.type_url) else { return Ok(None) };
         let message = DynamicMessage::decode(descriptor, any.value.clone())
             .map_err(|error| wrong(Reason::Bytes(error.to_string())))?;
+        let mut members = Map::new();
         if WellKnown::of(&message.descriptor()).is_some() {
             let value = self.within(|| Step::Key("value".into()), |this| this.message(&message))?;
             members.insert("value".to_owned(), value);
         } else {
             self.fields(&message, &mut members)?;
         }
-        Ok(Json::Object(members))
+        Ok(Some(members))
     }
 
     fn duration(&self, message: &DynamicMessage) -> Result<Json, Error> {

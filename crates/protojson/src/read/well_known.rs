@@ -7,35 +7,40 @@ use prost_types::{Duration, FieldMask, ListValue, Struct, Timestamp, Value, valu
 use proto::google::protobuf::Any;
 use serde_json::{Map, Value as Json};
 
-use super::{Reader, scalar};
-use crate::encode;
-use crate::error::{Error, Reason, Step};
+use super::{Here, Reader, scalar};
+use crate::any;
+use crate::error::{Error, Reason};
 use crate::well_known::{DURATION_MAX, TIMESTAMP_RANGE, WellKnown};
 
-impl Reader<'_> {
+/// What is not there.
+const NULL: Json = Json::Null;
+
+impl<'r> Reader<'r> {
     pub(super) fn well_known(
         &mut self,
         kind: WellKnown,
         descriptor: &MessageDescriptor,
-        json: &Json,
+        json: &'r Json,
     ) -> Result<DynamicMessage, Error> {
         match kind {
             WellKnown::Any => {
-                let any = self.any(json)?;
-                self.typed(descriptor, &any)
+                let content = self.any(descriptor, json)?;
+                Ok(any::closed(self.pool, descriptor, content))
             }
             WellKnown::Duration => {
                 let value = json.as_str().and_then(duration);
                 let value = value.ok_or_else(|| self.expected("seconds with an s, for example \"0.25s\"", json))?;
-                self.typed(descriptor, &value)
+                Ok(seconds_and_nanos(descriptor, value.seconds, value.nanos))
             }
             WellKnown::Timestamp => {
                 let value = json.as_str().and_then(timestamp);
                 let value = value.ok_or_else(|| self.expected("a time as in \"2026-01-31T12:00:00Z\"", json))?;
-                self.typed(descriptor, &value)
+                Ok(seconds_and_nanos(descriptor, value.seconds, value.nanos))
             }
             WellKnown::FieldMask => {
-                let paths = json.as_str().ok_or_else(|| self.expected("names with commas between", json))?;
+                // An underscore would come back as a capital letter.
+                let paths = json.as_str().filter(|paths| !paths.contains('_'));
+                let paths = paths.ok_or_else(|| self.expected("camelCase names with commas between", json))?;
                 let paths = paths.split(',').filter(|path| !path.is_empty()).map(snake_case).collect();
                 self.typed(descriptor, &FieldMask { paths })
             }
@@ -71,30 +76,34 @@ impl Reader<'_> {
         Ok(message)
     }
 
-    fn any(&mut self, json: &Json) -> Result<Any, Error> {
+    /// The message that an `Any` holds, or the `Any` itself: see [`any`].
+    pub(super) fn any(&mut self, descriptor: &MessageDescriptor, json: &'r Json) -> Result<DynamicMessage, Error> {
         let members = self.object(json)?;
         if members.is_empty() {
-            return Ok(Any::default());
+            return Ok(DynamicMessage::new(descriptor.clone()));
         }
         let Some(Json::String(type_url)) = members.get("@type") else { return Err(self.wrong(Reason::NoType)) };
-        let value = match self.pool.known(type_url) {
-            Ok(descriptor) => {
-                let message = self.any_message(&descriptor, members)?;
-                encode::message(self.pool, &message)
+        // Envoy looks for the name behind the last slash.
+        if !type_url.contains('/') {
+            return self.within(Here::Key("@type"), |this| Err(this.wrong(Reason::NoSlash(type_url.clone()))));
+        }
+        match self.pool.known(type_url) {
+            Ok(known) => {
+                let content = self.any_message(&known, members)?;
+                Ok(any::read(self.pool, descriptor, type_url, content))
             }
             Err(reason) => match unknown_bytes(members) {
-                Some(bytes) => bytes,
-                None => return self.within(Step::Key("@type".into()), |this| Err(this.wrong(reason))),
+                Some(value) => self.typed(descriptor, &Any { type_url: type_url.clone(), value }),
+                None => self.within(Here::Key("@type"), |this| Err(this.wrong(reason))),
             },
-        };
-        Ok(Any { type_url: type_url.clone(), value })
+        }
     }
 
     /// What stands beside `@type`: the fields, or for a type with a JSON form of its own that form under `value`.
     fn any_message(
         &mut self,
         descriptor: &MessageDescriptor,
-        members: &Map<String, Json>,
+        members: &'r Map<String, Json>,
     ) -> Result<DynamicMessage, Error> {
         let others = || members.iter().filter(|(name, _)| *name != "@type");
         if WellKnown::of(descriptor).is_none() {
@@ -103,32 +112,30 @@ impl Reader<'_> {
         if let Some((stranger, _)) = others().find(|(name, _)| *name != "value") {
             let message = descriptor.full_name().to_owned();
             let reason = Reason::UnknownField { message, field: stranger.clone(), nearest: Some("value".into()) };
-            return self.within(Step::Key(stranger.clone()), |this| Err(this.wrong(reason)));
+            return self.within(Here::Key(stranger), |this| Err(this.wrong(reason)));
         }
-        self.within(Step::Key("value".into()), |this| {
-            this.message(descriptor, members.get("value").unwrap_or(&Json::Null))
-        })
+        self.within(Here::Key("value"), |this| this.message(descriptor, members.get("value").unwrap_or(&NULL)))
     }
 
-    fn structure(&mut self, json: &Json) -> Result<Struct, Error> {
+    fn structure(&mut self, json: &'r Json) -> Result<Struct, Error> {
         let mut structure = Struct::default();
         for (name, json) in self.object(json)? {
-            let value = self.within(Step::Key(name.clone()), |this| this.value(json))?;
+            let value = self.within(Here::Key(name), |this| this.value(json))?;
             structure.fields.insert(name.clone(), value);
         }
         Ok(structure)
     }
 
-    fn values(&mut self, json: &Json) -> Result<ListValue, Error> {
+    fn values(&mut self, json: &'r Json) -> Result<ListValue, Error> {
         let items = json.as_array().ok_or_else(|| self.expected("a list", json))?;
         let mut list = ListValue::default();
         for (index, item) in items.iter().enumerate() {
-            list.values.push(self.within(Step::Index(index), |this| this.value(item))?);
+            list.values.push(self.within(Here::Index(index), |this| this.value(item))?);
         }
         Ok(list)
     }
 
-    fn value(&mut self, json: &Json) -> Result<Value, Error> {
+    fn value(&mut self, json: &'r Json) -> Result<Value, Error> {
         let kind = match json {
             Json::Null => value::Kind::NullValue(0),
             Json::Bool(flag) => value::Kind::BoolValue(*flag),
@@ -139,6 +146,15 @@ impl Reader<'_> {
         };
         Ok(Value { kind: Some(kind) })
     }
+}
+
+/// A `Duration` or a `Timestamp`.
+fn seconds_and_nanos(descriptor: &MessageDescriptor, seconds: i64, nanos: i32) -> DynamicMessage {
+    let mut message = DynamicMessage::new(descriptor.clone());
+    // A descriptor set of somebody's own may say otherwise what a time is: then it stays empty.
+    let _ = message.try_set_field_by_number(1, prost_reflect::Value::I64(seconds));
+    let _ = message.try_set_field_by_number(2, prost_reflect::Value::I32(nanos));
+    message
 }
 
 /// The bytes of an `Any` of unknown type, in the form in which they are printed.
@@ -163,7 +179,20 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration { seconds: sign * seconds, nanos: i32::try_from(sign).ok()? * nanos })
 }
 
+/// As in RFC 3339: date, time and zone, to the nanosecond. The parser alone would take a date without the rest.
 fn timestamp(text: &str) -> Option<Timestamp> {
+    let (_, time) = text.split_once('T')?;
+    let time = match time.strip_suffix('Z') {
+        Some(time) => time,
+        None => {
+            let (time, offset) = time.split_at_checked(time.len().checked_sub("+00:00".len())?)?;
+            offset.starts_with(['+', '-']).then_some(time)?
+        }
+    };
+    let digits = time.split_once('.').map_or("0", |(_, fraction)| fraction);
+    if digits.len() > 9 {
+        return None;
+    }
     text.parse().ok().filter(|time: &Timestamp| TIMESTAMP_RANGE.contains(&time.seconds))
 }
 

@@ -72,6 +72,8 @@ fn numbers_that_do_not_fit_are_refused() {
         ("Duration", json!("1.1234567890s")),
         ("Duration", json!("+1s")),
         ("Timestamp", json!("10000-01-01T00:00:00Z")),
+        ("Timestamp", json!("2026-01-01")),
+        ("Timestamp", json!("2026-01-01T00:00:00")),
     ] {
         let name = format!("google.protobuf.{name}");
         assert!(from_json(&name, &wrong).is_err(), "{name} {wrong}");
@@ -171,8 +173,6 @@ fn deep_bytes_are_an_error_and_not_a_crash() {
 fn bytes_that_are_no_such_message_are_refused() {
     let error = to_json(CLUSTER, &[0x0A, 0x05, b'x']).unwrap_err();
     assert!(error.to_string().starts_with("invalid bytes: "), "{error}");
-    let broken = Any { type_url: format!("type.googleapis.com/{CLUSTER}"), value: vec![0x0A, 0x05].into() };
-    assert!(to_json("google.protobuf.Any", &broken.encode_to_vec()).is_err());
     for (seconds, nanos) in [(i64::MIN, 0), (i64::MAX, i32::MIN), (1, -1), (0, i32::MAX)] {
         let duration = prost_types::Duration { seconds, nanos }.encode_to_vec();
         assert!(to_json("google.protobuf.Duration", &duration).is_err());

@@ -17,11 +17,11 @@ const LONGEST_NAME: usize = 127;
 
 /// One descriptor that was found.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
+pub struct Found {
     /// What it says.
-    pub(super) file: FileDescriptorProto,
+    pub file: FileDescriptorProto,
     /// Its bytes as they stood there. Options such as `validate.rules` are only in these: prost drops extensions.
-    pub(super) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 impl Found {
@@ -31,7 +31,7 @@ impl Found {
 }
 
 /// All descriptors found, by file name; where a name occurs more than once the longest one counts.
-pub(super) fn file_descriptors(binary: &[u8]) -> BTreeMap<String, Found> {
+pub fn file_descriptors(binary: &[u8]) -> BTreeMap<String, Found> {
     let mut longest: BTreeMap<String, &[u8]> = BTreeMap::new();
     let mut rest = binary;
     while let Some(at) = rest.iter().position(|byte| *byte == NAME_TAG) {
