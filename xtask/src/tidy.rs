@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("translator", &["api", "engine", "ir", "store"]),
     ("proto", &[]),
     ("protojson", &["proto"]),
-    ("envoy", &["ir", "proto", "protojson"]),
+    ("envoy", &["ir", "patch", "proto", "protojson"]),
     ("xds", &["proto"]),
     ("provider", &["api", "store", "xds"]),
     ("infra", &["envoy", "ir", "patch"]),

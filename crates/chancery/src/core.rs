@@ -4,6 +4,7 @@ mod comings;
 mod facts;
 mod loads;
 mod metrics;
+mod patches;
 mod replicas;
 #[cfg(test)]
 mod tests;
@@ -239,7 +240,7 @@ impl Core {
         self.tell_infra();
         self.tell_workloads();
         let updates = self.publisher.updates(self.translator.graph());
-        let outdated = self.outdate_facts(&updates);
+        let outdated = self.outdate_facts(&updates) | self.note_patches();
         if !updates.is_empty() {
             self.server.publish(updates);
         }
