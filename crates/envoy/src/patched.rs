@@ -38,8 +38,8 @@ pub struct Patched {
     pub slow: bool,
     /// The mark of all that is in it; 0 where nothing is.
     pub mark: u64,
-    /// What it names.
-    pub names: Vec<RawName>,
+    /// What it names, or would with patches that are left out: that one of these comes or goes may change what becomes of them.
+    pub names: BTreeSet<RawName>,
     /// What became of each policy, in their order.
     pub outcomes: Vec<PatchOutcome>,
 }
@@ -60,8 +60,8 @@ pub enum PatchOutcome {
 /// So many of the mistakes in a patched resource are told.
 const TOLD: usize = 3;
 
-/// Applies the patches of all policies to a resource, in their order; none as base: there is no such resource. What of a policy cannot be done, or what
-/// it comes to when the checks refuse it, is left out whole. `has` says what the fleet has besides.
+/// Applies the patches of all policies to a resource, in their order; none as base: there is no such resource. A policy of which something
+/// cannot be done, or with which the checks refuse the resource, is left out whole. `has` says what the fleet has besides.
 pub fn patched(
     id: &RawName,
     base: Option<&Base<'_>>,
@@ -69,7 +69,7 @@ pub fn patched(
     has: &mut dyn FnMut(&RawName) -> bool,
 ) -> Patched {
     let mut current: Option<Arc<RawResource>> = None;
-    let (mut mark, mut outcomes) = (0, Vec::with_capacity(set.policies.len()));
+    let (mut mark, mut outcomes, mut names) = (0, Vec::with_capacity(set.policies.len()), BTreeSet::new());
     for policy in &set.policies {
         let next = mark_of(mark, policy);
         if let Some(words) = set.refused.get(&next) {
@@ -78,21 +78,24 @@ pub fn patched(
         }
         outcomes.push(match apply(id, base, current.as_deref(), policy) {
             Err(outcome) => outcome,
-            Ok(resource) => match missing(base, &resource, has) {
-                Err(words) => PatchOutcome::LeftOut(None, words),
-                Ok(clusters) => {
-                    (mark, current) = (next, Some(resource));
-                    PatchOutcome::Applied(clusters)
+            Ok(resource) => {
+                names.extend(resource.names.iter().cloned());
+                match missing(base, &resource, has) {
+                    Err(words) => PatchOutcome::LeftOut(None, words),
+                    Ok(clusters) => {
+                        (mark, current) = (next, Some(resource));
+                        PatchOutcome::Applied(clusters)
+                    }
                 }
-            },
+            }
         });
     }
     let Some(resource) = current else {
-        return Patched { resource: None, slow: false, mark, names: Vec::new(), outcomes };
+        return Patched { resource: None, slow: false, mark, names, outcomes };
     };
     let known = |name: &&RawName| has(name) || base.is_some_and(|base| (base.needs)(name));
     let needs = resource.names.iter().filter(known).cloned().collect();
-    let (slow, names) = (resource.slow, resource.names.clone());
+    let slow = resource.slow;
     let encoded = encode(resource, needs);
     Patched { resource: Some(encoded), slow, mark, names, outcomes }
 }

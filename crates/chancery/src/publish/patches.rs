@@ -1,6 +1,6 @@
 //! Generated resources that users patch: after everything else is encoded, and only these.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::Graph;
@@ -36,7 +36,7 @@ pub(super) struct Done {
     mark: u64,
     /// It is there by patches alone.
     added: bool,
-    names: Vec<RawName>,
+    names: BTreeSet<RawName>,
 }
 
 /// Names of resources that are near to one that there is not: so many are told.
@@ -63,41 +63,56 @@ impl Publisher {
         if graph.is_empty(self.outputs.patches) && self.patched.is_empty() {
             return;
         }
-        for key in self.due(graph, updates) {
+        let mut due = self.due(graph, updates);
+        // What was about to be published, or is, without patches.
+        let mut bases: BTreeMap<ResourceKey, Option<Arc<xds::Resource>>> = BTreeMap::new();
+        while let Some((_, key)) = due.pop_first() {
             let at = position(updates, &key);
-            let before = match &at {
-                Some(Change::Put(resource)) => Some(Arc::clone(resource)),
-                Some(Change::Remove { .. }) => None,
-                None => self.fresh(graph, sets, &key),
+            let before = match (bases.get(&key), &at) {
+                (Some(base), _) => base.clone(),
+                (None, Some(Change::Put(resource))) => Some(Arc::clone(resource)),
+                (None, Some(Change::Remove { .. })) => None,
+                (None, None) => self.fresh(graph, sets, &key),
             };
-            let was = self.patched.remove(&key);
+            bases.insert(key.clone(), before.clone());
+            let was = self.patched.remove(&key).is_some_and(|was| was.added);
             let fact = FactKey::of_kind(Arc::clone(&key.fleet.0), short(key.name.message), &key.name.name);
-            let Some(set) = graph.get(self.outputs.patches, &key) else {
+            let mut is = false;
+            if let Some(set) = graph.get(self.outputs.patches, &key) {
+                let (done, resource, outcomes) = self.apply(graph, &key, set, before.as_ref());
+                self.told.push((fact, Some(Arc::new(self.states(graph, &key, set, outcomes)))));
+                is = done.added;
+                if resource.is_some() || was {
+                    put(updates, &key, resource);
+                }
+                self.patched.insert(key.clone(), done);
+            } else {
                 self.told.push((fact, None));
-                if at.is_none() && (before.is_some() || was.is_some_and(|was| was.added)) {
+                if at.is_none() && (before.is_some() || was) {
                     put(updates, &key, before);
                 }
-                continue;
-            };
-            let (done, resource, outcomes) = self.apply(graph, &key, set, before.as_ref());
-            self.told.push((fact, Some(Arc::new(self.states(graph, &key, set, outcomes)))));
-            let is_there = resource.is_some();
-            if is_there || was.is_some_and(|was| was.added) {
-                put(updates, &key, resource);
             }
-            self.patched.insert(key, done);
+            if is != was {
+                due.extend(self.naming(&key));
+            }
         }
     }
 
+    /// Patched resources that name this one, in their order.
+    fn naming(&self, of: &ResourceKey) -> Vec<(usize, ResourceKey)> {
+        let naming = self.patched.iter().filter(|(key, done)| key.fleet == of.fleet && done.names.contains(&of.name));
+        naming.map(|(key, _)| (order(key), key.clone())).collect()
+    }
+
     /// What has to be looked at: what changed and has patches, what has other patches, and what names a resource that came or went.
-    fn due(&self, graph: &Graph, updates: &Updates) -> Vec<ResourceKey> {
+    /// What names others comes behind them.
+    fn due(&self, graph: &Graph, updates: &Updates) -> BTreeSet<(usize, ResourceKey)> {
         let mut due: Vec<ResourceKey> = graph.changes(self.outputs.patches).map(|change| change.key.clone()).collect();
         let mut naming: BTreeMap<(&FleetName, &RawName), Vec<&ResourceKey>> = BTreeMap::new();
         for (key, done) in &self.patched {
             done.names.iter().for_each(|name| naming.entry((&key.fleet, name)).or_default().push(key));
         }
-        let patched: std::collections::BTreeSet<&FleetName> =
-            graph.iter(self.outputs.patches).map(|(key, _)| &key.fleet).collect();
+        let patched: BTreeSet<&FleetName> = graph.iter(self.outputs.patches).map(|(key, _)| &key.fleet).collect();
         for (fleet, changes) in updates.iter().filter(|(fleet, _)| patched.contains(fleet)) {
             for change in changes {
                 let Some(name) = name_of(change) else { continue };
@@ -110,10 +125,7 @@ impl Publisher {
                 }
             }
         }
-        // What names others comes behind them.
-        due.sort_unstable_by(|one, other| (order(one), one).cmp(&(order(other), other)));
-        due.dedup();
-        due
+        due.into_iter().map(|key| (order(&key), key)).collect()
     }
 
     fn apply(

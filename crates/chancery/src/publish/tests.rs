@@ -126,6 +126,14 @@ fn patches() -> impl Strategy<Value = Value> {
         of(routes, "default/g/80", add("/virtual_hosts/0/routes/-", to_extra)),
         of(routes, "default/g/80", add("/request_headers_to_remove/-", json!("x-test"))),
         of("listener.v3.Listener", "default/g/80", add("/per_connection_buffer_limit_bytes", json!(1))),
+        of(
+            "listener.v3.Listener",
+            "default/g/80",
+            json!({
+                "op": "replace", "path": "/filter_chains/0/filters/0/typed_config/rds/route_config_name", "value": "other",
+            }),
+        ),
+        of(routes, "other", add("", json!({"name": "other"}))),
         of("endpoint.v3.ClusterLoadAssignment", "default/s4/80", add("/endpoints/0/priority", json!(0))),
     ];
     let some = prop::collection::vec(prop::sample::select(choices), 1..3);
