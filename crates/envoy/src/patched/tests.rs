@@ -1,3 +1,5 @@
+//! Patches one after the other: what is left out, and what that leaves.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

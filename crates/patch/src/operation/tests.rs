@@ -1,3 +1,5 @@
+//! Each operation on one document.
+
 use serde_json::{Value, json};
 
 use super::{Action, Place, apply};
