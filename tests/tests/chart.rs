@@ -14,8 +14,12 @@ use serde_json::{Value, json};
 use tests::binary::root;
 
 /// Kinds of `gateway.envoyproxy.io` that are objects of an API server, with short names.
-const DEFINED: [(Kind, &str); 3] =
-    [(Kind::Backend, "be"), (Kind::BackendTrafficPolicy, "btp"), (Kind::EnvoyProxy, "eproxy")];
+const DEFINED: [(Kind, &str); 4] = [
+    (Kind::Backend, "be"),
+    (Kind::BackendTrafficPolicy, "btp"),
+    (Kind::EnvoyPatchPolicy, "epp"),
+    (Kind::EnvoyProxy, "eproxy"),
+];
 
 /// Kinds that the chart defines: those, and those of which each object holds a resource of Envoy's.
 fn defined() -> impl Iterator<Item = (Kind, Value)> {

@@ -20,7 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("descriptors", &[]),
     ("protojson", &["proto"]),
-    ("envoy", &["ir", "proto", "protojson"]),
+    ("envoy", &["ir", "patch", "proto", "protojson"]),
     ("xds", &["proto"]),
     ("provider", &["api", "store", "xds"]),
     ("infra", &["envoy", "ir", "patch"]),

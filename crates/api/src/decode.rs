@@ -23,7 +23,6 @@ const EXISTING: &[(&str, &str)] = &[
     (group::GATEWAY, "BackendTLSPolicy"),
     (group::GATEWAY, "ListenerSet"),
     (group::ENVOY_GATEWAY, "ClientTrafficPolicy"),
-    (group::ENVOY_GATEWAY, "EnvoyPatchPolicy"),
     (group::ENVOY_GATEWAY, "EnvoyExtensionPolicy"),
     (group::ENVOY_GATEWAY, "SecurityPolicy"),
     (group::ENVOY_GATEWAY, "HTTPRouteFilter"),

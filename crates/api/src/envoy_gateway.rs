@@ -233,4 +233,6 @@ open_enum! {
 pub struct ExtensionApis {
     /// Whether routes may name a `Backend`.
     pub enable_backend: Option<bool>,
+    /// Whether an `EnvoyPatchPolicy` has any effect.
+    pub enable_envoy_patch_policy: bool,
 }

@@ -159,6 +159,8 @@ kinds! {
     EnvoyProxy, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyProxy", "envoyproxies", Namespaced;
     /// Envoy Gateway: traffic settings of routes and Gateways.
     BackendTrafficPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "BackendTrafficPolicy", "backendtrafficpolicies", Namespaced;
+    /// Envoy Gateway: changes of generated resources of Envoy's.
+    EnvoyPatchPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyPatchPolicy", "envoypatchpolicies", Namespaced;
     /// Envoy Gateway: the static configuration, a file and not a resource.
     EnvoyGateway, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyGateway", "envoygateways", Cluster;
     /// Core: a workload, by its labels.

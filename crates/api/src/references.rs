@@ -28,6 +28,7 @@ impl Object {
             | Self::Namespace(_)
             | Self::EnvoyProxy(_)
             | Self::BackendTrafficPolicy(_)
+            | Self::EnvoyPatchPolicy(_)
             | Self::EnvoyGateway(_)
             | Self::Pod(_) => {}
         }

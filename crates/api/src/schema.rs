@@ -160,6 +160,7 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::EnvoyProxy, &["spec"], UnitKind::Whole),
     (Kind::BackendTrafficPolicy, &["spec"], UnitKind::Whole),
     (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
+    (Kind::EnvoyPatchPolicy, &["spec"], UnitKind::Whole),
 ];
 
 /// Fields that narrow or guard: without them more is taken, let through or changed. A misspelt one is an error where it would

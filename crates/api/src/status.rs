@@ -26,7 +26,7 @@ impl Kind {
             kind if kind.message().is_some() => Some(OwnStatus::Whole),
             Self::GatewayClass | Self::Gateway | Self::Backend | Self::EnvoyProxy => Some(OwnStatus::Whole),
             Self::HttpRoute => Some(OwnStatus::Entries("parents")),
-            Self::BackendTrafficPolicy => Some(OwnStatus::Entries("ancestors")),
+            Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy => Some(OwnStatus::Entries("ancestors")),
             Self::ReferenceGrant
             | Self::Service
             | Self::EndpointSlice

@@ -5,6 +5,7 @@ mod explain;
 mod facts;
 mod loads;
 mod metrics;
+mod patches;
 mod replicas;
 #[cfg(test)]
 mod tests;
@@ -240,7 +241,7 @@ impl Core {
         self.tell_infra();
         self.tell_workloads();
         let updates = self.publisher.updates(self.translator.graph());
-        let outdated = self.outdate_facts(&updates);
+        let outdated = self.outdate_facts(&updates) | self.note_patches();
         if !updates.is_empty() {
             self.server.publish(updates);
         }

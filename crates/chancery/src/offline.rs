@@ -1,6 +1,6 @@
 //! Files to statuses, intent and Envoy configuration without starting anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,18 +9,22 @@ use anyhow::Context as _;
 use api::{Problem, Timestamp};
 use engine::Graph;
 use envoy::{StaticOptions, StaticParts};
-use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName, VirtualHost};
+use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName, RawName, VirtualHost};
 use provider::file::Input;
 use serde_json::{Map, Value, json};
 use translator::{InFleet, Options, Outputs, Translator};
+use xds::{Change, FleetUpdate};
 
 use crate::explain::{self, Answer};
+use crate::publish::{self, Mark, Publisher};
 use crate::report::{self, Transitions};
 
 /// Everything that a set of files becomes.
 pub(crate) struct Offline {
     translator: Translator,
     outputs: Outputs,
+    /// Resources with patches, by fleet, in their JSON form.
+    patched: BTreeMap<FleetName, BTreeMap<RawName, Value>>,
 }
 
 impl Offline {
@@ -34,7 +38,8 @@ impl Offline {
         translator.set_time(crate::serve::now());
         translator.tick();
         let outputs = translator.outputs();
-        Ok(Self { translator, outputs })
+        let patched = patch(&mut translator, outputs)?;
+        Ok(Self { translator, outputs, patched })
     }
 
     /// How many objects were read.
@@ -50,10 +55,10 @@ impl Offline {
     /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.
     pub(crate) fn status(&self) -> Value {
         let mut transitions = Transitions::default();
-        report::note_changes(self.translator.graph(), self.outputs, |key, status| {
-            transitions.note(key, status, Timestamp(0));
-        });
         let statuses = report::statuses(self.translator.graph(), self.outputs);
+        for (key, status) in &statuses {
+            transitions.note(key, Some(status.clone()), Timestamp(0));
+        }
         Value::Array(
             statuses
                 .into_iter()
@@ -120,7 +125,11 @@ impl Offline {
                 endpoints: sets.iter().collect(),
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
             };
-            written.insert(fleet.0.to_string(), envoy::bootstrap::static_bootstrap_json(&parts, &options, threads)?);
+            let mut bootstrap = envoy::bootstrap::static_bootstrap_json(&parts, &options, threads)?;
+            if let Some(patched) = self.patched.get(fleet) {
+                bootstrap = envoy::patched_bootstrap(bootstrap, patched);
+            }
+            written.insert(fleet.0.to_string(), bootstrap);
         }
         for fleet in self.workloads() {
             let endpoints = |set: &EndpointSetName| {
@@ -135,6 +144,37 @@ impl Offline {
             _ => Value::Object(written),
         })
     }
+}
+
+/// Applies patches, and tells the graph what became of them.
+fn patch(
+    translator: &mut Translator,
+    outputs: Outputs,
+) -> anyhow::Result<BTreeMap<FleetName, BTreeMap<RawName, Value>>> {
+    let mut patched: BTreeMap<FleetName, BTreeMap<RawName, Value>> = BTreeMap::new();
+    if translator.graph().is_empty(outputs.patches) {
+        return Ok(patched);
+    }
+    let mut publisher = Publisher::new(outputs, StaticOptions::default().listeners);
+    for FleetUpdate { fleet, changes } in publisher.updates(translator.graph()) {
+        for change in changes {
+            let Change::Put(resource) = change else { continue };
+            let Some(name) = publish::named(&resource.type_url, &resource.name) else { continue };
+            let key = InFleet { fleet: FleetName(Arc::clone(&fleet)), name };
+            if matches!(publisher.mark_of(&key, resource.version), Some(Mark::Of(_))) {
+                let json = protojson::to_json(key.name.message, &resource.body.concat())?;
+                patched.entry(key.fleet).or_default().insert(key.name, json);
+            }
+        }
+    }
+    let told = publisher.take_told();
+    translator.settle();
+    let (store, graph) = translator.store();
+    for (key, states) in told {
+        states.into_iter().for_each(|states| graph.set(store.tables().patch_states, key.clone(), states));
+    }
+    translator.tick();
+    Ok(patched)
 }
 
 /// The values of one fleet, in order of name.

@@ -1,5 +1,7 @@
 //! From the graph's changes to bytes for the xDS server: each changed piece is encoded once, whoever reads it.
 
+mod patches;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +16,9 @@ use ir::{
 use translator::{InFleet, Outputs, VirtualHostKey};
 use xds::{Change, FleetUpdate, Need, TypeUrl};
 
+use self::patches::Done;
+pub(crate) use self::patches::{Mark, ResourceKey, Told, named};
+
 /// What has been published, as far as the next change needs it.
 pub struct Publisher {
     outputs: Outputs,
@@ -26,6 +31,9 @@ pub struct Publisher {
     sweep_at: usize,
     /// Chains whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
+    /// What has patches.
+    patched: BTreeMap<ResourceKey, Done>,
+    told: Vec<Told>,
 }
 
 /// Hosts with at most this many pieces are kept: putting a wider one together from its pieces again costs as much as copying it.
@@ -84,6 +92,8 @@ impl Publisher {
             hosts: UnorderedMap::new(),
             sweep_at: 0,
             separate: BTreeSet::new(),
+            patched: BTreeMap::new(),
+            told: Vec::new(),
         }
     }
 
@@ -98,6 +108,7 @@ impl Publisher {
         self.listeners(graph, &mut updates);
         self.routes(graph, &mut updates);
         self.raw(graph, &mut sets, &mut updates);
+        self.patch(graph, &mut sets, &mut updates);
         updates.into_iter().map(|(fleet, changes)| FleetUpdate { fleet: fleet.0, changes }).collect()
     }
 

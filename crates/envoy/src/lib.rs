@@ -14,6 +14,7 @@
 //! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`], [`own_load_assignment`] | [`ir::Endpoints`] |
 //! | `Secret` | [`secret()`] | [`ir::Secret`] |
 //! | any, as its author wrote it | [`read_raw`], [`raw()`], [`raw_bootstrap`] | [`ir::RawResource`] |
+//! | any, with what users change of it | [`patched()`], [`patched_bootstrap`] | [`ir::PatchSet`] |
 //! | `Bootstrap` | [`bootstrap()`], [`static_bootstrap`] | [`BootstrapOptions`]; everything at once |
 
 mod access_log;
@@ -22,6 +23,7 @@ mod cluster;
 mod endpoints;
 mod http_connection_manager;
 mod listener;
+mod patched;
 mod raw;
 mod regex;
 mod resource;
@@ -39,6 +41,9 @@ pub use bootstrap::{BootstrapOptions, StaticOptions, StaticParts, bootstrap, sta
 pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
 pub use endpoints::{endpoint_set, load_assignment, own_load_assignment};
 pub use listener::{Options, listener};
+pub use patched::{Base, PatchOutcome, Patched, patchable, patched, patched_bootstrap};
+/// The name nearest to one that there is not.
+pub use protojson::nearest;
 pub use raw::{raw, raw_bootstrap, read_raw};
 pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
 pub use resource::{Body, Encoded, EncodedHost, EncodedPiece, EncodedSet, Need, type_url};

@@ -14,14 +14,14 @@ pub use inline::raw_bootstrap;
 use crate::resource::{Encoded, EncodedSet, Need, Versions, sorted_needs, type_url};
 
 mod fields;
-mod inline;
+pub(crate) mod inline;
 mod references;
 #[cfg(test)]
 mod tests;
 
-const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
-const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
-const ROUTE_CONFIGURATION: &str = "envoy.config.route.v3.RouteConfiguration";
+pub(crate) const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
+pub(crate) const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
+pub(crate) const ROUTE_CONFIGURATION: &str = "envoy.config.route.v3.RouteConfiguration";
 const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
 
 /// Fields of messages that can be put together from several objects, and the number of the field whose items these are.

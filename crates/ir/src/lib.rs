@@ -12,6 +12,7 @@
 //! | [`route`] | [`RouteConfiguration`], [`VirtualHost`], [`Route`] with match, action and filters |
 //! | [`cluster`] | [`Cluster`], [`Endpoints`] |
 //! | [`secret`] | [`Secret`]: certificates and trust bundles |
+//! | [`patch`] | [`PatchSet`]: what users change of what is generated |
 //! | [`raw`] | [`RawResource`]: what users wrote as Envoy has it |
 //! | [`infra`] | [`Infra`]: the proxies themselves |
 
@@ -19,6 +20,7 @@ pub mod cluster;
 pub mod infra;
 pub mod listener;
 pub mod name;
+pub mod patch;
 pub mod raw;
 pub mod route;
 pub mod secret;
@@ -29,6 +31,7 @@ pub use listener::{FilterChain, Listener};
 pub use name::{
     ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, VirtualHostName,
 };
+pub use patch::PatchSet;
 pub use raw::{RawName, RawResource};
 pub use route::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 pub use secret::Secret;

@@ -2,12 +2,14 @@
 //! another (`mergeType`).
 //!
 //! [`json_merge`] is RFC 7396. [`strategic_merge`] is what Kubernetes calls so: the same, but some lists are merged item by item, and
-//! a patch may hold directives.
+//! a patch may hold directives. [`apply`] does one operation of a JSON Patch (RFC 6902), as users aim them at what we generate.
 
+mod operation;
 mod strategic;
 
 use serde_json::Value;
 
+pub use operation::{Action, OperationError, Place, apply};
 pub use strategic::{MergeError, strategic_merge};
 
 /// Applies a JSON merge patch (RFC 7396): null takes a field away, objects are merged, everything else is replaced.

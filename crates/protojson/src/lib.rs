@@ -5,7 +5,7 @@
 //!
 //! | want | call |
 //! |---|---|
-//! | bytes → JSON | [`to_json`], [`any_to_json`], [`message_to_json`] |
+//! | bytes → JSON | [`to_json`], [`to_proto_json`], [`any_to_json`], [`message_to_json`] |
 //! | JSON → bytes | [`from_json`] |
 //! | text (YAML or JSON) → bytes, errors with line and column | [`from_text`] |
 //! | equal bytes for equal messages, whoever encoded them | [`canonical`] |
@@ -57,6 +57,14 @@ pub fn to_json(name: &str, bytes: &[u8]) -> Result<Json, Error> {
     Pool::envoy().to_json(name, bytes)
 }
 
+/// [`to_json`] with the names that fields have in the proto files (`stat_prefix`), as those write them who patch messages.
+///
+/// # Errors
+/// As [`to_json`].
+pub fn to_proto_json(name: &str, bytes: &[u8]) -> Result<Json, Error> {
+    Pool::envoy().to_proto_json(name, bytes)
+}
+
 /// [`to_json`] of what an `Any` holds, with its `@type` first.
 ///
 /// # Errors
@@ -71,6 +79,12 @@ pub fn any_to_json(any: &Any) -> Result<Json, Error> {
 /// As [`to_json`].
 pub fn message_to_json<T: Name>(message: &T) -> Result<Json, Error> {
     to_json(&T::full_name(), &message.encode_to_vec())
+}
+
+/// The name nearest to one that there is not, if any is near: what a typing error may have meant.
+#[must_use]
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
+    nearest::of(wanted, names)
 }
 
 /// Reads a message from JSON and gives its canonical bytes.

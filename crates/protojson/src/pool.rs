@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use crate::check::{self, Violation};
 use crate::error::{Error, Path, Reason};
+use crate::print::Names;
 use crate::rules::RuleBook;
 use crate::{encode, nearest, position, print, read};
 
@@ -93,7 +94,15 @@ impl Pool {
     /// # Errors
     /// As there.
     pub fn to_json(&self, name: &str, bytes: &[u8]) -> Result<Json, Error> {
-        print::message(self, &self.parse(name, bytes)?)
+        print::message(self, &self.parse(name, bytes)?, Names::Json)
+    }
+
+    /// See [`crate::to_proto_json`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_proto_json(&self, name: &str, bytes: &[u8]) -> Result<Json, Error> {
+        print::message(self, &self.parse(name, bytes)?, Names::Proto)
     }
 
     /// See [`crate::any_to_json`].

@@ -12,19 +12,29 @@ use crate::error::{Error, Path, Reason, Step};
 use crate::well_known::WellKnown;
 use crate::{MAX_DEPTH, Pool};
 
+/// How the names of fields are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// camelCase.
+    Json,
+    /// As in the proto file.
+    Proto,
+}
+
 /// Prints a message.
-pub(crate) fn message(pool: &Pool, message: &DynamicMessage) -> Result<Json, Error> {
-    Printer { pool, depth: 0 }.message(message)
+pub(crate) fn message(pool: &Pool, message: &DynamicMessage, names: Names) -> Result<Json, Error> {
+    Printer { pool, names, depth: 0 }.message(message)
 }
 
 /// Prints what an `Any` holds.
 pub(crate) fn any(pool: &Pool, any: &Any) -> Result<Json, Error> {
-    Printer { pool, depth: 0 }.any(any)
+    Printer { pool, names: Names::Json, depth: 0 }.any(any)
 }
 
 /// Walks a message. Where it is follows from where an error comes out: nearly all messages have none.
 struct Printer<'p> {
     pool: &'p Pool,
+    names: Names,
     depth: usize,
 }
 
@@ -44,7 +54,7 @@ impl Printer<'_> {
     /// Adds the fields that are set, in the order of their numbers.
     fn fields(&mut self, message: &DynamicMessage, members: &mut Map<String, Json>) -> Result<(), Error> {
         for (field, value) in message.fields() {
-            let name = field.json_name();
+            let name = if self.names == Names::Json { field.json_name() } else { field.name() };
             let json = self.within(|| Step::Key(name.to_owned()), |this| this.field(&field, value))?;
             members.insert(name.to_owned(), json);
         }

@@ -60,6 +60,28 @@ pub enum RawState {
     Refused(Arc<str>),
 }
 
+/// What became of the patches of one policy on one generated resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PatchState {
+    /// They are in what proxies get. Clusters that they name and the proxies do not get.
+    Applied(Box<[Arc<str>]>),
+    /// There is no such resource; names that are near.
+    NotFound(Box<[Arc<str>]>),
+    /// They are left out: the number of the patch that is to blame, if it is one, and why.
+    LeftOut(Option<u32>, Arc<str>),
+    /// They are left out, because a proxy refused the resource with them, with these words.
+    Refused(Arc<str>),
+}
+
+/// What proxies refused of a resource that was patched.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PatchRefusals {
+    /// The proxy's words, by the mark of the patches that were in it.
+    pub words: BTreeMap<u64, Arc<str>>,
+    /// The resource was refused without any patch as well: the patches may not be to blame.
+    pub without: bool,
+}
+
 /// An object that cannot be used at all: as much of it as is needed to say so in its status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rejected {

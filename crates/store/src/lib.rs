@@ -19,7 +19,8 @@ pub mod tables;
 
 pub use batch::{Batch, Change, Origin, Source};
 pub use fact::{
-    ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, ProxyFacts, RawState, Rejected, Traffic,
+    ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, PatchRefusals, PatchState, ProxyFacts, RawState,
+    Rejected, Traffic,
 };
 pub use store::{Store, identity};
 pub use tables::Tables;

@@ -1,11 +1,14 @@
 //! [`Tables`]: the handles of every input of the graph.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{Kind, Object, ObjectKey};
 use engine::{Graph, Table};
 
-use crate::fact::{ClusterState, FactKey, ListenerState, LoadFacts, ProxyFacts, RawState, Rejected};
+use crate::fact::{
+    ClusterState, FactKey, ListenerState, LoadFacts, PatchRefusals, PatchState, ProxyFacts, RawState, Rejected,
+};
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
 macro_rules! object_tables {
@@ -34,6 +37,10 @@ macro_rules! object_tables {
             pub route_refusals: Table<FactKey, Arc<str>>,
             /// ([`FactKey::of_kind`]) what one proxy refused while others of the fleet take it, with its words.
             pub disputes: Table<FactKey, Arc<str>>,
+            /// ([`FactKey::of_kind`]) what became of the patches of a generated resource, by policy (`<namespace>/<name>`).
+            pub patch_states: Table<FactKey, Arc<BTreeMap<Arc<str>, PatchState>>>,
+            /// ([`FactKey::of_kind`]) what proxies refused of a generated resource that was patched.
+            pub patch_refusals: Table<FactKey, Arc<PatchRefusals>>,
             /// (fleet, cluster or service) that proxies report on: what they send to it. No row: no data.
             pub loads: Table<FactKey, Arc<LoadFacts>>,
             /// Fleet: what is known of its proxies.
@@ -57,6 +64,8 @@ macro_rules! object_tables {
                     secret_refusals: graph.input("secret_refusals"),
                     route_refusals: graph.input("route_refusals"),
                     disputes: graph.input("disputes"),
+                    patch_states: graph.input("patch_states"),
+                    patch_refusals: graph.input("patch_refusals"),
                     loads: graph.input("loads"),
                     proxies: graph.input("proxies"),
                     rejected: graph.input("rejected"),
@@ -139,6 +148,8 @@ object_tables! {
     envoy_proxies: EnvoyProxy,
     /// BackendTrafficPolicy of `gateway.envoyproxy.io`.
     backend_traffic_policies: BackendTrafficPolicy,
+    /// EnvoyPatchPolicy of `gateway.envoyproxy.io`.
+    envoy_patch_policies: EnvoyPatchPolicy,
     /// Service.
     services: Service,
     /// EndpointSlice.

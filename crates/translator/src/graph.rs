@@ -6,6 +6,7 @@
 mod backend;
 mod delivery;
 mod gateway;
+mod patch;
 mod problem;
 mod raw;
 mod route;
@@ -23,6 +24,7 @@ use store::Tables;
 
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
+pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
 pub(crate) use self::raw::{RawBySet, Raws};
 use self::route::Routes;
@@ -69,6 +71,7 @@ pub(crate) struct Base {
 pub(crate) struct Settings {
     controller: Table<(), Arc<str>>,
     backends: Table<(), Option<bool>>,
+    patches: Table<(), bool>,
     proxy: Table<(), Arc<EnvoyProxySpec>>,
     /// True: in the controller's namespace.
     deploys_here: Table<(), bool>,
@@ -83,6 +86,11 @@ impl Settings {
     /// Whether routes may name a `Backend`, if the configuration says it.
     pub(crate) fn backends(&self, cx: &mut Cx<'_>) -> Option<bool> {
         cx.get(self.backends, &()).copied().flatten()
+    }
+
+    /// Whether an `EnvoyPatchPolicy` has any effect.
+    pub(crate) fn patches(&self, cx: &mut Cx<'_>) -> bool {
+        cx.get(self.patches, &()).copied().unwrap_or_default()
     }
 
     /// Where the objects of proxies are made.
@@ -111,10 +119,13 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let gateways = gateway::gateways(g, &base, secrets);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
     let raws = raw::raws(g, &base, backends.sets);
+    let patches = patch::patches(g, &base, gateways);
     let delivery = delivery::delivery(g, delivery::Sources { gateways, backends, policies, routes, secrets });
     let readers = delivery.clusters_by_set;
-    let statuses =
-        status::statuses(g, status::Sources { base, gateways, backends, policies, routes, secrets, readers, raws });
+    let statuses = status::statuses(
+        g,
+        status::Sources { base, gateways, backends, policies, routes, secrets, readers, raws, patches },
+    );
     let listeners = gateway::listeners(g, gateways, routes.configurations, options.file_mode);
     let outputs = Outputs {
         listeners,
@@ -135,6 +146,8 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         policy_statuses: statuses.policies,
         backend_statuses: statuses.backends,
         envoy_proxy_statuses: statuses.envoy_proxies,
+        patch_statuses: statuses.patches,
+        patches: patches.sets,
         raw_statuses: statuses.raw,
         raw: raws.outputs,
         raw_by_set: raws.by_set,
@@ -155,6 +168,9 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         }),
         backends: g
             .map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
+        patches: g.map("enable_envoy_patch_policy", inputs.settings, |_, (), settings| {
+            settings.spec.extension_apis.enable_envoy_patch_policy
+        }),
         proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
             settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
         }),

@@ -11,6 +11,7 @@
 //! | `reference` | whether one object may name another: the one place |
 //! | `backend`, `secret`, `envoy_proxy`, `backend_traffic_policy` | what references lead to |
 //! | `blame` | which routes a proxy means when it refuses a virtual host |
+//! | `envoy_patch_policy` | what users change of generated resources, and what became of it |
 //! | `raw` | for which workloads a resource of Envoy's is that users wrote, and what several of one name come to |
 //! | `explain` | which objects make what a workload gets, for people who ask |
 //! | `gating` | which form of a route a fleet serves while clusters warm or were refused |
@@ -23,6 +24,7 @@ mod backend_traffic_policy;
 mod blame;
 mod departed;
 mod digest;
+mod envoy_patch_policy;
 mod envoy_proxy;
 mod explain;
 mod gateway;

@@ -10,7 +10,7 @@ use api::{ObjectKey, Problem};
 use engine::{Change, Graph, Index, Key, Table, Value};
 use ir::raw::RawOutput;
 use ir::{
-    Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, RawName,
+    Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, PatchSet, RawName,
     RouteConfiguration, RouteConfigurationName, RoutePiece, Secret, SecretName, VirtualHost,
 };
 
@@ -60,6 +60,10 @@ pub struct Outputs {
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
+    /// `EnvoyPatchPolicy` objects.
+    pub patch_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// What users change of generated resources.
+    pub patches: Table<InFleet<RawName>, Arc<PatchSet>>,
     /// Objects that hold a resource of Envoy's.
     pub raw_statuses: Table<ObjectKey, Arc<RawStatus>>,
     /// What workloads get.

@@ -7,6 +7,7 @@ pub(crate) mod backend;
 pub(crate) mod envoy_proxy;
 pub(crate) mod gateway;
 pub(crate) mod gateway_class;
+pub(crate) mod patch;
 pub(crate) mod policy;
 pub(crate) mod raw;
 pub(crate) mod rejected;

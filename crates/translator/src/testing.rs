@@ -45,6 +45,7 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::Backend => api::Backend::into(read(meta, spec)),
         Kind::EnvoyProxy => api::EnvoyProxy::into(read(meta, spec)),
         Kind::BackendTrafficPolicy => api::BackendTrafficPolicy::into(read(meta, spec)),
+        Kind::EnvoyPatchPolicy => api::EnvoyPatchPolicy::into(read(meta, spec)),
         Kind::EnvoyGateway => api::EnvoyGateway::into(read(meta, spec)),
         Kind::Pod => api::Pod::into(read(meta, spec)),
         raw => Object::Raw(raw, Arc::new(read(meta, spec))),

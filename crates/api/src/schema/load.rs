@@ -27,6 +27,7 @@ fn text(kind: Kind) -> &'static str {
         Kind::Backend => include_str!("../../schemas/own/Backend.yaml"),
         Kind::EnvoyProxy => include_str!("../../schemas/own/EnvoyProxy.yaml"),
         Kind::BackendTrafficPolicy => include_str!("../../schemas/own/BackendTrafficPolicy.yaml"),
+        Kind::EnvoyPatchPolicy => include_str!("../../schemas/own/EnvoyPatchPolicy.yaml"),
         Kind::EnvoyGateway => include_str!("../../schemas/own/EnvoyGateway.yaml"),
         Kind::Pod => include_str!("../../schemas/own/Pod.yaml"),
         Kind::BootesCluster | Kind::BootesListener | Kind::BootesRoute | Kind::BootesEndpoint => {

@@ -28,6 +28,9 @@ impl Core {
             Ok(due) => return due,
             Err(event) => event,
         };
+        if let Some(due) = self.note_of_patched(&event) {
+            return due;
+        }
         let also = self.replicas.note(&event);
         let due = self.note_own(event);
         // What others say of it counts as well.

@@ -110,6 +110,49 @@ fn backend() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A policy with one or two operations on what the others come to, or on what there is not.
+fn patches() -> impl Strategy<Value = Value> {
+    let add = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
+    let of = |kind: &str, name: &str, operation: Value| json!({"type": format!("type.googleapis.com/envoy.config.{kind}"), "name": name, "operation": operation});
+    let (cluster, routes) = ("cluster.v3.Cluster", "route.v3.RouteConfiguration");
+    let extra = json!({"name": "extra", "connect_timeout": "1s", "type": "STATIC", "load_assignment": {"cluster_name": "extra"}});
+    let to_extra = json!({"match": {"prefix": "/extra"}, "route": {"cluster": "extra"}});
+    let choices = vec![
+        of(cluster, "default/s3/80", add("/connect_timeout", json!("3s"))),
+        of(cluster, "default/s3/80", add("/connect_timeout", json!("4s"))),
+        of(cluster, "default/s3/80", add("/conect_timeout", json!("4s"))),
+        of(cluster, "extra", add("", extra)),
+        of(cluster, "extra", json!({"op": "replace", "path": "/connect_timeout", "value": "7s"})),
+        of(routes, "default/g/80", add("/virtual_hosts/0/routes/-", to_extra)),
+        of(routes, "default/g/80", add("/request_headers_to_remove/-", json!("x-test"))),
+        of("listener.v3.Listener", "default/g/80", add("/per_connection_buffer_limit_bytes", json!(1))),
+        of(
+            "listener.v3.Listener",
+            "default/g/80",
+            json!({
+                "op": "replace", "path": "/filter_chains/0/filters/0/typed_config/rds/route_config_name", "value": "other",
+            }),
+        ),
+        of(routes, "other", add("", json!({"name": "other"}))),
+        of("endpoint.v3.ClusterLoadAssignment", "default/s4/80", add("/endpoints/0/priority", json!(0))),
+    ];
+    let some = prop::collection::vec(prop::sample::select(choices), 1..3);
+    (0..3_u32, -1..2_i32, some).prop_map(|(number, priority, patches)| {
+        let target = json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "g"});
+        let spec = json!({"type": "JSONPatch", "targetRef": target, "priority": priority, "jsonPatches": patches});
+        let metadata = json!({"name": format!("p{number}")});
+        json!({"apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyPatchPolicy", "metadata": metadata, "spec": spec})
+    })
+}
+
+/// Patches have an effect, or not.
+fn settings() -> impl Strategy<Value = Value> {
+    prop::bool::weighted(0.8).prop_map(|on| {
+        let apis = json!({"enableEnvoyPatchPolicy": on});
+        json!({"apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyGateway", "metadata": {"name": "settings"}, "extensionApis": apis})
+    })
+}
+
 fn named((object, deleted): &Step) -> (String, Step) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"])), (object.clone(), *deleted))
@@ -160,6 +203,18 @@ proptest! {
             prop::collection::vec((prop_oneof![2 => gateway(), 3 => route(), 3 => backend()], prop::bool::weighted(0.2)), 1..4),
             1..16),
     ) {
+        check(&ticks);
+    }
+
+    #[test]
+    fn what_was_published_with_patches_is_what_a_fresh_process_publishes(
+        first in settings(),
+        ticks in prop::collection::vec(
+            prop::collection::vec(
+                (prop_oneof![1 => settings(), 3 => gateway(), 4 => route(), 4 => backend(), 8 => patches()], prop::bool::weighted(0.15)), 1..5),
+            1..12),
+    ) {
+        let ticks: Vec<Vec<Step>> = std::iter::once(vec![(first, false)]).chain(ticks).collect();
         check(&ticks);
     }
 }

@@ -10,7 +10,7 @@ use crate::endpoints::endpoint_set;
 
 use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, raw};
 
-const LISTENER: &str = "envoy.config.listener.v3.Listener";
+pub(crate) const LISTENER: &str = "envoy.config.listener.v3.Listener";
 const RUNTIME: &str = "envoy.service.runtime.v3.Runtime";
 
 /// A bootstrap with everything in it, in the form that protobuf messages have in JSON. Route configurations are in the listeners that name them,
@@ -84,17 +84,17 @@ fn asks(value: &Json) -> bool {
     }
 }
 
-fn text<'j>(value: &'j Json, field: &str) -> Option<&'j str> {
+pub(crate) fn text<'j>(value: &'j Json, field: &str) -> Option<&'j str> {
     value.get(field).and_then(Json::as_str)
 }
 
 /// Whether a `ConfigSource` means the control plane.
-fn is_ours(source: &Json) -> bool {
+pub(crate) fn is_ours(source: &Json) -> bool {
     source.get("ads").is_some() || source.get("self").is_some()
 }
 
 /// A cluster that asks the control plane for its endpoints, with those in it; none if no object gives any.
-fn with_endpoints(mut cluster: Json, find: impl Fn(&str) -> Option<Json>) -> Json {
+pub(crate) fn with_endpoints(mut cluster: Json, find: impl Fn(&str) -> Option<Json>) -> Json {
     let Some(config) = cluster.get("edsClusterConfig").filter(|config| config.get("edsConfig").is_some_and(is_ours))
     else {
         return cluster;
@@ -110,7 +110,7 @@ fn with_endpoints(mut cluster: Json, find: impl Fn(&str) -> Option<Json>) -> Jso
 }
 
 /// A listener, or a part of it, with route configurations in the place of their names.
-fn with_routes(value: Json, find: &impl Fn(&str) -> Option<Json>) -> Json {
+pub(crate) fn with_routes(value: Json, find: &impl Fn(&str) -> Option<Json>) -> Json {
     match value {
         Json::Array(items) => items.into_iter().map(|item| with_routes(item, find)).collect(),
         Json::Object(fields) => {

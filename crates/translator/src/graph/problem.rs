@@ -17,19 +17,20 @@ use super::{Base, EndpointSets};
 use crate::backend::slice::Lack;
 use crate::backend::{Reading, SecretUse};
 use crate::blame;
+use crate::envoy_patch_policy::{self, PatchOutcome, PatchStanding};
 use crate::envoy_proxy;
 use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::listener::Refusal;
 use crate::output::ReaderIndex;
-use crate::raw::{Lost, RawOutcome};
+use crate::raw::{self, Lost, RawOutcome};
 use crate::reference::grant;
 use crate::secret::{NO_PAIR, Parsed};
 use crate::status;
 use crate::status::policy::{Reach, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 19;
+pub(crate) const PROBLEM_TABLES: usize = 20;
 
 pub(super) fn problems(
     g: &mut Graph,
@@ -37,7 +38,7 @@ pub(super) fn problems(
     refused: Table<AttachmentKey, Arc<str>>,
     reached: Table<ObjectKey, Arc<Reach>>,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
-    let Sources { base, gateways, backends, routes, secrets, readers, raws, .. } = *sources;
+    let Sources { base, gateways, backends, routes, secrets, readers, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
     let [services, objects] = backends.readings;
     let [secrets, config_maps] = secrets.parsed;
@@ -86,6 +87,7 @@ pub(super) fn problems(
             settings_problems(settings, base.options.file_mode)
         }),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
+        g.derive("patch_problem", patches.outcomes, |_, key, outcome| patch_problems(key, outcome)),
         g.derive("raw_problem", raws.outcomes, |_, key, outcome| numbered(key, 0, raw_problems(key, outcome))),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
@@ -137,6 +139,26 @@ fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Probl
     let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
     let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
     numbered(key, 0, found.chain(old))
+}
+
+fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let error = |path: &str, text: &str| Problem::of(key, FieldPath::from(path), Severity::Error, text);
+    // Whoever reads objects has told what is wrong with it as a whole.
+    let refusal = outcome.refusal().filter(|(reason, _)| *reason != "Invalid" || outcome.policy.fault_is_ours);
+    let refusal = refusal.map(|(reason, text)| {
+        let refers_to = (reason == "TargetNotFound").then(|| outcome.policy.target.clone());
+        let path = if reason == "Disabled" { "" } else { "spec.targetRef" };
+        Problem { refers_to, ..error(path, &text) }
+    });
+    let faults = envoy_patch_policy::faults(outcome).into_iter();
+    let faults = faults.filter(|_| outcome.standing == PatchStanding::Accepted);
+    let faults = faults.map(|fault| error(&fault.path, &fault.text));
+    let missing = envoy_patch_policy::missing(outcome).map(|(id, cluster)| {
+        let named = format!("{} {}", raw::short(id.message), id.name);
+        let text = format!("{named} names cluster {cluster}, which these proxies do not get");
+        Problem { severity: Severity::Warning, ..error("spec.jsonPatches", &text) }
+    });
+    numbered(key, 0, refusal.into_iter().chain(faults).chain(missing).map(Arc::new))
 }
 
 fn settings_problems(settings: &EnvoyGateway, file_mode: bool) -> Vec<(ProblemKey, Arc<Problem>)> {

@@ -10,7 +10,7 @@ use engine::{Cx, Graph, Table};
 use ir::FleetName;
 
 use super::problem::{self, PROBLEM_TABLES};
-use super::{Backends, Base, Gateways, Policies, Raws, Routes, Secrets};
+use super::{Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
 use crate::gateway::{GatewayPlan, NamedSettings};
@@ -33,6 +33,7 @@ pub(super) struct Sources {
     pub(super) secrets: Secrets,
     pub(super) readers: ReaderIndex,
     pub(super) raws: Raws,
+    pub(super) patches: Patches,
 }
 
 /// What people are told.
@@ -45,6 +46,7 @@ pub(super) struct Statuses {
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
+    pub(super) patches: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) raw: Table<ObjectKey, Arc<RawStatus>>,
     pub(super) rejected: Table<ObjectKey, Arc<Rejection>>,
     pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
@@ -93,6 +95,9 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
         envoy_proxies: envoy_proxies(g, &sources),
+        patches: g.map("patch_status", sources.patches.outcomes, move |cx, _, outcome| {
+            Arc::new(status::patch::status(outcome, &base.settings.controller(cx), options.offline))
+        }),
         raw: g.map("raw_status", sources.raws.outcomes, move |_, _, outcome| {
             Arc::new(status::raw::status(outcome, options.offline))
         }),

@@ -1,0 +1,95 @@
+//! What becomes of patches of generated resources, and what proxies say to these: a resource that is refused with patches is tried with fewer.
+
+use std::sync::Arc;
+
+use ir::FleetName;
+use store::FactKey;
+use tracing::debug;
+use translator::InFleet;
+use xds::{Event, TypeUrl};
+
+use super::facts::set_fact;
+use super::{Core, replicas};
+use crate::publish::{Mark, ResourceKey, named};
+
+impl Core {
+    /// Notes what proxies say of a resource with patches. Whether a tick is due, if nothing else has to know of the event: without the patches the
+    /// resource may be good, and whoever wrote the rest of it is not to blame.
+    pub(super) fn note_of_patched(&mut self, event: &Event) -> Option<bool> {
+        match event {
+            Event::Refused { fleet, type_url, name, version, text } => {
+                let key = patched(fleet, type_url, name)?;
+                let mark = self.publisher.mark_of(&key, *version)?;
+                self.note_patched_refusal(fact(fleet, type_url, name), mark, text)
+            }
+            Event::Accepted { fleet, type_url, name, version, .. } => {
+                let mark = self.publisher.mark_of(&patched(fleet, type_url, name)?, *version);
+                if mark == Some(Mark::None) {
+                    self.forget_refused_without(fact(fleet, type_url, name));
+                }
+                None
+            }
+            Event::ClusterWarm { fleet, name } => {
+                self.forget_refused_without(fact(fleet, &TypeUrl::Cluster, name));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn note_patched_refusal(&mut self, fact: FactKey, mark: Mark, text: &Arc<str>) -> Option<bool> {
+        let (store, graph) = self.translator.store();
+        let table = store.tables().patch_refusals;
+        let mut refusals = graph.get(table, &fact).map(|known| (**known).clone()).unwrap_or_default();
+        match mark {
+            // What is published now gets an answer of its own.
+            Mark::Old => return Some(false),
+            Mark::None => {
+                // None of the patches that were refused is in it: they may not be to blame.
+                if !refusals.words.is_empty() {
+                    refusals.without = true;
+                    set_fact(graph, table, fact, Arc::new(refusals));
+                }
+                return None;
+            }
+            Mark::Of(mark) => drop(refusals.words.insert(mark, Arc::clone(text))),
+        }
+        debug!(gateway = %fact.fleet, resource = %fact.name, %text, "a proxy refused a resource with patches");
+        self.metrics.refused += 1;
+        Some(set_fact(graph, table, fact, Arc::new(refusals)))
+    }
+
+    /// What was refused without patches too is accepted now: they are tried anew.
+    fn forget_refused_without(&mut self, fact: FactKey) {
+        let (store, graph) = self.translator.store();
+        let table = store.tables().patch_refusals;
+        if graph.get(table, &fact).is_some_and(|refusals| refusals.without) {
+            graph.remove(table, &fact);
+        }
+    }
+
+    /// Writes what became of patches; true if that is news.
+    pub(super) fn note_patches(&mut self) -> bool {
+        let mut news = false;
+        for (key, states) in self.publisher.take_told() {
+            let (store, graph) = self.translator.store();
+            let tables = store.tables();
+            news |= match states {
+                Some(states) => set_fact(graph, tables.patch_states, key, states),
+                None => {
+                    graph.remove(tables.patch_refusals, &key);
+                    graph.remove(tables.patch_states, &key)
+                }
+            };
+        }
+        news
+    }
+}
+
+fn patched(fleet: &Arc<str>, type_url: &TypeUrl, name: &Arc<str>) -> Option<ResourceKey> {
+    Some(InFleet { fleet: FleetName(Arc::clone(fleet)), name: named(type_url, name)? })
+}
+
+fn fact(fleet: &Arc<str>, type_url: &TypeUrl, name: &str) -> FactKey {
+    FactKey::of_kind(Arc::clone(fleet), replicas::kind(type_url), name)
+}

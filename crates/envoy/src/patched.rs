@@ -1,0 +1,227 @@
+//! Generated resources with the changes that users make to them: checked like what they write themselves.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ir::patch::{Action, Patch, PatchSet, PolicyPatches};
+use ir::raw::{RawFault, RawOutput};
+use ir::{ClusterName, RawName, RawResource};
+use patch::OperationError;
+use serde_json::Value as Json;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::raw::{CLUSTER, raw, read_raw};
+use crate::resource::{Encoded, type_url};
+
+pub use inline::patched_bootstrap;
+
+mod inline;
+#[cfg(test)]
+mod tests;
+
+/// A generated resource, as it is without patches.
+pub struct Base<'a> {
+    /// Its message.
+    pub bytes: &'a [u8],
+    /// Whether it needs this.
+    pub needs: &'a dyn Fn(&RawName) -> bool,
+    /// Its hosts come one by one.
+    pub vhds: bool,
+}
+
+/// A resource with its patches.
+#[derive(Debug)]
+pub struct Patched {
+    /// None: no patch of any policy is in it.
+    pub resource: Option<Encoded>,
+    /// A cluster that becomes ready when somebody else has answered.
+    pub slow: bool,
+    /// The mark of all that is in it; 0 where nothing is.
+    pub mark: u64,
+    /// What it names, or would with patches that are left out: that one of these comes or goes may change what becomes of them.
+    pub names: BTreeSet<RawName>,
+    /// What became of each policy, in their order.
+    pub outcomes: Vec<PatchOutcome>,
+}
+
+/// What became of the patches of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchOutcome {
+    /// They are in the resource. Clusters that they name and the fleet does not have.
+    Applied(Vec<Arc<str>>),
+    /// There is no such resource.
+    NotFound,
+    /// They are left out: the number of the one that is to blame, if it is one, and why.
+    LeftOut(Option<u32>, String),
+    /// They are left out, because a proxy has refused the resource with them.
+    Refused(Arc<str>),
+}
+
+/// So many of the mistakes in a patched resource are told.
+const TOLD: usize = 3;
+
+/// Applies the patches of all policies to a resource, in their order; none as base: there is no such resource. A policy of which something
+/// cannot be done, or with which the checks refuse the resource, is left out whole. `has` says what the fleet has besides.
+pub fn patched(
+    id: &RawName,
+    base: Option<&Base<'_>>,
+    set: &PatchSet,
+    has: &mut dyn FnMut(&RawName) -> bool,
+) -> Patched {
+    let mut current: Option<Arc<RawResource>> = None;
+    let (mut mark, mut outcomes, mut names) = (0, Vec::with_capacity(set.policies.len()), BTreeSet::new());
+    for policy in &set.policies {
+        let next = mark_of(mark, policy);
+        if let Some(words) = set.refused.get(&next) {
+            outcomes.push(PatchOutcome::Refused(Arc::clone(words)));
+            continue;
+        }
+        outcomes.push(match apply(id, base, current.as_deref(), policy) {
+            Err(outcome) => outcome,
+            Ok(resource) => {
+                names.extend(resource.names.iter().cloned());
+                match missing(base, &resource, has) {
+                    Err(words) => PatchOutcome::LeftOut(None, words),
+                    Ok(clusters) => {
+                        (mark, current) = (next, Some(resource));
+                        PatchOutcome::Applied(clusters)
+                    }
+                }
+            }
+        });
+    }
+    let Some(resource) = current else {
+        return Patched { resource: None, slow: false, mark, names, outcomes };
+    };
+    let known = |name: &&RawName| has(name) || base.is_some_and(|base| (base.needs)(name));
+    let needs = resource.names.iter().filter(known).cloned().collect();
+    let slow = resource.slow;
+    let encoded = encode(resource, needs);
+    Patched { resource: Some(encoded), slow, mark, names, outcomes }
+}
+
+fn encode(resource: Arc<RawResource>, needs: Vec<RawName>) -> Encoded {
+    let parts = resource.parts.iter().map(|part| Arc::clone(&part.bytes)).collect();
+    raw(&RawOutput { resource, parts, needs }, None)
+}
+
+/// The mark of a policy on top of others.
+fn mark_of(before: u64, policy: &PolicyPatches) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.update(&before.to_le_bytes());
+    hasher.update(policy.policy.as_bytes());
+    policy.patches.iter().for_each(|patch| hasher.update(format!("\n{patch:?}").as_bytes()));
+    // 0 is that of nothing.
+    hasher.digest().max(1)
+}
+
+/// The resource with the patches of one policy more.
+fn apply(
+    id: &RawName,
+    base: Option<&Base<'_>>,
+    current: Option<&RawResource>,
+    policy: &PolicyPatches,
+) -> Result<Arc<RawResource>, PatchOutcome> {
+    let left_out = |text: String| PatchOutcome::LeftOut(None, text);
+    let print = |bytes: &[u8]| protojson::to_proto_json(id.message, bytes).map_err(|error| left_out(error.to_string()));
+    let before = match (current, base) {
+        (Some(current), _) => Some(print(&encode(Arc::new(current.clone()), Vec::new()).body.concat())?),
+        (None, Some(base)) => Some(print(base.bytes)?),
+        (None, None) => None,
+    };
+    let document = policy.patches.iter().try_fold(before, |document, patch| operate(document, patch).map(Some))?;
+    let reading = read_raw(id.message, &document.unwrap_or_default(), true);
+    let Some(resource) = reading.resource else { return Err(left_out(told(&reading.errors))) };
+    if resource.id.name != id.name {
+        let text = format!("the name of a resource cannot be changed, and would be {}", resource.id.name);
+        return Err(left_out(text));
+    }
+    if base.is_some_and(|base| base.vhds) != resource.tail.is_some() {
+        let text = "whether hosts come one by one (vhds) cannot be changed".to_owned();
+        return Err(left_out(text));
+    }
+    Ok(resource)
+}
+
+/// One operation. What is not there can only be added as a whole.
+fn operate(document: Option<Json>, patch: &Patch) -> Result<Json, PatchOutcome> {
+    let makes = matches!(patch.action, Action::Add(_)) && patch.query.is_none() && patch.pointer.is_empty();
+    let mut document = match document {
+        Some(document) => document,
+        None if makes => Json::Null,
+        None => return Err(PatchOutcome::NotFound),
+    };
+    let action = match &patch.action {
+        Action::Add(value) => patch::Action::Add(value),
+        Action::Remove => patch::Action::Remove,
+        Action::Replace(value) => patch::Action::Replace(value),
+        Action::Move(from) => patch::Action::Move(from),
+        Action::Copy(from) => patch::Action::Copy(from),
+        Action::Test(value) => patch::Action::Test(value),
+    };
+    let place = patch::Place { query: patch.query.as_deref(), pointer: &patch.pointer };
+    patch::apply(&mut document, action, place)
+        .map_err(|error| PatchOutcome::LeftOut(Some(patch.number), with_nearest(&error)))?;
+    Ok(document)
+}
+
+fn with_nearest(error: &OperationError) -> String {
+    let near = match error {
+        OperationError::Missing { name, members, .. } => protojson::nearest(name, members.iter().map(String::as_str)),
+        _ => None,
+    };
+    near.map_or_else(|| error.to_string(), |near| format!("{error}; did you mean {near}?"))
+}
+
+fn told(errors: &[RawFault]) -> String {
+    let one = |fault: &RawFault| {
+        if fault.path.is_empty() { fault.text.to_string() } else { format!("{}: {}", fault.path, fault.text) }
+    };
+    let mut texts: Vec<String> = errors.iter().take(TOLD).map(one).collect();
+    if errors.len() > TOLD {
+        texts.push(format!("{} more", errors.len() - TOLD));
+    }
+    texts.join("; ")
+}
+
+/// Clusters that patches name and the fleet does not have: a proxy's own bootstrap may. Of everything else a proxy would wait for what it does not
+/// get, and so would all that is in the resource besides.
+fn missing(
+    base: Option<&Base<'_>>,
+    resource: &RawResource,
+    has: &mut dyn FnMut(&RawName) -> bool,
+) -> Result<Vec<Arc<str>>, String> {
+    let mut missing: Vec<&RawName> = resource.names.iter().filter(|name| !has(name)).collect();
+    missing.retain(|name| *name.name != *ClusterName::INVALID);
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let before = base.map(|base| named_by(&resource.id, base)).unwrap_or_default();
+    missing.retain(|name| !before.contains(name));
+    if let Some(waited) = missing.iter().find(|name| name.message != CLUSTER) {
+        let short = waited.message.rsplit('.').next().unwrap_or_default();
+        return Err(format!("it would wait for {short} {}, which these proxies do not get", waited.name));
+    }
+    Ok(missing.into_iter().map(|name| Arc::clone(&name.name)).collect())
+}
+
+/// What a resource names without patches.
+fn named_by(id: &RawName, base: &Base<'_>) -> BTreeSet<RawName> {
+    let json = protojson::to_proto_json(id.message, base.bytes).unwrap_or_default();
+    let resource = read_raw(id.message, &json, false).resource;
+    resource.map(|resource| resource.names.iter().cloned().collect()).unwrap_or_default()
+}
+
+/// What can be patched, as a resource of xDS: the full name of its message by its type URL.
+pub fn patchable(url: &str) -> Option<&'static str> {
+    [
+        type_url::LISTENER,
+        type_url::ROUTE_CONFIGURATION,
+        type_url::VIRTUAL_HOST,
+        type_url::CLUSTER,
+        type_url::LOAD_ASSIGNMENT,
+    ]
+    .into_iter()
+    .find(|known| *known == url)
+    .and_then(|known| known.strip_prefix("type.googleapis.com/"))
+}

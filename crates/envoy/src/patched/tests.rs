@@ -1,0 +1,86 @@
+//! Patches one after the other: what is left out, and what that leaves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ir::RawName;
+use ir::patch::{Action, Patch, PatchSet, PolicyPatches};
+use serde_json::{Value, json};
+
+use super::{Base, PatchOutcome, patched};
+
+const ID: &str = "envoy.config.cluster.v3.Cluster";
+
+fn policy(name: &str, patches: &[(&str, Value)]) -> PolicyPatches {
+    let patch = |(number, (pointer, value)): (u32, &(&str, Value))| Patch {
+        number,
+        action: Action::Add(Arc::new(value.clone())),
+        query: None,
+        pointer: (*pointer).into(),
+    };
+    PolicyPatches { policy: name.into(), patches: (0..).zip(patches).map(patch).collect() }
+}
+
+/// What a cluster is with these policies, without its name, and what became of each.
+fn check(base: Option<Value>, set: &PatchSet, expect: Option<Value>, outcomes: &[PatchOutcome]) -> u64 {
+    let bytes = base.map(|base| protojson::from_json(ID, &base).unwrap());
+    let base = bytes.as_deref().map(|bytes| Base { bytes, needs: &|_| false, vhds: false });
+    let id = RawName { message: ID, name: "web".into() };
+    let patched = patched(&id, base.as_ref(), set, &mut |_| false);
+    let json = patched.resource.map(|resource| protojson::to_proto_json(ID, &resource.body.concat()).unwrap());
+    assert_eq!(json, expect);
+    assert_eq!(patched.outcomes, outcomes);
+    patched.mark
+}
+
+fn web(timeout: &str) -> Value {
+    json!({"name": "web", "connect_timeout": timeout})
+}
+
+fn set(policies: Vec<PolicyPatches>) -> PatchSet {
+    PatchSet { policies, refused: BTreeMap::new() }
+}
+
+#[test]
+fn a_policy_counts_whole_or_not_at_all_and_the_others_go_on() {
+    let timeout = |name, timeout: &str| policy(name, &[("/connect_timeout", json!(timeout))]);
+    let half = policy("half", &[("/connect_timeout", json!("7s")), ("/type", json!("STATTIC"))]);
+    let words = "type: envoy.config.cluster.v3.Cluster.DiscoveryType has no value STATTIC, did you mean STATIC";
+    let left_out = PatchOutcome::LeftOut(None, words.to_owned());
+    let applied = || PatchOutcome::Applied(Vec::new());
+    let all = set(vec![timeout("one", "2s"), half, timeout("two", "3s")]);
+    check(Some(web("1s")), &all, Some(web("3s")), &[applied(), left_out, applied()]);
+}
+
+#[test]
+fn what_a_proxy_has_refused_is_left_out_until_it_is_another() {
+    let timeout = |name, timeout: &str| policy(name, &[("/connect_timeout", json!(timeout))]);
+    let applied = || PatchOutcome::Applied(Vec::new());
+    let mut both = set(vec![timeout("one", "2s"), timeout("two", "3s")]);
+    let mark = check(Some(web("1s")), &both, Some(web("3s")), &[applied(), applied()]);
+    both.refused.insert(mark, "no".into());
+    let refused = || PatchOutcome::Refused("no".into());
+    let first = check(Some(web("1s")), &both, Some(web("2s")), &[applied(), refused()]);
+    // What is beneath them may change; another first, or another second, is tried.
+    check(Some(web("9s")), &both, Some(web("2s")), &[applied(), refused()]);
+    both.refused.insert(first, "no".into());
+    check(Some(web("1s")), &both, Some(web("3s")), &[refused(), applied()]);
+    both.policies = vec![timeout("one", "4s"), timeout("two", "3s")];
+    check(Some(web("1s")), &both, Some(web("3s")), &[applied(), applied()]);
+}
+
+#[test]
+fn a_resource_that_is_not_there_is_added_whole_or_not_found() {
+    let whole = policy("whole", &[("", web("5s")), ("/alt_stat_name", json!("w"))]);
+    let part = policy("part", &[("/connect_timeout", json!("2s"))]);
+    let added = json!({"name": "web", "connect_timeout": "2s", "alt_stat_name": "w"});
+    let applied = || PatchOutcome::Applied(Vec::new());
+    check(None, &set(vec![part.clone()]), None, &[PatchOutcome::NotFound]);
+    check(None, &set(vec![whole.clone(), part.clone()]), Some(added), &[applied(), applied()]);
+    check(
+        None,
+        &set(vec![part, whole]),
+        Some(json!({"name": "web", "connect_timeout": "5s", "alt_stat_name": "w"})),
+        &[PatchOutcome::NotFound, applied()],
+    );
+}

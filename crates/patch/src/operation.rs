@@ -1,0 +1,369 @@
+//! JSON Patch (RFC 6902), one operation at a time, on what a JSON pointer (RFC 6901) or a JSONPath (RFC 9535) names.
+//!
+//! It differs from the RFC where people who patch messages of protobuf expect it: `add` makes the parents that are missing, and a
+//! member `statPrefix` is found under the name `stat_prefix` that it has in the proto file.
+
+use std::fmt::Write as _;
+
+use jsonpath_rust::JsonPath as _;
+use serde_json::{Map, Value};
+
+#[cfg(test)]
+mod tests;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Action<'a> {
+    /// Sets a member, or puts an item into a list; `-` is behind the last.
+    Add(&'a Value),
+    /// Takes it away.
+    Remove,
+    /// Puts another in the place of what is there.
+    Replace(&'a Value),
+    /// Takes what is at this pointer away and adds it.
+    Move(&'a str),
+    /// Adds what is at this pointer.
+    Copy(&'a str),
+    /// Is an error unless this is there.
+    Test(&'a Value),
+}
+
+/// Where it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// A JSONPath; with it the pointer begins at each place that it finds. The `$` at its begin may be left out.
+    pub query: Option<&'a str>,
+    /// A JSON pointer; empty is the whole.
+    pub pointer: &'a str,
+}
+
+/// Why an operation cannot be done. The document is then half done: apply it to a copy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// A member that is not there.
+    #[error("{} has no {name}{}", whole(at), there(members))]
+    Missing {
+        /// The pointer to what lacks it.
+        at: String,
+        /// Its name.
+        name: String,
+        /// The members that are there.
+        members: Vec<String>,
+    },
+    /// An item that is not there.
+    #[error("{} has {count} items, and no place {index}", whole(at))]
+    NoItem {
+        /// The pointer to the list.
+        at: String,
+        /// The number of its items.
+        count: usize,
+        /// As written.
+        index: String,
+    },
+    /// A plain value where a pointer goes on.
+    #[error("{} is {kind} and has nothing inside", whole(at))]
+    Plain {
+        /// The pointer to it.
+        at: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// No pointer.
+    #[error("{0:?} is no JSON pointer: one begins with /")]
+    Pointer(String),
+    /// No JSONPath.
+    #[error("{0:?} is no JSONPath: {1}")]
+    Query(String, String),
+    /// A JSONPath that finds nothing.
+    #[error("{0} finds nothing")]
+    Nothing(String),
+    /// The whole, where only a part will do.
+    #[error("the whole cannot be taken away, and not be moved")]
+    Whole,
+    /// A part that would be moved into itself.
+    #[error("{0} cannot be moved into itself")]
+    IntoItself(String),
+    /// A test that failed.
+    #[error("{} is {found}, not {wanted}", whole(at))]
+    Test {
+        /// Where.
+        at: String,
+        /// What is there.
+        found: String,
+        /// What should be.
+        wanted: String,
+    },
+}
+
+/// So many of the members that are there are named.
+const NAMED: usize = 12;
+
+/// Levels that a JSONPath may leave open (`..`): each multiplies the work by the depth of the document.
+const MOST_DESCENTS: usize = 4;
+
+/// The longest value that an error quotes, in characters.
+const QUOTED: usize = 60;
+
+fn whole(at: &str) -> &str {
+    if at.is_empty() { "the whole" } else { at }
+}
+
+fn there(members: &[String]) -> String {
+    if members.is_empty() {
+        return "; it is empty".to_owned();
+    }
+    let mut text =
+        format!("; there is {}", members.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "));
+    if members.len() > NAMED {
+        let _ = write!(text, " and {} more", members.len() - NAMED);
+    }
+    text
+}
+
+/// Does one operation.
+///
+/// # Errors
+/// If it cannot be done; the document may have been changed by then.
+pub fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Result<(), OperationError> {
+    let Some(query) = place.query else {
+        return at(document, action, &tokens(place.pointer)?);
+    };
+    let mut found = find(document, query)?;
+    if action == Action::Remove {
+        // Items behind one that goes move up.
+        found.reverse();
+    }
+    let rest = tokens(place.pointer)?;
+    found.into_iter().try_for_each(|mut path| {
+        path.extend_from_slice(&rest);
+        at(document, action, &path)
+    })
+}
+
+/// Does it at one place.
+fn at(document: &mut Value, action: Action<'_>, path: &[String]) -> Result<(), OperationError> {
+    match action {
+        Action::Add(value) => add(document, path, value.clone()),
+        Action::Remove => remove(document, path).map(drop),
+        Action::Replace(value) => {
+            *existing(document, path)? = value.clone();
+            Ok(())
+        }
+        Action::Move(from) => {
+            let from = tokens(from)?;
+            if path.len() > from.len() && path.starts_with(&from) {
+                return Err(OperationError::IntoItself(pointer(&from)));
+            }
+            let value = remove(document, &from)?;
+            add(document, path, value)
+        }
+        Action::Copy(from) => {
+            let value = existing(document, &tokens(from)?)?.clone();
+            add(document, path, value)
+        }
+        Action::Test(wanted) => {
+            let found = existing(document, path)?;
+            if found == wanted {
+                return Ok(());
+            }
+            Err(OperationError::Test { at: pointer(path), found: quoted(found), wanted: quoted(wanted) })
+        }
+    }
+}
+
+/// The steps of a pointer.
+fn tokens(pointer: &str) -> Result<Vec<String>, OperationError> {
+    if pointer.is_empty() {
+        return Ok(Vec::new());
+    }
+    let steps = pointer.strip_prefix('/').ok_or_else(|| OperationError::Pointer(pointer.to_owned()))?;
+    Ok(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+fn pointer(path: &[String]) -> String {
+    path.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+/// Every place that a JSONPath finds, in the order of the document, each once.
+fn find(document: &Value, query: &str) -> Result<Vec<Vec<String>>, OperationError> {
+    let wrong = |why: String| OperationError::Query(query.to_owned(), why);
+    if query.matches("..").count() > MOST_DESCENTS {
+        return Err(wrong(format!("it has more than {MOST_DESCENTS} of ..")));
+    }
+    let rooted = match query.chars().next() {
+        Some('$') => query.to_owned(),
+        Some('.' | '[') => format!("${query}"),
+        _ => format!("$.{query}"),
+    };
+    let nodes = document.query(&rooted).map_err(|error| wrong(in_short(&error.to_string())))?;
+    let mut places: Vec<*const Value> = nodes.into_iter().map(std::ptr::from_ref).collect();
+    places.sort_unstable();
+    let mut found = Vec::new();
+    walk(document, &mut Vec::new(), &mut |path, value| {
+        if places.binary_search(&std::ptr::from_ref(value)).is_ok() {
+            found.push(path.to_vec());
+        }
+    });
+    if found.is_empty() {
+        return Err(OperationError::Nothing(query.to_owned()));
+    }
+    Ok(found)
+}
+
+/// What a parser says, without the picture that it draws.
+fn in_short(error: &str) -> String {
+    let last = error.lines().rev().find_map(|line| line.trim().strip_prefix("= "));
+    last.unwrap_or(error.lines().next().unwrap_or_default()).trim().to_owned()
+}
+
+/// Shows every value with its path.
+fn walk(value: &Value, path: &mut Vec<String>, seen: &mut impl FnMut(&[String], &Value)) {
+    seen(path, value);
+    let mut inside = |step: String, inner: &Value, path: &mut Vec<String>| {
+        path.push(step);
+        walk(inner, path, &mut *seen);
+        path.pop();
+    };
+    match value {
+        Value::Object(members) => members.iter().for_each(|(name, inner)| inside(name.clone(), inner, path)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(at, inner)| inside(at.to_string(), inner, path)),
+        _ => {}
+    }
+}
+
+/// What is at a path.
+fn existing<'d>(document: &'d mut Value, path: &[String]) -> Result<&'d mut Value, OperationError> {
+    let mut here = document;
+    for (depth, step) in path.iter().enumerate() {
+        let before = || pointer(path.get(..depth).unwrap_or_default());
+        here = match here {
+            Value::Object(members) => {
+                let name = known(members, step);
+                if !members.contains_key(&name) {
+                    return Err(missing(before(), step, members));
+                }
+                // It is there.
+                members.entry(name).or_insert(Value::Null)
+            }
+            Value::Array(items) => {
+                let count = items.len();
+                let no_item = || OperationError::NoItem { at: before(), count, index: step.clone() };
+                index(step).and_then(|at| items.get_mut(at)).ok_or_else(no_item)?
+            }
+            plain => return Err(OperationError::Plain { at: before(), kind: kind(plain) }),
+        };
+    }
+    Ok(here)
+}
+
+/// Takes away what is at a path.
+fn remove(document: &mut Value, path: &[String]) -> Result<Value, OperationError> {
+    let (last, parents) = path.split_last().ok_or(OperationError::Whole)?;
+    match existing(document, parents)? {
+        Value::Object(members) => {
+            let name = known(members, last);
+            let missing = || missing(pointer(parents), last, members);
+            if !members.contains_key(&name) {
+                return Err(missing());
+            }
+            Ok(members.shift_remove(&name).unwrap_or_default())
+        }
+        Value::Array(items) => match index(last).filter(|at| *at < items.len()) {
+            Some(at) => Ok(items.remove(at)),
+            None => Err(OperationError::NoItem { at: pointer(parents), count: items.len(), index: last.clone() }),
+        },
+        plain => Err(OperationError::Plain { at: pointer(parents), kind: kind(plain) }),
+    }
+}
+
+/// Puts a value at a path, with the parents that are missing.
+fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), OperationError> {
+    let Some((last, parents)) = path.split_last() else {
+        *document = value;
+        return Ok(());
+    };
+    let mut here = document;
+    for (depth, (step, next)) in parents.iter().zip(path.iter().skip(1)).enumerate() {
+        let before = || pointer(path.get(..depth).unwrap_or_default());
+        // What is to hold a place of a list is one.
+        let fresh =
+            || if next == "-" || index(next).is_some() { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
+        here = match here {
+            Value::Object(members) => {
+                let name = known(members, step);
+                members.entry(name).or_insert_with(fresh)
+            }
+            Value::Array(items) => {
+                let count = items.len();
+                let at = if step == "-" { Some(count) } else { index(step) };
+                if at == Some(count) {
+                    items.push(fresh());
+                }
+                let no_item = || OperationError::NoItem { at: before(), count, index: step.clone() };
+                at.and_then(|at| items.get_mut(at)).ok_or_else(no_item)?
+            }
+            plain => return Err(OperationError::Plain { at: before(), kind: kind(plain) }),
+        };
+    }
+    match here {
+        Value::Object(members) => {
+            let name = known(members, last);
+            members.insert(name, value);
+        }
+        Value::Array(items) => {
+            let at = if last == "-" { Some(items.len()) } else { index(last) };
+            let Some(at) = at.filter(|at| *at <= items.len()) else {
+                let (at, index) = (pointer(parents), last.clone());
+                return Err(OperationError::NoItem { at, count: items.len(), index });
+            };
+            items.insert(at, value);
+        }
+        plain => return Err(OperationError::Plain { at: pointer(parents), kind: kind(plain) }),
+    }
+    Ok(())
+}
+
+/// The name under which a member stands: as written, or as a proto file would write it.
+fn known(members: &Map<String, Value>, step: &str) -> String {
+    if members.contains_key(step) {
+        return step.to_owned();
+    }
+    let mut snake = String::with_capacity(step.len() + 4);
+    for letter in step.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    if members.contains_key(&snake) { snake } else { step.to_owned() }
+}
+
+fn missing(at: String, step: &str, members: &Map<String, Value>) -> OperationError {
+    OperationError::Missing { at, name: step.to_owned(), members: members.keys().cloned().collect() }
+}
+
+/// A place in a list: no sign, no zeros in front.
+fn index(step: &str) -> Option<usize> {
+    let plain = step == "0" || (!step.starts_with('0') && step.bytes().all(|byte| byte.is_ascii_digit()));
+    plain.then(|| step.parse().ok()).flatten()
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+fn quoted(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}

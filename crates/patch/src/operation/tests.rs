@@ -1,0 +1,97 @@
+//! Each operation on one document.
+
+use serde_json::{Value, json};
+
+use super::{Action, Place, apply};
+
+fn document() -> Value {
+    json!({
+        "name": "shop", "stat_prefix": "http", "a/b": {"~": 1},
+        "filters": [{"name": "cors", "on": true}, {"name": "lua", "on": true}, {"name": "router"}],
+    })
+}
+
+/// The document after an operation, or what is wrong.
+fn check(action: Action<'_>, (query, pointer): (Option<&str>, &str), expect: Result<Value, &str>) {
+    let mut changed = document();
+    let place = Place { query, pointer };
+    let result = apply(&mut changed, action, place).map_err(|error| error.to_string()).map(|()| changed);
+    assert_eq!(result, expect.map_err(str::to_owned), "{action:?} at {place:?}");
+}
+
+fn with(change: impl FnOnce(&mut Value)) -> Result<Value, &'static str> {
+    let mut changed = document();
+    change(&mut changed);
+    Ok(changed)
+}
+
+fn at(pointer: &str) -> (Option<&str>, &str) {
+    (None, pointer)
+}
+
+#[test]
+fn each_operation_does_what_the_rfc_says() {
+    let new = json!({"name": "new"});
+    check(Action::Add(&new), at("/filters/1"), with(|it| it["filters"].as_array_mut().unwrap().insert(1, new.clone())));
+    check(Action::Add(&new), at("/filters/-"), with(|it| it["filters"].as_array_mut().unwrap().push(new.clone())));
+    check(Action::Add(&json!("x")), at("/name"), with(|it| it["name"] = json!("x")));
+    check(Action::Add(&new), at(""), Ok(new.clone()));
+    check(Action::Remove, at("/filters/0"), with(|it| drop(it["filters"].as_array_mut().unwrap().remove(0))));
+    check(Action::Remove, at("/a~1b/~0"), with(|it| it["a/b"] = json!({})));
+    check(Action::Replace(&json!("x")), at("/filters/2/name"), with(|it| it["filters"][2]["name"] = json!("x")));
+    check(Action::Copy("/name"), at("/other"), with(|it| it["other"] = json!("shop")));
+    check(Action::Test(&json!("shop")), at("/name"), Ok(document()));
+    let moved = |it: &mut Value| {
+        let filters = it["filters"].as_array_mut().unwrap();
+        let first = filters.remove(0);
+        filters.push(first);
+    };
+    check(Action::Move("/filters/0"), at("/filters/-"), with(moved));
+}
+
+#[test]
+fn parents_that_are_missing_are_made_by_add_alone() {
+    check(Action::Add(&json!(1)), at("/x/y/0/z"), with(|it| it["x"] = json!({"y": [{"z": 1}]})));
+    check(
+        Action::Add(&json!(1)),
+        at("/filters/-/z"),
+        with(|it| it["filters"].as_array_mut().unwrap().push(json!({"z": 1}))),
+    );
+    let there = "the whole has no x; there is name, stat_prefix, a/b, filters";
+    check(Action::Replace(&json!(1)), at("/x/y"), Err(there));
+    check(Action::Remove, at("/x"), Err(there));
+}
+
+#[test]
+fn a_member_is_found_under_the_name_of_the_proto_file() {
+    check(Action::Replace(&json!("x")), at("/statPrefix"), with(|it| it["stat_prefix"] = json!("x")));
+    check(Action::Add(&json!("x")), at("/statPrefix"), with(|it| it["stat_prefix"] = json!("x")));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_its_place() {
+    check(Action::Remove, at("/filters/3"), Err("/filters has 3 items, and no place 3"));
+    check(Action::Remove, at("/filters/01"), Err("/filters has 3 items, and no place 01"));
+    check(Action::Add(&json!(1)), at("/filters/4"), Err("/filters has 3 items, and no place 4"));
+    check(Action::Add(&json!(1)), at("/name/x"), Err("/name is a text and has nothing inside"));
+    check(Action::Remove, at("/filters/0/nam"), Err("/filters/0 has no nam; there is name, on"));
+    check(Action::Remove, at("name"), Err("\"name\" is no JSON pointer: one begins with /"));
+    check(Action::Remove, at(""), Err("the whole cannot be taken away, and not be moved"));
+    check(Action::Move("/a~1b"), at("/a~1b/c"), Err("/a~1b cannot be moved into itself"));
+    check(Action::Test(&json!("x")), at("/name"), Err("/name is \"shop\", not \"x\""));
+}
+
+#[test]
+fn a_json_path_names_any_number_of_places() {
+    let on = Some("$.filters[?(@.on == true)]");
+    let off = |it: &mut Value| (0..2).for_each(|at| it["filters"][at]["on"] = json!(false));
+    check(Action::Replace(&json!(false)), (on, "/on"), with(off));
+    check(Action::Remove, (on, ""), with(|it| it["filters"] = json!([{"name": "router"}])));
+    let lua = Some("..filters[?match(@.name, 'l.a')].on");
+    check(Action::Replace(&json!(false)), (lua, ""), with(|it| it["filters"][1]["on"] = json!(false)));
+    check(Action::Replace(&json!("x")), (Some("name"), ""), with(|it| it["name"] = json!("x")));
+    check(Action::Remove, (Some("$.nothing"), ""), Err("$.nothing finds nothing"));
+    let deep = "$..a..b..c..d..e";
+    check(Action::Remove, (Some(deep), ""), Err("\"$..a..b..c..d..e\" is no JSONPath: it has more than 4 of .."));
+    check(Action::Remove, (Some("$.a[["), ""), Err("\"$.a[[\" is no JSONPath: expected selector"));
+}

@@ -1,0 +1,117 @@
+//! Tables of changes that users make to generated resources.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::ObjectKey;
+use engine::{Cx, Graph, Index, Table};
+use ir::patch::{Patch, PatchSet, PolicyPatches};
+use ir::{FleetName, RawName};
+use store::{ClusterState, FactKey, ListenerState, Tables};
+
+use super::{Base, Gateways};
+use crate::envoy_patch_policy::{
+    self as policy, Answer, PatchKey, PatchOutcome, PatchPolicy, PatchStanding, ResourceOutcome,
+};
+use crate::gateway;
+use crate::key::InFleet;
+use crate::raw::short;
+
+/// What is changed, and what became of each policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Patches {
+    pub(crate) sets: Table<InFleet<RawName>, Arc<PatchSet>>,
+    pub(crate) outcomes: Table<ObjectKey, Arc<PatchOutcome>>,
+}
+
+pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches {
+    let (inputs, settings, plans) = (base.inputs, base.settings, gateways.plans);
+    let policies =
+        g.map("patch_policy", inputs.envoy_patch_policies, |_, key, object| Arc::new(policy::read(key, object)));
+    let standings = g.map("patch_standing", policies, move |cx, _, policy: &Arc<PatchPolicy>| match &policy.refused {
+        _ if !settings.patches(cx) => PatchStanding::Disabled,
+        Some(words) => PatchStanding::Invalid(Arc::clone(words)),
+        None if !cx.contains(plans, &policy.target) => PatchStanding::NotFound,
+        None => PatchStanding::Accepted,
+    });
+    let wanted = g.derive("patch_wanted", policies, move |cx, key, policy| {
+        if cx.get(standings, key) != Some(&PatchStanding::Accepted) {
+            return Vec::new();
+        }
+        let fleet = gateway::fleet(&policy.target);
+        let row = |(id, patches): (&RawName, &Arc<[Patch]>)| {
+            let target = InFleet { fleet: fleet.clone(), name: id.clone() };
+            (PatchKey { target, rank: policy.rank.clone() }, Arc::clone(patches))
+        };
+        policy.patches.iter().map(row).collect::<Vec<_>>()
+    });
+    let by_target: Index<InFleet<RawName>, PatchKey, Arc<[Patch]>> =
+        g.index("patch_by_target", wanted, |key: &PatchKey, _| [key.target.clone()]);
+    let sets = g.derive_group("patch_set", by_target, move |cx, target, members| {
+        let refused = cx.get(inputs.patch_refusals, &fact(target)).map(|refusals| refusals.words.clone());
+        let one = |(key, patches): (&PatchKey, &Arc<[Patch]>)| PolicyPatches {
+            policy: policy::text(key.rank.policy()),
+            patches: Arc::clone(patches),
+        };
+        let policies = members.iter().map(one).collect();
+        [(target.clone(), Arc::new(PatchSet { policies, refused: refused.unwrap_or_default() }))]
+    });
+    let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
+        let standing = cx.get(standings, key)?.clone();
+        let resources =
+            if standing == PatchStanding::Accepted { resources(cx, inputs, key, policy) } else { BTreeMap::new() };
+        Some((key.clone(), Arc::new(PatchOutcome { policy: Arc::clone(policy), standing, resources })))
+    });
+    Patches { sets, outcomes }
+}
+
+/// The name of a generated resource among facts of all kinds.
+fn fact(target: &InFleet<RawName>) -> FactKey {
+    FactKey::of_kind(Arc::clone(&target.fleet.0), short(target.name.message), &target.name.name)
+}
+
+fn resources(
+    cx: &mut Cx<'_>,
+    inputs: Tables,
+    key: &ObjectKey,
+    policy: &PatchPolicy,
+) -> BTreeMap<RawName, ResourceOutcome> {
+    let (fleet, text) = (gateway::fleet(&policy.target), policy::text(key));
+    let mut outcomes = BTreeMap::new();
+    for id in policy.patches.keys() {
+        let target = InFleet { fleet: fleet.clone(), name: id.clone() };
+        let state = cx.get(inputs.patch_states, &fact(&target)).and_then(|states| states.get(&text)).cloned();
+        let answer = answer(cx, inputs, &fleet, id);
+        outcomes.insert(id.clone(), ResourceOutcome { state, answer });
+    }
+    outcomes
+}
+
+/// What proxies say to a resource that they get.
+fn answer(cx: &mut Cx<'_>, inputs: Tables, FleetName(fleet): &FleetName, id: &RawName) -> Answer {
+    let key = FactKey::new(Arc::clone(fleet), Arc::clone(&id.name));
+    match short(id.message) {
+        "Listener" => match cx.get(inputs.listener_state, &key) {
+            Some(ListenerState::Accepted) => return Answer::Accepted,
+            Some(ListenerState::Refused(words)) => return Answer::Refused(Arc::clone(words)),
+            None => return Answer::Pending,
+        },
+        "Cluster" => match cx.get(inputs.cluster_state, &key) {
+            Some(ClusterState::Warm) => return Answer::Accepted,
+            Some(ClusterState::Refused(words)) => return Answer::Refused(Arc::clone(words)),
+            _ => return Answer::Pending,
+        },
+        // Nobody tells of acknowledged endpoints.
+        "ClusterLoadAssignment" => {
+            if let Some(ClusterState::Refused(words)) = cx.get(inputs.cluster_state, &key) {
+                return Answer::Refused(Arc::clone(words));
+            }
+        }
+        _ => {
+            if let Some(words) = cx.get(inputs.route_refusals, &key) {
+                return Answer::Refused(Arc::clone(words));
+            }
+        }
+    }
+    if cx.contains(inputs.fleet_live, fleet) { Answer::Accepted } else { Answer::Pending }
+}
