@@ -89,17 +89,12 @@ impl Elsewhere {
         let config = folder.join("envoy.yaml");
         std::fs::write(&config, bootstrap)?;
         let log = File::create(folder.join("envoy.log"))?;
+        // A bootstrap may say itself who it is.
+        let id: &[&str] = if bootstrap.contains("node: {id:") { &[] } else { &["--service-node", "far"] };
         let child = command
-            .args([
-                "--concurrency",
-                "1",
-                "--disable-hot-restart",
-                "--log-level",
-                "warning",
-                "--service-node",
-                "far",
-                "-c",
-            ])
+            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"])
+            .args(id)
+            .arg("-c")
             .arg(config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

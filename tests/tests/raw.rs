@@ -163,3 +163,59 @@ fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed(
     running.write("pod.yaml", &pod("web")).unwrap();
     answers(port, "two");
 }
+
+/// A bootstrap as Envoys of Bootes have it: in cleartext, the node says who it is; and here with the labels that it has.
+const NODE: &str = r#"
+node: {id: web-1.default, cluster: whatever, metadata: {labels: {app: web}}}
+admin: {address: {pipe: {path: ADMIN, mode: 384}}}
+dynamic_resources:
+  ads_config: {api_type: DELTA_GRPC, transport_api_version: V3, grpc_services: [{envoy_grpc: {cluster_name: xds}}]}
+  lds_config: {ads: {}, resource_api_version: V3}
+  cds_config: {ads: {}, resource_api_version: V3}
+static_resources:
+  clusters:
+  - name: xds
+    type: STATIC
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {http2_protocol_options: {}}
+    load_assignment:
+      cluster_name: xds
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: XDS}}}}]}]
+"#;
+
+#[test]
+fn where_that_is_asked_for_a_workload_is_what_the_bootstrap_of_its_envoy_says() {
+    let one = Backend::start("one").unwrap();
+    let [port, xds] = free_ports().unwrap();
+    let address = format!("127.0.0.1:{xds}");
+    let options = ["--no-envoy", "--workload-labels", "bootstrap", "--xds-listen", &address];
+    let mut running = Running::prepare().unwrap().with(&options);
+    running.write("listener.yaml", &LISTENER.replace("PORT", &port.to_string())).unwrap();
+    running.write("route.yaml", &ROUTE.replace("CLUSTER", "one")).unwrap();
+    running.write("one.yaml", &cluster("one", one.port)).unwrap();
+    running.start().unwrap();
+    let start = |label: &str| {
+        let place = TempDir::new().unwrap();
+        let admin = place.path().join("admin.sock").display().to_string();
+        let bootstrap = NODE.replace("XDS", &xds.to_string()).replace("ADMIN", &admin).replace("app: web", label);
+        (Elsewhere::run(place.path(), &bootstrap).unwrap(), place)
+    };
+    let told = |line: &str| {
+        wait::until(line, || running.status(&["-o", "yaml"]).ok().filter(|all| all.contains(line))).unwrap()
+    };
+    told("no workload of the namespace has these labels");
+    let envoy = start("app: web");
+    answers(port, "one");
+    told("1 of 1 proxies have acknowledged it");
+    drop(envoy);
+    told("no workload of the namespace has these labels");
+    let _other = start("app: other");
+    let clusters =
+        || running.status(&["-o", "yaml"]).ok().filter(|all| all.contains("1 of 1 proxies have acknowledged it"));
+    // The cluster is for every workload, the listener for others.
+    wait::until("the cluster", clusters).unwrap();
+    told("no workload of the namespace has these labels");
+    assert!(get(port, "x.example", "/").is_err());
+}

@@ -117,6 +117,9 @@ impl Client {
     }
 
     async fn subscribe(&self, type_url: &str, names: &[String]) -> anyhow::Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(self.requests.send(subscription(type_url, &names)).await?)
     }

@@ -69,6 +69,11 @@ impl Chancery {
         self.place.path().join("conf")
     }
 
+    /// Its state folder.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.place.path().join("state")
+    }
+
     /// Waits until it says that it is ready.
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         let ready = self.place.path().join("ready");
@@ -82,7 +87,7 @@ impl Chancery {
 
     /// The socket of this name (`xds.sock`, `admin.sock`) of its only Gateway, once it is there.
     pub(crate) fn socket(&mut self, name: &str) -> anyhow::Result<PathBuf> {
-        let gateways = self.place.path().join("state/gateways");
+        let gateways = self.state().join("gateways");
         loop {
             for entry in std::fs::read_dir(&gateways).into_iter().flatten().flatten() {
                 let socket = entry.path().join(name);

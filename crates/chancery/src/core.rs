@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use api::status::Status;
-use api::{ObjectKey, Timestamp};
+use api::{ObjectKey, Pod, Timestamp};
 use ir::{FleetName, Infra};
 use provider::kubernetes::replicas::{Heard, Said};
 use provider::kubernetes::status::Board;
@@ -93,6 +93,8 @@ pub(crate) struct Core {
     /// Where statuses go that somebody writes elsewhere.
     board: Option<Board>,
     replicas: Replicas,
+    /// Workloads that are there because their proxies say so; none: nobody is asked.
+    said_labels: Option<BTreeMap<Arc<str>, Arc<Pod>>>,
 }
 
 /// What the core is made from.
@@ -109,6 +111,8 @@ pub(crate) struct Parts {
     pub(crate) workloads: watch::Sender<Arc<BTreeSet<FleetName>>>,
     /// Proxies are started: ready means that they serve.
     pub(crate) with_proxies: bool,
+    /// Labels of workloads that no source has are those that their proxies say.
+    pub(crate) believes_labels: bool,
     /// The one clock.
     pub(crate) clock: fn() -> Timestamp,
     /// Where statuses go that somebody writes elsewhere.
@@ -157,6 +161,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         comings: Comings::new(Instant::now()),
         board: parts.board,
         replicas: Replicas::new(parts.told),
+        said_labels: parts.believes_labels.then(BTreeMap::new),
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };

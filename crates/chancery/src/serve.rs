@@ -31,7 +31,7 @@ use translator::Translator;
 use xds::load::LoadReports;
 
 use crate::admin::{self, Admin, Removed};
-use crate::cli::RunArgs;
+use crate::cli::{RunArgs, WorkloadLabels};
 use crate::core::{self, Asking, Input, Parts, QUEUE};
 use crate::last_good::{self, LastGood};
 use crate::telemetry::Log;
@@ -75,6 +75,7 @@ pub(crate) async fn serve(
         infra: wanted,
         workloads: known,
         with_proxies: !args.no_envoy && cluster.is_none(),
+        believes_labels: args.workload_labels == WorkloadLabels::Bootstrap,
         clock: now,
         board: cluster.as_ref().map(Cluster::board),
         told: cluster.as_ref().map(Cluster::told),

@@ -16,6 +16,8 @@ pub struct Node {
     pub user_agent: Arc<str>,
     /// `node.user_agent_build_version` (`1.40.0`), else `node.user_agent_version`; empty where neither is said.
     pub version: Arc<str>,
+    /// `node.metadata.labels`, where these are texts, as far as they can be labels of Kubernetes.
+    pub labels: Arc<[(Arc<str>, Arc<str>)]>,
     /// `node.client_features`, as far as they change what is said to the client.
     pub features: Features,
 }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::columns::columns;
+use super::descriptors::DescriptorArgs;
 use super::running::{CHOICE, Running, RunningArgs};
 use super::{Format, Outcome, WrongUsage};
 use crate::explain::{Answer, Explained, Resource, Source, Unused};
@@ -26,6 +27,8 @@ pub(crate) struct ExplainArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     running: RunningArgs,
+    #[command(flatten)]
+    descriptors: DescriptorArgs,
     /// How to print
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -34,6 +37,7 @@ pub(crate) struct ExplainArgs {
 /// Prints; an error, and exit code 1, if there is no such workload.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let workload = workload(&args.workload)?;
+    args.descriptors.install()?;
     let paths = [&args.files[..], &args.paths].concat();
     let answer =
         if paths.is_empty() { asked(&args.running, &workload)? } else { Offline::load(&paths)?.explain(&workload) };

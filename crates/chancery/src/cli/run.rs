@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use xds::load::LoadReports;
 
@@ -54,6 +54,9 @@ pub(crate) struct RunArgs {
     pub(crate) xds_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) xds_tls: XdsTls,
+    /// Where the labels of workloads come from without a Kubernetes cluster, for resources of Envoy's with a `workloadSelector`
+    #[arg(long, value_name = "SOURCE", value_enum, default_value_t = WorkloadLabels::Objects)]
+    pub(crate) workload_labels: WorkloadLabels,
     #[command(flatten)]
     pub(crate) kubernetes: KubernetesArgs,
     /// Answer `/healthz`, `/readyz` and `/metrics` at this address (HTTP)
@@ -116,6 +119,15 @@ pub(crate) struct KubernetesArgs {
     pub(crate) ca_overlap: Duration,
 }
 
+/// Who says which labels a workload has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadLabels {
+    /// Objects of kind `Pod`, in the folders
+    Objects,
+    /// Those, and of workloads without one its proxy: `node.metadata.labels` of its bootstrap. What a proxy says is believed
+    Bootstrap,
+}
+
 /// The TLS of `--xds-listen`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct XdsTls {
@@ -174,6 +186,9 @@ fn check(args: &RunArgs, sources: &Sources) -> anyhow::Result<()> {
         WrongUsage::unless(args.xds_tls.xds_tls_cert.is_none(), || {
             "--xds-tls-cert: with a Kubernetes cluster the certificate of xDS is signed by the authority in a Secret: name that with --ca-secret"
                 .to_owned()
+        })?;
+        WrongUsage::unless(args.workload_labels == WorkloadLabels::Objects, || {
+            "--workload-labels bootstrap: with a Kubernetes cluster labels are those of the Pod that a proxy's token is bound to".to_owned()
         })?;
         return Ok(());
     }

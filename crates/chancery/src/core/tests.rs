@@ -29,8 +29,18 @@ impl Rig {
         let (infra, _) = watch::channel(Arc::default());
         let clock = || Timestamp(0);
         let (workloads, with_proxies) = (watch::Sender::default(), false);
-        let parts =
-            Parts { translator, options, server, infra, workloads, with_proxies, clock, board: None, told: None };
+        let parts = Parts {
+            translator,
+            options,
+            server,
+            infra,
+            workloads,
+            with_proxies,
+            believes_labels: false,
+            clock,
+            board: None,
+            told: None,
+        };
         let (inputs, asking, thread) = start(parts).expect("a thread");
         Self { inputs, asking, thread }
     }

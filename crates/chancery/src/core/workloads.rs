@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use api::pod::PodSpec;
+use api::{Kind, ObjectKey, ObjectMeta, Pod};
+use ir::FleetName;
 use store::{FactKey, RawState};
 use tracing::{debug, warn};
-use xds::{Change, Event, TypeUrl, Version};
+use xds::{Change, Event, Node, TypeUrl, Version};
 
 use super::facts::{objections, set_fact};
 use super::replicas::{Answered, WorkloadSaid};
@@ -37,11 +40,12 @@ impl Core {
         Ok(match event {
             Event::Connected { fleet, node, connected } if is_workload(&fleet) => {
                 self.note_coming("connected", &fleet, &node, connected);
-                self.note_proxies(&fleet, connected)
+                self.note_labels(&fleet, Some(&node)) | self.note_proxies(&fleet, connected)
             }
             Event::Gone { fleet, node, connected } if is_workload(&fleet) => {
                 self.note_coming("is gone", &fleet, &node, connected);
-                self.note_proxies(&fleet, connected)
+                let gone = connected == 0 && self.note_labels(&fleet, None);
+                gone | self.note_proxies(&fleet, connected)
             }
             Event::ClusterWarm { fleet, name } if is_workload(&fleet) => {
                 self.set_raw((&fleet, &TypeUrl::Cluster, &name), RawState::Accepted)
@@ -69,6 +73,34 @@ impl Core {
             Event::Live { fleet } if is_workload(&fleet) => false,
             other => return Err(other),
         })
+    }
+
+    /// Where that is asked for, a workload that no source has is there as long as a proxy says so, with the labels that it says; true if that is news.
+    fn note_labels(&mut self, fleet: &Arc<str>, node: Option<&Node>) -> bool {
+        let Some(said) = &mut self.said_labels else { return false };
+        let Some((namespace, name)) =
+            FleetName(Arc::clone(fleet)).workload().map(|(a, b)| (a.to_owned(), b.to_owned()))
+        else {
+            return false;
+        };
+        let (key, ours) = (ObjectKey::of(Kind::Pod, &namespace, &name), said.remove(fleet));
+        let (store, graph) = self.translator.store();
+        let pods = store.tables().pods;
+        let known = graph.get(pods, &key);
+        let is_ours = known.is_none() || known.zip(ours.as_ref()).is_some_and(|(known, ours)| Arc::ptr_eq(known, ours));
+        match node {
+            // A source has said it meanwhile.
+            _ if !is_ours => false,
+            None => graph.remove(pods, &key),
+            Some(node) => {
+                let mut meta = ObjectMeta::new(key.clone());
+                meta.labels = node.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
+                let pod = Arc::new(Pod { meta, spec: PodSpec {} });
+                said.insert(Arc::clone(fleet), Arc::clone(&pod));
+                graph.set(pods, key, pod);
+                true
+            }
+        }
     }
 
     /// So many proxies of a workload are connected to us; true if that is news.

@@ -254,8 +254,16 @@ impl Caller {
         };
         match (self.gate.0.fleets_of)(&self.identity) {
             Fleets::Only(fleet) => Ok(fleet),
-            Fleets::Any if claim.is_empty() => refused("node.cluster has to say which Gateway: namespace/name"),
-            Fleets::Any => Ok(Arc::clone(claim)),
+            Fleets::Any if claim.contains('/') => Ok(Arc::clone(claim)),
+            // As Envoys of Bootes say who they are: `<Pod>.<namespace>`. A namespace has no dots.
+            Fleets::Any => match node.id.rsplit_once('.') {
+                Some((pod, namespace)) if !pod.is_empty() && !namespace.is_empty() && !node.id.contains('/') => {
+                    Ok(format!("workload/{namespace}/{pod}").into())
+                }
+                _ => refused(
+                    "node.cluster has to say which Gateway (namespace/name), or node.id which workload (name.namespace)",
+                ),
+            },
             Fleets::Nobody(why) => {
                 self.account.tell(&format!("{NOTHING}: {why}"));
                 Err(Broken(Code::PermissionDenied, NOTHING))

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::str::Utf8Error;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hashbrown::HashSet;
 use prost::{DecodeError, Message};
+use prost_types::value::Kind;
 
 use super::message::{self, DeltaDiscoveryRequest, DiscoveryRequest, InitialVersion, Locator, SemanticVersion, Status};
 use super::{Request, Text, Variant, WholeRequest};
@@ -115,8 +117,27 @@ impl From<message::Node> for Node {
             None => wire.user_agent_version,
         };
         let [id, cluster, user_agent, version] = [wire.id, wire.cluster, wire.user_agent, version].map(redact::line);
-        Self { id, cluster, user_agent, version, features }
+        let labels = wire.metadata.map(labels).unwrap_or_default();
+        Self { id, cluster, user_agent, version, labels, features }
     }
+}
+
+/// So many labels are read, each with a name and a value of so many bytes at most: a prefix of 253, a slash and 63 more; 63.
+const MOST_LABELS: usize = 64;
+const LONGEST_LABEL: (usize, usize) = (317, 63);
+
+/// `labels` of a node's metadata, sorted by name.
+fn labels(metadata: Bytes) -> Arc<[(Arc<str>, Arc<str>)]> {
+    let mut metadata = prost_types::Struct::decode(metadata).unwrap_or_default();
+    let Some(Kind::StructValue(labels)) = metadata.fields.remove("labels").and_then(|value| value.kind) else {
+        return Arc::default();
+    };
+    let fits = |name: &str, value: &str| name.len() <= LONGEST_LABEL.0 && value.len() <= LONGEST_LABEL.1;
+    let texts = labels.fields.into_iter().filter_map(|(name, value)| match value.kind {
+        Some(Kind::StringValue(value)) if fits(&name, &value) => Some((name.into(), value.into())),
+        _ => None,
+    });
+    texts.take(MOST_LABELS).collect()
 }
 
 /// An `envoy.config.core.v3.Node` by itself, unless a name in it is longer than [`LONGEST_NAME`].

@@ -49,6 +49,7 @@ impl Replica {
             infra: watch::channel(Arc::default()).0,
             workloads: watch::Sender::default(),
             with_proxies: false,
+            believes_labels: false,
             clock: || api::Timestamp(0),
             board: None,
             told: Some(say),
