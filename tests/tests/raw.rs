@@ -157,6 +157,16 @@ fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed(
     running.write("two.yaml", &cluster("two", two.port)).unwrap();
     answers(port, "two");
 
+    // what is deleted goes, the last object of a namespace too, and comes back
+    let files = ["listener", "route", "one", "two", "refused", "bad"].map(|name| format!("{name}.yaml"));
+    files.iter().for_each(|file| running.remove(file).unwrap());
+    wait::until("the end of the listener", || get(port, "x.example", "/").is_err().then_some(())).unwrap();
+    running.write("listener.yaml", &LISTENER.replace("PORT", &port.to_string())).unwrap();
+    running.write("route.yaml", &ROUTE.replace("CLUSTER", "two")).unwrap();
+    running.write("two.yaml", &cluster("two", two.port)).unwrap();
+    answers(port, "two");
+    told("1 of 1 proxies have acknowledged it");
+
     // a label flips away and back
     running.write("pod.yaml", &pod("other")).unwrap();
     wait::until("the end of the listener", || get(port, "x.example", "/").is_err().then_some(())).unwrap();

@@ -93,6 +93,8 @@ pub(crate) struct Core {
     /// Where statuses go that somebody writes elsewhere.
     board: Option<Board>,
     replicas: Replicas,
+    /// Workloads for which nothing is any more, of which a proxy is connected: it is told that it has nothing, and they are forgotten with it.
+    leaving: BTreeSet<FleetName>,
     /// Workloads that are there because their proxies say so; none: nobody is asked.
     said_labels: Option<BTreeMap<Arc<str>, Arc<Pod>>>,
 }
@@ -161,6 +163,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         comings: Comings::new(Instant::now()),
         board: parts.board,
         replicas: Replicas::new(parts.told),
+        leaving: BTreeSet::new(),
         said_labels: parts.believes_labels.then(BTreeMap::new),
     };
     let asking =
@@ -341,12 +344,24 @@ impl Core {
     }
 
     /// Tells which workloads there are.
-    fn tell_workloads(&self) {
-        let graph = self.translator.graph();
-        if graph.changes(self.outputs.workloads).next().is_some() {
-            let all = graph.iter(self.outputs.workloads).map(|(fleet, _)| fleet.clone()).collect();
-            self.workloads.send_replace(Arc::new(all));
+    fn tell_workloads(&mut self) {
+        let changes: Vec<_> = self.translator.graph().changes(self.outputs.workloads).collect();
+        if changes.is_empty() {
+            return;
         }
+        for change in changes {
+            if change.new.is_some() {
+                self.leaving.remove(change.key);
+            } else if self.metrics.has(&change.key.0) {
+                self.leaving.insert(change.key.clone());
+            }
+        }
+        self.send_workloads();
+    }
+
+    fn send_workloads(&self) {
+        let rows = self.translator.graph().iter(self.outputs.workloads).map(|(fleet, _)| fleet);
+        self.workloads.send_replace(Arc::new(rows.chain(&self.leaving).cloned().collect()));
     }
 
     /// Fleets come and go at the server here and nowhere else, in one order with their content.
@@ -366,7 +381,11 @@ impl Core {
         let (mut came, mut left) = (Vec::new(), Vec::new());
         for change in self.translator.graph().changes(self.outputs.workloads) {
             let fleet = Arc::clone(&change.key.0);
-            if change.new.is_some() { came.push(fleet) } else { left.push(fleet) }
+            match change.new {
+                Some(_) => came.push(fleet),
+                None if self.leaving.contains(change.key) => {}
+                None => left.push(fleet),
+            }
         }
         if !came.is_empty() {
             let nothing = |fleet| xds::FleetUpdate { fleet, changes: Vec::new() };

@@ -57,6 +57,9 @@ pub enum PatchOutcome {
     Refused(Arc<str>),
 }
 
+/// Of a policy that is about to be tried.
+const WAITS: &str = "it waits until proxies have answered to those before it, since they refused the resource with all";
+
 /// So many of the mistakes in a patched resource are told.
 const TOLD: usize = 3;
 
@@ -70,10 +73,16 @@ pub fn patched(
 ) -> Patched {
     let mut current: Option<Arc<RawResource>> = None;
     let (mut mark, mut outcomes, mut names) = (0, Vec::with_capacity(set.policies.len()), BTreeSet::new());
+    // Of a resource that was refused nobody says which patches are to blame: from then on each waits for the answer to those before it.
+    let is_sure = |mark: u64| mark == 0 || set.refused.is_empty() || set.accepted.contains(&mark);
     for policy in &set.policies {
         let next = mark_of(mark, policy);
         if let Some(words) = set.refused.get(&next) {
             outcomes.push(PatchOutcome::Refused(Arc::clone(words)));
+            continue;
+        }
+        if !is_sure(mark) {
+            outcomes.push(PatchOutcome::LeftOut(None, WAITS.to_owned()));
             continue;
         }
         outcomes.push(match apply(id, base, current.as_deref(), policy) {

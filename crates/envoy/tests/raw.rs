@@ -201,7 +201,7 @@ fn refusal(resources: &[&Broken]) -> Option<String> {
     let file = folder.path().join("b.json");
     std::fs::write(&file, bootstrap(resources).to_string()).unwrap();
     let arguments = ["--mode", "validate", "--log-level", "error", "--config-path"];
-    let output = Command::new(binary::envoy()).args(arguments).arg(&file).output().unwrap();
+    let output = Command::new(binary::envoy()).args(arguments).arg(&file).current_dir(folder.path()).output().unwrap();
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

@@ -1,6 +1,6 @@
 //! Changes that users make to generated resources, as operations of JSON Patch on the JSON form of a message.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -14,6 +14,9 @@ pub struct PatchSet {
     /// What proxies refused, by the mark of all that was applied then; with their words.
     #[serde(skip)]
     pub refused: BTreeMap<u64, Arc<str>>,
+    /// The same of what they have accepted since something was refused. Then policies are added one by one, each when those before it are accepted.
+    #[serde(skip)]
+    pub accepted: BTreeSet<u64>,
 }
 
 /// What one policy does to the resource.

@@ -75,6 +75,12 @@ pub enum OperationError {
     /// No JSONPath.
     #[error("{0:?} is no JSONPath: {1}")]
     Query(String, String),
+    /// It would become larger than anything can be.
+    #[error("the resource would have more than {MOST_VALUES} values")]
+    TooLarge,
+    /// A pointer that goes too deep.
+    #[error("a JSON pointer with more than {MOST_STEPS} steps")]
+    TooDeep,
     /// A JSONPath that finds nothing.
     #[error("{0} finds nothing")]
     Nothing(String),
@@ -102,6 +108,15 @@ const NAMED: usize = 12;
 /// Levels that a JSONPath may leave open (`..`): each multiplies the work by the depth of the document.
 const MOST_DESCENTS: usize = 4;
 
+/// Steps of a pointer at most: a message is never nested so deep.
+const MOST_STEPS: usize = 128;
+
+/// Selectors that a JSONPath may have side by side (`[0, 1]`): each multiplies what is found before it is known what is found twice.
+const MOST_SELECTORS: usize = 16;
+
+/// Values that a document may have after an operation: `copy` can double it.
+const MOST_VALUES: usize = 1_000_000;
+
 /// The longest value that an error quotes, in characters.
 const QUOTED: usize = 60;
 
@@ -127,7 +142,8 @@ fn there(members: &[String]) -> String {
 /// If it cannot be done; the document may have been changed by then.
 pub fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Result<(), OperationError> {
     let Some(query) = place.query else {
-        return at(document, action, &tokens(place.pointer)?);
+        at(document, action, &tokens(place.pointer)?)?;
+        return bounded(document);
     };
     let mut found = find(document, query)?;
     if action == Action::Remove {
@@ -137,8 +153,22 @@ pub fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Resu
     let rest = tokens(place.pointer)?;
     found.into_iter().try_for_each(|mut path| {
         path.extend_from_slice(&rest);
-        at(document, action, &path)
+        at(document, action, &path)?;
+        bounded(document)
     })
+}
+
+/// An error if it is too large: the next operation could make it twice as large again.
+fn bounded(document: &Value) -> Result<(), OperationError> {
+    fn values(value: &Value, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        match value {
+            Value::Array(items) => items.iter().try_fold(left, |left, item| values(item, left)),
+            Value::Object(members) => members.values().try_fold(left, |left, item| values(item, left)),
+            _ => Some(left),
+        }
+    }
+    values(document, MOST_VALUES).map(drop).ok_or(OperationError::TooLarge)
 }
 
 /// Does it at one place.
@@ -178,6 +208,9 @@ fn tokens(pointer: &str) -> Result<Vec<String>, OperationError> {
         return Ok(Vec::new());
     }
     let steps = pointer.strip_prefix('/').ok_or_else(|| OperationError::Pointer(pointer.to_owned()))?;
+    if steps.split('/').nth(MOST_STEPS).is_some() {
+        return Err(OperationError::TooDeep);
+    }
     Ok(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
 }
 
@@ -190,6 +223,9 @@ fn find(document: &Value, query: &str) -> Result<Vec<Vec<String>>, OperationErro
     let wrong = |why: String| OperationError::Query(query.to_owned(), why);
     if query.matches("..").count() > MOST_DESCENTS {
         return Err(wrong(format!("it has more than {MOST_DESCENTS} of ..")));
+    }
+    if query.matches(',').count() > MOST_SELECTORS {
+        return Err(wrong(format!("it has more than {MOST_SELECTORS} commas")));
     }
     let rooted = match query.chars().next() {
         Some('$') => query.to_owned(),

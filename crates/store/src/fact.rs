@@ -1,6 +1,6 @@
 //! Facts: what comes back from proxies, as rows of input tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ pub enum PatchState {
 pub struct PatchRefusals {
     /// The proxy's words, by the mark of the patches that were in it.
     pub words: BTreeMap<u64, Arc<str>>,
+    /// The marks of patches that proxies have accepted since.
+    pub accepted: BTreeSet<u64>,
     /// The resource was refused without any patch as well: the patches may not be to blame.
     pub without: bool,
 }

@@ -174,8 +174,9 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
             "what is secret does not belong into an object: put it into a Secret and name that in spec.secretRef",
         );
     }
-    // What is wrong is told at its place, without the words that a proxy would have: they may repeat what is secret.
-    let bare = read(message, config, strict);
+    // What is wrong is told at its place, without what was found there: it may be what is secret.
+    let mut bare = read(message, config, strict);
+    bare.errors.iter_mut().chain(&mut bare.ignored).for_each(hush);
     let Some(to) = object.spec.secret_ref.as_deref().filter(|_| bare.errors.is_empty()) else {
         return Read { reading: bare, fault: None };
     };
@@ -193,6 +194,13 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
 fn wrong(path: &str, text: impl ToString) -> Read {
     let fault = RawFault { path: path.into(), text: text.to_string().into() };
     Read { reading: RawReading { errors: vec![fault], ..RawReading::default() }, fault: None }
+}
+
+/// Leaves out what an error quotes.
+fn hush(fault: &mut RawFault) {
+    if let Some((said, _)) = fault.text.split_once(", found ") {
+        fault.text = said.into();
+    }
 }
 
 fn filled(config: &Json, object: &Raw, to: &RawSecretRef, lookup: &mut impl Lookup) -> Result<Json, RefFault> {

@@ -43,6 +43,11 @@ impl Metrics {
         };
     }
 
+    /// Whether a proxy of a fleet is connected.
+    pub(super) fn has(&self, fleet: &str) -> bool {
+        self.connected.get(fleet).is_some_and(|count| *count > 0)
+    }
+
     /// Fleets with a proxy that is connected.
     pub(super) fn fleets(&self) -> impl Iterator<Item = &Arc<str>> {
         self.connected.keys()

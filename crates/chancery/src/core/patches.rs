@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ir::FleetName;
-use store::FactKey;
+use store::{FactKey, PatchRefusals};
 use tracing::debug;
 use translator::InFleet;
 use xds::{Event, TypeUrl};
@@ -11,6 +11,9 @@ use xds::{Event, TypeUrl};
 use super::facts::set_fact;
 use super::{Core, replicas};
 use crate::publish::{Mark, ResourceKey, named};
+
+/// So many refusals of one resource are remembered: as many edits of policies that were refused, and more policies than anybody has.
+const MOST_REFUSALS: usize = 128;
 
 impl Core {
     /// Notes what proxies say of a resource with patches. Whether a tick is due, if nothing else has to know of the event: without the patches the
@@ -23,17 +26,32 @@ impl Core {
                 self.note_patched_refusal(fact(fleet, type_url, name), mark, text)
             }
             Event::Accepted { fleet, type_url, name, version, .. } => {
-                let mark = self.publisher.mark_of(&patched(fleet, type_url, name)?, *version);
-                if mark == Some(Mark::None) {
-                    self.forget_refused_without(fact(fleet, type_url, name));
-                }
+                let mark = self.publisher.mark_of(&patched(fleet, type_url, name)?, *version)?;
+                self.note_patched_acceptance(fact(fleet, type_url, name), mark);
                 None
             }
             Event::ClusterWarm { fleet, name } => {
-                self.forget_refused_without(fact(fleet, &TypeUrl::Cluster, name));
+                let mark = self.publisher.current_mark(&patched(fleet, &TypeUrl::Cluster, name)?)?;
+                self.note_patched_acceptance(fact(fleet, &TypeUrl::Cluster, name), mark);
                 None
             }
             _ => None,
+        }
+    }
+
+    /// What is accepted is no longer to be found out.
+    fn note_patched_acceptance(&mut self, fact: FactKey, mark: Mark) {
+        let (store, graph) = self.translator.store();
+        let table = store.tables().patch_refusals;
+        let Some(known) = graph.get(table, &fact) else { return };
+        match mark {
+            Mark::None if known.without => drop(graph.remove(table, &fact)),
+            Mark::Of(mark) if !known.accepted.contains(&mark) => {
+                let mut refusals = (**known).clone();
+                refusals.accepted.insert(mark);
+                graph.set(table, fact, Arc::new(refusals));
+            }
+            Mark::Old | Mark::None | Mark::Of(_) => {}
         }
     }
 
@@ -52,20 +70,17 @@ impl Core {
                 }
                 return None;
             }
-            Mark::Of(mark) => drop(refusals.words.insert(mark, Arc::clone(text))),
+            Mark::Of(mark) => {
+                // What was refused long ago is tried once more.
+                if refusals.words.len() >= MOST_REFUSALS {
+                    refusals = PatchRefusals::default();
+                }
+                refusals.words.insert(mark, Arc::clone(text));
+            }
         }
         debug!(gateway = %fact.fleet, resource = %fact.name, %text, "a proxy refused a resource with patches");
         self.metrics.refused += 1;
         Some(set_fact(graph, table, fact, Arc::new(refusals)))
-    }
-
-    /// What was refused without patches too is accepted now: they are tried anew.
-    fn forget_refused_without(&mut self, fact: FactKey) {
-        let (store, graph) = self.translator.store();
-        let table = store.tables().patch_refusals;
-        if graph.get(table, &fact).is_some_and(|refusals| refusals.without) {
-            graph.remove(table, &fact);
-        }
     }
 
     /// Writes what became of patches; true if that is news.

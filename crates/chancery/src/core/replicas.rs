@@ -151,8 +151,13 @@ impl Replicas {
 
     /// So many proxies of a workload are connected here.
     pub(super) fn note_workload(&mut self, fleet: &Arc<str>, connected: usize) {
-        if self.told.is_some() && (connected > 0 || self.own.contains_key(fleet)) {
+        if self.told.is_none() {
+            return;
+        }
+        if connected > 0 {
             self.fleet(fleet).connected = connected;
+        } else if self.own.remove(fleet).is_some() {
+            self.changed.insert(Arc::clone(fleet));
         }
     }
 

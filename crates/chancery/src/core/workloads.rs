@@ -24,11 +24,16 @@ const ENDPOINTS: &str = "ClusterLoadAssignment ";
 
 /// Whether a fleet is that of a workload.
 pub(crate) fn is_workload(fleet: &str) -> bool {
-    fleet.starts_with(WORKLOAD)
+    // A Gateway in a namespace of that name has one slash.
+    fleet.strip_prefix(WORKLOAD).is_some_and(|rest| rest.contains('/'))
 }
 
 /// A resource of a fleet.
 type Thing<'a> = (&'a Arc<str>, &'a TypeUrl, &'a str);
+
+fn is_endpoints(key: &FactKey) -> bool {
+    key.name.starts_with(ENDPOINTS)
+}
 
 fn key((fleet, type_url, name): Thing<'_>) -> FactKey {
     FactKey::of_kind(Arc::clone(fleet), replicas::kind(type_url), name)
@@ -45,7 +50,11 @@ impl Core {
             Event::Gone { fleet, node, connected } if is_workload(&fleet) => {
                 self.note_coming("is gone", &fleet, &node, connected);
                 let gone = connected == 0 && self.note_labels(&fleet, None);
-                gone | self.note_proxies(&fleet, connected)
+                let due = gone | self.note_proxies(&fleet, connected);
+                if connected == 0 {
+                    self.note_left(&fleet);
+                }
+                due
             }
             Event::ClusterWarm { fleet, name } if is_workload(&fleet) => {
                 self.set_raw((&fleet, &TypeUrl::Cluster, &name), RawState::Accepted)
@@ -141,15 +150,16 @@ impl Core {
         }
         let Some(said) = self.replicas.workload(fleet) else { return self.set_connected(fleet, false) };
         let published = self.published_for(fleet);
-        let answered = published.iter().filter(|(key, _)| !said.awaited.contains(&key.name));
+        let answered = published.iter().filter(|(key, _)| !said.awaited.contains(&key.name) && !is_endpoints(key));
         let wanted = answered.fold(Answered::default(), |all, (key, version)| all.and(&key.name, *version));
         let mut news = self.set_connected(fleet, true);
         let (store, graph) = self.translator.store();
         let states = store.tables().raw_state;
         for (key, _) in published {
-            let is_old = said.answered != wanted || said.awaited.contains(&key.name);
             news |= match said.refused.get(&key.name) {
-                _ if is_old => graph.remove(states, &key),
+                _ if said.awaited.contains(&key.name) => graph.remove(states, &key),
+                // It is about other versions of some. What it said of those that have not changed here still holds.
+                _ if said.answered != wanted => false,
                 Some(words) => set_fact(graph, states, key, RawState::Refused(Arc::clone(words))),
                 None => set_fact(graph, states, key, RawState::Accepted),
             };
@@ -165,14 +175,18 @@ impl Core {
             for (key, version) in self.published_for(&fleet) {
                 match self.translator.graph().get(states, &key) {
                     // Nobody tells of acknowledged endpoints.
-                    None if !key.name.starts_with(ENDPOINTS) => {
+                    None if is_endpoints(&key) => continue,
+                    None => {
                         said.awaited.insert(key.name);
                         continue;
                     }
                     Some(RawState::Refused(words)) => {
                         drop(said.refused.insert(Arc::clone(&key.name), Arc::clone(words)))
                     }
-                    Some(RawState::Accepted) | None => {}
+                    Some(RawState::Accepted) => {}
+                }
+                if is_endpoints(&key) {
+                    continue;
                 }
                 said.answered = said.answered.and(&key.name, version);
             }
@@ -200,6 +214,15 @@ impl Core {
         set_fact(graph, store.tables().raw_state, key(thing), state)
     }
 
+    /// The last proxy of a workload is gone for which there is nothing.
+    fn note_left(&mut self, fleet: &Arc<str>) {
+        if self.leaving.remove(&FleetName(Arc::clone(fleet))) {
+            self.server.forget(fleet);
+            self.forget_workload(fleet);
+            self.send_workloads();
+        }
+    }
+
     /// A workload is gone, with all that was known of its proxies.
     pub(super) fn forget_workload(&mut self, fleet: &Arc<str>) {
         self.set_connected(fleet, false);
@@ -225,7 +248,9 @@ impl Core {
         if before == version {
             return false;
         }
-        self.replicas.touch(fleet);
+        if !is_endpoints(&key) {
+            self.replicas.touch(fleet);
+        }
         let (store, graph) = self.translator.store();
         graph.remove(store.tables().raw_state, &key)
     }

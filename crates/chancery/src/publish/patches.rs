@@ -53,6 +53,12 @@ impl Publisher {
         })
     }
 
+    /// Which patches are in what was published last.
+    pub(crate) fn current_mark(&self, key: &ResourceKey) -> Option<Mark> {
+        let done = self.patched.get(key)?;
+        Some(if done.mark == 0 { Mark::None } else { Mark::Of(done.mark) })
+    }
+
     /// What became of patches since this was asked last.
     pub(crate) fn take_told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)

@@ -1,6 +1,6 @@
 //! Patches one after the other: what is left out, and what that leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ir::RawName;
@@ -38,7 +38,7 @@ fn web(timeout: &str) -> Value {
 }
 
 fn set(policies: Vec<PolicyPatches>) -> PatchSet {
-    PatchSet { policies, refused: BTreeMap::new() }
+    PatchSet { policies, refused: BTreeMap::new(), accepted: BTreeSet::new() }
 }
 
 #[test]
@@ -66,7 +66,38 @@ fn what_a_proxy_has_refused_is_left_out_until_it_is_another() {
     both.refused.insert(first, "no".into());
     check(Some(web("1s")), &both, Some(web("3s")), &[refused(), applied()]);
     both.policies = vec![timeout("one", "4s"), timeout("two", "3s")];
+    let waits = PatchOutcome::LeftOut(None, super::WAITS.to_owned());
+    let one = check(Some(web("1s")), &both, Some(web("4s")), &[applied(), waits]);
+    both.accepted.insert(one);
     check(Some(web("1s")), &both, Some(web("3s")), &[applied(), applied()]);
+}
+
+#[test]
+fn who_is_to_blame_is_found_in_as_many_steps_as_there_are_policies() {
+    const POLICIES: usize = 20;
+    for guilty in [0, 7, POLICIES - 1] {
+        let names: Vec<String> = (0..POLICIES).map(|number| format!("policy{number}")).collect();
+        let mut all = set(names.iter().map(|name| policy(name, &[("/alt_stat_name", json!(name))])).collect());
+        let bytes = protojson::from_json(ID, &web("1s")).unwrap();
+        let base = Base { bytes: &bytes, needs: &|_| false, vhds: false };
+        let id = RawName { message: ID, name: "web".into() };
+        let is_applied = |outcome: &PatchOutcome| matches!(outcome, PatchOutcome::Applied(_));
+        let mut steps = 0;
+        let left = loop {
+            let now = patched(&id, Some(&base), &all, &mut |_| false);
+            let applied: Vec<bool> = now.outcomes.iter().map(is_applied).collect();
+            steps += 1;
+            if applied[guilty] {
+                all.refused.insert(now.mark, "no".into());
+            } else if applied.iter().filter(|applied| **applied).count() == POLICIES - 1 {
+                break now.outcomes[guilty].clone();
+            } else {
+                all.accepted.insert(now.mark);
+            }
+            assert!(steps <= 2 * POLICIES, "{applied:?}");
+        };
+        assert_eq!(left, PatchOutcome::Refused("no".into()));
+    }
 }
 
 #[test]

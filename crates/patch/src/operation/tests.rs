@@ -95,3 +95,16 @@ fn a_json_path_names_any_number_of_places() {
     check(Action::Remove, (Some(deep), ""), Err("\"$..a..b..c..d..e\" is no JSONPath: it has more than 4 of .."));
     check(Action::Remove, (Some("$.a[["), ""), Err("\"$.a[[\" is no JSONPath: expected selector"));
 }
+
+#[test]
+fn nothing_becomes_larger_or_deeper_than_anything_can_be() {
+    let deep = "/a".repeat(super::MOST_STEPS + 1);
+    check(Action::Add(&json!(1)), at(&deep), Err("a JSON pointer with more than 128 steps"));
+    let wide = format!("$[{}]", ["'name'"; super::MOST_SELECTORS + 2].join(","));
+    let wrong = format!("{wide:?} is no JSONPath: it has more than 16 commas");
+    check(Action::Remove, (Some(&wide), ""), Err(&wrong));
+    let mut document = document();
+    let copy = || Place { query: None, pointer: "/filters/-" };
+    let ends = (0..64).find_map(|_| apply(&mut document, Action::Copy("/filters"), copy()).err());
+    assert_eq!(ends, Some(super::OperationError::TooLarge));
+}

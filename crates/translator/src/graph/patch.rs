@@ -48,13 +48,15 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches
     let by_target: Index<InFleet<RawName>, PatchKey, Arc<[Patch]>> =
         g.index("patch_by_target", wanted, |key: &PatchKey, _| [key.target.clone()]);
     let sets = g.derive_group("patch_set", by_target, move |cx, target, members| {
-        let refused = cx.get(inputs.patch_refusals, &fact(target)).map(|refusals| refusals.words.clone());
+        let refusals = cx.get(inputs.patch_refusals, &fact(target));
+        let (refused, accepted) =
+            refusals.map(|known| (known.words.clone(), known.accepted.clone())).unwrap_or_default();
         let one = |(key, patches): (&PatchKey, &Arc<[Patch]>)| PolicyPatches {
             policy: policy::text(key.rank.policy()),
             patches: Arc::clone(patches),
         };
         let policies = members.iter().map(one).collect();
-        [(target.clone(), Arc::new(PatchSet { policies, refused: refused.unwrap_or_default() }))]
+        [(target.clone(), Arc::new(PatchSet { policies, refused, accepted }))]
     });
     let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
         let standing = cx.get(standings, key)?.clone();

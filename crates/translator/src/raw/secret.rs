@@ -15,7 +15,7 @@ const GENERIC: [&str; 2] = ["generic_secret", "genericSecret"];
 
 /// Where what is secret would stand: below the first, in one of the others.
 const PRIVATE: [([&str; 2], &[&str]); 3] = [
-    (CERTIFICATE, &["private_key", "privateKey", "password", "pkcs12"]),
+    (CERTIFICATE, &["private_key", "privateKey", "private_key_provider", "privateKeyProvider", "password", "pkcs12"]),
     (TICKETS, &["keys"]),
     (GENERIC, &["secret", "secrets"]),
 ];

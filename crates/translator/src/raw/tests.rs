@@ -352,3 +352,21 @@ fn what_is_secret_may_not_stand_in_an_object_and_a_broken_pair_goes_nowhere() {
     );
     assert!(!inline.contains("hidden") && !pair.contains("hidden"));
 }
+
+/// What tells what it has found.
+fn quoting(_: &'static str, config: &Value, _: bool) -> RawReading {
+    let text = format!("expected an object, found {}", config["genericSecret"]["secret"]);
+    let fault = RawFault { path: "genericSecret.secret".into(), text: text.into() };
+    RawReading { errors: vec![fault], ..RawReading::default() }
+}
+
+#[test]
+fn what_is_wrong_with_a_secret_does_not_quote_it() {
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, offline: false, read_raw: quoting }) };
+    let config = json!({ "name": "t", "genericSecret": { "secret": "hidden" } });
+    world.apply([pod("shop", "a", &[]), raw(Kind::EnvoySecret, "t", None, json!({}), config)]);
+    let told = said(&world, Kind::EnvoySecret, "t")[0].clone();
+    assert_eq!(told, "Accepted=False/Invalid: spec.config.genericSecret.secret: expected an object");
+    assert!(!world.problems().concat().contains("hidden"));
+}

@@ -140,6 +140,8 @@ async fn what_is_said_of_an_earlier_version_does_not_count_and_the_faster_replic
     // The leader has the news first.
     leader.objects("2s").await;
     assert_eq!(leader.programmed("one").await, "Pending: 0 of 1 proxies have acknowledged it");
+    let kept = "Programmed: 1 of 1 proxies have acknowledged it";
+    assert_eq!(leader.programmed("two").await, kept, "nothing about it has changed");
     other.objects("2s").await;
     other.answers("one", None).await;
     leader.hear(&other).await;
@@ -177,5 +179,14 @@ async fn a_workload_that_goes_is_told_no_more() {
     let pod = ObjectKey::of(Kind::Pod, "default", "web-1");
     let changes = vec![store::Change::Delete(pod.clone())];
     replica.take(Input::Batch(Batch { source: Source::File, changes, listed: true })).await;
+    assert!(replica.told.borrow().contains_key(FLEET), "its proxy has yet to learn that it has nothing");
+    let node = Arc::new(Node::default());
+    replica.take(Input::Xds(vec![Event::Gone { fleet: FLEET.into(), node, connected: 0 }])).await;
     assert!(!replica.told.borrow().contains_key(FLEET));
+}
+
+#[test]
+fn a_gateway_of_a_namespace_that_is_called_workload_is_no_workload() {
+    assert!(is_workload("workload/shop/web-1"));
+    assert!(!is_workload("workload/edge"));
 }
