@@ -94,6 +94,31 @@ spec:
   rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
 ";
 
+/// Resources of Envoy's for the workloads of a namespace: an object of each kind, and a Pod that needs nothing.
+fn resources() -> String {
+    let bootes = ["Cluster", "Listener", "Route", "Endpoint"].map(|kind| ("bootes.io/v1", kind));
+    let own = [
+        "EnvoyCluster",
+        "EnvoyEndpoint",
+        "EnvoyExtensionConfig",
+        "EnvoyListener",
+        "EnvoyRoute",
+        "EnvoyRuntime",
+        "EnvoyScopedRoute",
+        "EnvoySecret",
+        "EnvoyVirtualHost",
+    ];
+    let own = own.map(|kind| ("chancery.io/v1alpha1", kind));
+    let object = |(version, kind): &(&str, &str)| {
+        format!(
+            "---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: one}}\nspec: {{config: {{name: one, cluster_name: one}}}}\n"
+        )
+    };
+    let patch = "---\napiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyPatchPolicy\nmetadata: {name: one}\n\
+                 spec: {type: JSONPatch, targetRef: {group: gateway.networking.k8s.io, kind: Gateway, name: many}, jsonPatches: []}\n";
+    bootes.iter().chain(&own).map(object).collect::<String>() + patch
+}
+
 fn settings(name: &str, kubernetes: &str) -> String {
     SETTINGS.replace("NAME", name).replace("KUBERNETES", kubernetes)
 }
@@ -115,6 +140,8 @@ fn the_roles_allow_what_is_used_and_no_more() {
     namespace.apply(&gateway("many", &[HTTP, https], &parameters("many")));
     namespace.apply(&gateway("each", &[HTTP], &parameters("each")));
     namespace.apply(POLICIES);
+    namespace.apply(&resources());
+    namespace.shell("workload", "sleep 600", "", "");
     for name in ["many", "each"] {
         namespace.run(&["wait", "gateway", name, "--for=condition=Programmed", "--timeout=60s"]);
     }
