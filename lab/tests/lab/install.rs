@@ -58,6 +58,7 @@ fn the_account_may_do_what_the_program_does_and_no_more() {
         ("list", "customresourcedefinitions.apiextensions.k8s.io", ""),
         ("create", "tokenreviews.authentication.k8s.io", ""),
         ("patch", "deployments.apps", "install-rights"),
+        ("watch", "pods", "install-rights"),
         ("update", "leases.coordination.k8s.io/chancery", "chancery-system"),
         ("update", "secrets/chancery-ca", "chancery-system"),
         ("create", "secrets", "chancery-system"),
@@ -71,7 +72,7 @@ fn the_account_may_do_what_the_program_does_and_no_more() {
         ("update", "secrets/other", "chancery-system"),
         ("update", "leases.coordination.k8s.io/other", "chancery-system"),
         ("update", "leases.coordination.k8s.io", "install-rights"),
-        ("list", "pods", "install-rights"),
+        ("delete", "pods", "install-rights"),
         ("create", "pods", "chancery-system"),
         ("create", "clusterroles.rbac.authorization.k8s.io", ""),
     ] {
