@@ -97,7 +97,16 @@ const NOBODY: Broken = Broken(
 
 const NOTHING: &str = "this identity may have no configuration";
 
+const NOBODY_SAID: &str =
+    "node.cluster has to say which Gateway (namespace/name), or node.id which workload (name.namespace)";
+
 const ANOTHER: &str = "node.cluster names a Gateway that this identity may not have";
+
+/// The workload that `<Pod>.<namespace>` names. A namespace has no dots.
+fn workload(id: &str) -> Option<Arc<str>> {
+    let (pod, namespace) = id.rsplit_once('.').filter(|_| !id.contains('/'))?;
+    (!pod.is_empty() && !namespace.is_empty()).then(|| format!("workload/{namespace}/{pod}").into())
+}
 
 /// So many characters of what a client claims are logged.
 const SHOWN: usize = 200;
@@ -254,15 +263,11 @@ impl Caller {
         };
         match (self.gate.0.fleets_of)(&self.identity) {
             Fleets::Only(fleet) => Ok(fleet),
-            Fleets::Any if claim.contains('/') => Ok(Arc::clone(claim)),
-            // As Envoys of Bootes say who they are: `<Pod>.<namespace>`. A namespace has no dots.
-            Fleets::Any => match node.id.rsplit_once('.') {
-                Some((pod, namespace)) if !pod.is_empty() && !namespace.is_empty() && !node.id.contains('/') => {
-                    Ok(format!("workload/{namespace}/{pod}").into())
-                }
-                _ => refused(
-                    "node.cluster has to say which Gateway (namespace/name), or node.id which workload (name.namespace)",
-                ),
+            Fleets::Any => match workload(&node.id) {
+                // As Envoys of Bootes say who they are; their cluster is whatever its owner likes.
+                Some(workload) if !claim.contains('/') => Ok(workload),
+                _ if claim.is_empty() => refused(NOBODY_SAID),
+                _ => Ok(Arc::clone(claim)),
             },
             Fleets::Nobody(why) => {
                 self.account.tell(&format!("{NOTHING}: {why}"));
