@@ -204,10 +204,10 @@ impl Cluster {
 
     /// The answer of who listens on a port of a Pod's loopback.
     async fn get(&self, (namespace, pod): (&str, &str), port: u16, path: &str) -> anyhow::Result<Vec<u8>> {
-        let mut forwarded = Pods::new(self.client.clone(), namespace).connect(pod, port).await?;
-        match client::get(&mut forwarded.stream, path).await {
+        let pods = Pods::new(self.client.clone(), namespace);
+        match client::get(pods.connect(pod, port).await?, path).await {
             Ok(answer) => Ok(answer),
-            Err(error) => match forwarded.words().await {
+            Err(error) => match pods.complaint(pod, port).await? {
                 Some(words) => Err(anyhow::anyhow!("{}", words.trim())),
                 None => Err(error),
             },

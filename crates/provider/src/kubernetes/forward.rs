@@ -4,12 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, Portforwarder};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
@@ -18,7 +16,7 @@ use crate::kubernetes::call::causes;
 /// How long an answer of the API server may take.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// How long the words of a kubelet that cannot connect are waited for, once the connection has ended.
+/// How long the words of a kubelet that cannot connect are waited for.
 const WORDS: Duration = Duration::from_secs(1);
 
 /// The Pods of a namespace.
@@ -60,20 +58,6 @@ pub enum ReachError {
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection to a port of a Pod.
-pub struct Forwarded {
-    /// What goes to and fro; it ends with the connection.
-    pub stream: Box<dyn Duplex>,
-    words: BoxFuture<'static, Option<String>>,
-}
-
-impl Forwarded {
-    /// What the kubelet says of a connection that has ended before its time.
-    pub async fn words(self) -> Option<String> {
-        timeout(WORDS, self.words).await.ok().flatten()
-    }
-}
-
 impl Pods {
     /// Those of this namespace.
     #[must_use]
@@ -109,17 +93,35 @@ impl Pods {
     /// Connects to a port of a Pod's loopback.
     ///
     /// # Errors
-    /// There is no such Pod, it does not run, or the API server does not do it. That nobody listens there is not known yet: see [`Forwarded::words`].
-    pub async fn connect(&self, pod: &str, port: u16) -> Result<Forwarded, ReachError> {
+    /// There is no such Pod, it does not run, or the API server does not do it. That nobody listens there is not known yet: see [`Pods::complaint`].
+    pub async fn connect(&self, pod: &str, port: u16) -> Result<Box<dyn Duplex>, ReachError> {
+        let stream = self.forward(pod, port).await?.take_stream(port).ok_or_else(|| self.not_forwarded(pod, port))?;
+        Ok(Box::new(stream))
+    }
+
+    /// Why the kubelet cannot connect to a port, if it says so. It is asked over a connection on which nothing is written: where a request is under
+    /// way, the connection may end before the kubelet's words have passed the API server.
+    ///
+    /// # Errors
+    /// As with [`Pods::connect`].
+    pub async fn complaint(&self, pod: &str, port: u16) -> Result<Option<String>, ReachError> {
+        let mut forwarder = self.forward(pod, port).await?;
+        // An end that is dropped closes the connection.
+        let _open = forwarder.take_stream(port);
+        let words = forwarder.take_error(port).ok_or_else(|| self.not_forwarded(pod, port))?;
+        Ok(timeout(WORDS, words).await.ok().flatten())
+    }
+
+    async fn forward(&self, pod: &str, port: u16) -> Result<Portforwarder, ReachError> {
         let connecting = timeout(ANSWER, self.pods().portforward(pod, &[port])).await;
-        let mut forwarder = match connecting.map_err(|_| ReachError::Failed("no answer in time".to_owned()))? {
-            Ok(forwarder) => forwarder,
-            Err(error) => return Err(self.why_not(pod, error).await),
-        };
-        let none = || ReachError::Failed(format!("port {port} of Pod {}/{pod} was not forwarded", self.namespace));
-        let words = forwarder.take_error(port).ok_or_else(none)?.boxed();
-        let stream = forwarder.take_stream(port).ok_or_else(none)?;
-        Ok(Forwarded { stream: Box::new(stream), words })
+        match connecting.map_err(|_| ReachError::Failed("no answer in time".to_owned()))? {
+            Ok(forwarder) => Ok(forwarder),
+            Err(error) => Err(self.why_not(pod, error).await),
+        }
+    }
+
+    fn not_forwarded(&self, pod: &str, port: u16) -> ReachError {
+        ReachError::Failed(format!("port {port} of Pod {}/{pod} was not forwarded", self.namespace))
     }
 
     /// Of a refusal without a reason the state of the Pod is one.
