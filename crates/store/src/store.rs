@@ -131,6 +131,7 @@ impl Store {
     pub fn forget_fleet(&self, graph: &mut Graph, fleet: &str) {
         let tables = self.tables;
         graph.remove(tables.fleet_live, &Arc::from(fleet));
+        graph.remove(tables.live_elsewhere, &Arc::from(fleet));
         graph.remove(tables.proxies, &Arc::from(fleet));
         forget_facts(graph, tables.cluster_state, fleet);
         forget_facts(graph, tables.listener_state, fleet);

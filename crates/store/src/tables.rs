@@ -27,6 +27,8 @@ macro_rules! object_tables {
             pub connected: Table<Arc<str>, ()>,
             /// Fleets that have a proxy with its complete first configuration.
             pub fleet_live: Table<Arc<str>, ()>,
+            /// Fleets that have one at another replica. Nothing is gated by it.
+            pub live_elsewhere: Table<Arc<str>, ()>,
             /// (fleet, cluster) that a proxy has answered about.
             pub cluster_state: Table<FactKey, ClusterState>,
             /// (fleet, listener) that a proxy has answered about.
@@ -59,6 +61,7 @@ macro_rules! object_tables {
                     raw_state: graph.input("raw_state"),
                     connected: graph.input("connected"),
                     fleet_live: graph.input("fleet_live"),
+                    live_elsewhere: graph.input("live_elsewhere"),
                     cluster_state: graph.input("cluster_state"),
                     listener_state: graph.input("listener_state"),
                     secret_refusals: graph.input("secret_refusals"),

@@ -10,7 +10,8 @@ use store::{FactKey, RawState, Tables};
 
 use crate::key::InFleet;
 use crate::output::Outputs;
-use crate::raw::{self, Aim, Composed, Guest, Lost, OfferKey, RawRank, Read, Selected};
+use crate::raw::{self, Aim, Composed, Lost, OfferKey, RawRank, Read, Selected};
+use crate::reference::pod::{self, Guest};
 
 /// What a workload gets, from whom, and what it does not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,8 +196,8 @@ fn unmet(
         return None;
     }
     let lets_in = |(key, grant): (&ObjectKey, &Arc<ReferenceGrant>)| {
-        let is_meant = key.namespace() == namespace && raw::grants_pod(grant, workload);
-        is_meant && raw::guests(grant).contains(&Guest::of(object))
+        let is_meant = key.namespace() == namespace && pod::grants_pod(grant, workload);
+        is_meant && pod::guests(grant).contains(&Guest::of(object))
     };
     Some(vec![if graph.iter(tables.reference_grants).any(lets_in) {
         format!("spec.namespaceSelector does not hold for the namespace {namespace}")

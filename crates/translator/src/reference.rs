@@ -1,6 +1,7 @@
 //! References between objects: the one place where it is decided whether one object may name another.
 
 pub(crate) mod grant;
+pub(crate) mod pod;
 
 use std::sync::Arc;
 

@@ -45,10 +45,14 @@ impl Core {
         let table = store.tables().patch_refusals;
         let Some(known) = graph.get(table, &fact) else { return };
         match mark {
-            Mark::None if known.without => drop(graph.remove(table, &fact)),
+            Mark::None if known.without => {
+                self.replicas.note_patched(&fact, None);
+                graph.remove(table, &fact);
+            }
             Mark::Of(mark) if !known.accepted.contains(&mark) => {
                 let mut refusals = (**known).clone();
                 refusals.accepted.insert(mark);
+                self.replicas.note_patched(&fact, Some(&refusals));
                 graph.set(table, fact, Arc::new(refusals));
             }
             Mark::Old | Mark::None | Mark::Of(_) => {}
@@ -80,6 +84,7 @@ impl Core {
         }
         debug!(gateway = %fact.fleet, resource = %fact.name, %text, "a proxy refused a resource with patches");
         self.metrics.refused += 1;
+        self.replicas.note_patched(&fact, Some(&refusals));
         Some(set_fact(graph, table, fact, Arc::new(refusals)))
     }
 
@@ -92,6 +97,7 @@ impl Core {
             news |= match states {
                 Some(states) => set_fact(graph, tables.patch_states, key, states),
                 None => {
+                    self.replicas.note_patched(&key, None);
                     graph.remove(tables.patch_refusals, &key);
                     graph.remove(tables.patch_states, &key)
                 }

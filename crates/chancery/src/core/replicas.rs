@@ -5,6 +5,8 @@
 //! fleet is one text. Who leads puts what it hears beside what it knows itself; gates for its own proxies see only that a refusal of others
 //! is one where none of its own disagrees.
 //!
+//! Of resources with patches it is told which of these were refused and accepted, so that who leads publishes, and says of policies, the same.
+//!
 //! Of a workload, which has one proxy and many resources, it is told what its proxy refuses, what it has not answered yet, and one digest of the
 //! versions of all else. Who leads knows what the workload gets: where that has the same digest, the rest is in use.
 
@@ -13,7 +15,7 @@ use std::sync::Arc;
 
 use provider::kubernetes::replicas::{Heard, Said};
 use serde::{Deserialize, Serialize};
-use store::{ClusterState, FactKey, ListenerState};
+use store::{ClusterState, FactKey, ListenerState, PatchRefusals};
 use tokio::sync::watch;
 use xds::{Event, TypeUrl, Version};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -43,12 +45,25 @@ struct FleetSaid {
     /// What some proxies refuse and others may take.
     #[serde(rename = "d", skip_serializing_if = "BTreeMap::is_empty")]
     disputed: BTreeMap<Named, Arc<str>>,
+    /// Resources that were refused with patches.
+    #[serde(rename = "p", skip_serializing_if = "BTreeMap::is_empty")]
+    patched: BTreeMap<Named, PatchedSaid>,
     /// Of a workload: what its proxy has not answered yet.
     #[serde(rename = "w", skip_serializing_if = "BTreeSet::is_empty")]
     awaited: BTreeSet<Named>,
     /// Of a workload: all else.
     #[serde(rename = "a", skip_serializing_if = "Option::is_none")]
     answered: Option<Answered>,
+}
+
+/// What proxies made of a resource with patches, by the marks of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct PatchedSaid {
+    #[serde(rename = "r")]
+    refused: BTreeMap<u64, Arc<str>>,
+    #[serde(rename = "a")]
+    accepted: BTreeSet<u64>,
 }
 
 /// What is told of a workload's proxy.
@@ -193,6 +208,38 @@ impl Replicas {
         let FleetSaid { refused, awaited, answered, .. } = all.find(|said| said.connected > 0)?;
         let (refused, awaited) = (refused.clone(), awaited.clone());
         Some(WorkloadSaid { refused, awaited, answered: answered.unwrap_or_default() })
+    }
+
+    /// What proxies here made of a resource with patches; none: nothing is known of it any more.
+    pub(super) fn note_patched(&mut self, key: &FactKey, refusals: Option<&PatchRefusals>) {
+        if self.told.is_none() || (refusals.is_none() && !self.own.contains_key(&key.fleet)) {
+            return;
+        }
+        let patched = &mut self.fleet(&key.fleet).patched;
+        match refusals {
+            Some(PatchRefusals { words, accepted, .. }) => {
+                let refused = words.iter().map(|(mark, words)| (*mark, short(words))).collect();
+                patched.insert(Arc::clone(&key.name), PatchedSaid { refused, accepted: accepted.clone() });
+            }
+            None => drop(patched.remove(&key.name)),
+        }
+    }
+
+    /// What others say of a resource with patches.
+    fn patched(&self, fleet: &str, named: &str) -> PatchedSaid {
+        let others = self.others.values().filter_map(|fleets| fleets.get(fleet)?.patched.get(named));
+        others.fold(PatchedSaid::default(), |mut all, said| {
+            all.refused.extend(said.refused.iter().map(|(mark, words)| (*mark, Arc::clone(words))));
+            all.accepted.extend(&said.accepted);
+            all
+        })
+    }
+
+    /// Whether others have proxies of a Gateway that use what they got.
+    fn is_live(&self, fleet: &str) -> bool {
+        let live =
+            |said: &FleetSaid| said.connected > 0 && said.listeners.values().any(|verdict| verdict.refused.is_none());
+        self.others.values().filter_map(|fleets| fleets.get(fleet)).any(live)
     }
 
     /// A listener or another resource is there no more.
@@ -342,7 +389,7 @@ impl Core {
         let Some((type_url, name)) = split(named) else { return false };
         let key = FactKey::new(Arc::clone(fleet), Arc::clone(&name));
         let mut dispute = self.replicas.disputes(fleet, named);
-        let mut news = false;
+        let mut news = self.settle_patched(fleet, named) | self.settle_live(fleet);
         if type_url == TypeUrl::Listener {
             let Some(version) = self.listeners.get(&key).copied() else { return false };
             let (state, against) = self.replicas.listener(fleet, &name, version);
@@ -365,6 +412,37 @@ impl Core {
             Some(words) => set_fact(graph, disputes, key, words),
             None => graph.remove(disputes, &key),
         }
+    }
+
+    /// Adds what others say of a resource with patches to what is known of it.
+    fn settle_patched(&mut self, fleet: &Arc<str>, named: &Named) -> bool {
+        let PatchedSaid { refused, accepted } = self.replicas.patched(fleet, named);
+        if refused.is_empty() {
+            return false;
+        }
+        let key = FactKey::new(Arc::clone(fleet), Arc::clone(named));
+        let (store, graph) = self.translator.store();
+        let table = store.tables().patch_refusals;
+        let mut known = graph.get(table, &key).map(|known| (**known).clone()).unwrap_or_default();
+        known.words.extend(refused);
+        known.accepted.extend(accepted);
+        set_fact(graph, table, key, Arc::new(known))
+    }
+
+    /// Notes whether a Gateway has proxies elsewhere that use what they got.
+    fn settle_live(&mut self, fleet: &Arc<str>) -> bool {
+        let live = self.replicas.is_live(fleet);
+        let (store, graph) = self.translator.store();
+        let table = store.tables().live_elsewhere;
+        if live == graph.get(table, fleet).is_some() {
+            return false;
+        }
+        if live {
+            graph.set(table, Arc::clone(fleet), ());
+        } else {
+            graph.remove(table, fleet);
+        }
+        true
     }
 
     /// The same of a listener.
@@ -396,7 +474,7 @@ impl Core {
 /// What a fleet's words are about.
 fn about<'a>(fleet: &'a Arc<str>, said: &'a FleetSaid) -> impl Iterator<Item = (Arc<str>, Named)> + use<'a> {
     let listeners = said.listeners.keys().map(|name| named(&TypeUrl::Listener, name));
-    let others = said.refused.keys().chain(said.disputed.keys()).cloned();
+    let others = said.refused.keys().chain(said.disputed.keys()).chain(said.patched.keys()).cloned();
     // Of a workload everything is settled at once.
     let whole = is_workload(fleet).then(Named::default);
     listeners.chain(others).chain(whole).map(|named| (Arc::clone(fleet), named))

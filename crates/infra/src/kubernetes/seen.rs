@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::fields;
 use super::name::Owner;
@@ -43,6 +44,9 @@ pub(super) struct Raw {
     spec: RawSpec,
     #[serde(default)]
     status: RawStatus,
+    /// Of a `ConfigMap`.
+    #[serde(default)]
+    pub(super) data: Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -239,7 +243,7 @@ impl Seen {
 }
 
 fn workload(kind: ObjectKind, raw: &Raw) -> Workload {
-    let Raw { metadata, spec, status } = raw;
+    let Raw { metadata, spec, status, .. } = raw;
     let (is_off, available) = match kind {
         ObjectKind::DaemonSet => (false, status.number_available),
         _ => (spec.replicas == Some(0), status.available_replicas),

@@ -11,12 +11,11 @@ use ir::infra::kubernetes::{CONFIG_PORT, LOCAL_PORT};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Scope;
-use super::apply::content;
 use super::call::{Caller, Failure};
 use super::name::{CONTROLLER, MANAGED_BY};
 use super::object::{ClusterOptions, ObjectKind, config_files, xds_service};
@@ -31,9 +30,6 @@ pub const SIDECAR_CONFIG: &str = "chancery-sidecar";
 
 /// The port of the admin interface, on the Pod's loopback only.
 const ADMIN_PORT: u16 = 19_000;
-
-/// What says what was written last.
-const CONTENT: &str = "chancery.io/content";
 
 /// Somebody may have deleted or changed it: each is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
@@ -60,8 +56,7 @@ pub async fn keep_sidecar_config(
     stop: CancellationToken,
 ) {
     let SidecarOptions { client, scope, mut cluster, mut leading, pace } = options;
-    let mut keeper = Keeper { caller: Caller { client, pace }, told: BTreeMap::new() };
-    let mut backoff = Backoff::new(pace.refused);
+    let mut keeper = Keeper { caller: Caller { client, pace }, kept: BTreeMap::new() };
     let keeping = async {
         loop {
             if leading.wait_for(|leads| *leads).await.is_err() {
@@ -69,17 +64,18 @@ pub async fn keep_sidecar_config(
             }
             let wanted: BTreeSet<_> =
                 namespaces.borrow_and_update().iter().filter(|name| scope.has(name)).cloned().collect();
+            if cluster.has_changed().unwrap_or_default() {
+                keeper.kept.clear();
+            }
             let options = Arc::clone(&cluster.borrow_and_update());
-            let pause = if keeper.keep(&wanted, &options).await {
-                backoff = Backoff::new(pace.refused);
-                LOOK_AGAIN
-            } else {
-                backoff.wait()
-            };
+            let due = keeper.keep(&wanted, &options).await;
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep_until(due) => {}
                 changed = namespaces.changed() => if changed.is_err() { return },
-                changed = cluster.changed() => if changed.is_err() { return },
+                changed = cluster.changed() => {
+                    if changed.is_err() { return }
+                    keeper.kept.clear();
+                }
                 changed = leading.changed() => if changed.is_err() { return },
             }
         }
@@ -92,48 +88,70 @@ pub async fn keep_sidecar_config(
 
 struct Keeper {
     caller: Caller,
-    /// What went wrong, by namespace: each is said once.
-    told: BTreeMap<Arc<str>, String>,
+    kept: BTreeMap<Arc<str>, Kept>,
+}
+
+/// How one stands.
+struct Kept {
+    /// When it is looked at again.
+    due: Instant,
+    /// What went wrong: it is said once.
+    told: Option<String>,
+    backoff: Backoff,
 }
 
 impl Keeper {
-    /// Whether all are as they shall be.
-    async fn keep(&mut self, namespaces: &BTreeSet<Arc<str>>, options: &ClusterOptions) -> bool {
-        self.told.retain(|namespace, _| namespaces.contains(namespace));
-        let mut well = true;
+    /// Looks at those that are due; gives when the next one is.
+    async fn keep(&mut self, namespaces: &BTreeSet<Arc<str>>, options: &ClusterOptions) -> Instant {
+        self.kept.retain(|namespace, _| namespaces.contains(namespace));
         for namespace in namespaces {
-            match self.keep_one(namespace, options).await {
-                Ok(()) => drop(self.told.remove(namespace)),
-                // With its namespace everything goes.
-                Err(Failure::Terminating) => {}
-                Err(failure) => {
-                    well = false;
-                    let words = words(&failure);
-                    if self.told.get(namespace) != Some(&words) {
-                        warn!(%namespace, "no ConfigMap {SIDECAR_CONFIG}, which Envoys beside applications mount: {words}");
-                        self.told.insert(Arc::clone(namespace), words);
-                    }
+            if self.kept.get(namespace).is_some_and(|kept| kept.due > Instant::now()) {
+                continue;
+            }
+            let done = self.keep_one(namespace, options).await;
+            let refused = self.caller.pace.refused;
+            let fresh = || Kept { due: Instant::now(), told: None, backoff: Backoff::new(refused) };
+            let kept = self.kept.entry(Arc::clone(namespace)).or_insert_with(fresh);
+            kept.note(namespace, done);
+        }
+        self.kept.values().map(|kept| kept.due).min().unwrap_or_else(|| Instant::now() + LOOK_AGAIN)
+    }
+}
+
+impl Kept {
+    fn note(&mut self, namespace: &str, done: Result<(), Failure>) {
+        let now = Instant::now();
+        match done {
+            // With its namespace everything goes.
+            Ok(()) | Err(Failure::Terminating) => {
+                self.backoff.reset();
+                (self.due, self.told) = (now + LOOK_AGAIN, None);
+            }
+            Err(failure) => {
+                let words = words(&failure);
+                if self.told.as_ref() != Some(&words) {
+                    warn!(%namespace, "no ConfigMap {SIDECAR_CONFIG}, which Envoys beside applications mount: {words}");
                 }
+                (self.due, self.told) = (now + self.backoff.wait(), Some(words));
             }
         }
-        well
     }
+}
 
+impl Keeper {
     async fn keep_one(&self, namespace: &Arc<str>, options: &ClusterOptions) -> Result<(), Failure> {
         let id =
             ObjectId { kind: ObjectKind::ConfigMap, namespace: Arc::clone(namespace), name: SIDECAR_CONFIG.into() };
         let wanted = config_map(namespace, options);
         let found = self.caller.get(&id).await?;
         if let Some(found) = &found {
-            let (labels, annotations) = (found.metadata.labels.as_ref(), found.metadata.annotations.as_ref());
-            if labels.and_then(|labels| labels.get(CONTROLLER)) != Some(&options.label()) {
-                return Err(Failure::Invalid(format!(
-                    "there is one that is not ours: it lacks the label {CONTROLLER}={}",
-                    options.label()
-                )));
+            let label = found.metadata.labels.as_ref().and_then(|labels| labels.get(CONTROLLER));
+            if label != Some(&options.label()) {
+                let text =
+                    format!("there is one that is not ours: it lacks the label {CONTROLLER}={}", options.label());
+                return Err(Failure::Invalid(text));
             }
-            let is_known = wanted.pointer("/metadata/annotations").and_then(|own| own.get(CONTENT)?.as_str());
-            if annotations.and_then(|all| all.get(CONTENT)).map(String::as_str) == is_known {
+            if wanted.get("data") == Some(&found.data) {
                 return Ok(());
             }
         }
@@ -158,11 +176,10 @@ fn config_map(namespace: &str, options: &ClusterOptions) -> Value {
     let data = config_files(options, &bootstrap(namespace, options));
     let (name, value) = MANAGED_BY;
     let labels = json!({ name: value, "app.kubernetes.io/component": "sidecar", CONTROLLER: options.label() });
-    let annotations = json!({ CONTENT: format!("{:016x}", content(&data)) });
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": { "name": SIDECAR_CONFIG, "namespace": namespace, "labels": labels, "annotations": annotations },
+        "metadata": { "name": SIDECAR_CONFIG, "namespace": namespace, "labels": labels },
         "data": data,
     })
 }

@@ -89,9 +89,14 @@ fn resources(
     outcomes
 }
 
-/// What proxies say to a resource that they get.
+/// What proxies say to a resource that they get. Some may refuse what others take.
 fn answer(cx: &mut Cx<'_>, inputs: Tables, FleetName(fleet): &FleetName, id: &RawName) -> Answer {
     let key = FactKey::new(Arc::clone(fleet), Arc::clone(&id.name));
+    let live = cx.contains(inputs.fleet_live, fleet);
+    let elsewhere = !live && cx.contains(inputs.live_elsewhere, fleet);
+    if let Some(words) = cx.get(inputs.disputes, &FactKey::of_kind(Arc::clone(fleet), short(id.message), &id.name)) {
+        return Answer::Refused(Arc::clone(words));
+    }
     match short(id.message) {
         "Listener" => match cx.get(inputs.listener_state, &key) {
             Some(ListenerState::Accepted) => return Answer::Accepted,
@@ -101,6 +106,8 @@ fn answer(cx: &mut Cx<'_>, inputs: Tables, FleetName(fleet): &FleetName, id: &Ra
         "Cluster" => match cx.get(inputs.cluster_state, &key) {
             Some(ClusterState::Warm) => return Answer::Accepted,
             Some(ClusterState::Refused(words)) => return Answer::Refused(Arc::clone(words)),
+            // Nobody tells of clusters that are warm elsewhere.
+            None if elsewhere => return Answer::Accepted,
             _ => return Answer::Pending,
         },
         // Nobody tells of acknowledged endpoints.
@@ -115,5 +122,5 @@ fn answer(cx: &mut Cx<'_>, inputs: Tables, FleetName(fleet): &FleetName, id: &Ra
             }
         }
     }
-    if cx.contains(inputs.fleet_live, fleet) { Answer::Accepted } else { Answer::Pending }
+    if live || elsewhere { Answer::Accepted } else { Answer::Pending }
 }

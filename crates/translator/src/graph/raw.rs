@@ -13,7 +13,8 @@ use super::backend::EndpointSet;
 use super::{Base, EndpointSets};
 use crate::key::InFleet;
 use crate::lookup::{RawTables, Reader, selects_namespace};
-use crate::raw::{self, Aim, Composed, Guest, OfferKey, RawOutcome, RawRank, Read, Selected};
+use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, RawRank, Read, Selected};
+use crate::reference::pod::{self, Guest};
 
 /// What workloads get, by the set of endpoints that comes along.
 pub(crate) type RawBySet = Index<EndpointSetName, InFleet<RawName>, Arc<RawOutput>>;
@@ -48,9 +49,9 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let workloads = g.map("workload", inputs.pods, |_, _, pod| Arc::new(pod.meta.labels.clone()));
     // A folder may have Pods for which nobody ever writes anything.
     let by_namespace = g.index("raw_by_namespace", inputs.raw, |key, _| [Arc::<str>::from(key.namespace())]);
-    let by_guest = g.index("pod_grant", inputs.reference_grants, |_, grant| raw::guests(grant));
+    let by_guest = g.index("pod_grant", inputs.reference_grants, |_, grant| pod::guests(grant));
     let by_host = g.index("pod_grant_by_namespace", inputs.reference_grants, |key, grant| {
-        (!raw::guests(grant).is_empty()).then(|| Arc::<str>::from(key.namespace()))
+        (!pod::guests(grant).is_empty()).then(|| Arc::<str>::from(key.namespace()))
     });
     let fleets = g.derive("workload_fleet", workloads, move |cx, key, _| {
         let namespace = Arc::from(key.namespace());
@@ -72,7 +73,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         let found = near.iter().flat_map(|(namespace, grants)| {
             let members = cx.members(by_label, &aim.anchor(namespace));
             let is_meant =
-                |workload: &ObjectKey| grants.is_empty() || grants.iter().any(|grant| raw::grants_pod(grant, workload));
+                |workload: &ObjectKey| grants.is_empty() || grants.iter().any(|grant| pod::grants_pod(grant, workload));
             let found = members.iter().filter(|(workload, labels)| aim.selects(labels) && is_meant(workload));
             found
                 .map(|(workload, _)| Selected { object: object.clone(), workload: workload.clone() })

@@ -121,3 +121,28 @@ fn long_words_are_cut_and_a_fleet_without_proxies_says_nothing() {
     assert_eq!(short(&long).chars().count(), MOST_WORDS + 1);
     assert!(told(&[connected(1), accepted(1), connected(0)]).is_empty());
 }
+
+#[test]
+fn what_proxies_made_of_patches_is_told() {
+    let (sender, receiver) = watch::channel(Arc::default());
+    let mut replica = Replicas::new(Some(sender));
+    replica.note(&connected(1));
+    replica.note(&accepted(1));
+    let key = FactKey::new(FLEET, LISTENER_NAMED);
+    let refusals = PatchRefusals { words: [(7, "no".into())].into(), accepted: [9].into(), without: false };
+    replica.note_patched(&key, Some(&refusals));
+    replica.tell();
+    let mut leader = leader(&[], &[]);
+    assert!(!leader.is_live(FLEET));
+    let news = leader.hear(Arc::new([(Arc::from("b"), Arc::clone(&receiver.borrow()))].into()));
+    assert!(news.contains(&(FLEET.into(), LISTENER_NAMED.into())));
+    let said = leader.patched(FLEET, LISTENER_NAMED);
+    assert_eq!((said.refused.get(&7).map(|words| &**words), said.accepted), (Some("no"), [9].into()));
+    assert!(leader.is_live(FLEET));
+    replica.note_patched(&key, None);
+    replica.tell();
+    leader.hear(Arc::new([(Arc::from("b"), Arc::clone(&receiver.borrow()))].into()));
+    assert!(leader.patched(FLEET, LISTENER_NAMED).refused.is_empty());
+}
+
+const LISTENER_NAMED: &str = "Listener ns/gw/80";

@@ -16,7 +16,7 @@ fn it_says_where_the_control_plane_is_and_whom_to_trust() {
 
 #[test]
 fn another_authority_is_another_content() {
-    let content = |options: &ClusterOptions| config_map("shop", options)["metadata"]["annotations"][CONTENT].clone();
+    let content = |options: &ClusterOptions| config_map("shop", options)["data"].clone();
     assert_eq!(content(&options()), content(&options()));
     assert_ne!(content(&options()), content(&ClusterOptions { authorities: "OTHER".into(), ..options() }));
 }
