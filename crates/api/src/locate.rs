@@ -71,7 +71,7 @@ fn place_in(objects: &Objects<'_, '_>, origin: &Origin<'_>, sought: &Sought<'_>)
     // Of an object as a whole its name is the place.
     let name = || root.get("metadata").and_then(|metadata| metadata.get("name")).unwrap_or(root);
     let start = if sought.path.is_empty() { name().start() } else { walk(root, sought.path).start() };
-    let snippet = (object.kind() != Some(Kind::Secret)).then(|| origin.snippet(start));
+    let snippet = (!matches!(object.kind(), Some(Kind::Secret | Kind::EnvoySecret))).then(|| origin.snippet(start));
     Some((origin.place(start)?, snippet))
 }
 

@@ -136,7 +136,7 @@ impl Offline {
                 let empty = || Endpoints { name: set.clone(), localities: Vec::new() };
                 outputs.endpoint_set(graph, set).unwrap_or_else(empty)
             };
-            let bootstrap = envoy::raw_bootstrap(&of_fleet(graph.iter(outputs.raw), fleet), endpoints)?;
+            let bootstrap = envoy::raw_bootstrap(&of_fleet(graph.iter(outputs.raw), fleet), show_secrets, endpoints)?;
             written.insert(fleet.0.to_string(), bootstrap);
         }
         Ok(match written.len() {

@@ -27,6 +27,9 @@ const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
 /// Fields of messages that can be put together from several objects, and the number of the field whose items these are.
 const PARTS: [(&str, &str, u32); 2] = [(ROUTE_CONFIGURATION, "virtual_hosts", 2), (ENDPOINTS, "endpoints", 2)];
 
+/// The number of the field with the name, of these.
+const NAME: u32 = 1;
+
 /// `RouteConfiguration.vhds`: it has to be alone at the end, because clients that know no VHDS get hosts in its place.
 const VHDS: u32 = 9;
 
@@ -71,18 +74,31 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
     let field = PARTS.iter().find(|(of, ..)| *of == id.message);
     let is_tail = |number: u32| number == VHDS && id.message == ROUTE_CONFIGURATION;
     let (mut rest, mut parts, mut tail) = (Vec::with_capacity(bytes.len()), Vec::new(), None);
+    let mut says_more = false;
     for (number, bytes) in fields::of(&bytes) {
         match field {
             Some((.., part)) if *part == number => parts.push(Arc::from(bytes)),
             _ if is_tail(number) => tail = Some(Arc::from(bytes)),
-            _ => rest.extend_from_slice(bytes),
+            _ => {
+                says_more |= number != NAME;
+                rest.extend_from_slice(bytes);
+            }
         }
     }
     let items = field.map(|(_, name, _)| *name);
     let claims = items.map(|name| message.view().items(name).iter().map(claims).collect()).unwrap_or_else(Vec::new);
     let parts = parts.into_iter().zip(claims).map(|(bytes, claims)| RawPart { claims, bytes }).collect();
     let slow = id.message == CLUSTER && is_slow(&message.view());
-    RawResource { names: references::of(&id, message), bytes: rest.into(), parts, tail, slow, endpoints: None, id }
+    RawResource {
+        names: references::of(&id, message),
+        bytes: rest.into(),
+        parts,
+        says_more,
+        tail,
+        slow,
+        endpoints: None,
+        id,
+    }
 }
 
 /// What no other part of the same resource may be called: Envoy refuses the whole otherwise.

@@ -31,6 +31,9 @@ pub struct RawResource {
     /// Of what can be put together from several objects the items, by what must be unique among them.
     #[serde(skip)]
     pub parts: Vec<RawPart>,
+    /// Whether it says anything besides its name and its parts.
+    #[serde(skip)]
+    pub says_more: bool,
     /// A field that has to come last: that the hosts of a route configuration come one by one.
     #[serde(skip)]
     pub tail: Option<Arc<[u8]>>,

@@ -115,7 +115,7 @@ const MOST_STEPS: usize = 128;
 const MOST_SELECTORS: usize = 16;
 
 /// Values that a document may have after an operation: `copy` can double it.
-const MOST_VALUES: usize = 1_000_000;
+const MOST_VALUES: usize = 200_000;
 
 /// The longest value that an error quotes, in characters.
 const QUOTED: usize = 60;

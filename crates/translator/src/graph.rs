@@ -19,6 +19,7 @@ use api::envoy_gateway::DeployType;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
+use ir::RawResource;
 use ir::infra::kubernetes::Place;
 use store::Tables;
 
@@ -43,6 +44,8 @@ pub(crate) struct Own {
     pub(crate) served: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// For a route with a refused form: the form before.
     pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
+    /// Of each object with a resource of Envoy's its last usable form.
+    pub(crate) raw_served: Table<ObjectKey, Arc<RawResource>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
     /// Folders whose sockets are nobody's backends.
@@ -109,6 +112,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let own = Own {
         served: g.input("served"),
         fallback: g.input("fallback"),
+        raw_served: g.input("raw_served"),
         clock: g.input("clock"),
         private: g.input("private_folders"),
     };

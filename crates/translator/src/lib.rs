@@ -174,8 +174,27 @@ impl Translator {
                 None => drop(self.graph.remove(self.own.served, &key)),
             }
         }
+        self.remember_raw();
         self.departed.forget(&mut self.graph, self.outputs.clusters, self.store.tables().cluster_state);
         self.blame.forget(&mut self.graph, self.store.tables(), self.own, self.outputs);
+    }
+}
+
+impl Translator {
+    /// Notes the usable forms of objects with a resource of Envoy's: of one that is edited by mistake the form before stays.
+    fn remember_raw(&mut self) {
+        let (served, readings) = (self.own.raw_served, self.outputs.raw_readings);
+        let changes = self.graph.changes(readings).map(|change| (change.key.clone(), change.new.cloned()));
+        for (key, new) in changes.collect::<Vec<_>>() {
+            match new {
+                Some(read) if read.is_earlier => {}
+                Some(read) => match &read.reading.resource {
+                    Some(resource) => self.graph.set(served, key, Arc::clone(resource)),
+                    None => drop(self.graph.remove(served, &key)),
+                },
+                None => drop(self.graph.remove(served, &key)),
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Resources of Envoy's that users wrote: for which workloads each is, and what those of one name come to.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,6 +110,8 @@ pub(crate) struct OfferKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) reading: RawReading,
+    /// It cannot be used, and this is the form before.
+    pub(crate) is_earlier: bool,
     /// Why what it refers to cannot be used; then there is no resource either.
     pub(crate) fault: Option<RefFault>,
 }
@@ -125,9 +128,9 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
         return wrong("", fault);
     }
     let Some(message) = object.meta.key.kind().and_then(Kind::message) else { return Read::default() };
-    let (config, strict) = (&object.spec.config.0, is_strict(&object.meta));
+    let (config, strict) = (&*object.spec.config.0, is_strict(&object.meta));
     if message != SECRET {
-        return Read { reading: with_service(object, read(message, config, strict)), fault: None };
+        return Read { reading: with_service(object, read(message, config, strict)), ..Read::default() };
     }
     if let Some(path) = secret::inline(config) {
         return wrong(
@@ -135,26 +138,24 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
             "what is secret does not belong into an object: put it into a Secret and name that in spec.secretRef",
         );
     }
-    // What is wrong is told at its place, without what was found there: it may be what is secret.
-    let mut bare = read(message, config, strict);
-    bare.errors.iter_mut().chain(&mut bare.ignored).for_each(hush);
-    let Some(to) = object.spec.secret_ref.as_deref().filter(|_| bare.errors.is_empty()) else {
-        return Read { reading: bare, fault: None };
+    let (config, fault) = match object.spec.secret_ref.as_deref().map(|to| filled(config, object, to, lookup)) {
+        None => (Cow::Borrowed(config), None),
+        Some(Ok(config)) => (Cow::Owned(config), None),
+        Some(Err(fault)) => (Cow::Borrowed(config), Some(fault)),
     };
-    match filled(config, object, to, lookup) {
-        Ok(config) => {
-            let full = read(message, &config, strict);
-            let fault = (!full.errors.is_empty()).then(|| unusable("what it holds breaks a rule of Envoy's API"));
-            let resource = full.resource.filter(|_| fault.is_none());
-            Read { reading: RawReading { resource, ..bare }, fault }
-        }
-        Err(fault) => Read { reading: RawReading { resource: None, ..bare }, fault: Some(fault) },
+    let mut reading = read(message, &config, strict);
+    // What is wrong is told at its place, without what was found there: it may be what is secret.
+    reading.errors.iter_mut().chain(&mut reading.ignored).for_each(hush);
+    if fault.is_some() {
+        // What lacks what comes from the Secret may lack what has to be there.
+        reading = RawReading { ignored: reading.ignored, ..RawReading::default() };
     }
+    Read { reading, fault, ..Read::default() }
 }
 
 fn wrong(path: &str, text: impl ToString) -> Read {
     let fault = RawFault { path: path.into(), text: text.to_string().into() };
-    Read { reading: RawReading { errors: vec![fault], ..RawReading::default() }, fault: None }
+    Read { reading: RawReading { errors: vec![fault], ..RawReading::default() }, ..Read::default() }
 }
 
 /// Leaves out what an error quotes.
@@ -228,6 +229,10 @@ pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<Ra
             continue;
         }
         let mut refused = Vec::new();
+        if object != winner && (resource.says_more || resource.tail.is_some()) {
+            let items = if resource.id.message == ENDPOINTS { "endpoints" } else { "virtual_hosts" };
+            refused.push((format!("everything besides {items}").into(), winner.clone()));
+        }
         for part in &resource.parts {
             // Within one object it is the proxy's matter.
             let taken = |claim: &&Arc<str>| claimed.get(*claim).is_some_and(|by| *by != object);

@@ -126,7 +126,9 @@ impl Core {
         if self.board.is_some() {
             return;
         }
-        let strangers = self.metrics.fleets().filter(|fleet| !self.is_known(fleet));
+        // Where proxies say themselves which workloads there are, none of these is a stranger.
+        let is_said = |fleet: &str| self.said_labels.is_some() && is_workload(fleet);
+        let strangers = self.metrics.fleets().filter(|fleet| !self.is_known(fleet) && !is_said(fleet));
         let strangers: BTreeSet<Arc<str>> = strangers.take(MOST_STRANGERS).cloned().collect();
         if strangers == self.strangers {
             return;

@@ -7,6 +7,7 @@ use ir::{EndpointSetName, Endpoints, RawName};
 use serde_json::{Map, Value as Json, json};
 
 use crate::endpoints::endpoint_set;
+use crate::secret::HIDDEN;
 
 use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, raw};
 
@@ -15,18 +16,23 @@ const RUNTIME: &str = "envoy.service.runtime.v3.Runtime";
 
 /// A bootstrap with everything in it, in the form that protobuf messages have in JSON. Route configurations are in the listeners that name them,
 /// endpoints in their clusters, runtime values in layers of their own. What no object gives, and what can only be delivered (scoped routes, virtual hosts
-/// and extensions by themselves), is asked of a control plane that is nowhere.
+/// and extensions by themselves), is asked of a control plane that is nowhere. Private keys that stand in it are left out unless `show_secrets` says
+/// otherwise.
 ///
 /// # Errors
 /// None of what [`super::read_raw`] gave.
 pub fn raw_bootstrap(
     outputs: &[&RawOutput],
+    show_secrets: bool,
     endpoints: impl Fn(&EndpointSetName) -> Endpoints,
 ) -> Result<Json, protojson::Error> {
     let mut all: BTreeMap<&RawName, Json> = BTreeMap::new();
     for output in outputs {
         let set = output.resource.endpoints.as_ref().map(|name| endpoint_set(&endpoints(name)));
-        let json = protojson::to_json(output.resource.id.message, &raw(output, set.as_ref()).body.concat())?;
+        let mut json = protojson::to_json(output.resource.id.message, &raw(output, set.as_ref()).body.concat())?;
+        if !show_secrets {
+            hide(&mut json);
+        }
         all.insert(&output.resource.id, json);
     }
     let find = |message: &'static str, name: &str| all.get(&RawName { message, name: name.into() });
@@ -59,6 +65,26 @@ pub fn raw_bootstrap(
         bootstrap.insert("dynamicResources".to_owned(), json!({ "adsConfig": ads }));
     }
     Ok(Json::Object(bootstrap))
+}
+
+/// Sources of data in messages of Envoy's that are private wherever they stand.
+const PRIVATE: [&str; 3] = ["password", "pkcs12", "privateKey"];
+
+/// Puts [`HIDDEN`] in the place of what is private.
+fn hide(value: &mut Json) {
+    match value {
+        Json::Array(items) => items.iter_mut().for_each(hide),
+        Json::Object(fields) => {
+            for (name, inner) in fields {
+                let holds = inner.get("inlineString").is_some() || inner.get("inlineBytes").is_some();
+                if holds && PRIVATE.contains(&name.as_str()) {
+                    *inner = json!({ "inlineString": HIDDEN });
+                }
+                hide(inner);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The control plane of a configuration that lacks something.

@@ -60,9 +60,15 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     });
     let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
     let (grants, namespaces) = (base.grants, base.namespaces);
-    let readings = g.map("raw_reading", inputs.raw, move |cx, _, object| {
+    let served = base.own.raw_served;
+    let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
         let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
-        Arc::new(raw::read(read, object, &mut reader))
+        let mut found = raw::read(read, object, &mut reader);
+        if !found.reading.errors.is_empty() {
+            found.reading.resource = cx.get(served, key).cloned();
+            found.is_earlier = found.reading.resource.is_some();
+        }
+        Arc::new(found)
     });
     // Tables of their own, so that an edit of a resource selects nothing anew.
     let aims = g.map("raw_aim", inputs.raw, |_, _, object| Arc::new(Aim::of(object)));

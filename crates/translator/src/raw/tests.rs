@@ -32,6 +32,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         bytes: config["text"].as_str().unwrap_or_default().as_bytes().into(),
         names: texts("clusters").into_iter().map(|name| RawName { message: CLUSTER, name }).collect(),
         parts: texts("parts").iter().map(part).collect(),
+        says_more: false,
         tail: None,
         slow: false,
         endpoints: None,
@@ -286,6 +287,7 @@ fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
         bytes: config.to_string().as_bytes().into(),
         names: Vec::new(),
         parts: Vec::new(),
+        says_more: false,
         tail: None,
         slow: false,
         endpoints: None,
@@ -369,4 +371,32 @@ fn what_is_wrong_with_a_secret_does_not_quote_it() {
     let told = said(&world, Kind::EnvoySecret, "t")[0].clone();
     assert_eq!(told, "Accepted=False/Invalid: spec.config.genericSecret.secret: expected an object");
     assert!(!world.problems().concat().contains("hidden"));
+}
+
+#[test]
+fn of_an_object_that_is_edited_by_mistake_the_form_before_stays() {
+    let mut world = world();
+    let one = |config: Value| raw(Kind::EnvoyListener, "l", None, json!({}), config);
+    world.apply([pod("shop", "a", &[]), one(json!({ "name": "l", "text": "good" }))]);
+    world.translator.remember_served();
+    let text = |world: &World| {
+        let rows = world.translator.graph().iter(world.translator.outputs().raw);
+        rows.map(|(_, output)| String::from_utf8_lossy(&output.resource.bytes).into_owned())
+            .collect::<Vec<_>>()
+            .concat()
+    };
+    world.apply([one(json!({ "name": "l", "text": "bad", "odd": 1 }))]);
+    assert_eq!(text(&world), "good");
+    let told = said(&world, Kind::EnvoyListener, "l");
+    assert!(told[0].starts_with("Accepted=False/Invalid"), "{told:?}");
+    assert!(told[1].starts_with("Programmed=False/Invalid: it is not accepted; what it was before stays"), "{told:?}");
+    assert!(told[3].starts_with("PartiallyInvalid=True/UnsupportedValue: Fall Back: what it was before"), "{told:?}");
+    // A Pod that comes gets it too; and it goes with the object.
+    world.apply([pod("shop", "b", &[])]);
+    assert_eq!(text(&world), "goodgood");
+    world.delete(Kind::EnvoyListener, "shop", "l");
+    assert_eq!(text(&world), "");
+    world.translator.remember_served();
+    world.apply([one(json!({ "name": "l", "text": "bad", "odd": 1 }))]);
+    assert_eq!(text(&world), "", "another object of that name");
 }

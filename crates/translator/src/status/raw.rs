@@ -18,6 +18,11 @@ pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
         let parts = parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"));
         conditions.push(writer.yes("PartiallyInvalid", "Conflicted", &format!("Dropped: {}", listed(parts))));
     }
+    if outcome.read.is_earlier {
+        let errors = listed(outcome.read.reading.errors.iter().map(fault));
+        let text = format!("Fall Back: what it was before is in force; {errors}");
+        conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &text));
+    }
     let ignored = outcome.read.reading.ignored.iter();
     let ignored = ignored.map(|ignored| (UNSUPPORTED, fault(ignored)));
     conditions.extend(writer.warning(ignored.collect()));
@@ -40,6 +45,11 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
     let kind = "Programmed";
     if outcome.read.fault.is_some() {
         return writer.no(kind, "Invalid", "what it refers to cannot be used");
+    }
+    if outcome.read.is_earlier {
+        let text =
+            format!("it is not accepted; what it was before stays in force, with {accepted} of {connected} proxies");
+        return writer.no(kind, "Invalid", &text);
     }
     if outcome.read.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
         return writer.no(kind, "Invalid", "it is not accepted");
