@@ -18,8 +18,19 @@ pub(crate) struct Child {
 impl Child {
     /// Starts one with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+        Self::spawn(Self::command(arguments)?)
+    }
+
+    /// The command that starts one with these arguments.
+    pub(crate) fn command(arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        command.args(arguments);
+        Ok(command)
+    }
+
+    /// Starts it.
+    pub(crate) fn spawn(mut command: Command) -> anyhow::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let answers = BufReader::new(child.stdout.take().context("a child has a standard output")?);
         Ok(Self { child, answers })
     }

@@ -49,7 +49,10 @@ fn one_listener(report: &mut Report) -> anyhow::Result<()> {
 fn descriptors(report: &mut Report) -> anyhow::Result<()> {
     let (mut took, mut grown) = (Samples::default(), Vec::new());
     for _ in 0..STARTS {
-        let mut child = Child::start(&[VERB])?;
+        let mut command = Child::command(&[VERB])?;
+        // What is free goes back at once, so that what is resident is in use.
+        command.env("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0");
+        let mut child = Child::spawn(command)?;
         child.ask("ready?")?;
         let before = child.resident()?;
         let began = Instant::now();

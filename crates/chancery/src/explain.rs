@@ -100,7 +100,7 @@ pub(crate) fn answer(store: &Store, graph: &Graph, outputs: Outputs, name: &str,
         missing: by.missing.iter().map(missing).collect(),
     };
     let resource = |given: &Given| Resource {
-        kind: short(given.name.message),
+        kind: given.name.kind().to_owned(),
         name: given.name.name.to_string(),
         state: (!offline).then(|| state(given, found.connected)),
         objects: given.by.iter().map(source).collect(),
@@ -147,9 +147,9 @@ fn left_out(left_out: &LeftOut) -> Vec<String> {
 
 fn missing(missing: &Missing) -> String {
     match missing {
-        Missing::Awaited(name) => format!("{} {}, which it waits for", short(name.message), name.name),
+        Missing::Awaited(name) => format!("{} {}, which it waits for", name.kind(), name.name),
         Missing::Absent(name) => {
-            format!("{} {}, unless the proxy's bootstrap has it", short(name.message), name.name)
+            format!("{} {}, unless the proxy's bootstrap has it", name.kind(), name.name)
         }
         Missing::Service(port) => format!("the port {port} of a Service"),
     }
@@ -166,7 +166,3 @@ fn state(given: &Given, connected: bool) -> String {
     }
 }
 
-/// The last word of a message's full name.
-fn short(message: &str) -> String {
-    message.rsplit('.').next().unwrap_or(message).to_owned()
-}

@@ -16,7 +16,7 @@ use ir::{
 use translator::{InFleet, Outputs, VirtualHostKey};
 use xds::{Change, FleetUpdate, Need, TypeUrl};
 
-use self::patches::Done;
+use self::patches::Patched;
 pub(crate) use self::patches::{Mark, ResourceKey, Told, named};
 
 /// What has been published, as far as the next change needs it.
@@ -32,7 +32,7 @@ pub struct Publisher {
     /// Chains whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
     /// What has patches.
-    patched: BTreeMap<ResourceKey, Done>,
+    patched: Patched,
     told: Vec<Told>,
 }
 
@@ -92,7 +92,7 @@ impl Publisher {
             hosts: UnorderedMap::new(),
             sweep_at: 0,
             separate: BTreeSet::new(),
-            patched: BTreeMap::new(),
+            patched: Patched::default(),
             told: Vec::new(),
         }
     }

@@ -41,7 +41,7 @@ pub use bootstrap::{BootstrapOptions, StaticOptions, StaticParts, bootstrap, sta
 pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
 pub use endpoints::{endpoint_set, load_assignment, own_load_assignment};
 pub use listener::{Options, listener};
-pub use patched::{Base, PatchOutcome, Patched, patchable, patched, patched_bootstrap};
+pub use patched::{Base, PatchOutcome, Patched, patched, patched_bootstrap};
 /// The name nearest to one that there is not.
 pub use protojson::nearest;
 pub use raw::{raw, raw_bootstrap, read_raw};

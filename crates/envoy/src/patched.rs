@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::raw::{CLUSTER, raw, read_raw};
-use crate::resource::{Encoded, type_url};
+use crate::resource::Encoded;
 
 pub use inline::patched_bootstrap;
 
@@ -219,18 +219,4 @@ fn named_by(id: &RawName, base: &Base<'_>) -> BTreeSet<RawName> {
     let json = protojson::to_proto_json(id.message, base.bytes).unwrap_or_default();
     let resource = read_raw(id.message, &json, false).resource;
     resource.map(|resource| resource.names.iter().cloned().collect()).unwrap_or_default()
-}
-
-/// What can be patched, as a resource of xDS: the full name of its message by its type URL.
-pub fn patchable(url: &str) -> Option<&'static str> {
-    [
-        type_url::LISTENER,
-        type_url::ROUTE_CONFIGURATION,
-        type_url::VIRTUAL_HOST,
-        type_url::CLUSTER,
-        type_url::LOAD_ASSIGNMENT,
-    ]
-    .into_iter()
-    .find(|known| *known == url)
-    .and_then(|known| known.strip_prefix("type.googleapis.com/"))
 }

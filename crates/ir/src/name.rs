@@ -94,7 +94,13 @@ impl FleetName {
     /// Namespace and name, if it is that of a workload.
     #[must_use]
     pub fn workload(&self) -> Option<(&str, &str)> {
-        self.0.strip_prefix("workload/")?.split_once('/')
+        Self::workload_of(&self.0)
+    }
+
+    /// [`Self::workload`] of a fleet's name.
+    #[must_use]
+    pub fn workload_of(fleet: &str) -> Option<(&str, &str)> {
+        fleet.strip_prefix("workload/")?.split_once('/')
     }
 }
 

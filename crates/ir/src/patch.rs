@@ -6,6 +6,22 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+/// Full names of the messages that can be patched, in the order in which they are: what is named comes first.
+pub const PATCHABLE: [&str; 5] = [
+    "envoy.config.endpoint.v3.ClusterLoadAssignment",
+    "envoy.config.cluster.v3.Cluster",
+    "envoy.config.route.v3.VirtualHost",
+    "envoy.config.route.v3.RouteConfiguration",
+    "envoy.config.listener.v3.Listener",
+];
+
+/// That of a type URL, if it can be patched.
+#[must_use]
+pub fn patchable(type_url: &str) -> Option<&'static str> {
+    let message = type_url.strip_prefix("type.googleapis.com/")?;
+    PATCHABLE.into_iter().find(|known| *known == message)
+}
+
 /// All that is done to one resource of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PatchSet {

@@ -16,6 +16,14 @@ pub struct RawName {
     pub name: Arc<str>,
 }
 
+impl RawName {
+    /// What it is in a word, the last of its message's full name: `Cluster`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.message.rsplit('.').next().unwrap_or(self.message)
+    }
+}
+
 /// A resource: checked, and complete but for what others have to bring.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct RawResource {

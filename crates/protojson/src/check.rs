@@ -77,11 +77,14 @@ impl<'p> Checker<'p> {
         // Both are in the order of their numbers: the fields that are set, and those that have rules.
         let mut set = message.fields().peekable();
         for rules in rules.map(|rules| rules.fields.as_slice()).unwrap_or_default() {
-            let number = rules.field.number();
+            let number = rules.number;
             while let Some((field, value)) = set.next_if(|(field, _)| field.number() < number) {
                 self.unruled(field, value);
             }
             let value = set.next_if(|(field, _)| field.number() == number).map(|(_, value)| value);
+            if value.is_none() && rules.absent.is_empty() {
+                continue;
+            }
             self.within(Here::Ruled(&rules.field), |this| this.field(rules, value));
         }
         for (field, value) in set {
@@ -96,14 +99,9 @@ impl<'p> Checker<'p> {
     }
 
     fn field(&mut self, rules: &FieldRules, value: Option<&Value>) {
-        // Within a oneof the rules of a field are only about the field that is set.
-        if rules.required && value.is_none() && rules.field.containing_oneof().is_none() {
-            return self.violation("is required".to_owned());
-        }
-        if let Some(value) = value.or(rules.absent.as_ref()) {
-            self.rules(&rules.rules, value);
-        }
-        if let Some(value) = value.filter(|_| !rules.skip) {
+        let Some(value) = value else { return rules.absent.iter().for_each(|text| self.violation(text.clone())) };
+        self.rules(&rules.rules, value);
+        if !rules.skip {
             self.descend(value);
         }
     }
@@ -115,10 +113,8 @@ impl<'p> Checker<'p> {
         if rules.ignore_empty && is_empty(value) {
             return;
         }
-        for test in &rules.tests {
-            if !(test.holds)(value) {
-                self.violation(test.text.clone());
-            }
+        for text in rules.broken(value) {
+            self.violation(text.to_owned());
         }
         if let (Some(rules), Value::List(items)) = (&rules.items, value) {
             for (index, item) in items.iter().enumerate() {
@@ -203,7 +199,7 @@ fn unwrapped(value: &Value) -> Option<Value> {
     is_wrapper.then(|| message.get_field_by_number(1).map(std::borrow::Cow::into_owned)).flatten()
 }
 
-fn is_empty(value: &Value) -> bool {
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::List(items) => items.is_empty(),
         Value::Map(entries) => entries.is_empty(),

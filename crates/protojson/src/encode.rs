@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message as _;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage as _, Value};
 use proto::google::protobuf::Any;
 
@@ -157,11 +157,18 @@ impl Encoder<'_> {
 /// Writes something and, before it, how long it is.
 fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
+    // Most are so short that one byte says it.
+    out.push(0);
     write(out);
-    let length = out.len() - start;
-    encode_varint(length as u64, out);
-    if let Some(written) = out.get_mut(start..) {
-        written.rotate_left(length);
+    let length = out.len() - start - 1;
+    let more = encoded_len_varint(length as u64) - 1;
+    if more > 0 {
+        let end = out.len();
+        out.resize(end + more, 0);
+        out.copy_within(start + 1..end, start + 1 + more);
+    }
+    if let Some(mut place) = out.get_mut(start..) {
+        encode_varint(length as u64, &mut place);
     }
 }
 

@@ -8,7 +8,7 @@ mod well_known;
 
 use std::collections::BTreeMap;
 
-use prost_reflect::{Cardinality, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Value};
+use prost_reflect::{Cardinality, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, Path, Reason, Step};
@@ -57,7 +57,7 @@ impl<'r> Reader<'r> {
         members: impl Iterator<Item = (&'r String, &'r Json)>,
     ) -> Result<DynamicMessage, Error> {
         let mut message = DynamicMessage::new(descriptor.clone());
-        let mut seen = Vec::new();
+        let mut seen = Seen::default();
         for (name, json) in members {
             self.within(Here::Key(name), |this| {
                 let field = match field(descriptor, name).map_err(|reason| this.wrong(reason)) {
@@ -67,11 +67,7 @@ impl<'r> Reader<'r> {
                 if json.is_null() && !takes_null(&field) {
                     return Ok(());
                 }
-                if seen.contains(&field.number()) {
-                    return Err(this.wrong(Reason::Twice));
-                }
-                seen.push(field.number());
-                this.alone(&message, &field)?;
+                seen.add(&field).map_err(|reason| this.wrong(reason))?;
                 let value = this.field(&field, json)?;
                 message.try_set_field(&field, value).map_err(|error| this.wrong(Reason::Bytes(error.to_string())))
             })?;
@@ -86,13 +82,6 @@ impl<'r> Reader<'r> {
             None => return Err(error),
         }
         Ok(())
-    }
-
-    /// Refuses a second field of one `oneof`.
-    fn alone(&self, message: &DynamicMessage, field: &FieldDescriptor) -> Result<(), Error> {
-        let Some(oneof) = field.containing_oneof() else { return Ok(()) };
-        let Some(other) = oneof.fields().find(|other| message.has_field(other)) else { return Ok(()) };
-        Err(self.wrong(Reason::Excludes { other: other.json_name().to_owned(), oneof: oneof.name().to_owned() }))
     }
 
     fn field(&mut self, field: &FieldDescriptor, json: &'r Json) -> Result<Value, Error> {
@@ -161,6 +150,31 @@ impl<'r> Reader<'r> {
 
     fn expected(&self, expected: &str, json: &Json) -> Error {
         self.wrong(scalar::expected(expected, json))
+    }
+}
+
+/// Fields of a message that were read.
+#[derive(Default)]
+struct Seen {
+    numbers: Vec<u32>,
+    /// Those of a `oneof`.
+    chosen: Vec<(OneofDescriptor, FieldDescriptor)>,
+}
+
+impl Seen {
+    /// Refuses the same field under another name, and a second one of a `oneof`.
+    fn add(&mut self, field: &FieldDescriptor) -> Result<(), Reason> {
+        let number = field.number();
+        if self.numbers.contains(&number) {
+            return Err(Reason::Twice);
+        }
+        self.numbers.push(number);
+        let Some(oneof) = field.containing_oneof() else { return Ok(()) };
+        if let Some((_, other)) = self.chosen.iter().find(|(of, _)| *of == oneof) {
+            return Err(Reason::Excludes { other: other.json_name().to_owned(), oneof: oneof.name().to_owned() });
+        }
+        self.chosen.push((oneof, field.clone()));
+        Ok(())
     }
 }
 

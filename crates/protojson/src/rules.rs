@@ -13,6 +13,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, Messa
 use proto::validate;
 use proto::validate::field_rules::Type;
 
+use crate::check::is_empty;
 use crate::encode;
 
 /// The rules of every message that has some, by full name.
@@ -44,10 +45,10 @@ pub(crate) struct RequiredOneof {
 pub(crate) struct FieldRules {
     /// The field.
     pub(crate) field: FieldDescriptor,
-    /// Its value where it is absent. A scalar without presence is always there: an absent string is an empty one.
-    pub(crate) absent: Option<Value>,
-    /// It must be set.
-    pub(crate) required: bool,
+    /// Its number.
+    pub(crate) number: u32,
+    /// What is wrong where it is absent. A scalar without presence is always there: an absent string is an empty one.
+    pub(crate) absent: Vec<String>,
     /// What is inside it is not looked at.
     pub(crate) skip: bool,
     /// The rules of its value.
@@ -72,6 +73,14 @@ pub(crate) struct Rules {
 pub(crate) struct Test {
     pub(crate) text: String,
     pub(crate) holds: Box<dyn Fn(&Value) -> bool + Send + Sync>,
+}
+
+impl Rules {
+    /// What is wrong with a value itself.
+    pub(crate) fn broken(&self, value: &Value) -> impl Iterator<Item = &str> {
+        let tests = if self.ignore_empty && is_empty(value) { &[] } else { self.tests.as_slice() };
+        tests.iter().filter(|test| !(test.holds)(value)).map(|test| &*test.text)
+    }
 }
 
 impl std::fmt::Debug for Test {
@@ -118,21 +127,16 @@ impl RuleBook {
 
     fn field(&mut self, field: &FieldDescriptor, rules: &DynamicMessage) -> Option<FieldRules> {
         let rules: validate::FieldRules = rules.transcode_to().ok()?;
-        let absent = (!field.supports_presence()).then(|| field.default_value());
-        let mut compiled =
-            FieldRules { field: field.clone(), absent, required: false, skip: false, rules: Rules::default() };
-        if let Some(message) = &rules.message {
-            compiled.required = message.required();
-            compiled.skip = message.skip();
-        }
-        match &rules.r#type {
-            Some(Type::Duration(rules)) => compiled.required |= rules.required(),
-            Some(Type::Any(rules)) => compiled.required |= rules.required(),
-            Some(Type::Timestamp(rules)) => compiled.required |= rules.required(),
-            _ => {}
-        }
-        compiled.rules = self.rules(field.full_name(), &field.kind(), &rules);
-        Some(compiled)
+        let tests = self.rules(field.full_name(), &field.kind(), &rules);
+        let default = (!field.supports_presence()).then(|| field.default_value());
+        // Within a oneof the rules of a field are only about the field that is set.
+        let absent = match default {
+            _ if is_required(&rules) && field.containing_oneof().is_none() => vec!["is required".to_owned()],
+            Some(default) => tests.broken(&default).map(str::to_owned).collect(),
+            None => Vec::new(),
+        };
+        let skip = rules.message.as_ref().is_some_and(|message| message.skip());
+        Some(FieldRules { field: field.clone(), number: field.number(), absent, skip, rules: tests })
     }
 
     /// The rules of a value of a kind.
@@ -182,6 +186,17 @@ impl RuleBook {
         out.keys = rules.keys.as_ref().map(|rules| Box::new(self.rules(name, &key, rules)));
         out.values = rules.values.as_ref().map(|rules| Box::new(self.rules(name, &value, rules)));
     }
+}
+
+/// Whether a field must be set.
+fn is_required(rules: &validate::FieldRules) -> bool {
+    let by_type = match &rules.r#type {
+        Some(Type::Duration(rules)) => rules.required(),
+        Some(Type::Any(rules)) => rules.required(),
+        Some(Type::Timestamp(rules)) => rules.required(),
+        _ => false,
+    };
+    by_type || rules.message.as_ref().is_some_and(|message| message.required())
 }
 
 fn required_oneofs(message: &MessageDescriptor, required: &prost_reflect::ExtensionDescriptor) -> Vec<RequiredOneof> {

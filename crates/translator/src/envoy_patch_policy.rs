@@ -7,19 +7,10 @@ use api::envoy_patch_policy::{EnvoyJsonPatch, EnvoyPatchPolicy, JsonPatchOp};
 use api::tree::Verbatim;
 use api::{Kind, ObjectKey};
 use ir::RawName;
-use ir::patch::{Action, Patch};
+use ir::patch::{Action, Patch, patchable};
 use store::PatchState;
 
 use crate::key::{Age, InFleet, Seniority};
-
-/// What can be patched.
-const MESSAGES: [&str; 5] = [
-    "envoy.config.listener.v3.Listener",
-    "envoy.config.route.v3.RouteConfiguration",
-    "envoy.config.route.v3.VirtualHost",
-    "envoy.config.cluster.v3.Cluster",
-    "envoy.config.endpoint.v3.ClusterLoadAssignment",
-];
 
 /// What a policy asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,9 +101,7 @@ pub(crate) fn read(key: &ObjectKey, policy: &EnvoyPatchPolicy) -> PatchPolicy {
 
 /// What a patch is about.
 fn resource(patch: &EnvoyJsonPatch) -> Result<RawName, String> {
-    let message =
-        MESSAGES.iter().find(|message| patch.type_url.strip_prefix("type.googleapis.com/") == Some(**message));
-    let message = message.ok_or_else(|| match patch.type_url.rsplit('.').next() {
+    let message = patchable(&patch.type_url).ok_or_else(|| match patch.type_url.rsplit('.').next() {
         Some("Secret") => "type: Secrets are private and cannot be patched".to_owned(),
         _ => format!("type: {} cannot be patched", patch.type_url),
     })?;
@@ -207,7 +196,7 @@ fn path(number: u32) -> String {
 
 fn fault(policy: &PatchPolicy, id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
     let first = policy.patches.get(id).and_then(|patches| patches.first()).map_or(0, |patch| patch.number);
-    let named = format!("{} {}", crate::raw::short(id.message), id.name);
+    let named = format!("{} {}", id.kind(), id.name);
     let fault = |number: u32, not_found, text| Some(PatchFault { path: path(number), not_found, text });
     match resource.state.as_ref()? {
         PatchState::Applied(_) => match &resource.answer {

@@ -122,7 +122,7 @@ pub fn explain(graph: &Graph, tables: Tables, outputs: Outputs, workload: &Objec
     };
     let given = by_name.iter().filter_map(|(name, offers)| {
         let composed = raw::compose(offers.iter().map(|(key, offer)| (*key, offer.resource)))?;
-        let fact = FactKey::of_kind(fleet.0.clone(), raw::short(name.message), &name.name);
+        let fact = FactKey::of_kind(fleet.0.clone(), name.kind(), &name.name);
         let by = offers.values().map(|offer| given_by(offer, &composed, labels, missing)).collect();
         Some(Given { name: (*name).clone(), state: graph.get(tables.raw_state, &fact).cloned(), by })
     });

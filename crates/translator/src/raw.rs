@@ -301,8 +301,3 @@ pub(crate) struct RawOutcome {
 pub(crate) fn fault(fault: &RawFault) -> String {
     if fault.path.is_empty() { fault.text.to_string() } else { format!("spec.config.{}: {}", fault.path, fault.text) }
 }
-
-/// The last word of a message's full name.
-pub(crate) fn short(message: &str) -> &str {
-    message.rsplit('.').next().unwrap_or(message)
-}

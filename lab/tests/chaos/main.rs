@@ -9,6 +9,7 @@
 //! | `control_plane` | Chancery and the API server fail, and are replaced |
 //! | `proxies` | proxies end and come |
 //! | `changes` | backends that are replaced, listeners that come and go |
+//! | `patches` | patches on what the proxies get, one that they refuse among them |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "figures, and when what went wrong")]
 
@@ -23,6 +24,7 @@ mod harness;
 #[path = "../proxies/inside.rs"]
 mod inside;
 mod load;
+mod patches;
 mod proxies;
 mod scale;
 mod shop;

@@ -215,13 +215,18 @@ impl Shop {
         });
     }
 
-    fn until_answered(&self, path: &str, service: &str) {
-        let url = format!("http://{}{path}", self.address);
-        let asked = || self.namespace.lab.exec(&["curl", "--silent", "--max-time", "5", &url]);
+    /// What answers at a path is a Pod of this service.
+    pub(crate) fn until_answered(&self, path: &str, service: &str) {
         wait::until(&format!("{service} at {path}"), || {
-            asked()?.contains(&format!("\"pod\": \"{service}-")).then_some(())
+            self.body(path)?.contains(&format!("\"pod\": \"{service}-")).then_some(())
         })
         .unwrap();
+    }
+
+    /// The answer at a path.
+    pub(crate) fn body(&self, path: &str) -> Option<String> {
+        let url = format!("http://{}{path}", self.address);
+        self.namespace.lab.exec(&["curl", "--silent", "--max-time", "5", &url])
     }
 }
 

@@ -174,7 +174,17 @@ fn shared(word: &str) -> Option<Result<Schema, String>> {
         "envoy-container" => ENVOY_CONTAINER,
         "object-patch" => OBJECT_PATCH,
         "label-selector" => LABEL_SELECTOR,
-        "workload-selector" => WORKLOAD_SELECTOR,
+        // Bootes has labels of its own name beside.
+        "workload-selector" => {
+            let with_labels = |mut selector: Schema| {
+                let labels = Property { name: "labels".into(), required: false, schema: short("strings")? };
+                let mut properties: Vec<_> = selector.properties.into_iter().chain([labels]).collect();
+                sort(&mut properties);
+                selector.properties = properties.into();
+                Ok(selector)
+            };
+            return Some(short("label-selector").and_then(with_labels));
+        }
         _ => return None,
     };
     let tree = crate::yaml::parse(text).map_err(|error| error.to_string());
@@ -203,21 +213,9 @@ fields:
         operator: { type: string, enum: [In, NotIn, Exists, DoesNotExist] }
         values: [string]
       required: [key, operator]
-";
-
-/// Which workloads an object with a resource of Envoy's is for.
-const WORKLOAD_SELECTOR: &str = "
-fields:
-  labels: strings
-  matchLabels: strings
-  matchExpressions:
-    type: array
-    items:
-      fields:
-        key: { type: string, minLength: 1 }
-        operator: { type: string, enum: [In, NotIn, Exists, DoesNotExist] }
-        values: [string]
-      required: [key, operator]
+      rules:
+      - rule: (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)
+        message: In and NotIn need values, Exists and DoesNotExist have none
 ";
 
 /// `patch` in `EnvoyProxy.spec.provider.kubernetes`.

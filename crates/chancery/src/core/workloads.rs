@@ -16,16 +16,12 @@ use super::{Core, replicas};
 #[cfg(test)]
 mod tests;
 
-/// What the fleets of workloads begin with ([`ir::FleetName::of_workload`]).
-const WORKLOAD: &str = "workload/";
-
 /// What the names of endpoints begin with ([`FactKey::of_kind`]).
 const ENDPOINTS: &str = "ClusterLoadAssignment ";
 
 /// Whether a fleet is that of a workload.
 pub(crate) fn is_workload(fleet: &str) -> bool {
-    // A Gateway in a namespace of that name has one slash.
-    fleet.strip_prefix(WORKLOAD).is_some_and(|rest| rest.contains('/'))
+    FleetName::workload_of(fleet).is_some()
 }
 
 /// A resource of a fleet.

@@ -1,10 +1,12 @@
 //! Generated resources that users patch: after everything else is encoded, and only these.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::Graph;
 use envoy::{Base, PatchOutcome, type_url};
+use ir::patch::{PATCHABLE, patchable};
 use ir::{ClusterName, FleetName, ListenerName, PatchSet, RawName, RouteConfigurationName, SecretName};
 use store::{FactKey, PatchState};
 use translator::InFleet;
@@ -36,7 +38,48 @@ pub(super) struct Done {
     mark: u64,
     /// It is there by patches alone.
     added: bool,
-    names: BTreeSet<RawName>,
+    /// What it names, and whether the fleet has that.
+    names: BTreeMap<RawName, bool>,
+}
+
+/// Resources with patches, as they were published last.
+#[derive(Default)]
+pub(super) struct Patched {
+    done: BTreeMap<ResourceKey, Done>,
+    /// By what they name.
+    naming: BTreeMap<ResourceKey, BTreeSet<ResourceKey>>,
+}
+
+impl Patched {
+    fn insert(&mut self, key: ResourceKey, done: Done) {
+        for name in done.names.keys() {
+            let named = InFleet { fleet: key.fleet.clone(), name: name.clone() };
+            self.naming.entry(named).or_default().insert(key.clone());
+        }
+        self.done.insert(key, done);
+    }
+
+    fn remove(&mut self, key: &ResourceKey) -> Option<Done> {
+        let done = self.done.remove(key)?;
+        for name in done.names.keys() {
+            let named = InFleet { fleet: key.fleet.clone(), name: name.clone() };
+            if let Entry::Occupied(mut naming) = self.naming.entry(named) {
+                naming.get_mut().remove(key);
+                if naming.get().is_empty() {
+                    naming.remove();
+                }
+            }
+        }
+        Some(done)
+    }
+
+    /// Those that name what was there and is not any more, or the reverse.
+    fn concerned(&self, named: &ResourceKey, is_there: bool) -> impl Iterator<Item = &ResourceKey> {
+        let is_news = move |key: &&ResourceKey| {
+            self.done.get(*key).and_then(|done| done.names.get(&named.name)).is_some_and(|was| *was != is_there)
+        };
+        self.naming.get(named).into_iter().flatten().filter(is_news)
+    }
 }
 
 /// Names of resources that are near to one that there is not: so many are told.
@@ -45,7 +88,7 @@ const MOST_NEAR: usize = 2;
 impl Publisher {
     /// Which patches are in a version of a resource; none if it has none, nor any that could not be applied.
     pub(crate) fn mark_of(&self, key: &ResourceKey, version: Version) -> Option<Mark> {
-        let done = self.patched.get(key)?;
+        let done = self.patched.done.get(key)?;
         Some(match done.mark {
             _ if done.version != Some(version) => Mark::Old,
             0 => Mark::None,
@@ -55,7 +98,7 @@ impl Publisher {
 
     /// Which patches are in what was published last.
     pub(crate) fn current_mark(&self, key: &ResourceKey) -> Option<Mark> {
-        let done = self.patched.get(key)?;
+        let done = self.patched.done.get(key)?;
         Some(if done.mark == 0 { Mark::None } else { Mark::Of(done.mark) })
     }
 
@@ -66,7 +109,7 @@ impl Publisher {
 
     /// Patches what is about to be published, and publishes anew what has other patches now.
     pub(super) fn patch(&mut self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
-        if graph.is_empty(self.outputs.patches) && self.patched.is_empty() {
+        if graph.is_empty(self.outputs.patches) && self.patched.done.is_empty() {
             return;
         }
         let mut due = self.due(graph, updates);
@@ -82,7 +125,7 @@ impl Publisher {
             };
             bases.insert(key.clone(), before.clone());
             let was = self.patched.remove(&key).is_some_and(|was| was.added);
-            let fact = FactKey::of_kind(Arc::clone(&key.fleet.0), short(key.name.message), &key.name.name);
+            let fact = FactKey::of_kind(Arc::clone(&key.fleet.0), key.name.kind(), &key.name.name);
             let mut is = false;
             if let Some(set) = graph.get(self.outputs.patches, &key) {
                 let (done, resource, outcomes) = self.apply(graph, &key, set, before.as_ref());
@@ -99,36 +142,23 @@ impl Publisher {
                 }
             }
             if is != was {
-                due.extend(self.naming(&key));
+                let is_there = self.has(graph, &key.fleet, &key.name);
+                due.extend(self.patched.concerned(&key, is_there).map(|key| (order(key), key.clone())));
             }
         }
-    }
-
-    /// Patched resources that name this one, in their order.
-    fn naming(&self, of: &ResourceKey) -> Vec<(usize, ResourceKey)> {
-        let naming = self.patched.iter().filter(|(key, done)| key.fleet == of.fleet && done.names.contains(&of.name));
-        naming.map(|(key, _)| (order(key), key.clone())).collect()
     }
 
     /// What has to be looked at: what changed and has patches, what has other patches, and what names a resource that came or went.
     /// What names others comes behind them.
     fn due(&self, graph: &Graph, updates: &Updates) -> BTreeSet<(usize, ResourceKey)> {
-        let mut due: Vec<ResourceKey> = graph.changes(self.outputs.patches).map(|change| change.key.clone()).collect();
-        let mut naming: BTreeMap<(&FleetName, &RawName), Vec<&ResourceKey>> = BTreeMap::new();
-        for (key, done) in &self.patched {
-            done.names.iter().for_each(|name| naming.entry((&key.fleet, name)).or_default().push(key));
-        }
-        let patched: BTreeSet<&FleetName> = graph.iter(self.outputs.patches).map(|(key, _)| &key.fleet).collect();
-        for (fleet, changes) in updates.iter().filter(|(fleet, _)| patched.contains(fleet)) {
-            for change in changes {
-                let Some(name) = name_of(change) else { continue };
-                if let Some(keys) = naming.get(&(fleet, &name)) {
-                    due.extend(keys.iter().map(|key| (*key).clone()));
-                }
-                let key = InFleet { fleet: fleet.clone(), name };
-                if graph.get(self.outputs.patches, &key).is_some() {
-                    due.push(key);
-                }
+        let mut due: BTreeSet<ResourceKey> = graph.changes(self.outputs.patches).map(|change| change.key.clone()).collect();
+        for (fleet, change) in updates.iter().flat_map(|(fleet, changes)| changes.iter().map(move |change| (fleet, change))) {
+            let Some(name) = name_of(change) else { continue };
+            let key = InFleet { fleet: fleet.clone(), name };
+            let is_there = self.has(graph, fleet, &key.name);
+            due.extend(self.patched.concerned(&key, is_there).cloned());
+            if graph.get(self.outputs.patches, &key).is_some() {
+                due.insert(key);
             }
         }
         due.into_iter().map(|key| (order(&key), key)).collect()
@@ -144,7 +174,7 @@ impl Publisher {
         let bytes = before.map(|resource| resource.body.concat());
         let needs = |name: &RawName| {
             let is_named =
-                |need: &Need| need.name == name.name && envoy::patchable(need.type_url.as_str()) == Some(name.message);
+                |need: &Need| need.name == name.name && patchable(need.type_url.as_str()) == Some(name.message);
             before.is_some_and(|resource| resource.needs().any(is_named))
         };
         let base =
@@ -166,18 +196,19 @@ impl Publisher {
         };
         let version = resource.as_ref().map(|resource| resource.version);
         let added = before.is_none() && resource.is_some();
-        let done = Done { version, mark: patched.mark, added, names: patched.names };
+        let names = patched.names.into_iter().map(|name| (name.clone(), has(&name))).collect();
+        let done = Done { version, mark: patched.mark, added, names };
         (done, resource, patched.outcomes)
     }
 
     /// Whether a fleet gets a resource.
     fn has(&self, graph: &Graph, fleet: &FleetName, name: &RawName) -> bool {
         let key = InFleet { fleet: fleet.clone(), name: name.clone() };
-        if self.patched.get(&key).is_some_and(|done| done.added) {
+        if self.patched.done.get(&key).is_some_and(|done| done.added) {
             return true;
         }
         let text = Arc::clone(&name.name);
-        match short(name.message) {
+        match name.kind() {
             "Cluster" => {
                 graph.get(self.outputs.clusters, &InFleet { fleet: key.fleet, name: ClusterName(text) }).is_some()
             }
@@ -198,9 +229,9 @@ impl Publisher {
 
     /// A resource as it is without patches, where this tick did not touch it.
     fn fresh(&mut self, graph: &Graph, sets: &mut Sets, key: &ResourceKey) -> Option<Arc<xds::Resource>> {
-        let (InFleet { fleet, name: RawName { message, name } }, mut scratch) = (key, Updates::new());
+        let (InFleet { fleet, name: RawName { name, .. } }, mut scratch) = (key, Updates::new());
         let fleet_key = |name: Arc<str>| (fleet.clone(), name);
-        match short(message) {
+        match key.name.kind() {
             "Listener" => {
                 let (fleet, name) = fleet_key(Arc::clone(name));
                 let listener = graph.get(self.outputs.listeners, &InFleet { fleet, name: ListenerName(name) })?;
@@ -211,7 +242,7 @@ impl Publisher {
                 let (fleet, name) = fleet_key(Arc::clone(name));
                 let own = InFleet { fleet, name: ClusterName(name) };
                 let cluster = graph.get(self.outputs.clusters, &own)?;
-                let (encoded, url) = match short(message) {
+                let (encoded, url) = match key.name.kind() {
                     "Cluster" => (envoy::cluster(cluster), TypeUrl::Cluster),
                     _ => (self.assignment(graph, sets, (&own.name, cluster.endpoints.set()?)), TypeUrl::Endpoints),
                 };
@@ -257,7 +288,7 @@ impl Publisher {
     /// Names near to that of a resource that there is not, of the same kind in the same fleet: that by spelling, or the first of few.
     fn near(&self, graph: &Graph, InFleet { fleet, name }: &ResourceKey) -> Box<[Arc<str>]> {
         let outputs = self.outputs;
-        let mut names: Vec<Arc<str>> = match short(name.message) {
+        let mut names: Vec<Arc<str>> = match name.kind() {
             "Listener" => of_fleet(graph.iter(outputs.listeners), fleet, |name| &name.0),
             "Cluster" | "ClusterLoadAssignment" => of_fleet(graph.iter(outputs.clusters), fleet, |name| &name.0),
             "RouteConfiguration" => of_fleet(graph.iter(outputs.route_configurations), fleet, |name| &name.0),
@@ -287,22 +318,16 @@ fn of_fleet<'g, N: 'g, V: 'g>(
     rows.filter(|(key, _)| key.fleet == *fleet).map(|(key, _)| Arc::clone(name(&key.name))).collect()
 }
 
-/// The last word of a message's full name.
-fn short(message: &str) -> &str {
-    message.rsplit('.').next().unwrap_or(message)
-}
-
-/// In which order resources are patched: what is named comes first.
+/// In which order resources are patched.
 fn order(key: &ResourceKey) -> usize {
-    const ORDER: [&str; 4] = ["ClusterLoadAssignment", "Cluster", "VirtualHost", "RouteConfiguration"];
-    ORDER.iter().position(|word| *word == short(key.name.message)).unwrap_or(ORDER.len())
+    PATCHABLE.iter().position(|message| *message == key.name.message).unwrap_or(PATCHABLE.len())
 }
 
 /// The name of a resource by its type URL, if it is one that can be patched, or that these can name.
 pub(crate) fn named(type_url: &TypeUrl, name: &Arc<str>) -> Option<RawName> {
     let message = match type_url {
         TypeUrl::Secret => type_url::SECRET.strip_prefix("type.googleapis.com/"),
-        other => envoy::patchable(other.as_str()),
+        other => patchable(other.as_str()),
     };
     Some(RawName { message: message?, name: Arc::clone(name) })
 }

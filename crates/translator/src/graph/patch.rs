@@ -15,7 +15,6 @@ use crate::envoy_patch_policy::{
 };
 use crate::gateway;
 use crate::key::InFleet;
-use crate::raw::short;
 
 /// What is changed, and what became of each policy.
 #[derive(Clone, Copy)]
@@ -69,7 +68,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches
 
 /// The name of a generated resource among facts of all kinds.
 fn fact(target: &InFleet<RawName>) -> FactKey {
-    FactKey::of_kind(Arc::clone(&target.fleet.0), short(target.name.message), &target.name.name)
+    FactKey::of_kind(Arc::clone(&target.fleet.0), target.name.kind(), &target.name.name)
 }
 
 fn resources(
@@ -94,10 +93,10 @@ fn answer(cx: &mut Cx<'_>, inputs: Tables, FleetName(fleet): &FleetName, id: &Ra
     let key = FactKey::new(Arc::clone(fleet), Arc::clone(&id.name));
     let live = cx.contains(inputs.fleet_live, fleet);
     let elsewhere = !live && cx.contains(inputs.live_elsewhere, fleet);
-    if let Some(words) = cx.get(inputs.disputes, &FactKey::of_kind(Arc::clone(fleet), short(id.message), &id.name)) {
+    if let Some(words) = cx.get(inputs.disputes, &FactKey::of_kind(Arc::clone(fleet), id.kind(), &id.name)) {
         return Answer::Refused(Arc::clone(words));
     }
-    match short(id.message) {
+    match id.kind() {
         "Listener" => match cx.get(inputs.listener_state, &key) {
             Some(ListenerState::Accepted) => return Answer::Accepted,
             Some(ListenerState::Refused(words)) => return Answer::Refused(Arc::clone(words)),

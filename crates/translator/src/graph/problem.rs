@@ -23,7 +23,7 @@ use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
 use crate::listener::Refusal;
 use crate::output::ReaderIndex;
-use crate::raw::{self, Lost, RawOutcome};
+use crate::raw::{Lost, RawOutcome};
 use crate::reference::grant;
 use crate::secret::{NO_PAIR, Parsed};
 use crate::status;
@@ -102,11 +102,12 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
     let mut found: Vec<_> = outcome.read.reading.errors.iter().map(|fault| of(Severity::Error, fault)).collect();
     found.extend(outcome.read.reading.ignored.iter().map(|fault| of(Severity::Warning, fault)));
     let conditions = status::raw::status(outcome, false).conditions.into_iter();
-    let wrong = conditions.filter(|one| one.status == ConditionStatus::False && REPORTED.contains(&&*one.reason));
-    found.extend(wrong.map(|one| {
+    found.extend(conditions.filter(|one| one.status == ConditionStatus::False).filter_map(|one| {
+        let (_, path) = REPORTED.into_iter().find(|(reason, _)| *reason == &*one.reason)?;
         let may_be_elsewhere = outcome.read.fault.is_none() && &*one.condition_type == "ResolvedRefs";
         let severity = if may_be_elsewhere { Severity::Warning } else { Severity::Error };
-        Arc::new(Problem::of(key, "spec", severity, &*one.message))
+        let text = one.message.strip_prefix(path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&one.message);
+        Some(Arc::new(Problem::of(key, FieldPath::from(path), severity, text)))
     }));
     if let Some(Lost::Parts(parts)) = &outcome.lost {
         found.extend(parts.iter().map(|(claim, by)| {
@@ -118,15 +119,15 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
     found
 }
 
-/// Reasons of conditions that are worth a problem: what a reading found is told at its place.
-const REPORTED: [&str; 7] = [
-    "BackendNotFound",
-    "Conflicted",
-    "InvalidSecret",
-    "NoWorkload",
-    "RefNotPermitted",
-    "ReferenceNotFound",
-    "SecretNotFound",
+/// Reasons of conditions that are worth a problem, with its place: what a reading found is told at its own.
+const REPORTED: [(&str, &str); 7] = [
+    ("BackendNotFound", "spec.service"),
+    ("Conflicted", "spec.config"),
+    ("InvalidSecret", "spec.secretRef"),
+    ("NoWorkload", "spec.workloadSelector"),
+    ("RefNotPermitted", "spec.secretRef"),
+    ("ReferenceNotFound", "spec.config"),
+    ("SecretNotFound", "spec.secretRef"),
 ];
 
 fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
@@ -154,7 +155,7 @@ fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, A
     let faults = faults.filter(|_| outcome.standing == PatchStanding::Accepted);
     let faults = faults.map(|fault| error(&fault.path, &fault.text));
     let missing = envoy_patch_policy::missing(outcome).map(|(id, cluster)| {
-        let named = format!("{} {}", raw::short(id.message), id.name);
+        let named = format!("{} {}", id.kind(), id.name);
         let text = format!("{named} names cluster {cluster}, which these proxies do not get");
         Problem { severity: Severity::Warning, ..error("spec.jsonPatches", &text) }
     });

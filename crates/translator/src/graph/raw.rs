@@ -168,7 +168,7 @@ fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, object: &Raw) -> 
             continue;
         }
         outcome.connected += 1;
-        let fact = FactKey::of_kind(fleet.0, raw::short(resource.id.message), &resource.id.name);
+        let fact = FactKey::of_kind(fleet.0, resource.id.kind(), &resource.id.name);
         match cx.get(inputs.raw_state, &fact) {
             Some(RawState::Accepted) => outcome.accepted += 1,
             Some(RawState::Refused(words)) => {

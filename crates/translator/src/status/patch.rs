@@ -6,7 +6,6 @@ use api::status::{Condition, PolicyAncestorStatus, PolicyStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer, ancestor};
 use crate::envoy_patch_policy::{Answer, PatchOutcome, PatchStanding, faults, missing};
-use crate::raw::short;
 
 /// So many of what is wrong are said; the rest is counted.
 const SAID: usize = 4;
@@ -74,7 +73,7 @@ fn programmed(writer: Writer, outcome: &PatchOutcome, offline: bool) -> Conditio
 
 fn references(writer: Writer, outcome: &PatchOutcome) -> Condition {
     let named: Vec<String> = missing(outcome)
-        .map(|(id, cluster)| format!("{} {} names cluster {cluster}", short(id.message), id.name))
+        .map(|(id, cluster)| format!("{} {} names cluster {cluster}", id.kind(), id.name))
         .collect();
     if named.is_empty() {
         return writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED);

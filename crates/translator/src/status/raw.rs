@@ -3,7 +3,7 @@
 use api::status::{Condition, RawStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer};
-use crate::raw::{Lost, RawOutcome, fault, short};
+use crate::raw::{Lost, RawOutcome, fault};
 use crate::reference::RefReason;
 
 /// So many of what is wrong are said; the rest is counted.
@@ -100,7 +100,7 @@ fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
     let missing = outcome.missing.iter().map(|(name, (workload, count))| {
         let others = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
         let (namespace, workload) = (workload.namespace(), workload.name());
-        format!("{} {}, which no object gives {namespace}/{workload}{others}", short(name.message), name.name)
+        format!("{} {}, which no object gives {namespace}/{workload}{others}", name.kind(), name.name)
     });
     let text = format!("it names {}; a proxy's own bootstrap may have it", listed(missing));
     writer.no(kind, "ReferenceNotFound", &text)
