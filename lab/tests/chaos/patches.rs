@@ -1,19 +1,11 @@
 //! Patches on what the proxies get: each is made known to both replicas of Chancery, and each of these hears from its own proxies what became of it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::shop::Shop;
 
-const SETTINGS: &str = "
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: chancery}
-data:
-  chancery.yaml: |
-    apiVersion: gateway.envoyproxy.io/v1alpha1
-    kind: EnvoyGateway
-    extensionApis: {enableEnvoyPatchPolicy: true}
-";
+/// What the static configuration says besides.
+const ENABLED: &str = "extensionApis: {enableEnvoyPatchPolicy: true}\n";
 
 /// A policy with one operation on a resource of the Gateway's.
 fn policy(name: &str, kind: &str, operation: &str) -> String {
@@ -53,7 +45,10 @@ fn until_told(shop: &Shop, name: &str, is_so: impl Fn(&Value) -> bool) {
 #[test]
 fn patches_come_are_refused_and_go() {
     let shop = Shop::open();
-    shop.system.apply(SETTINGS);
+    let settings = shop.system.get("configmap/chancery").unwrap();
+    let text = settings["data"]["chancery.yaml"].as_str().unwrap().replace(ENABLED, "") + ENABLED;
+    let patch = json!({ "data": { "chancery.yaml": text } }).to_string();
+    shop.system.run(&["patch", "configmap/chancery", "--type=merge", "--patch", &patch]);
     shop.system.run(&["rollout", "restart", "deployment/chancery"]);
     shop.until_well();
     let is_in_force = |programmed: &Value| programmed["status"] == "True";
