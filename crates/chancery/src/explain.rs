@@ -165,4 +165,3 @@ fn state(given: &Given, connected: bool) -> String {
         None => "not acknowledged yet".to_owned(),
     }
 }
-

@@ -151,8 +151,11 @@ impl Publisher {
     /// What has to be looked at: what changed and has patches, what has other patches, and what names a resource that came or went.
     /// What names others comes behind them.
     fn due(&self, graph: &Graph, updates: &Updates) -> BTreeSet<(usize, ResourceKey)> {
-        let mut due: BTreeSet<ResourceKey> = graph.changes(self.outputs.patches).map(|change| change.key.clone()).collect();
-        for (fleet, change) in updates.iter().flat_map(|(fleet, changes)| changes.iter().map(move |change| (fleet, change))) {
+        let mut due: BTreeSet<ResourceKey> =
+            graph.changes(self.outputs.patches).map(|change| change.key.clone()).collect();
+        for (fleet, change) in
+            updates.iter().flat_map(|(fleet, changes)| changes.iter().map(move |change| (fleet, change)))
+        {
             let Some(name) = name_of(change) else { continue };
             let key = InFleet { fleet: fleet.clone(), name };
             let is_there = self.has(graph, fleet, &key.name);

@@ -72,9 +72,8 @@ fn programmed(writer: Writer, outcome: &PatchOutcome, offline: bool) -> Conditio
 }
 
 fn references(writer: Writer, outcome: &PatchOutcome) -> Condition {
-    let named: Vec<String> = missing(outcome)
-        .map(|(id, cluster)| format!("{} {} names cluster {cluster}", id.kind(), id.name))
-        .collect();
+    let named: Vec<String> =
+        missing(outcome).map(|(id, cluster)| format!("{} {} names cluster {cluster}", id.kind(), id.name)).collect();
     if named.is_empty() {
         return writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED);
     }
