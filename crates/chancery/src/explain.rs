@@ -96,7 +96,7 @@ pub(crate) fn answer(store: &Store, graph: &Graph, outputs: Outputs, name: &str,
         place: place(&by.object),
         selector: by.selector.clone(),
         priority: by.priority,
-        left_out: left_out(&by.left_out),
+        left_out: left_out(by),
         missing: by.missing.iter().map(missing).collect(),
     };
     let resource = |given: &Given| Resource {
@@ -137,12 +137,14 @@ fn unknown(store: &Store, graph: &Graph, name: &str) -> String {
     format!("no workload is called {name}{meant} ({listed})")
 }
 
-fn left_out(left_out: &LeftOut) -> Vec<String> {
-    match left_out {
+fn left_out(by: &GivenBy) -> Vec<String> {
+    let edit = by.is_earlier.iter().flatten().map(|error| format!("its last edit, before which it counts: {error}"));
+    let claimed = match &by.left_out {
         LeftOut::Nothing => Vec::new(),
         LeftOut::All(by) => vec![format!("all of it: {by} comes first")],
         LeftOut::Parts(parts) => parts.iter().map(|(claim, by)| format!("{claim} is that of {by}")).collect(),
-    }
+    };
+    edit.chain(claimed).collect()
 }
 
 fn missing(missing: &Missing) -> String {

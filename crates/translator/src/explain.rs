@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Labels, ObjectKey, Raw, ReferenceGrant};
+use api::{Labels, ObjectKey, ReferenceGrant};
 use engine::Graph;
 use ir::{RawName, RawResource};
 use store::{FactKey, RawState, Tables};
 
 use crate::key::InFleet;
 use crate::output::Outputs;
-use crate::raw::{self, Aim, Composed, Lost, OfferKey, RawRank, Read, Selected};
+use crate::raw::{self, Aim, Composed, Lost, OfferKey, Read, Selected};
 use crate::reference::pod::{self, Guest};
 
 /// What a workload gets, from whom, and what it does not get.
@@ -48,6 +48,8 @@ pub struct GivenBy {
     pub priority: i32,
     /// The conditions of its selector as `kubectl` writes them; none: it is for every workload of the namespace.
     pub selector: Vec<String>,
+    /// What is wrong with the object as it is; then its form before counts.
+    pub is_earlier: Option<Vec<String>>,
     /// What of it does not count.
     pub left_out: LeftOut,
     /// What it names and no object gives this workload.
@@ -79,7 +81,7 @@ pub enum Missing {
 /// An object that is for the workload and can be used.
 struct Offer<'g> {
     object: &'g ObjectKey,
-    raw: &'g Raw,
+    read: &'g Read,
     resource: &'g Arc<RawResource>,
 }
 
@@ -88,23 +90,22 @@ struct Offer<'g> {
 pub fn explain(graph: &Graph, tables: Tables, outputs: Outputs, workload: &ObjectKey) -> Option<Explanation> {
     let labels = &graph.get(tables.pods, workload)?.meta.labels;
     let fleet = raw::fleet(workload);
-    let mut objects: Vec<(&ObjectKey, &Arc<Raw>)> = graph.iter(tables.raw).collect();
+    let mut objects: Vec<(&ObjectKey, &Arc<Read>)> = graph.iter(outputs.raw_readings).collect();
     objects.sort_by(|a, b| a.0.cmp(b.0));
     let (mut unusable, mut others) = (rejected(graph, tables, workload), Vec::new());
     let mut offers: BTreeMap<OfferKey, Offer<'_>> = BTreeMap::new();
-    for (object, raw) in objects {
+    for (object, read) in objects {
         if graph.get(outputs.raw_selected, &Selected { object: object.clone(), workload: workload.clone() }).is_none() {
-            let why = unmet(graph, tables, (object, raw), (workload, labels));
+            let why = unmet(graph, tables, (object, &read.aim), (workload, labels));
             others.extend(why.map(|why| (object.clone(), why)));
             continue;
         }
-        let Some(read) = graph.get(outputs.raw_readings, object) else { continue };
         let Some(resource) = &read.reading.resource else {
             unusable.push((object.clone(), errors(read)));
             continue;
         };
         let target = InFleet { fleet: fleet.clone(), name: resource.id.clone() };
-        offers.insert(OfferKey { target, rank: RawRank::of(object, raw) }, Offer { object, raw, resource });
+        offers.insert(OfferKey { target, rank: read.rank.clone() }, Offer { object, read, resource });
     }
     let mut by_name: BTreeMap<&RawName, BTreeMap<&OfferKey, &Offer<'_>>> = BTreeMap::new();
     for (key, offer) in &offers {
@@ -155,19 +156,19 @@ fn given_by(
     labels: &Labels,
     missing: impl Fn(&RawResource) -> Vec<Missing>,
 ) -> GivenBy {
-    let Offer { object, raw, resource } = offer;
+    let Offer { object, read, resource } = offer;
     let left_out = match composed.lost.get(object) {
         None => LeftOut::Nothing,
         Some(Lost::All(by)) => LeftOut::All(by.clone()),
         Some(Lost::Parts(parts)) => LeftOut::Parts(parts.clone()),
     };
-    let selector = raw.spec.workload_selector.as_deref();
-    let conditions = selector.map(|selector| selector.conditions(labels)).unwrap_or_default();
+    let conditions = read.aim.conditions(labels);
     let counts = !matches!(left_out, LeftOut::All(_));
     GivenBy {
         object: (*object).clone(),
-        priority: raw.spec.priority,
+        priority: read.rank.priority.0,
         selector: conditions.into_iter().map(|condition| condition.words).collect(),
+        is_earlier: read.is_earlier.then(|| errors(read)),
         missing: if counts { missing(resource) } else { Vec::new() },
         left_out,
     }
@@ -181,18 +182,18 @@ fn absent(name: &RawName) -> Missing {
 fn unmet(
     graph: &Graph,
     tables: Tables,
-    (object, raw): (&ObjectKey, &Raw),
+    (object, aim): (&ObjectKey, &Aim),
     (workload, labels): (&ObjectKey, &Labels),
 ) -> Option<Vec<String>> {
     let namespace = workload.namespace();
     if object.namespace() == namespace {
-        let mut unmet = unmet_labels(raw, labels);
+        let mut unmet = unmet_labels(aim, labels);
         if unmet.is_empty() {
             unmet.push(format!("spec.namespaceSelector does not hold for the namespace {namespace}"));
         }
         return Some(unmet);
     }
-    if raw.spec.namespace_selector.is_none() || !Aim::of(raw).selects(labels) {
+    if aim.namespaces.is_none() || !aim.selects(labels) {
         return None;
     }
     let lets_in = |(key, grant): (&ObjectKey, &Arc<ReferenceGrant>)| {
@@ -207,9 +208,8 @@ fn unmet(
 }
 
 /// What of a selector does not hold: `app=web: it has app=api`.
-fn unmet_labels(raw: &Raw, labels: &Labels) -> Vec<String> {
-    let selector = raw.spec.workload_selector.as_deref();
-    let conditions = selector.map(|selector| selector.conditions(labels)).unwrap_or_default();
+fn unmet_labels(aim: &Aim, labels: &Labels) -> Vec<String> {
+    let conditions = aim.conditions(labels);
     let unmet = conditions.iter().filter(|condition| !condition.holds);
     let words = unmet.map(|condition| match labels.get(condition.label) {
         Some(value) => format!("{}: it has {}={value}", condition.words, condition.label),

@@ -19,7 +19,6 @@ use api::envoy_gateway::DeployType;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
-use ir::RawResource;
 use ir::infra::kubernetes::Place;
 use store::Tables;
 
@@ -45,7 +44,7 @@ pub(crate) struct Own {
     /// For a route with a refused form: the form before.
     pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// Of each object with a resource of Envoy's its last usable form.
-    pub(crate) raw_served: Table<ObjectKey, Arc<RawResource>>,
+    pub(crate) raw_served: Table<ObjectKey, Arc<crate::raw::Read>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
     /// Folders whose sockets are nobody's backends.

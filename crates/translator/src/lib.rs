@@ -184,14 +184,11 @@ impl Translator {
     /// Notes the usable forms of objects with a resource of Envoy's: of one that is edited by mistake the form before stays.
     fn remember_raw(&mut self) {
         let (served, readings) = (self.own.raw_served, self.outputs.raw_readings);
-        let changes = self.graph.changes(readings).map(|change| (change.key.clone(), change.new.cloned()));
-        for (key, new) in changes.collect::<Vec<_>>() {
-            match new {
-                Some(read) if read.is_earlier => {}
-                Some(read) => match &read.reading.resource {
-                    Some(resource) => self.graph.set(served, key, Arc::clone(resource)),
-                    None => drop(self.graph.remove(served, &key)),
-                },
+        let changes = self.graph.changes(readings).filter(|change| change.new.is_none_or(|read| !read.is_earlier));
+        let changes: Vec<_> = changes.map(|change| (change.key.clone(), change.new.cloned())).collect();
+        for (key, new) in changes {
+            match new.filter(|read| read.reading.resource.is_some()) {
+                Some(read) => self.graph.set(served, key, read),
                 None => drop(self.graph.remove(served, &key)),
             }
         }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::raw::{RawSecretRef, WorkloadSelector, is_strict};
+use api::raw::{LabelCondition, RawSecretRef, WorkloadSelector, is_strict};
 use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, Secret};
 use ir::raw::{RawFault, RawOutput, RawReading, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
@@ -50,6 +50,11 @@ impl Aim {
     /// Whether it selects a workload of a namespace that counts.
     pub(crate) fn selects(&self, labels: &Labels) -> bool {
         self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    }
+
+    /// What a workload of a namespace that counts has to have, and whether one with these labels has it.
+    pub(crate) fn conditions(&self, labels: &Labels) -> Vec<LabelCondition<'_>> {
+        self.selector.as_ref().map(|selector| selector.conditions(labels)).unwrap_or_default()
     }
 }
 
@@ -106,14 +111,32 @@ pub(crate) struct OfferKey {
     pub(crate) rank: RawRank,
 }
 
-/// What an object holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What an object holds, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
+    uid: Option<Box<str>>,
+    secret_ref: Option<Box<RawSecretRef>>,
+    pub(crate) aim: Arc<Aim>,
+    pub(crate) rank: RawRank,
     pub(crate) reading: RawReading,
-    /// It cannot be used, and this is the form before.
+    /// It cannot be used, and resource, aim and rank are those of the form before.
     pub(crate) is_earlier: bool,
     /// Why what it refers to cannot be used; then there is no resource either.
     pub(crate) fault: Option<RefFault>,
+}
+
+impl Read {
+    /// Of an object that was edited by mistake the form before; not where that is another object of the name, or would use a Secret that this one
+    /// may not use or does not name.
+    pub(crate) fn or_earlier(self, earlier: &Self) -> Self {
+        let is_another = (&self.uid, &self.secret_ref) != (&earlier.uid, &earlier.secret_ref);
+        if is_another || self.fault.is_some() {
+            return self;
+        }
+        let Self { aim, rank, reading, .. } = earlier.clone();
+        let reading = RawReading { resource: reading.resource, ..self.reading };
+        Self { aim, rank, reading, is_earlier: true, ..self }
+    }
 }
 
 /// Where Secrets are found.
@@ -123,39 +146,57 @@ pub(crate) trait Lookup: Grants {
 
 /// Reads what an object holds.
 pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Read {
-    if let Some(fault) = &object.spec.fault {
+    let key = &object.meta.key;
+    let (reading, fault) = match key.kind().and_then(Kind::message) {
+        Some(SECRET) => read_secret(read, object, lookup),
+        Some(message) => (read_config(read, message, object, &object.spec.config.0), None),
+        None => (RawReading::default(), None),
+    };
+    Read {
+        uid: object.meta.uid().map(Box::from),
+        secret_ref: object.spec.secret_ref.clone(),
+        aim: Arc::new(Aim::of(object)),
+        rank: RawRank::of(key, object),
+        reading: with_service(object, reading),
+        is_earlier: false,
+        fault,
+    }
+}
+
+fn read_config(read: ReadRaw, message: &'static str, object: &Raw, config: &Json) -> RawReading {
+    match &object.spec.fault {
         // The path is that of the object, and the words say it.
-        return wrong("", fault);
+        Some(fault) => wrong("", fault),
+        None => read(message, config, is_strict(&object.meta)),
     }
-    let Some(message) = object.meta.key.kind().and_then(Kind::message) else { return Read::default() };
-    let (config, strict) = (&*object.spec.config.0, is_strict(&object.meta));
-    if message != SECRET {
-        return Read { reading: with_service(object, read(message, config, strict)), ..Read::default() };
-    }
-    if let Some(path) = secret::inline(config) {
-        return wrong(
-            &path,
-            "what is secret does not belong into an object: put it into a Secret and name that in spec.secretRef",
-        );
-    }
+}
+
+fn read_secret(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> (RawReading, Option<RefFault>) {
+    let config = &*object.spec.config.0;
     let (config, fault) = match object.spec.secret_ref.as_deref().map(|to| filled(config, object, to, lookup)) {
         None => (Cow::Borrowed(config), None),
         Some(Ok(config)) => (Cow::Owned(config), None),
         Some(Err(fault)) => (Cow::Borrowed(config), Some(fault)),
     };
-    let mut reading = read(message, &config, strict);
+    let mut reading = match secret::inline(&object.spec.config.0) {
+        Some(path) => wrong(
+            &path,
+            "what is secret does not belong into an object: put it into a Secret and name that in spec.secretRef",
+        ),
+        None => read_config(read, SECRET, object, &config),
+    };
     // What is wrong is told at its place, without what was found there: it may be what is secret.
     reading.errors.iter_mut().chain(&mut reading.ignored).for_each(hush);
     if fault.is_some() {
-        // What lacks what comes from the Secret may lack what has to be there.
-        reading = RawReading { ignored: reading.ignored, ..RawReading::default() };
+        reading.resource = None;
+        reading.errors.retain(|error| !secret::comes_later(&error.path));
     }
-    Read { reading, fault, ..Read::default() }
+    (reading, fault)
 }
 
-fn wrong(path: &str, text: impl ToString) -> Read {
+fn wrong(path: &str, text: impl ToString) -> RawReading {
     let fault = RawFault { path: path.into(), text: text.to_string().into() };
-    Read { reading: RawReading { errors: vec![fault], ..RawReading::default() }, ..Read::default() }
+    RawReading { errors: vec![fault], ..RawReading::default() }
 }
 
 /// Leaves out what an error quotes.

@@ -41,51 +41,64 @@ impl Core {
 
     /// What is accepted is no longer to be found out.
     fn note_patched_acceptance(&mut self, fact: FactKey, mark: Mark) {
-        let (store, graph) = self.translator.store();
-        let table = store.tables().patch_refusals;
-        let Some(known) = graph.get(table, &fact) else { return };
+        let Some(known) = self.known_refusals(&fact) else { return };
         match mark {
-            Mark::None if known.without => {
-                self.replicas.note_patched(&fact, None);
-                graph.remove(table, &fact);
-            }
+            Mark::None if known.without => drop(self.patch_refusals.remove(&fact)),
             Mark::Of(mark) if !known.accepted.contains(&mark) => {
-                let mut refusals = (**known).clone();
-                refusals.accepted.insert(mark);
-                self.replicas.note_patched(&fact, Some(&refusals));
-                graph.set(table, fact, Arc::new(refusals));
+                self.patch_refusals.entry(fact.clone()).or_default().accepted.insert(mark);
             }
-            Mark::Old | Mark::None | Mark::Of(_) => {}
+            Mark::Old | Mark::None | Mark::Of(_) => return,
         }
+        self.tell_patched(&fact);
     }
 
     fn note_patched_refusal(&mut self, fact: FactKey, mark: Mark, text: &Arc<str>) -> Option<bool> {
-        let (store, graph) = self.translator.store();
-        let table = store.tables().patch_refusals;
-        let mut refusals = graph.get(table, &fact).map(|known| (**known).clone()).unwrap_or_default();
         match mark {
             // What is published now gets an answer of its own.
             Mark::Old => return Some(false),
             Mark::None => {
                 // None of the patches that were refused is in it: they may not be to blame.
-                if !refusals.words.is_empty() {
-                    refusals.without = true;
-                    set_fact(graph, table, fact, Arc::new(refusals));
+                if self.known_refusals(&fact).is_some_and(|known| !known.words.is_empty()) {
+                    self.patch_refusals.entry(fact.clone()).or_default().without = true;
+                    self.tell_patched(&fact);
                 }
                 return None;
             }
             Mark::Of(mark) => {
+                let refusals = self.patch_refusals.entry(fact.clone()).or_default();
                 // What was refused long ago is tried once more.
                 if refusals.words.len() >= MOST_REFUSALS {
-                    refusals = PatchRefusals::default();
+                    *refusals = PatchRefusals::default();
                 }
                 refusals.words.insert(mark, Arc::clone(text));
             }
         }
         debug!(gateway = %fact.fleet, resource = %fact.name, %text, "a proxy refused a resource with patches");
         self.metrics.refused += 1;
-        self.replicas.note_patched(&fact, Some(&refusals));
-        Some(set_fact(graph, table, fact, Arc::new(refusals)))
+        Some(self.tell_patched(&fact))
+    }
+
+    /// What all proxies made of a resource with patches.
+    fn known_refusals(&self, fact: &FactKey) -> Option<&Arc<PatchRefusals>> {
+        self.translator.graph().get(self.translator.stored().tables().patch_refusals, fact)
+    }
+
+    /// Tells others what proxies here made of a resource with patches; true if with what others say of it that is news.
+    fn tell_patched(&mut self, fact: &FactKey) -> bool {
+        self.replicas.note_patched(fact, self.patch_refusals.get(fact));
+        self.settle_patched(fact)
+    }
+
+    /// Writes what all proxies made of a resource with patches; true if that is news.
+    pub(super) fn settle_patched(&mut self, fact: &FactKey) -> bool {
+        let mut refusals = self.patch_refusals.get(fact).cloned().unwrap_or_default();
+        self.replicas.add_patched(fact, &mut refusals);
+        let (store, graph) = self.translator.store();
+        let table = store.tables().patch_refusals;
+        if refusals == PatchRefusals::default() {
+            return graph.remove(table, fact);
+        }
+        set_fact(graph, table, fact.clone(), Arc::new(refusals))
     }
 
     /// Writes what became of patches; true if that is news.
@@ -97,6 +110,7 @@ impl Core {
             news |= match states {
                 Some(states) => set_fact(graph, tables.patch_states, key, states),
                 None => {
+                    self.patch_refusals.remove(&key);
                     self.replicas.note_patched(&key, None);
                     graph.remove(tables.patch_refusals, &key);
                     graph.remove(tables.patch_states, &key)

@@ -225,14 +225,12 @@ impl Replicas {
         }
     }
 
-    /// What others say of a resource with patches.
-    fn patched(&self, fleet: &str, named: &str) -> PatchedSaid {
-        let others = self.others.values().filter_map(|fleets| fleets.get(fleet)?.patched.get(named));
-        others.fold(PatchedSaid::default(), |mut all, said| {
-            all.refused.extend(said.refused.iter().map(|(mark, words)| (*mark, Arc::clone(words))));
-            all.accepted.extend(&said.accepted);
-            all
-        })
+    /// Adds what others say of a resource with patches.
+    pub(super) fn add_patched(&self, key: &FactKey, refusals: &mut PatchRefusals) {
+        for said in self.others.values().filter_map(|fleets| fleets.get(&key.fleet)?.patched.get(&key.name)) {
+            refusals.words.extend(said.refused.iter().map(|(mark, words)| (*mark, Arc::clone(words))));
+            refusals.accepted.extend(&said.accepted);
+        }
     }
 
     /// Whether others have proxies of a Gateway that use what they got.
@@ -389,9 +387,10 @@ impl Core {
         let Some((type_url, name)) = split(named) else { return false };
         let key = FactKey::new(Arc::clone(fleet), Arc::clone(&name));
         let mut dispute = self.replicas.disputes(fleet, named);
-        let mut news = self.settle_patched(fleet, named) | self.settle_live(fleet);
+        let whole = FactKey::new(Arc::clone(fleet), Arc::clone(named));
+        let mut news = self.settle_patched(&whole) | self.settle_live(fleet);
         if type_url == TypeUrl::Listener {
-            let Some(version) = self.listeners.get(&key).copied() else { return false };
+            let Some(version) = self.listeners.get(&key).copied() else { return news };
             let (state, against) = self.replicas.listener(fleet, &name, version);
             dispute = dispute.or(against);
             let (store, graph) = self.translator.store();
@@ -407,26 +406,10 @@ impl Core {
         }
         let (store, graph) = self.translator.store();
         let disputes = store.tables().disputes;
-        let key = FactKey::new(Arc::clone(fleet), Arc::clone(named));
         news | match dispute {
-            Some(words) => set_fact(graph, disputes, key, words),
-            None => graph.remove(disputes, &key),
+            Some(words) => set_fact(graph, disputes, whole, words),
+            None => graph.remove(disputes, &whole),
         }
-    }
-
-    /// Adds what others say of a resource with patches to what is known of it.
-    fn settle_patched(&mut self, fleet: &Arc<str>, named: &Named) -> bool {
-        let PatchedSaid { refused, accepted } = self.replicas.patched(fleet, named);
-        if refused.is_empty() {
-            return false;
-        }
-        let key = FactKey::new(Arc::clone(fleet), Arc::clone(named));
-        let (store, graph) = self.translator.store();
-        let table = store.tables().patch_refusals;
-        let mut known = graph.get(table, &key).map(|known| (**known).clone()).unwrap_or_default();
-        known.words.extend(refused);
-        known.accepted.extend(accepted);
-        set_fact(graph, table, key, Arc::new(known))
     }
 
     /// Notes whether a Gateway has proxies elsewhere that use what they got.

@@ -57,6 +57,7 @@ pub async fn keep_sidecar_config(
 ) {
     let SidecarOptions { client, scope, mut cluster, mut leading, pace } = options;
     let mut keeper = Keeper { caller: Caller { client, pace }, kept: BTreeMap::new() };
+    let mut written: Option<Arc<ClusterOptions>> = None;
     let keeping = async {
         loop {
             if leading.wait_for(|leads| *leads).await.is_err() {
@@ -64,19 +65,21 @@ pub async fn keep_sidecar_config(
             }
             let wanted: BTreeSet<_> =
                 namespaces.borrow_and_update().iter().filter(|name| scope.has(name)).cloned().collect();
-            if cluster.has_changed().unwrap_or_default() {
-                keeper.kept.clear();
-            }
             let options = Arc::clone(&cluster.borrow_and_update());
+            if !written.as_ref().is_some_and(|written| Arc::ptr_eq(written, &options)) {
+                keeper.kept.clear();
+                written = Some(Arc::clone(&options));
+            }
             let due = keeper.keep(&wanted, &options).await;
             tokio::select! {
                 () = sleep_until(due) => {}
                 changed = namespaces.changed() => if changed.is_err() { return },
-                changed = cluster.changed() => {
+                changed = cluster.changed() => if changed.is_err() { return },
+                changed = leading.changed() => {
                     if changed.is_err() { return }
-                    keeper.kept.clear();
+                    // Another replica may lead meanwhile, and write others.
+                    written = None;
                 }
-                changed = leading.changed() => if changed.is_err() { return },
             }
         }
     };
@@ -116,29 +119,7 @@ impl Keeper {
         }
         self.kept.values().map(|kept| kept.due).min().unwrap_or_else(|| Instant::now() + LOOK_AGAIN)
     }
-}
 
-impl Kept {
-    fn note(&mut self, namespace: &str, done: Result<(), Failure>) {
-        let now = Instant::now();
-        match done {
-            // With its namespace everything goes.
-            Ok(()) | Err(Failure::Terminating) => {
-                self.backoff.reset();
-                (self.due, self.told) = (now + LOOK_AGAIN, None);
-            }
-            Err(failure) => {
-                let words = words(&failure);
-                if self.told.as_ref() != Some(&words) {
-                    warn!(%namespace, "no ConfigMap {SIDECAR_CONFIG}, which Envoys beside applications mount: {words}");
-                }
-                (self.due, self.told) = (now + self.backoff.wait(), Some(words));
-            }
-        }
-    }
-}
-
-impl Keeper {
     async fn keep_one(&self, namespace: &Arc<str>, options: &ClusterOptions) -> Result<(), Failure> {
         let id =
             ObjectId { kind: ObjectKind::ConfigMap, namespace: Arc::clone(namespace), name: SIDECAR_CONFIG.into() };
@@ -160,6 +141,26 @@ impl Keeper {
             info!(%namespace, "made the ConfigMap {SIDECAR_CONFIG}: Envoys beside applications find there how to reach us");
         }
         Ok(())
+    }
+}
+
+impl Kept {
+    fn note(&mut self, namespace: &str, done: Result<(), Failure>) {
+        let now = Instant::now();
+        match done {
+            // With its namespace everything goes.
+            Ok(()) | Err(Failure::Terminating) => {
+                self.backoff.reset();
+                (self.due, self.told) = (now + LOOK_AGAIN, None);
+            }
+            Err(failure) => {
+                let words = words(&failure);
+                if self.told.as_ref() != Some(&words) {
+                    warn!(%namespace, "no ConfigMap {SIDECAR_CONFIG}, which Envoys beside applications mount: {words}");
+                }
+                (self.due, self.told) = (now + self.backoff.wait(), Some(words));
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::backend::EndpointSet;
 use super::{Base, EndpointSets};
 use crate::key::InFleet;
 use crate::lookup::{RawTables, Reader, selects_namespace};
-use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, RawRank, Read, Selected};
+use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, Read, Selected};
 use crate::reference::pod::{self, Guest};
 
 /// What workloads get, by the set of endpoints that comes along.
@@ -38,7 +38,6 @@ pub(crate) struct Raws {
 #[derive(Clone, Copy)]
 struct Sources {
     inputs: Tables,
-    readings: Table<ObjectKey, Arc<Read>>,
     workloads_of: Index<ObjectKey, Selected, ()>,
     composed: Table<InFleet<RawName>, Option<Arc<Composed>>>,
     services: Table<EndpointSetName, EndpointSet>,
@@ -63,16 +62,16 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let served = base.own.raw_served;
     let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
         let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
-        let mut found = raw::read(read, object, &mut reader);
-        if !found.reading.errors.is_empty() {
-            found.reading.resource = cx.get(served, key).cloned();
-            found.is_earlier = found.reading.resource.is_some();
-        }
-        Arc::new(found)
+        let found = raw::read(read, object, &mut reader);
+        let is_wrong = !found.reading.errors.is_empty();
+        let earlier = is_wrong.then(|| cx.get(served, key)).flatten();
+        Arc::new(match earlier {
+            Some(earlier) => found.or_earlier(earlier),
+            None => found,
+        })
     });
-    // Tables of their own, so that an edit of a resource selects nothing anew.
-    let aims = g.map("raw_aim", inputs.raw, |_, _, object| Arc::new(Aim::of(object)));
-    let ranks = g.map("raw_rank", inputs.raw, |_, key, object| RawRank::of(key, object));
+    // A table of its own, so that an edit of a resource selects nothing anew.
+    let aims = g.map("raw_aim", readings, |_, _, read: &Arc<Read>| Arc::clone(&read.aim));
     let hosts = Hosts { namespaces, by_guest };
     let selected = g.derive("raw_selected", aims, move |cx, object, aim| {
         let near = hosts.of(cx, object, aim);
@@ -88,8 +87,8 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         found.map(|selected| (selected, ())).collect::<Vec<_>>()
     });
     let offers = g.derive("raw_offer", selected, move |cx, Selected { object, workload }, ()| {
-        let resource = cx.get(readings, object)?.reading.resource.clone()?;
-        let rank = cx.get(ranks, object)?.clone();
+        let read = cx.get(readings, object)?;
+        let (resource, rank) = (read.reading.resource.clone()?, read.rank.clone());
         let target = InFleet { fleet: raw::fleet(workload), name: resource.id.clone() };
         Some((OfferKey { target, rank }, resource))
     });
@@ -102,8 +101,11 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let workloads_of = g.index("workload_by_raw", selected, |key: &Selected, ()| [key.object.clone()]);
     let by_set = g.index("raw_by_set", outputs, |_, output: &Arc<RawOutput>| output.resource.endpoints.clone());
     let [services, _] = sets.rows;
-    let sources = Sources { inputs, readings, workloads_of, composed, services };
-    let outcomes = g.map("raw_outcome", inputs.raw, move |cx, key, object| Arc::new(outcome(cx, sources, key, object)));
+    let sources = Sources { inputs, workloads_of, composed, services };
+    let outcomes = g.derive("raw_outcome", inputs.raw, move |cx, key, object| {
+        let read = Arc::clone(cx.get(readings, key)?);
+        Some((key.clone(), Arc::new(outcome(cx, sources, read, object))))
+    });
     Raws { fleets, outputs, by_set, outcomes, readings, selected }
 }
 
@@ -135,14 +137,13 @@ impl Hosts {
     }
 }
 
-fn outcome(cx: &mut Cx<'_>, sources: Sources, key: &ObjectKey, object: &Raw) -> RawOutcome {
-    let Sources { inputs, readings, workloads_of, composed, services } = sources;
-    let read = cx.get(readings, key).cloned().unwrap_or_default();
-    let reading = &read.reading;
+fn outcome(cx: &mut Cx<'_>, sources: Sources, read: Arc<Read>, object: &Raw) -> RawOutcome {
+    let Sources { inputs, workloads_of, composed, services } = sources;
+    let (key, reading) = (&object.meta.key, &read.reading);
     let set = reading.resource.as_ref().and_then(|resource| resource.endpoints.clone());
     let mut outcome = RawOutcome {
         generation: object.meta.generation,
-        abroad: object.spec.namespace_selector.is_some(),
+        abroad: read.aim.namespaces.is_some(),
         selected: 0,
         connected: 0,
         accepted: 0,

@@ -32,6 +32,11 @@ pub(super) fn inline(config: &Json) -> Option<String> {
     })
 }
 
+/// Whether what is wrong at this path is that the keys are missing which the Secret would bring: nothing else of what it brings has to be there.
+pub(super) fn comes_later(path: &str) -> bool {
+    TICKETS.iter().any(|name| path.starts_with(name))
+}
+
 fn holds(value: &Json) -> bool {
     match value {
         Json::Array(items) => items.iter().any(holds),

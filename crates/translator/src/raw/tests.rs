@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::problem::{Fault, FieldPath};
 use api::{Kind, Labels, Object, ObjectKey, ObjectMeta};
 use ir::raw::{RawFault, RawPart, RawReading};
 use ir::{FleetName, RawName, RawResource};
@@ -134,19 +135,12 @@ fn of_two_for_one_resource_the_one_with_priority_counts_and_the_other_says_so() 
         raw(Kind::EnvoyCluster, name, None, json!({ "priority": priority }), json!({ "name": "c", "text": name }))
     };
     world.apply([pod("shop", "a", &[]), one("low", 0), one("high", 5)]);
-    let key =
-        InFleet { fleet: FleetName::of_workload("shop", "a"), name: RawName { message: CLUSTER, name: "c".into() } };
-    let text = |world: &World| {
-        let graph = world.translator.graph();
-        String::from_utf8(graph.get(world.translator.outputs().raw, &key).expect("it").resource.bytes.to_vec())
-            .expect("text")
-    };
-    assert_eq!(text(&world), "high");
+    assert_eq!(texts(&world), "high");
     assert!(
         said(&world, Kind::EnvoyCluster, "low")[0].starts_with("Accepted=False/Conflicted: EnvoyCluster shop/high")
     );
     world.delete(Kind::EnvoyCluster, "shop", "high");
-    assert_eq!(text(&world), "low");
+    assert_eq!(texts(&world), "low");
     assert!(said(&world, Kind::EnvoyCluster, "low")[0].starts_with("Accepted=True"));
 }
 
@@ -373,30 +367,118 @@ fn what_is_wrong_with_a_secret_does_not_quote_it() {
     assert!(!world.problems().concat().contains("hidden"));
 }
 
+/// An object of which a field cannot be used, which is therefore not in it.
+fn spoiled(object: Object) -> Object {
+    let Object::Raw(kind, raw) = object else { panic!("another kind") };
+    let mut raw = Arc::unwrap_or_clone(raw);
+    raw.spec.fault = Some(Box::new(Fault { path: FieldPath::default(), text: "wrong".into() }));
+    Object::Raw(kind, Arc::new(raw))
+}
+
+/// What proxies get, all of it together.
+fn texts(world: &World) -> String {
+    let rows = world.translator.graph().iter(world.translator.outputs().raw);
+    rows.map(|(_, output)| String::from_utf8_lossy(&output.resource.bytes).into_owned()).collect()
+}
+
 #[test]
 fn of_an_object_that_is_edited_by_mistake_the_form_before_stays() {
     let mut world = world();
     let one = |config: Value| raw(Kind::EnvoyListener, "l", None, json!({}), config);
     world.apply([pod("shop", "a", &[]), one(json!({ "name": "l", "text": "good" }))]);
     world.translator.remember_served();
-    let text = |world: &World| {
-        let rows = world.translator.graph().iter(world.translator.outputs().raw);
-        rows.map(|(_, output)| String::from_utf8_lossy(&output.resource.bytes).into_owned())
-            .collect::<Vec<_>>()
-            .concat()
-    };
     world.apply([one(json!({ "name": "l", "text": "bad", "odd": 1 }))]);
-    assert_eq!(text(&world), "good");
+    assert_eq!(texts(&world), "good");
     let told = said(&world, Kind::EnvoyListener, "l");
     assert!(told[0].starts_with("Accepted=False/Invalid"), "{told:?}");
     assert!(told[1].starts_with("Programmed=False/Invalid: it is not accepted; what it was before stays"), "{told:?}");
     assert!(told[3].starts_with("PartiallyInvalid=True/UnsupportedValue: Fall Back: what it was before"), "{told:?}");
     // A Pod that comes gets it too; and it goes with the object.
     world.apply([pod("shop", "b", &[])]);
-    assert_eq!(text(&world), "goodgood");
+    assert_eq!(texts(&world), "goodgood");
     world.delete(Kind::EnvoyListener, "shop", "l");
-    assert_eq!(text(&world), "");
+    assert_eq!(texts(&world), "");
     world.translator.remember_served();
     world.apply([one(json!({ "name": "l", "text": "bad", "odd": 1 }))]);
-    assert_eq!(text(&world), "", "another object of that name");
+    assert_eq!(texts(&world), "", "another object of that name");
+}
+
+#[test]
+fn the_form_before_stays_with_the_workloads_and_the_priority_that_it_had() {
+    let mut world = world();
+    let one = |labels: Value, priority: i32, text: &str| {
+        let more = json!({ "priority": priority });
+        raw(Kind::EnvoyListener, "l", Some(labels), more, json!({ "name": "l", "text": text }))
+    };
+    let other = raw(Kind::EnvoyListener, "m", None, json!({ "priority": 3 }), json!({ "name": "l", "text": "other" }));
+    let (a, b) = (pod("shop", "a", &[("app", "a")]), pod("shop", "b", &[("app", "b")]));
+    world.apply([a, b, one(json!({ "labels": { "app": "a" } }), 5, "good"), other]);
+    world.translator.remember_served();
+    let before = texts(&world);
+    assert!(before.contains("good") && before.contains("other"), "{before}");
+    world.apply([spoiled(one(json!({}), 1, "edited"))]);
+    assert_eq!(texts(&world), before);
+    let told = said(&world, Kind::EnvoyListener, "l");
+    assert!(told[0].starts_with("Accepted=False/Invalid"), "{told:?}");
+    assert!(told[3].starts_with("PartiallyInvalid=True/UnsupportedValue: Fall Back"), "{told:?}");
+}
+
+#[test]
+fn a_form_before_that_lost_to_another_object_or_is_refused_says_so() {
+    let mut world = world();
+    let one = |name: &str, more: Value, config: Value| raw(Kind::EnvoyListener, name, None, more, config);
+    let good = json!({ "name": "l", "text": "good" });
+    world.apply([pod("shop", "a", &[]), one("a", json!({}), good.clone())]);
+    world.translator.remember_served();
+    let (fleet, tables): (Arc<str>, _) = ("workload/shop/a".into(), world.translator.stored().tables());
+    world.translator.store().1.set(tables.connected, Arc::clone(&fleet), ());
+    let key = FactKey::of_kind(fleet, "Listener", "l");
+    world.translator.store().1.set(tables.raw_state, key, RawState::Refused("no".into()));
+    let bad = json!({ "name": "l", "odd": 1 });
+    world.apply([one("a", json!({}), bad)]);
+    let told = said(&world, Kind::EnvoyListener, "a");
+    assert!(told[1].ends_with("refused it: no"), "{told:?}");
+    world.apply([one("b", json!({ "priority": 1 }), good)]);
+    let told = said(&world, Kind::EnvoyListener, "a");
+    assert_eq!(told[1], "Programmed=False/Invalid: it is not accepted");
+    assert!(!told.iter().any(|one| one.starts_with("PartiallyInvalid")), "{told:?}");
+}
+
+#[test]
+fn an_object_that_takes_the_name_of_a_deleted_one_does_not_get_its_form() {
+    let mut world = world();
+    let one = |uid: &str, config: Value| {
+        let mut meta = ObjectMeta::new(ObjectKey::of(Kind::EnvoyListener, "shop", "l"));
+        meta.more = Some(Box::new(api::meta::MoreMeta { uid: uid.into(), ..Default::default() }));
+        with_meta(Kind::EnvoyListener, meta, json!({ "config": config }))
+    };
+    world.apply([pod("shop", "a", &[]), one("1", json!({ "name": "l", "text": "good" }))]);
+    world.translator.remember_served();
+    world.apply([one("2", json!({ "name": "l", "odd": 1 }))]);
+    assert_eq!(texts(&world), "");
+}
+
+#[test]
+fn the_form_before_of_a_secret_is_not_used_once_its_secret_may_not_be() {
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, offline: false, read_raw: verbatim }) };
+    let token = json!({ "stringData": { "token": "far" } });
+    let vault = with_meta(Kind::Secret, ObjectMeta::new(ObjectKey::of(Kind::Secret, "vault", "s")), token);
+    let from = json!([{ "group": "chancery.io", "kind": "EnvoySecret", "namespace": "shop" }]);
+    let allowed = || grant("vault", json!({ "from": from, "to": [{ "group": "", "kind": "Secret" }] }));
+    let reference = json!({ "secretRef": { "name": "s", "namespace": "vault" } });
+    let wanted = |more: Value| raw(Kind::EnvoySecret, "t", None, more, json!({ "name": "t", "genericSecret": {} }));
+    world.apply([pod("shop", "a", &[]), vault, allowed(), wanted(reference.clone())]);
+    world.translator.remember_served();
+    assert!(texts(&world).contains("ZmFy"), "{}", texts(&world));
+    world.apply([spoiled(wanted(reference))]);
+    assert!(texts(&world).contains("ZmFy"), "edited by mistake: {}", texts(&world));
+    world.translator.remember_served();
+    world.delete(Kind::ReferenceGrant, "vault", "g");
+    assert_eq!(texts(&world), "");
+    let told = said(&world, Kind::EnvoySecret, "t");
+    assert!(told[0].starts_with("Accepted=False/Invalid"), "{told:?}");
+    assert!(told[2].starts_with("ResolvedRefs=False/RefNotPermitted"), "{told:?}");
+    world.apply([allowed(), spoiled(wanted(json!({})))]);
+    assert_eq!(texts(&world), "", "it does not name it any more");
 }

@@ -14,15 +14,7 @@ pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
     let writer = Writer { generation: outcome.generation };
     let mut conditions =
         vec![accepted(writer, outcome), programmed(writer, outcome, offline), references(writer, outcome)];
-    if let Some(Lost::Parts(parts)) = &outcome.lost {
-        let parts = parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"));
-        conditions.push(writer.yes("PartiallyInvalid", "Conflicted", &format!("Dropped: {}", listed(parts))));
-    }
-    if outcome.read.is_earlier {
-        let errors = listed(outcome.read.reading.errors.iter().map(fault));
-        let text = format!("Fall Back: what it was before is in force; {errors}");
-        conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &text));
-    }
+    conditions.extend(partially(writer, outcome));
     let ignored = outcome.read.reading.ignored.iter();
     let ignored = ignored.map(|ignored| (UNSUPPORTED, fault(ignored)));
     conditions.extend(writer.warning(ignored.collect()));
@@ -40,19 +32,36 @@ fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
     }
 }
 
+/// What of it is in force where that is not all of it.
+fn partially(writer: Writer, outcome: &RawOutcome) -> Option<Condition> {
+    let dropped = match &outcome.lost {
+        Some(Lost::Parts(parts)) => {
+            let parts = parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"));
+            Some(format!("Dropped: {}", listed(parts)))
+        }
+        _ => None,
+    };
+    let errors = || listed(outcome.read.reading.errors.iter().map(fault));
+    let counts = outcome.read.is_earlier && !matches!(outcome.lost, Some(Lost::All(_)));
+    let earlier = counts.then(|| format!("Fall Back: what it was before is in force; {}", errors()));
+    let reason = if earlier.is_some() { "UnsupportedValue" } else { "Conflicted" };
+    let said: Vec<String> = earlier.into_iter().chain(dropped).collect();
+    (!said.is_empty()).then(|| writer.yes("PartiallyInvalid", reason, &said.join("; ")))
+}
+
 fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition {
     let RawOutcome { selected, connected, accepted, .. } = *outcome;
     let kind = "Programmed";
     if outcome.read.fault.is_some() {
         return writer.no(kind, "Invalid", "what it refers to cannot be used");
     }
-    if outcome.read.is_earlier {
+    if outcome.read.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
+        return writer.no(kind, "Invalid", "it is not accepted");
+    }
+    if outcome.read.is_earlier && outcome.refused.is_none() {
         let text =
             format!("it is not accepted; what it was before stays in force, with {accepted} of {connected} proxies");
         return writer.no(kind, "Invalid", &text);
-    }
-    if outcome.read.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
-        return writer.no(kind, "Invalid", "it is not accepted");
     }
     if offline {
         return writer.unknown(kind, "Pending", "translated offline, no proxy is asked");

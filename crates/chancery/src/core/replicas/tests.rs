@@ -136,13 +136,16 @@ fn what_proxies_made_of_patches_is_told() {
     assert!(!leader.is_live(FLEET));
     let news = leader.hear(Arc::new([(Arc::from("b"), Arc::clone(&receiver.borrow()))].into()));
     assert!(news.contains(&(FLEET.into(), LISTENER_NAMED.into())));
-    let said = leader.patched(FLEET, LISTENER_NAMED);
-    assert_eq!((said.refused.get(&7).map(|words| &**words), said.accepted), (Some("no"), [9].into()));
+    let mut said = PatchRefusals::default();
+    leader.add_patched(&key, &mut said);
+    assert_eq!((said.words.get(&7).map(|words| &**words), said.accepted), (Some("no"), [9].into()));
     assert!(leader.is_live(FLEET));
     replica.note_patched(&key, None);
     replica.tell();
     leader.hear(Arc::new([(Arc::from("b"), Arc::clone(&receiver.borrow()))].into()));
-    assert!(leader.patched(FLEET, LISTENER_NAMED).refused.is_empty());
+    let mut said = PatchRefusals::default();
+    leader.add_patched(&key, &mut said);
+    assert_eq!(said, PatchRefusals::default());
 }
 
 const LISTENER_NAMED: &str = "Listener ns/gw/80";
