@@ -208,8 +208,7 @@ fn missing(
     let before = base.map(|base| named_by(&resource.id, base)).unwrap_or_default();
     missing.retain(|name| !before.contains(name));
     if let Some(waited) = missing.iter().find(|name| name.message != CLUSTER) {
-        let short = waited.message.rsplit('.').next().unwrap_or_default();
-        return Err(format!("it would wait for {short} {}, which these proxies do not get", waited.name));
+        return Err(format!("it would wait for {} {}, which these proxies do not get", waited.kind(), waited.name));
     }
     Ok(missing.into_iter().map(|name| Arc::clone(&name.name)).collect())
 }

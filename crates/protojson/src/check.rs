@@ -110,9 +110,6 @@ impl<'p> Checker<'p> {
     fn rules(&mut self, rules: &Rules, value: &Value) {
         let inner = unwrapped(value);
         let value = inner.as_ref().unwrap_or(value);
-        if rules.ignore_empty && is_empty(value) {
-            return;
-        }
         for text in rules.broken(value) {
             self.violation(text.to_owned());
         }
@@ -197,21 +194,4 @@ fn unwrapped(value: &Value) -> Option<Value> {
     let message = value.as_message()?;
     let is_wrapper = WellKnown::of(&message.descriptor()) == Some(WellKnown::Wrapper);
     is_wrapper.then(|| message.get_field_by_number(1).map(std::borrow::Cow::into_owned)).flatten()
-}
-
-pub(crate) fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::List(items) => items.is_empty(),
-        Value::Map(entries) => entries.is_empty(),
-        Value::String(text) => text.is_empty(),
-        Value::Bytes(bytes) => bytes.is_empty(),
-        Value::U32(number) => *number == 0,
-        Value::U64(number) => *number == 0,
-        Value::I32(number) | Value::EnumNumber(number) => *number == 0,
-        Value::I64(number) => *number == 0,
-        Value::F32(number) => *number == 0.0,
-        Value::F64(number) => *number == 0.0,
-        Value::Bool(flag) => !flag,
-        Value::Message(_) => false,
-    }
 }

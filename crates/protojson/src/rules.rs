@@ -13,7 +13,6 @@ use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, Messa
 use proto::validate;
 use proto::validate::field_rules::Type;
 
-use crate::check::is_empty;
 use crate::encode;
 
 /// The rules of every message that has some, by full name.
@@ -80,6 +79,23 @@ impl Rules {
     pub(crate) fn broken(&self, value: &Value) -> impl Iterator<Item = &str> {
         let tests = if self.ignore_empty && is_empty(value) { &[] } else { self.tests.as_slice() };
         tests.iter().filter(|test| !(test.holds)(value)).map(|test| &*test.text)
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::List(items) => items.is_empty(),
+        Value::Map(entries) => entries.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bytes(bytes) => bytes.is_empty(),
+        Value::U32(number) => *number == 0,
+        Value::U64(number) => *number == 0,
+        Value::I32(number) | Value::EnumNumber(number) => *number == 0,
+        Value::I64(number) => *number == 0,
+        Value::F32(number) => *number == 0.0,
+        Value::F64(number) => *number == 0.0,
+        Value::Bool(flag) => !flag,
+        Value::Message(_) => false,
     }
 }
 

@@ -158,8 +158,10 @@ impl Publisher {
         {
             let Some(name) = name_of(change) else { continue };
             let key = InFleet { fleet: fleet.clone(), name };
-            let is_there = self.has(graph, fleet, &key.name);
-            due.extend(self.patched.concerned(&key, is_there).cloned());
+            if self.patched.naming.contains_key(&key) {
+                let is_there = self.has(graph, fleet, &key.name);
+                due.extend(self.patched.concerned(&key, is_there).cloned());
+            }
             if graph.get(self.outputs.patches, &key).is_some() {
                 due.insert(key);
             }

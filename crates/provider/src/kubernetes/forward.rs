@@ -106,8 +106,6 @@ impl Pods {
     /// As with [`Pods::connect`].
     pub async fn complaint(&self, pod: &str, port: u16) -> Result<Option<String>, ReachError> {
         let mut forwarder = self.forward(pod, port).await?;
-        // An end that is dropped closes the connection.
-        let _open = forwarder.take_stream(port);
         let words = forwarder.take_error(port).ok_or_else(|| self.not_forwarded(pod, port))?;
         Ok(timeout(WORDS, words).await.ok().flatten())
     }

@@ -13,7 +13,7 @@ use super::backend::EndpointSet;
 use super::{Base, EndpointSets};
 use crate::key::InFleet;
 use crate::lookup::{RawTables, Reader, selects_namespace};
-use crate::raw::{self, Aim, Composed, OfferKey, RawOutcome, Read, Selected};
+use crate::raw::{self, Aim, Anchor, Composed, OfferKey, RawOutcome, Read, Selected};
 use crate::reference::pod::{self, Guest};
 
 /// What workloads get, by the set of endpoints that comes along.
@@ -73,19 +73,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     // A table of its own, so that an edit of a resource selects nothing anew.
     let aims = g.map("raw_aim", readings, |_, _, read: &Arc<Read>| Arc::clone(&read.aim));
     let hosts = Hosts { namespaces, by_guest };
-    let selected = g.derive("raw_selected", aims, move |cx, object, aim| {
-        let near = hosts.of(cx, object, aim);
-        let found = near.iter().flat_map(|(namespace, grants)| {
-            let members = cx.members(by_label, &aim.anchor(namespace));
-            let is_meant =
-                |workload: &ObjectKey| grants.is_empty() || grants.iter().any(|grant| pod::grants_pod(grant, workload));
-            let found = members.iter().filter(|(workload, labels)| aim.selects(labels) && is_meant(workload));
-            found
-                .map(|(workload, _)| Selected { object: object.clone(), workload: workload.clone() })
-                .collect::<Vec<_>>()
-        });
-        found.map(|selected| (selected, ())).collect::<Vec<_>>()
-    });
+    let selected = g.derive("raw_selected", aims, move |cx, object, aim| hosts.selected(cx, object, aim, by_label));
     let offers = g.derive("raw_offer", selected, move |cx, Selected { object, workload }, ()| {
         let read = cx.get(readings, object)?;
         let (resource, rank) = (read.reading.resource.clone()?, read.rank.clone());
@@ -109,6 +97,9 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     Raws { fleets, outputs, by_set, outcomes, readings, selected }
 }
 
+/// Workloads by what they may be looked for.
+type ByLabel = Index<Anchor, ObjectKey, Arc<Labels>>;
+
 /// In which namespaces the workloads are that an object may be for.
 #[derive(Clone, Copy)]
 struct Hosts {
@@ -120,6 +111,20 @@ struct Hosts {
 type Near = BTreeMap<Arc<str>, Vec<Arc<ReferenceGrant>>>;
 
 impl Hosts {
+    /// The workloads that an object is for.
+    fn selected(self, cx: &mut Cx<'_>, object: &ObjectKey, aim: &Aim, by_label: ByLabel) -> Vec<(Selected, ())> {
+        let near = self.of(cx, object, aim);
+        let found = near.iter().flat_map(|(namespace, grants)| {
+            let members = cx.members(by_label, &aim.anchor(namespace));
+            let is_meant =
+                |workload: &ObjectKey| grants.is_empty() || grants.iter().any(|grant| pod::grants_pod(grant, workload));
+            let found = members.iter().filter(|(workload, labels)| aim.selects(labels) && is_meant(workload));
+            let selected = found.map(|(workload, _)| Selected { object: object.clone(), workload: workload.clone() });
+            selected.map(|selected| (selected, ())).collect::<Vec<_>>()
+        });
+        found.collect()
+    }
+
     fn of(self, cx: &mut Cx<'_>, object: &ObjectKey, aim: &Aim) -> Near {
         let own = || Arc::<str>::from(object.namespace());
         let Some(selector) = &aim.namespaces else { return Near::from([(own(), Vec::new())]) };

@@ -155,6 +155,31 @@ async fn what_is_said_of_an_earlier_version_does_not_count_and_the_faster_replic
 }
 
 #[tokio::test]
+async fn what_others_say_of_patches_counts_as_long_as_they_say_it_and_is_not_told_again() {
+    let leader = Replica::start().await;
+    let says = |text: Option<&str>| {
+        let said: Said = text.map(|text| ("default/edge".to_owned(), text.to_owned())).into_iter().collect();
+        leader.take(Input::Replicas(Arc::new(Heard::from([("other".into(), Arc::new(said))]))))
+    };
+    let known = || {
+        let question = |core: &Core| {
+            let key = FactKey::of_kind("default/edge", "Listener", "http");
+            core.translator.graph().get(core.translator.stored().tables().patch_refusals, &key).cloned()
+        };
+        leader.asking.ask(question)
+    };
+    says(Some(r#"{"n":1,"p":{"Listener http":{"r":{"7":"no"}}}}"#)).await;
+    let found = known().await.flatten().expect("a row");
+    assert_eq!(found.words.get(&7).map(|words| &**words), Some("no"));
+    assert!(leader.told.borrow().is_empty());
+    says(Some(r#"{"n":1}"#)).await;
+    assert_eq!(known().await.flatten(), None);
+    says(Some(r#"{"n":1,"p":{"Listener http":{"r":{"7":"no"}}}}"#)).await;
+    says(None).await;
+    assert_eq!(known().await.flatten(), None);
+}
+
+#[tokio::test]
 async fn a_proxy_that_comes_to_us_says_all_itself() {
     let (leader, other) = (Replica::start().await, Replica::start().await);
     other.connected(1).await;
