@@ -26,6 +26,7 @@ const KINDS: &[(&str, &str)] = &[
     ("gateway.networking.k8s.io_gatewayclasses.yaml", "GatewayClass.json"),
     ("gateway.networking.k8s.io_gateways.yaml", "Gateway.json"),
     ("gateway.networking.k8s.io_httproutes.yaml", "HTTPRoute.json"),
+    ("gateway.networking.k8s.io_grpcroutes.yaml", "GRPCRoute.json"),
     ("gateway.networking.k8s.io_referencegrants.yaml", "ReferenceGrant.json"),
 ];
 /// Where the output is kept.

@@ -16,6 +16,7 @@ use crate::open::open_enum;
 use crate::problem::{Fault, UnitFaults};
 use crate::reference::{BackendObjectRef, GatewayScope, ParentRef};
 use crate::resource::{Resource, Spec};
+use crate::route_object::mark_rules;
 
 /// Rules for HTTP requests.
 pub type HttpRoute = Resource<HttpRouteSpec>;
@@ -35,7 +36,9 @@ pub struct HttpRouteSpec {
     pub rules: Box<[HttpRouteRule]>,
 }
 
-fn list<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Arc<[T]>, D::Error> {
+pub(crate) fn list<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Arc<[T]>, D::Error> {
     Vec::deserialize(deserializer).map(Arc::from)
 }
 
@@ -50,16 +53,7 @@ impl Spec for HttpRouteSpec {
     const KIND: Kind = Kind::HttpRoute;
 
     fn mark(&mut self, faults: UnitFaults) {
-        for (unit, fault) in faults.faults {
-            let Some(rule) = self.rules.get_mut(unit.item) else { continue };
-            match unit.inner {
-                None => drop(rule.fault.get_or_insert_with(|| Box::new(fault))),
-                Some(at) => {
-                    let matched = rule.matches.get_mut(at);
-                    matched.map(|matched| matched.fault.get_or_insert_with(|| Box::new(fault)));
-                }
-            }
-        }
+        mark_rules(&mut self.rules, faults, |rule| (&mut rule.fault, &mut rule.matches), |matched| &mut matched.fault);
     }
 }
 

@@ -141,6 +141,8 @@ kinds! {
     Gateway, group::GATEWAY, ["v1", "v1beta1"], "Gateway", "gateways", Namespaced;
     /// Gateway API: HTTP rules.
     HttpRoute, group::GATEWAY, ["v1", "v1beta1"], "HTTPRoute", "httproutes", Namespaced;
+    /// Gateway API: rules for gRPC calls.
+    GrpcRoute, group::GATEWAY, ["v1"], "GRPCRoute", "grpcroutes", Namespaced;
     /// Gateway API: leave to refer across namespaces.
     ReferenceGrant, group::GATEWAY, ["v1", "v1beta1"], "ReferenceGrant", "referencegrants", Namespaced;
     /// Core: a named set of ports and, through slices, endpoints.

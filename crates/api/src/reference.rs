@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::group;
+use crate::kind::{Kind, group};
 use crate::open::open_enum;
 
 /// `ParentReference`: what a route attaches to. Group and kind are filled in (Gateway API defaults).
@@ -123,6 +123,14 @@ pub struct RouteGroupKind {
     pub group: Box<str>,
     /// Kind.
     pub kind: Box<str>,
+}
+
+impl RouteGroupKind {
+    /// Of a kind that we know.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        Self { group: kind.group().into(), kind: kind.name().into() }
+    }
 }
 
 impl Default for RouteGroupKind {

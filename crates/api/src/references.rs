@@ -21,6 +21,7 @@ impl Object {
             // These name none in the fields that are read.
             Self::GatewayClass(_)
             | Self::HttpRoute(_)
+            | Self::GrpcRoute(_)
             | Self::Service(_)
             | Self::EndpointSlice(_)
             | Self::Secret(_)

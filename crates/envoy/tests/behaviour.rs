@@ -29,7 +29,7 @@ fn forward(destinations: Vec<Destination>) -> Action {
 }
 
 fn route(path: PathMatch, action: Action, filters: Filters) -> Route {
-    let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new() };
+    let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new(), grpc: false };
     Route { name: "r".into(), matches, action, filters: filters.into() }
 }
 

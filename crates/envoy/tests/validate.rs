@@ -111,7 +111,7 @@ fn expressions_may_be_as_large_as_the_limit_says_and_no_larger() {
         let action = Action::Respond(Respond { status: 200, reason: "test".into() });
         let filters = Filters::default();
         let path = PathMatch::Regex(expression.into());
-        let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new() };
+        let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new(), grpc: false };
         let route = Arc::new(ir::Route { name: "r".into(), matches, action, filters: filters.into() });
         let host = &mut sample.separate_hosts[0];
         host.pieces.push(Arc::new(ir::RoutePiece { routes: vec![route] }));

@@ -78,6 +78,9 @@ pub struct RouteMatch {
     /// Query parameters; names as written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub query: Vec<NamedMatch>,
+    /// Only gRPC calls: the content type says so. What cannot be sent to a backend is answered with UNAVAILABLE then, and not with 500.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
 }
 
 /// How a path is compared. Case matters; nothing is normalised here.
@@ -166,7 +169,7 @@ pub struct Destination {
 pub enum Backend {
     /// A cluster of the fleet.
     Cluster(ClusterName),
-    /// The share of a broken reference: answers 500. The text says why.
+    /// The share of a broken reference: answers 500, gRPC calls UNAVAILABLE. The text says why.
     Broken(Arc<str>),
 }
 

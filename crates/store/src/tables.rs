@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Kind, Object, ObjectKey};
-use engine::{Graph, Table};
+use api::{Kind, Object, ObjectKey, RouteObject};
+use engine::{Graph, Table, Value};
 
 use crate::fact::{
     ClusterState, FactKey, ListenerState, LoadFacts, PatchRefusals, PatchState, ProxyFacts, RawState, Rejected,
@@ -19,6 +19,8 @@ macro_rules! object_tables {
             $($(#[$meta])* pub $field: Table<ObjectKey, Arc<api::$Kind>>,)+
             /// The static configuration: at most one row.
             pub settings: Table<(), Arc<api::EnvoyGateway>>,
+            /// Routes of all kinds.
+            pub routes: Table<ObjectKey, RouteObject>,
             /// Resources of Envoy's, of all kinds that have a [`Kind::message`].
             pub raw: Table<ObjectKey, Arc<api::Raw>>,
             /// ([`FactKey::of_kind`]) what the proxies of a workload made of such a resource. No row: they have not answered yet.
@@ -57,6 +59,7 @@ macro_rules! object_tables {
                 Self {
                     $($field: graph.input(stringify!($field)),)+
                     settings: graph.input("settings"),
+                    routes: graph.input("routes"),
                     raw: graph.input("raw"),
                     raw_state: graph.input("raw_state"),
                     connected: graph.input("connected"),
@@ -81,6 +84,7 @@ macro_rules! object_tables {
                     $(Object::$Kind(object) => graph.set(self.$field, key, object),)+
                     Object::EnvoyGateway(object) => graph.set(self.settings, (), object),
                     Object::Raw(_, object) => graph.set(self.raw, key, object),
+                    route => drop(RouteObject::try_from(route).map(|route| graph.set(self.routes, key, route))),
                 }
             }
 
@@ -89,6 +93,7 @@ macro_rules! object_tables {
                 match kind {
                     $(Kind::$Kind => graph.make_room(self.$field, objects),)+
                     Kind::EnvoyGateway => {}
+                    kind if kind.is_route() => graph.make_room(self.routes, objects),
                     _ => graph.make_room(self.raw, objects),
                 }
             }
@@ -99,6 +104,7 @@ macro_rules! object_tables {
                 match key.kind()? {
                     $(Kind::$Kind => graph.remove(self.$field, key),)+
                     Kind::EnvoyGateway => graph.remove(self.settings, &()),
+                    kind if kind.is_route() => graph.remove(self.routes, key),
                     _ => graph.remove(self.raw, key),
                 };
                 Some(object)
@@ -109,7 +115,8 @@ macro_rules! object_tables {
                 match kind {
                     $(Kind::$Kind => Box::new(graph.iter(self.$field).map(|(key, _)| key)),)+
                     Kind::EnvoyGateway => Box::new(std::iter::empty()),
-                    raw => Box::new(graph.iter(self.raw).map(|(key, _)| key).filter(move |key| key.kind() == Some(raw))),
+                    kind if kind.is_route() => Box::new(of_kind(graph, self.routes, kind)),
+                    raw => Box::new(of_kind(graph, self.raw, raw)),
                 }
             }
 
@@ -119,7 +126,8 @@ macro_rules! object_tables {
                 match kind {
                     $(Kind::$Kind => graph.len(self.$field),)+
                     Kind::EnvoyGateway => 0,
-                    raw => graph.iter(self.raw).filter(|(key, _)| key.kind() == Some(raw)).count(),
+                    kind if kind.is_route() => of_kind(graph, self.routes, kind).count(),
+                    raw => of_kind(graph, self.raw, raw).count(),
                 }
             }
 
@@ -129,6 +137,7 @@ macro_rules! object_tables {
                 match key.kind()? {
                     $(Kind::$Kind => graph.get(self.$field, key).cloned().map(Object::$Kind),)+
                     Kind::EnvoyGateway => graph.get(self.settings, &()).cloned().map(Object::EnvoyGateway),
+                    kind if kind.is_route() => graph.get(self.routes, key).cloned().map(Object::from),
                     raw => graph.get(self.raw, key).cloned().map(|object| Object::Raw(raw, object)),
                 }
             }
@@ -136,13 +145,16 @@ macro_rules! object_tables {
     };
 }
 
+/// The keys of one kind in a table of several.
+fn of_kind<V: Value>(graph: &Graph, table: Table<ObjectKey, V>, kind: Kind) -> impl Iterator<Item = &ObjectKey> {
+    graph.iter(table).map(|(key, _)| key).filter(move |key| key.kind() == Some(kind))
+}
+
 object_tables! {
     /// GatewayClass.
     gateway_classes: GatewayClass,
     /// Gateway.
     gateways: Gateway,
-    /// HTTPRoute.
-    http_routes: HttpRoute,
     /// ReferenceGrant.
     reference_grants: ReferenceGrant,
     /// Backend of `gateway.envoyproxy.io`.

@@ -47,7 +47,9 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
                 let text = format!("{object}: a single listener cannot be a target yet").into();
                 Target::Refused(object, text)
             }
-            (Some(Kind::Gateway | Kind::HttpRoute), _) => Target::Known(PolicyTarget { object, section }),
+            (Some(Kind::Gateway | Kind::HttpRoute | Kind::GrpcRoute), _) => {
+                Target::Known(PolicyTarget { object, section })
+            }
             _ => {
                 let text = format!("{object}: this kind cannot be a target").into();
                 Target::Refused(object, text)

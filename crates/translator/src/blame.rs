@@ -14,8 +14,7 @@ use store::{FactKey, Tables};
 use crate::gating::{Effective, form_name};
 use crate::graph::Own;
 use crate::http_route::AttachedRoute;
-use crate::key::{AttachmentKey, InFleet};
-use crate::lookup::route_text;
+use crate::key::{AttachmentKey, InFleet, route_name, route_named};
 use crate::output::Outputs;
 use crate::virtual_host::chain_of;
 
@@ -114,7 +113,7 @@ impl Blame {
         words: &str,
     ) -> Vec<(AttachmentKey, String, Option<Arc<AttachedRoute>>)> {
         let names = routes_in(graph, outputs, fact);
-        let inside = |key: &AttachmentKey| *key.fleet.0 == *fact.fleet && names.contains(&route_text(&key.route));
+        let inside = |key: &AttachmentKey| *key.fleet.0 == *fact.fleet && names.contains(&route_name(&key.route));
         let recent = self.recent.iter().filter(|published| inside(&published.key)).filter_map(|published| {
             let effective = graph.get(outputs.effective, &published.key)?;
             let suspect = Suspect { key: &published.key, effective, before: published.before.as_ref() };
@@ -190,5 +189,5 @@ fn routes_in(graph: &Graph, outputs: Outputs, fact: &FactKey) -> BTreeSet<String
 
 fn route_names(host: &VirtualHost) -> impl Iterator<Item = String> {
     let routes = host.pieces.iter().flat_map(|piece| &piece.routes);
-    routes.map(|route| route.name.splitn(3, '/').take(2).collect::<Vec<_>>().join("/"))
+    routes.map(|route| route_named(&route.name))
 }

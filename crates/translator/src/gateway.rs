@@ -241,9 +241,8 @@ impl GatewayPlan {
 /// What routes are told of a listener: one whose protocol we do not serve takes none, whatever its `allowedRoutes` say.
 fn takes(listener: &ListenerPlan) -> Takes {
     match &listener.refused {
-        _ if !listener.kinds.is_empty() => Takes::Http,
         Some(refusal) if listener.speaks.is_none() => Takes::Nothing(refusal.text.clone()),
-        _ => Takes::OtherKinds,
+        _ => Takes::Kinds(listener.kinds.clone()),
     }
 }
 

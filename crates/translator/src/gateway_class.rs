@@ -62,7 +62,10 @@ pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'stat
 const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
 
 /// All of them, sorted.
-const FEATURES: [&str; 38] = [
+const FEATURES: [&str; 41] = [
+    "GRPCRoute",
+    "GRPCRouteNamedRouteRule",
+    "GRPCRouteRequestHeaderModifier",
     "Gateway",
     "GatewayAddressEmpty",
     "GatewayFrontendClientCertificateValidation",

@@ -9,7 +9,7 @@ use ir::{ClusterName, Route};
 use store::ClusterState;
 
 use crate::http_route::{AttachedListener, AttachedRoute, Entry, expressions, fail};
-use crate::key::{ClusterTarget, short_hash};
+use crate::key::{ClusterTarget, route_name, short_hash};
 
 /// What gating asks of the tables.
 pub(crate) trait Lookup {
@@ -91,7 +91,7 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
 
 /// The name under which a refusal of a form is kept: the route, and a hash of what was refused.
 pub(crate) fn form_name(route: &ObjectKey, form: &AttachedRoute) -> String {
-    format!("{}/{}~{}", route.namespace(), route.name(), short_hash(&[&format!("{:?}", form.listeners)]))
+    format!("{}~{}", route_name(route), short_hash(&[&format!("{:?}", form.listeners)]))
 }
 
 /// Before a fleet is live nothing waits: only what was refused is held.
@@ -197,7 +197,8 @@ fn patch(
 }
 
 fn refused_entry(entry: &Entry, words: Arc<str>) -> Entry {
-    let route = Route { action: fail(words), filters: MaybeFilters::default(), ..(*entry.route).clone() };
+    let route =
+        Route { action: fail(&entry.route.matches, words), filters: MaybeFilters::default(), ..(*entry.route).clone() };
     Entry { route: Arc::new(route), ..entry.clone() }
 }
 

@@ -1,4 +1,4 @@
-//! `HTTPRoute`: from the object, its Gateways and its backends to route entries per fleet, and what is to be said about it.
+//! `HTTPRoute` and `GRPCRoute`: from the object, its Gateways and its backends to route entries per fleet, and what is to be said about it.
 
 mod attach;
 mod compile;
@@ -9,7 +9,7 @@ mod target;
 use std::sync::Arc;
 
 use api::reference::ParentRef;
-use api::{FieldPath, HttpRoute, ObjectKey, Problem, Severity};
+use api::{FieldPath, ObjectKey, Problem, RouteObject, Severity};
 use ir::FleetName;
 use ir::route::{PathMatch, ValueMatch};
 
@@ -54,7 +54,7 @@ pub(crate) struct ListenerPort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouteOutcome {
     /// The route itself: shared, not copied.
-    pub(crate) route: Arc<HttpRoute>,
+    pub(crate) route: RouteObject,
     /// Parents that are ours, in the order of the spec.
     pub(crate) parents: Box<[ParentOutcome]>,
     /// One per fleet.
@@ -168,9 +168,9 @@ impl RouteOutcome {
 
     /// The parents with their references, namespace filled in.
     pub(crate) fn parents(&self) -> impl Iterator<Item = (ParentRef, &ParentOutcome)> {
-        let namespace = self.route.meta.namespace();
+        let namespace = self.route.meta().namespace();
         self.parents.iter().filter_map(move |parent| {
-            let mut reference = self.route.spec.parent_refs.get(parent.index as usize)?.clone();
+            let mut reference = self.route.parent_refs().get(parent.index as usize)?.clone();
             reference.namespace.get_or_insert_with(|| namespace.into());
             Some((reference, parent))
         })
@@ -178,9 +178,9 @@ impl RouteOutcome {
 }
 
 /// What follows from a route; reads only what its references lead to.
-pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<HttpRoute>) -> RouteOutcome {
+pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &RouteObject) -> RouteOutcome {
     let mut problems = Vec::new();
-    let attachment = attach(lookup, key, &route.spec, &mut problems);
+    let attachment = attach(lookup, key, route, &mut problems);
     let mut outcome = RouteOutcome {
         route: route.clone(),
         parents: attachment.parents.into(),
@@ -199,7 +199,7 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &Arc<Ht
                 parent.verdict = Verdict::Refused(Box::new(Refusal::new(unusable.reason, unusable.text.clone())));
             }
         }
-        let age = Age::from(route.meta.creation_timestamp());
+        let age = Age::from(route.meta().creation_timestamp());
         outcome.attached = attachment.fleets.into_iter().map(|fleet| fill(fleet, &rules, &clusters, age)).collect();
     }
     faults.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();

@@ -73,7 +73,8 @@ pub(crate) struct ClusterTarget(Arc<Target>);
 struct Target {
     backend: BackendKey,
     policy: Option<ObjectKey>,
-    /// Follows from the two.
+    is_grpc: bool,
+    /// Follows from the others.
     name: ClusterName,
 }
 
@@ -82,15 +83,34 @@ impl ClusterTarget {
     /// there is one.
     pub(crate) fn of(backend: BackendKey, set: Option<&EndpointSetName>) -> Self {
         let name = set.map_or_else(|| backend.text().into(), |set| ClusterName(set.0.clone()));
-        Self(Arc::new(Target { backend, policy: None, name }))
+        Self(Arc::new(Target { backend, policy: None, is_grpc: false, name }))
     }
 
     /// The same under a policy of the route or rule that sends there. The cluster's name gets a hash of the policy's identity
     /// behind (an edit of the policy changes the cluster and not its name).
     pub(crate) fn under(&self, policy: &ObjectKey) -> Self {
-        let hash = short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]);
-        let name = format!("{}~{hash}", self.0.backend.text()).into();
-        Self(Arc::new(Target { backend: self.0.backend.clone(), policy: Some(policy.clone()), name }))
+        self.with(Some(policy.clone()), self.0.is_grpc)
+    }
+
+    /// The same for gRPC, which is spoken over HTTP/2 whatever the backend says of itself.
+    pub(crate) fn over_grpc(&self) -> Self {
+        self.with(self.0.policy.clone(), true)
+    }
+
+    fn with(&self, policy: Option<ObjectKey>, is_grpc: bool) -> Self {
+        let backend = self.0.backend.clone();
+        let mut name = backend.text();
+        if let Some(policy) = &policy {
+            let hash = short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]);
+            name = format!("{name}~{hash}");
+        }
+        let name = if is_grpc { format!("{name}~grpc").into() } else { name.into() };
+        Self(Arc::new(Target { backend, policy, is_grpc, name }))
+    }
+
+    /// Whether it is for gRPC.
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.0.is_grpc
     }
 
     /// Which.
@@ -105,9 +125,9 @@ impl ClusterTarget {
 
     /// The name of its set of endpoints, should it have one.
     pub(crate) fn set(&self) -> EndpointSetName {
-        match self.policy() {
-            None => self.0.name.0.clone().into(),
-            Some(_) => self.backend().endpoint_set(),
+        match self.parts() {
+            (_, None, false) => self.0.name.0.clone().into(),
+            _ => self.backend().endpoint_set(),
         }
     }
 
@@ -116,8 +136,8 @@ impl ClusterTarget {
         &self.0.name
     }
 
-    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>) {
-        (self.backend(), self.policy())
+    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>, bool) {
+        (self.backend(), self.policy(), self.0.is_grpc)
     }
 }
 
@@ -145,6 +165,18 @@ impl Hash for ClusterTarget {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
+}
+
+/// A route in names: `<namespace>/<name>`, with the kind in front where it is not an `HTTPRoute`.
+pub(crate) fn route_name(route: &ObjectKey) -> String {
+    let name = format!("{}/{}", route.namespace(), route.name());
+    if route.kind() == Some(Kind::HttpRoute) { name } else { format!("{}/{name}", route.kind_name()) }
+}
+
+/// The [`route_name`] at the beginning of a name of one of its entries. No namespace begins with a capital letter.
+pub(crate) fn route_named(entry: &str) -> String {
+    let parts = if entry.starts_with(|first: char| first.is_ascii_uppercase()) { 3 } else { 2 };
+    entry.split('/').take(parts).collect::<Vec<_>>().join("/")
 }
 
 /// Eight hexadecimal digits, the same on every replica.

@@ -9,8 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::gateway::FrontendTls;
-use api::reference::RouteGroupKind;
-use api::{Gateway, LabelSelector, ObjectKey};
+use api::{Gateway, Kind, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
 pub(crate) use self::check::{certificate, check};
@@ -34,7 +33,7 @@ pub(crate) struct ListenerPlan {
     /// Which routes it takes.
     pub(crate) namespaces: Namespaces,
     /// Kinds of routes that it takes, of those that we know.
-    pub(crate) kinds: Vec<RouteGroupKind>,
+    pub(crate) kinds: Box<[Kind]>,
     /// `Accepted`: none if it holds.
     pub(crate) refused: Option<Refusal>,
     /// `ResolvedRefs`: none if it holds.
@@ -171,10 +170,17 @@ pub(crate) struct ScopeListener {
 /// What a listener takes, as far as kinds of routes go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    Http,
-    OtherKinds,
+    /// Routes of these kinds; none where all kinds that it allows are unknown.
+    Kinds(Box<[Kind]>),
     /// Nothing at all: why it cannot be used.
     Nothing(Arc<str>),
+}
+
+impl Takes {
+    /// Whether it takes routes of a kind.
+    pub(crate) fn has(&self, kind: Option<Kind>) -> bool {
+        matches!((self, kind), (Self::Kinds(kinds), Some(kind)) if kinds.contains(&kind))
+    }
 }
 
 /// The key of a chain: the route configuration behind it.

@@ -17,7 +17,7 @@ use crate::gateway_class::ClassView;
 use crate::gating;
 use crate::graph::{Backends, Gateways, Own, Policies, Secrets, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
-use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, ListenerKey, Seniority};
+use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, ListenerKey, Seniority, route_name};
 use crate::listener::{ListenerPlan, RouteScope};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::secret;
@@ -332,7 +332,7 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
         let AttachmentKey { fleet, route } = self.tables.key;
         // One question that all routes of a namespace share, before those of this route.
         let mut any = |group: &str| self.cx.any(self.tables.refusals, &FactKey::new(fleet.0.clone(), group));
-        if !any(route.namespace()) || !any(&route_text(route)) {
+        if !any(route.namespace()) || !any(&route_name(route)) {
             return None;
         }
         let fact = FactKey::new(fleet.0.clone(), gating::form_name(route, form));
@@ -343,11 +343,6 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
         let verdicts = self.tables.backends.verdicts_of(&target.backend().object);
         self.cx.get(verdicts, target.backend()).is_some_and(|verdict| verdict.fault.is_none())
     }
-}
-
-/// `<namespace>/<name>`.
-pub(crate) fn route_text(route: &ObjectKey) -> String {
-    format!("{}/{}", route.namespace(), route.name())
 }
 
 /// What the status of a Gateway reads.

@@ -36,6 +36,7 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::GatewayClass => api::GatewayClass::into(read(meta, spec)),
         Kind::Gateway => api::Gateway::into(read(meta, spec)),
         Kind::HttpRoute => api::HttpRoute::into(read(meta, spec)),
+        Kind::GrpcRoute => api::GrpcRoute::into(read(meta, spec)),
         Kind::ReferenceGrant => api::ReferenceGrant::into(read(meta, spec)),
         Kind::Service => api::Service::into(read(meta, spec)),
         Kind::EndpointSlice => api::EndpointSlice::into(read(meta, spec)),
@@ -101,6 +102,7 @@ pub(crate) fn aged(object: Object, seconds: i64) -> Object {
     }
     match object {
         Object::HttpRoute(route) => Object::HttpRoute(age(route, seconds)),
+        Object::GrpcRoute(route) => Object::GrpcRoute(age(route, seconds)),
         Object::Gateway(gateway) => Object::Gateway(age(gateway, seconds)),
         Object::BackendTrafficPolicy(policy) => Object::BackendTrafficPolicy(age(policy, seconds)),
         other => other,
@@ -200,6 +202,13 @@ impl World {
         self.translator.outputs().route_status(self.translator.graph(), &key).expect("a status")
     }
 
+    /// Conditions of the first parent of a route of some kind as `Type=Status/Reason`.
+    pub(crate) fn status(&self, kind: Kind, name: &str) -> Vec<String> {
+        let key = self.key(kind, name);
+        let status = self.translator.outputs().route_status(self.translator.graph(), &key).expect("a status");
+        short(&status.parents[0].conditions)
+    }
+
     pub(crate) fn gateway_status(&self, name: &str) -> GatewayStatus {
         let key = self.key(Kind::Gateway, name);
         let table = self.translator.outputs().gateway_statuses;
@@ -270,5 +279,6 @@ fn line(route: &ir::Route) -> String {
         Action::Redirect(redirect) => format!("redirect {}", redirect.status),
         Action::Respond(respond) => respond.status.to_string(),
     };
-    format!("{path} -> {what}")
+    let kind = if route.matches.grpc { "grpc " } else { "" };
+    format!("{kind}{path} -> {what}")
 }

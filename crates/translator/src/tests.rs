@@ -3,6 +3,7 @@
 mod attachment;
 mod backends;
 mod delivery;
+mod grpc;
 mod hosts;
 mod incremental;
 mod statuses;

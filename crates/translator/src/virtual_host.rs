@@ -117,8 +117,13 @@ fn host(chain: &ChainKey, domains: Vec<Arc<str>>, pieces: Vec<Arc<RoutePiece>>) 
 
 /// 421 for everything (RFC 9110, 15.5.20): the client should use another connection.
 fn misdirected() -> Arc<RoutePiece> {
-    let matches =
-        RouteMatch { path: PathMatch::Prefix("/".into()), method: None, headers: Vec::new(), query: Vec::new() };
+    let matches = RouteMatch {
+        path: PathMatch::Prefix("/".into()),
+        method: None,
+        headers: Vec::new(),
+        query: Vec::new(),
+        grpc: false,
+    };
     let reason = "another listener of this port answers for this host".into();
     let action = Action::Respond(Respond { status: 421, reason });
     let route = Route { name: "misdirected".into(), matches, action, filters: ir::route::MaybeFilters::default() };

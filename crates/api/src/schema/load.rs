@@ -18,6 +18,7 @@ fn text(kind: Kind) -> &'static str {
         Kind::GatewayClass => include_str!("../../schemas/gateway-api/GatewayClass.json"),
         Kind::Gateway => include_str!("../../schemas/gateway-api/Gateway.json"),
         Kind::HttpRoute => include_str!("../../schemas/gateway-api/HTTPRoute.json"),
+        Kind::GrpcRoute => include_str!("../../schemas/gateway-api/GRPCRoute.json"),
         Kind::ReferenceGrant => include_str!("../../schemas/gateway-api/ReferenceGrant.json"),
         Kind::Service => include_str!("../../schemas/own/Service.yaml"),
         Kind::EndpointSlice => include_str!("../../schemas/own/EndpointSlice.yaml"),

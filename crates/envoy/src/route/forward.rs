@@ -156,7 +156,8 @@ fn cluster(backend: &Backend) -> &str {
     }
 }
 
-/// The share of a broken destination goes to a cluster that never exists, and answers 500; the reasons are there to be read.
+/// The share of a broken destination goes to a cluster that never exists, and answers 500, or 503 where gRPC calls get UNAVAILABLE for that;
+/// the reasons are there to be read.
 fn note_broken<'a>(
     destinations: impl IntoIterator<Item = &'a Destination>,
     message: &mut Route,
@@ -169,7 +170,13 @@ fn note_broken<'a>(
         }
     }
     if !reasons.is_empty() {
-        action.cluster_not_found_response_code = ClusterNotFoundResponseCode::InternalServerError as i32;
+        let is_grpc = message.r#match.as_ref().is_some_and(|matches| matches.grpc.is_some());
+        let code = if is_grpc {
+            ClusterNotFoundResponseCode::ServiceUnavailable
+        } else {
+            ClusterNotFoundResponseCode::InternalServerError
+        };
+        action.cluster_not_found_response_code = code as i32;
         message.metadata = Some(reason(&reasons.join("; ")));
     }
 }

@@ -6,7 +6,7 @@ use ir::route::{NamedMatch, PathMatch, RouteMatch, ValueMatch};
 use proto::envoy::config::route::v3 as route;
 use proto::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use proto::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
-use proto::envoy::config::route::v3::route_match::PathSpecifier;
+use proto::envoy::config::route::v3::route_match::{GrpcRouteMatchOptions, PathSpecifier};
 use proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 
@@ -21,6 +21,7 @@ pub(super) fn route_match(matches: &RouteMatch) -> route::RouteMatch {
         path_specifier: Some(path(&matches.path)),
         headers,
         query_parameters: matches.query.iter().map(query_parameter).collect(),
+        grpc: matches.grpc.then_some(GrpcRouteMatchOptions {}),
         ..route::RouteMatch::default()
     }
 }

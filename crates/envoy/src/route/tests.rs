@@ -41,8 +41,13 @@ fn check_one(found: Route, wanted: &str) {
 }
 
 fn route(action: Action, filters: Filters) -> Route {
-    let matches =
-        RouteMatch { path: PathMatch::Prefix("/".into()), method: None, headers: Vec::new(), query: Vec::new() };
+    let matches = RouteMatch {
+        path: PathMatch::Prefix("/".into()),
+        method: None,
+        headers: Vec::new(),
+        query: Vec::new(),
+        grpc: false,
+    };
     Route { name: "r".into(), matches, action, filters: filters.into() }
 }
 

@@ -19,6 +19,7 @@ fn piece(paths: &[&str]) -> Arc<RoutePiece> {
             method: None,
             headers: Vec::new(),
             query: Vec::new(),
+            grpc: false,
         };
         let action = Action::Respond(Respond { status: 404, reason: "r".into() });
         Arc::new(Route { name: "r".into(), matches, action, filters: Filters::default().into() })

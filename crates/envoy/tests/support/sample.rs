@@ -185,7 +185,7 @@ pub(crate) fn forward(destinations: Vec<Destination>) -> Forward {
 }
 
 pub(crate) fn route(path: PathMatch, action: Action, filters: Filters) -> Route {
-    let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new() };
+    let matches = RouteMatch { path, method: None, headers: Vec::new(), query: Vec::new(), grpc: false };
     Route { name: "httproute/ns/r".into(), matches, action, filters: filters.into() }
 }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use api::reference::ParentRef;
-use api::{Decoded, Object, ObjectKey, Problem, Severity};
+use api::{Decoded, Object, ObjectKey, Problem, RouteObject, Severity};
 use hashbrown::HashMap;
 use store::identity;
 
@@ -178,12 +178,11 @@ fn decode(
 
 /// The routes of a file mostly attach to the same Gateway: they have one list of parents.
 fn share_parents(object: &mut Object, parents: &mut Arc<[ParentRef]>) {
-    let Object::HttpRoute(route) = object else { return };
-    let Some(route) = Arc::get_mut(route) else { return };
-    if route.spec.parent_refs == *parents {
-        route.spec.parent_refs = Arc::clone(parents);
+    let Some(own) = RouteObject::parent_refs_mut(object) else { return };
+    if own == parents {
+        *own = Arc::clone(parents);
     } else {
-        *parents = Arc::clone(&route.spec.parent_refs);
+        *parents = Arc::clone(own);
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits
         return Cluster {
             name: target.name().clone(),
             endpoints: EndpointSource::Discovered(target.set()),
-            protocol: Protocol::default(),
+            protocol: protocol(target, Protocol::default()),
             tls: None,
             circuit_breaker,
             connect_timeout: None,
@@ -22,9 +22,13 @@ pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits
     Cluster {
         name: target.name().clone(),
         endpoints: view.endpoints.clone(),
-        protocol: view.protocol,
+        protocol: protocol(target, view.protocol),
         tls: view.tls.clone(),
         circuit_breaker,
         connect_timeout: None,
     }
+}
+
+fn protocol(target: &ClusterTarget, own: Protocol) -> Protocol {
+    if target.is_grpc() { Protocol::Http2 } else { own }
 }

@@ -37,12 +37,12 @@ const PIECE: usize = 128;
 pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: Backends, policies: Policies) -> Routes {
     let Base { inputs, grants, namespaces, own, .. } = *base;
     let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
-    let outcomes = g.map("http_route", inputs.http_routes, move |cx, key, route| {
+    let outcomes = g.map("route", inputs.routes, move |cx, key, route| {
         Arc::new(http_route::evaluate(&mut Reader { cx, tables }, key, route))
     });
     let refusals = g.index("refusal_by_route", inputs.route_refusals, |fact: &FactKey, _| {
         let route = fact.name.split_once('~').map(|(route, _)| route);
-        let namespace = route.and_then(|route| route.split_once('/')).map(|(namespace, _)| namespace);
+        let namespace = route.and_then(|route| route.rsplit('/').nth(1));
         [route, namespace]
             .into_iter()
             .flatten()

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use api::http_route::{HttpRouteFilter, HttpRouteSpec};
+use api::http_route::HttpRouteFilter;
 use api::reference::ParentRef;
-use api::{Kind, ObjectKey, Severity, group};
+use api::{Kind, ObjectKey, RouteObject, Severity, group};
 use ir::FleetName;
 
 use super::{Finding, ListenerPort, Lookup, ParentOutcome};
@@ -47,22 +47,23 @@ pub(super) struct Taken {
 pub(super) fn attach(
     lookup: &mut impl Lookup,
     key: &ObjectKey,
-    spec: &HttpRouteSpec,
+    route: &RouteObject,
     problems: &mut Vec<Finding>,
 ) -> Attachments {
-    let mut found = Attachments { parents: Vec::with_capacity(spec.parent_refs.len()), fleets: Vec::new() };
-    if spec.use_default_gateways.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None) {
+    let parent_refs = route.parent_refs();
+    let mut found = Attachments { parents: Vec::with_capacity(parent_refs.len()), fleets: Vec::new() };
+    if route.use_default_gateways().is_some_and(|scope| *scope != api::reference::GatewayScope::None) {
         problems
             .push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
     }
-    if spec.parent_refs.is_empty() {
+    if parent_refs.is_empty() {
         problems.push(Finding::warning("spec", "no parentRefs: the route is attached to no Gateway"));
     }
     let mut own = None;
-    let redirects = redirects(spec);
+    let redirects = redirects(route);
     // Parents that are not there: with no other one the route serves nothing.
     let mut nowhere = Vec::new();
-    for (index, parent) in (0_u32..).zip(&*spec.parent_refs) {
+    for (index, parent) in (0_u32..).zip(parent_refs.iter()) {
         if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
             let text = format!(
                 "{} {:?} of group {:?} cannot be a parent here, a Gateway can",
@@ -78,7 +79,7 @@ pub(super) fn attach(
             problems.push(not_ours(index, &gateway, lookup.has_gateway(&gateway)));
             continue;
         };
-        let hostnames = own.get_or_insert_with(|| own_hostnames(spec, problems));
+        let hostnames = own.get_or_insert_with(|| own_hostnames(route.hostnames(), problems));
         let (verdict, taken) =
             judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames, redirects });
         if let Verdict::Refused(refusal) = &verdict {
@@ -88,7 +89,7 @@ pub(super) fn attach(
         join(&mut found.fleets, &scope.owner.fleet, taken);
         found.parents.push(ParentOutcome { index, owner: scope.owner.clone(), verdict });
     }
-    if nowhere.len() == spec.parent_refs.len() {
+    if nowhere.len() == parent_refs.len() {
         for at in nowhere {
             problems.get_mut(at).into_iter().for_each(|problem| problem.severity = Severity::Error);
         }
@@ -107,13 +108,13 @@ fn not_ours(index: u32, gateway: &ObjectKey, exists: bool) -> Finding {
 }
 
 /// Some filter of the route is a redirect.
-fn redirects(spec: &HttpRouteSpec) -> bool {
+fn redirects(route: &RouteObject) -> bool {
     let redirects = |filters: &[HttpRouteFilter]| {
         filters.iter().any(|filter| matches!(filter, HttpRouteFilter::RequestRedirect(_)))
     };
-    spec.rules
-        .iter()
-        .any(|rule| redirects(&rule.filters) || rule.backend_refs.iter().any(|target| redirects(&target.filters)))
+    let RouteObject::HttpRoute(route) = route else { return false };
+    let mut rules = route.spec.rules.iter();
+    rules.any(|rule| redirects(&rule.filters) || rule.backend_refs.iter().any(|target| redirects(&target.filters)))
 }
 
 /// One parent reference with all that decides about it.
@@ -139,7 +140,7 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
     let (mut any_named, mut any_admitted, mut taken) = (false, false, Vec::new());
     for (index, listener) in scope.listeners.iter().enumerate().filter(named) {
         any_named = true;
-        if listener.takes != Takes::Http || !admits(lookup, &listener.namespaces, gateway, key) {
+        if !listener.takes.has(key.kind()) || !admits(lookup, &listener.namespaces, gateway, key) {
             continue;
         }
         any_admitted = true;
@@ -187,7 +188,7 @@ fn no_listener(parent: &ParentRef, scope: &RouteScope) -> Refusal {
 fn not_allowed<'a>(mut named: impl Iterator<Item = &'a ScopeListener>) -> Refusal {
     let nothing = |listener: &'a ScopeListener| match &listener.takes {
         Takes::Nothing(text) => Some(format!("listener {} is not accepted: {text}", listener.name)),
-        Takes::Http | Takes::OtherKinds => None,
+        Takes::Kinds(_) => None,
     };
     let first = named.next().and_then(nothing).filter(|_| named.all(|listener| nothing(listener).is_some()));
     let text =
@@ -220,12 +221,12 @@ fn join(fleets: &mut Vec<Attachment>, fleet: &FleetName, taken: Vec<Taken>) {
 }
 
 /// The route's host names; one that is none is left out, and a route that names only such ones meets nobody.
-fn own_hostnames(spec: &HttpRouteSpec, problems: &mut Vec<Finding>) -> Vec<Hostname> {
-    if spec.hostnames.is_empty() {
+fn own_hostnames(hostnames: &[Box<str>], problems: &mut Vec<Finding>) -> Vec<Hostname> {
+    if hostnames.is_empty() {
         return vec![Hostname::ANY];
     }
-    let mut names = Vec::with_capacity(spec.hostnames.len());
-    for (index, text) in spec.hostnames.iter().enumerate() {
+    let mut names = Vec::with_capacity(hostnames.len());
+    for (index, text) in hostnames.iter().enumerate() {
         match Hostname::parse(text) {
             Some(name) => names.push(name),
             None => {

@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::duration::DurationText;
-use api::http_route::{HttpBackendRef, HttpRoute, HttpRouteRule};
+use api::grpc_route::{GrpcRouteMatch, GrpcRouteRule};
+use api::http_route::{
+    HttpBackendRef, HttpRouteFilter, HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts,
+};
+use api::{Fault, Kind, RouteObject};
 use ir::Route;
 use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch};
 
 use super::filter::{Draft, UNSUPPORTED, draft};
-use super::matching::{compile as compile_match, rank};
+use super::matching::{self, Compiled};
 use super::target::Targets;
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
-use crate::key::{Place, Rank};
+use crate::key::{Place, Rank, route_name};
 
 /// What a redirect needs of the listener; none where no redirect looks at it.
 pub(super) type Flavour = Option<ListenerPort>;
@@ -23,6 +27,72 @@ pub(super) struct Rules<'r> {
     pub(super) unusable: Option<Box<Unusable>>,
     /// Entries differ by the listener's port.
     pub(super) redirects: bool,
+}
+
+/// A rule as written, whatever its kind.
+struct Written<'r> {
+    name: Option<&'r str>,
+    matches: Matches<'r>,
+    filters: &'r [HttpRouteFilter],
+    backend_refs: &'r [HttpBackendRef],
+    timeouts: Option<&'r HttpRouteTimeouts>,
+    retry: Option<&'r HttpRouteRetry>,
+    has_sessions: bool,
+    fault: Option<&'r Fault>,
+}
+
+enum Matches<'r> {
+    Http(&'r [HttpRouteMatch]),
+    Grpc(&'r [GrpcRouteMatch]),
+}
+
+impl Matches<'_> {
+    fn compiled(&self) -> Vec<Compiled> {
+        match self {
+            // No match at all is one that takes everything (Gateway API `HTTPRouteRule.matches`, `GRPCRouteRule.matches`).
+            Self::Http([]) => vec![matching::http(&HttpRouteMatch::default())],
+            Self::Grpc([]) => vec![matching::grpc(&GrpcRouteMatch::default())],
+            Self::Http(matches) => matches.iter().map(matching::http).collect(),
+            Self::Grpc(matches) => matches.iter().map(matching::grpc).collect(),
+        }
+    }
+}
+
+impl<'r> From<&'r HttpRouteRule> for Written<'r> {
+    fn from(rule: &'r HttpRouteRule) -> Self {
+        Self {
+            name: rule.name.as_deref(),
+            matches: Matches::Http(&rule.matches),
+            filters: &rule.filters,
+            backend_refs: &rule.backend_refs,
+            timeouts: rule.timeouts.as_deref(),
+            retry: rule.retry.as_deref(),
+            has_sessions: rule.session_persistence.is_some(),
+            fault: rule.fault.as_deref(),
+        }
+    }
+}
+
+impl<'r> From<&'r GrpcRouteRule> for Written<'r> {
+    fn from(rule: &'r GrpcRouteRule) -> Self {
+        Self {
+            name: rule.name.as_deref(),
+            matches: Matches::Grpc(&rule.matches),
+            filters: &rule.filters,
+            backend_refs: &rule.backend_refs,
+            timeouts: None,
+            retry: None,
+            has_sessions: rule.session_persistence.is_some(),
+            fault: rule.fault.as_deref(),
+        }
+    }
+}
+
+fn written(route: &RouteObject) -> Vec<Written<'_>> {
+    match route {
+        RouteObject::HttpRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
+        RouteObject::GrpcRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
+    }
 }
 
 struct Rule<'r> {
@@ -77,15 +147,16 @@ impl Losses {
 /// Checks every rule. A rule that cannot be used answers 500; a match that cannot be used takes nothing.
 pub(super) fn compile<'r, L: Lookup>(
     targets: &mut Targets<'_, L>,
-    route: &'r HttpRoute,
+    route: &'r RouteObject,
     problems: &mut Vec<Finding>,
 ) -> Rules<'r> {
     let mut losses = Losses::default();
-    let base: Arc<str> = format!("{}/{}", route.meta.namespace(), route.meta.name()).into();
-    let mut rules = Vec::with_capacity(route.spec.rules.len());
-    for (number, rule) in (0_u16..).zip(&route.spec.rules) {
-        let name = rule.name.as_deref().map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
-        targets.enter_rule(rule.name.as_deref());
+    let base: Arc<str> = route_name(&route.meta().key).into();
+    let written = written(route);
+    let mut rules = Vec::with_capacity(written.len());
+    for (number, rule) in (0_u16..).zip(&written) {
+        let name = rule.name.map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
+        targets.enter_rule(rule.name);
         let matches = matches(rule, number, &mut losses, problems);
         let (filters, answer) = match rule_body(targets, rule, number, &matches, &mut losses) {
             Ok(body) => body,
@@ -102,7 +173,8 @@ pub(super) fn compile<'r, L: Lookup>(
             } else {
                 "no backend of the rule has a weight"
             };
-            let text = format!("{none}: requests that match are answered with 500");
+            let answer = if route.meta().key.kind() == Some(Kind::GrpcRoute) { "UNAVAILABLE" } else { "500" };
+            let text = format!("{none}: requests that match are answered with {answer}");
             problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
         }
         losses.lost += usize::from(matches.is_empty());
@@ -146,9 +218,9 @@ impl Rule<'_> {
 
     fn entry(&self, matched: &RouteMatch, flavour: Flavour) -> Route {
         let action = match &self.answer {
-            Answer::Fail(reason) => fail(reason.clone()),
+            Answer::Fail(reason) => fail(matched, reason.clone()),
             Answer::Redirect => self.filters.redirect(&matched.path, flavour).map_or_else(
-                || fail("a redirect without settings".into()),
+                || fail(matched, "a redirect without settings".into()),
                 |redirect| Action::Redirect(Box::new(redirect)),
             ),
             Answer::Forward(targeted) => targeted.forward(matched, flavour),
@@ -168,7 +240,7 @@ impl Targeted<'_> {
 
     fn forward(&self, matched: &RouteMatch, flavour: Flavour) -> Action {
         if self.total() == 0 {
-            return fail("no backend has a share".into());
+            return fail(matched, "no backend has a share".into());
         }
         let destinations = self.destinations.iter().map(|sent| Destination {
             backend: sent.backend.clone(),
@@ -185,27 +257,23 @@ impl Targeted<'_> {
     }
 }
 
-/// An answer of 500 with the reason for people who read the configuration.
-pub(crate) fn fail(reason: Arc<str>) -> Action {
-    Action::Respond(Respond { status: 500, reason })
+/// An answer of 500, or of UNAVAILABLE to gRPC calls, which is what becomes of 503; with the reason for people who read the configuration.
+pub(crate) fn fail(matched: &RouteMatch, reason: Arc<str>) -> Action {
+    Action::Respond(Respond { status: if matched.grpc { 503 } else { 500 }, reason })
 }
 
 fn matches(
-    rule: &HttpRouteRule,
+    rule: &Written<'_>,
     number: u16,
     losses: &mut Losses,
     problems: &mut Vec<Finding>,
 ) -> Vec<(u16, Rank, RouteMatch)> {
-    if rule.matches.is_empty() {
-        // No match at all is the prefix `/` (Gateway API `HTTPRouteRule.matches`).
-        let all = compile_match(&api::http_route::HttpRouteMatch::default());
-        return all.into_iter().map(|matched| (0, rank(&matched), matched)).collect();
-    }
-    let mut usable = Vec::with_capacity(rule.matches.len());
+    let compiled = rule.matches.compiled();
+    let mut usable = Vec::with_capacity(compiled.len());
     let mut refused = Vec::new();
-    for (at, matched) in (0_u16..).zip(&rule.matches) {
-        match compile_match(matched) {
-            Ok(matched) => usable.push((at, rank(&matched), matched)),
+    for (at, matched) in (0_u16..).zip(compiled) {
+        match matched {
+            Ok((rank, matched)) => usable.push((at, rank, matched)),
             Err((field, text)) => {
                 let dot = if field.is_empty() { "" } else { "." };
                 refused.push((format!("spec.rules[{number}].matches[{at}]{dot}{field}"), text));
@@ -226,21 +294,21 @@ fn matches(
 /// Filters and answer of a rule, or why it cannot be used.
 fn rule_body<'r, L: Lookup>(
     targets: &mut Targets<'_, L>,
-    rule: &'r HttpRouteRule,
+    rule: &Written<'r>,
     number: u16,
     matches: &[(u16, Rank, RouteMatch)],
     losses: &mut Losses,
 ) -> Result<(Draft<'r>, Answer<'r>), String> {
     let path = || format!("spec.rules[{number}]");
     let on_prefix = matches.iter().all(|(.., matched)| matches!(matched.path, ir::route::PathMatch::Prefix(_)));
-    let filters = draft(targets, &rule.filters, &|| format!("{}.filters", path()));
+    let filters = draft(targets, rule.filters, &|| format!("{}.filters", path()));
     // Backends are resolved whatever becomes of the rule: a bad reference is always reported.
     let destinations = destinations(targets, rule, number, on_prefix, losses);
     let mut refuse = |reason, path: String, text: String| {
         losses.add(reason, &path, &format!("{text}, requests get 500"));
         text
     };
-    if let Some(fault) = &rule.fault {
+    if let Some(fault) = rule.fault {
         return Err(refuse(UNSUPPORTED, fault.path.to_string(), fault.text.to_string()));
     }
     let filters = filters.map_err(|no| refuse(no.reason, format!("{}.filters[{}]", path(), no.index), no.text))?;
@@ -248,7 +316,7 @@ fn rule_body<'r, L: Lookup>(
         let text = "ReplacePrefixMatch needs a match on a path prefix";
         return Err(refuse(UNSUPPORTED, format!("{}.filters", path()), text.into()));
     }
-    if rule.session_persistence.is_some() {
+    if rule.has_sessions {
         let text = "session persistence is not supported";
         return Err(refuse(UNSUPPORTED, format!("{}.sessionPersistence", path()), text.into()));
     }
@@ -264,7 +332,7 @@ fn rule_body<'r, L: Lookup>(
 /// The backends of a rule. One that leads nowhere, or whose filters cannot be done, answers 500 for exactly its share.
 fn destinations<'r, L: Lookup>(
     targets: &mut Targets<'_, L>,
-    rule: &'r HttpRouteRule,
+    rule: &Written<'r>,
     number: u16,
     on_prefix: bool,
     losses: &mut Losses,
@@ -314,11 +382,11 @@ fn backend_filters<'r, L: Lookup>(
 const MAX_ATTEMPTS: u32 = 1_000;
 
 /// Timeouts and retries; a field that cannot be read is returned with its name.
-fn timeouts(rule: &HttpRouteRule) -> Result<Timeouts, (&'static str, String)> {
+fn timeouts(rule: &Written<'_>) -> Result<Timeouts, (&'static str, String)> {
     let (request, attempt) =
-        rule.timeouts.as_deref().map_or((&None, &None), |timeouts| (&timeouts.request, &timeouts.backend_request));
-    let backoff = rule.retry.as_deref().map_or(&None, |retry| &retry.backoff);
-    let retry = match rule.retry.as_deref().filter(|retry| retry.attempts > 0) {
+        rule.timeouts.map_or((&None, &None), |timeouts| (&timeouts.request, &timeouts.backend_request));
+    let backoff = rule.retry.map_or(&None, |retry| &retry.backoff);
+    let retry = match rule.retry.filter(|retry| retry.attempts > 0) {
         None => None,
         Some(retry) => {
             let mut codes = retry.codes.to_vec();

@@ -87,6 +87,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
             return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
         }
         let backend = self.lookup.backend(&permit, target.port)?;
+        let backend = if self.route.kind() == Some(Kind::GrpcRoute) { backend.over_grpc() } else { backend };
         Ok(match &self.policy {
             None => backend,
             Some(policy) => backend.under(policy),

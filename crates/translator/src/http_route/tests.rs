@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Kind, LabelSelector, Object, ObjectKey};
+use api::{Kind, LabelSelector, Object, ObjectKey, RouteObject};
 use ir::route::{Action, Backend, PathMatch};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn maps() -> Maps {
     let listener = |name: &str| ScopeListener {
         name: name.into(),
         hostname: Hostname::ANY,
-        takes: crate::listener::Takes::Http,
+        takes: crate::listener::Takes::Kinds([Kind::HttpRoute].into()),
         namespaces: Namespaces::Same,
     };
     let listeners = vec![listener("http"), listener("https")];
@@ -84,7 +84,8 @@ fn outcome(rules: Value) -> RouteOutcome {
     else {
         panic!("a route")
     };
-    evaluate(&mut maps(), &route.meta.key, &route)
+    let key = route.meta.key.clone();
+    evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route))
 }
 
 /// The routes of the first listener.
@@ -241,7 +242,7 @@ fn a_route_without_rules_or_matches_takes_every_path() {
     let Object::HttpRoute(route) = object(Kind::HttpRoute, "r", json!({"parentRefs": [{"name": "web"}]})) else {
         panic!("a route")
     };
-    let bare = evaluate(&mut maps(), &route.meta.key, &route);
+    let bare = evaluate(&mut maps(), &route.meta.key.clone(), &RouteObject::HttpRoute(route));
     let bare_routes = routes(&bare);
     assert_eq!(bare_routes[0].matches.path, PathMatch::Prefix("/".into()));
     assert!(matches!(&bare_routes[0].action, Action::Respond(respond) if respond.status == 500));

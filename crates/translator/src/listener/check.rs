@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::gateway::{Listener, Protocol, RouteNamespacesFrom, TlsMode};
 use api::reference::{RouteGroupKind, SecretRef};
-use api::{Kind, ObjectKey, group};
+use api::{Kind, ObjectKey};
 
 use super::{ListenerPlan, Namespaces, Refusal, Speaks};
 use crate::backend::{SecretPart, SecretUse};
@@ -27,8 +27,8 @@ pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Li
     let is_odd = odd_hostname.is_some();
     let refused = refused(listener, speaks).or(odd_hostname).or(odd_namespaces);
     let (kinds, odd_kinds) = match speaks {
-        Some(_) => kinds(listener),
-        None => (Vec::new(), None),
+        Some(_) => kinds(listener, &HTTP_KINDS),
+        None => (Box::default(), None),
     };
     let (certificates, bad_certificate) = match speaks {
         Some(Speaks::Https) => certificates(lookup, gateway, listener),
@@ -113,15 +113,18 @@ fn namespaces(listener: &Listener) -> (Namespaces, Option<Refusal>) {
     }
 }
 
-/// The kinds that are taken: those given that HTTP can carry, else all that we know.
-fn kinds(listener: &Listener) -> (Vec<RouteGroupKind>, Option<Refusal>) {
-    let http = RouteGroupKind { group: group::GATEWAY.into(), kind: Kind::HttpRoute.name().into() };
+/// Kinds of routes that HTTP can carry.
+const HTTP_KINDS: [Kind; 2] = [Kind::HttpRoute, Kind::GrpcRoute];
+
+/// The kinds that are taken: those given that the protocol can carry, else all that it can.
+fn kinds(listener: &Listener, carried: &[Kind]) -> (Box<[Kind]>, Option<Refusal>) {
     let given = listener.allowed_routes.as_deref().map(|allowed| &*allowed.kinds).unwrap_or_default();
     if given.is_empty() {
-        return (vec![http], None);
+        return (carried.into(), None);
     }
-    let wrong: Vec<&str> = given.iter().filter(|kind| **kind != http).map(|kind| &*kind.kind).collect();
-    let right = if given.contains(&http) { vec![http] } else { Vec::new() };
+    let is_carried = |given: &&RouteGroupKind| carried.iter().any(|kind| **given == RouteGroupKind::of(*kind));
+    let wrong: Vec<&str> = given.iter().filter(|given| !is_carried(given)).map(|kind| &*kind.kind).collect();
+    let right = carried.iter().copied().filter(|kind| given.contains(&RouteGroupKind::of(*kind))).collect();
     let text = || format!("routes of kind {} are not supported here", wrong.join(", "));
     let refusal = (!wrong.is_empty()).then(|| Refusal::new("InvalidRouteKinds", text()).at("allowedRoutes.kinds"));
     (right, refusal)

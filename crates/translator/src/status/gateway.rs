@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api::gateway::AddressType;
+use api::reference::RouteGroupKind;
 use api::status::{Condition, GatewayStatus, GatewayStatusAddress, ListenerStatus};
 use ir::ListenerName;
 use store::{ListenerState, ProxyFacts};
@@ -50,7 +51,7 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool
         accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
         listeners.push(ListenerStatus {
             name: (&*listener.name).into(),
-            supported_kinds: listener.kinds.clone(),
+            supported_kinds: listener.kinds.iter().map(|kind| RouteGroupKind::of(*kind)).collect(),
             attached_routes: lookup.attached(&listener.name),
             conditions: listener_conditions(writer, plan, listener, (port_refused, delivered)),
         });

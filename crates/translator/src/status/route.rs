@@ -12,7 +12,7 @@ pub(crate) fn status(
     outcome: &RouteOutcome,
     mut refused: impl FnMut(&ParentOutcome) -> Option<Arc<str>>,
 ) -> RouteStatus {
-    let writer = Writer { generation: outcome.route.meta.generation };
+    let writer = Writer { generation: outcome.route.meta().generation };
     let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
         conditions: conditions(writer, outcome, parent, refused(parent)),
         parent_ref,

@@ -289,7 +289,7 @@ fn a_listeners_port_concerns_no_route_but_those_that_redirect() {
     world.apply([object(Kind::HttpRoute, "redirect", redirect)]);
     let runs = |world: &World| {
         let mut nodes = world.translator.graph().nodes();
-        nodes.find(|node| node.name == "http_route").map(|node| node.runs)
+        nodes.find(|node| node.name == "route").map(|node| node.runs)
     };
     let before = runs(&world).expect("the node");
     world.apply([listener(81)]);

@@ -43,8 +43,8 @@ fn named() -> impl Strategy<Value = NamedMatch> {
 
 fn matches() -> impl Strategy<Value = RouteMatch> {
     let list = || prop::collection::vec(named(), 0..3);
-    (path_match(), prop::option::of(text("GET|POST|PUT")), list(), list())
-        .prop_map(|(path, method, headers, query)| RouteMatch { path, method, headers, query })
+    (path_match(), prop::option::of(text("GET|POST|PUT")), list(), list(), any::<bool>())
+        .prop_map(|(path, method, headers, query, grpc)| RouteMatch { path, method, headers, query, grpc })
 }
 
 fn changes() -> impl Strategy<Value = HeaderChanges> {

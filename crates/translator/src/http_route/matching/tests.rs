@@ -13,6 +13,7 @@ fn matched(path: PathMatch, method: bool, headers: usize, query: usize) -> Route
         method: method.then(|| Arc::from("GET")),
         headers: (0..headers).map(named).collect(),
         query: (0..query).map(named).collect(),
+        grpc: false,
     }
 }
 
