@@ -7,6 +7,7 @@
 //! | [`backend`] | small HTTP servers that answer with their name |
 //! | [`client`] | requests, in cleartext and over TLS |
 //! | [`elsewhere`] | an Envoy that somebody else started, over TLS |
+//! | [`grpc`] | gRPC servers that answer with their name, and calls |
 //! | [`inputs`] | the fuzz targets as ordinary tests: inputs that are the same each time |
 //! | [`objects`] | Gateway API objects as YAML text |
 //! | [`ports`] | ports that no other test gets |
@@ -20,6 +21,7 @@ pub mod binary;
 pub mod certificate;
 pub mod client;
 pub mod elsewhere;
+pub mod grpc;
 pub mod inputs;
 pub mod namespace;
 pub mod objects;
