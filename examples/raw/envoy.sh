@@ -25,6 +25,6 @@ trap 'kill "$child" 2>/dev/null || true' INT TERM
 sed -e "s#/var/lib/chancery/gateways/HASH#$folder#" -e "s#/tmp/envoy-admin.sock#$work/admin.sock#" -e "s#default/edge#$1#" \
     "$root/deploy/envoy-socket.yaml" >"$work/envoy.yaml"
 echo "Envoy of $1, configured over $folder/xds.sock"
-"${envoy:-envoy}" --config-path "$work/envoy.yaml" --service-node "$(basename "$1")" --log-level warning --disable-hot-restart &
+"${envoy:-envoy}" --config-path "$work/envoy.yaml" --service-node "$(basename "$1").$(dirname "$1")" --log-level warning --disable-hot-restart &
 child=$!
 wait "$child" || wait "$child" || true

@@ -92,7 +92,8 @@ fn calls_go_by_method_and_header_and_what_nobody_takes_is_unimplemented() {
     let pages = route("pages", &[("/a.S/Get", "page")]);
     let world = World::start(&[("calls", grpc_route("calls", &rules)), ("pages", pages)]);
     until(world.port, "/a.S/Get", &good("one"));
-    let cases: [(&str, &[(&str, &str)], Called); 14] = [
+    type Headers<'h> = &'h [(&'h str, &'h str)];
+    let cases: [(&str, Headers<'_>, Called); 14] = [
         ("/a.S/Get", &[("version", "two")], good("two")),
         ("/a.S/Put", &[], failed(UNIMPLEMENTED)),
         ("/a.S/get", &[], failed(UNIMPLEMENTED)),

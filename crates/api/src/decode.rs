@@ -16,7 +16,6 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Kinds that exist and are not read, but have names so like those of ours that one might take them for mistakes.
 const EXISTING: &[(&str, &str)] = &[
-    (group::GATEWAY, "GRPCRoute"),
     (group::GATEWAY, "TCPRoute"),
     (group::GATEWAY, "TLSRoute"),
     (group::GATEWAY, "UDPRoute"),
@@ -167,9 +166,16 @@ impl Decoder<'_> {
     fn unknown_kind(&mut self, root: Cursor<'_, '_>, group: &str, kind: &str) {
         let ours = || Kind::ALL.iter().copied().filter(|_| !EXISTING.contains(&(group, kind)));
         let at = root.get("kind").unwrap_or(root);
-        let close = nearest(kind, ours().filter(|known| known.group() == group).map(Kind::name));
+        let of_group = || ours().filter(|known| known.group() == group);
+        let close = nearest(kind, of_group().map(Kind::name));
+        let close = close.or_else(|| of_group().find(|known| is_alike(*known, kind)).map(Kind::name));
         let elsewhere = ours().find(|known| known.name() == kind).filter(|_| group.is_empty() || !group.contains('.'));
         let key = self.key(None, root, group, kind);
+        if let Some(meant) = nearest(group, OWN_GROUPS).filter(|meant| *meant != group) {
+            let at = root.get("apiVersion").unwrap_or(root);
+            let text = format!("the group {group} is not read; did you mean {meant}?");
+            return self.add(key.as_ref(), at, Severity::Error, "apiVersion", text);
+        }
         match (close, elsewhere) {
             (Some(close), _) => {
                 let text = format!("there is no kind {kind} in {}; did you mean {close}?", group_name(group));
@@ -181,6 +187,11 @@ impl Decoder<'_> {
                     group_name(group),
                     known.api_version()
                 );
+                self.add(key.as_ref(), at, Severity::Error, "kind", text);
+            }
+            (None, None) if OWN_GROUPS.contains(&group) => {
+                let kinds: Vec<&str> = of_group().map(Kind::name).collect();
+                let text = format!("there is no kind {kind} in {group}; there are {}", kinds.join(", "));
                 self.add(key.as_ref(), at, Severity::Error, "kind", text);
             }
             (None, None) => {
@@ -251,6 +262,16 @@ impl Decoder<'_> {
         let problem = self.origin.problem(key, found, false);
         self.out.problems.push(problem);
     }
+}
+
+/// Groups in which there are no kinds but those that we read.
+const OWN_GROUPS: [&str; 2] = [group::CHANCERY, group::BOOTES];
+
+/// Whether a kind is what somebody means who knows it by the other group's name for it, or by that of its message: `EnvoyListener`, `Listener`;
+/// `EnvoyRoute`, `RouteConfiguration`.
+fn is_alike(known: Kind, word: &str) -> bool {
+    let bare = |name: &str| name.strip_prefix("Envoy").unwrap_or(name).to_owned();
+    bare(known.name()) == bare(word) || known.message().is_some_and(|message| message.rsplit('.').next() == Some(word))
 }
 
 impl Origin<'_> {

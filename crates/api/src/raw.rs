@@ -129,7 +129,8 @@ impl Spec for RawSpec {
 #[must_use]
 pub fn is_strict(meta: &ObjectMeta) -> bool {
     match meta.annotation(STRICT) {
-        Some(word) => word == "true",
-        None => meta.key.group() != crate::group::BOOTES,
+        Some("true") => true,
+        Some("false") => false,
+        _ => meta.key.group() != crate::group::BOOTES,
     }
 }

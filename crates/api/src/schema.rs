@@ -192,6 +192,7 @@ const GUARDS: &[(Kind, &[&str], Depth)] = &[
     (Kind::GrpcRoute, &["spec", "rules", "backendRefs", "filters"], Depth::All),
     (Kind::ReferenceGrant, &["spec", "to", "name"], Depth::Field),
     (Kind::Backend, &["spec", "tls"], Depth::Field),
+    (Kind::EnvoyPatchPolicy, &["spec", "jsonPatches"], Depth::Field),
     (Kind::BackendTrafficPolicy, &["spec", "targetRef", "sectionName"], Depth::Field),
     (Kind::BackendTrafficPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
 ];

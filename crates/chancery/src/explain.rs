@@ -138,7 +138,7 @@ fn unknown(store: &Store, graph: &Graph, name: &str) -> String {
 }
 
 fn left_out(by: &GivenBy) -> Vec<String> {
-    let edit = by.is_earlier.iter().flatten().map(|error| format!("its last edit, before which it counts: {error}"));
+    let edit = by.is_earlier.iter().flatten().map(|error| format!("its last edit: {error}"));
     let claimed = match &by.left_out {
         LeftOut::Nothing => Vec::new(),
         LeftOut::All(by) => vec![format!("all of it: {by} comes first")],

@@ -44,6 +44,13 @@ pub fn read_raw(message: &'static str, config: &Json, strict: bool) -> RawReadin
     };
     let ignored = left_out.iter().map(|error| fault(&error.path, &*error.reason)).collect();
     let mut errors: Vec<RawFault> = read.check().iter().map(|found| fault(&found.path, &found.text)).collect();
+    if errors.is_empty() {
+        errors.extend(
+            references::lacking(&read)
+                .iter()
+                .map(|(path, text)| RawFault { path: (*path).into(), text: text.as_str().into() }),
+        );
+    }
     let name = read.view().text(name_field(message));
     if name.is_empty() && errors.is_empty() {
         let text = "is required: proxies ask for the resource by it".to_owned();

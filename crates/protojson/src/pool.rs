@@ -159,6 +159,11 @@ impl Pool {
             let wanted = proto::full_name(name);
             let names = self.names();
             let nearest = nearest::of(wanted, names.iter().map(String::as_str));
+            // Of another package or version.
+            let short = |name: &str| name.rsplit('.').next().map(str::to_owned);
+            let mut alike = names.iter().filter(|name| short(name) == short(wanted));
+            let only = alike.next().filter(|_| alike.next().is_none());
+            let nearest = nearest.or_else(|| only.cloned());
             Reason::UnknownMessage { name: wanted.to_owned(), nearest }
         })
     }

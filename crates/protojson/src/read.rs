@@ -188,13 +188,23 @@ fn field(descriptor: &MessageDescriptor, name: &str) -> Result<FieldDescriptor, 
             if name.contains('_') { field.name().to_owned() } else { field.json_name().to_owned() }
         };
         let names: Vec<String> = fields.iter().map(spelled).collect();
+        let renamed = RENAMED.iter().find(|(old, json, _)| [*old, *json].contains(&name));
+        let renamed = renamed.and_then(|(.., new)| descriptor.get_field_by_name(new)).map(|field| spelled(&field));
         Reason::UnknownField {
             message: descriptor.full_name().to_owned(),
             field: name.to_owned(),
-            nearest: nearest::of(name, names.iter().map(String::as_str)),
+            nearest: renamed.or_else(|| nearest::of(name, names.iter().map(String::as_str))),
         }
     })
 }
+
+/// Fields of Envoy's API v2 in both spellings, and what stands in their place in v3: whoever has old manifests writes these.
+const RENAMED: [(&str, &str, &str); 4] = [
+    ("config", "config", "typed_config"),
+    ("hosts", "hosts", "load_assignment"),
+    ("regex", "regex", "safe_regex"),
+    ("tls_context", "tlsContext", "transport_socket"),
+];
 
 /// `null` leaves a field unset, unless null is one of its values.
 fn takes_null(field: &FieldDescriptor) -> bool {

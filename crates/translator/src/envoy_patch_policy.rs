@@ -177,7 +177,8 @@ pub(crate) enum Answer {
 /// What is wrong with a policy: the path of the patch, or of nothing in particular, and words.
 pub(crate) fn faults(outcome: &PatchOutcome) -> Vec<PatchFault> {
     let own = outcome.policy.faults.iter();
-    let own = own.map(|(number, words)| PatchFault { path: path(*number), not_found: false, text: words.to_string() });
+    let own =
+        own.map(|(number, words)| PatchFault { path: path(*number, ""), not_found: false, text: words.to_string() });
     own.chain(outcome.resources.iter().filter_map(|(id, resource)| fault(&outcome.policy, id, resource))).collect()
 }
 
@@ -190,30 +191,32 @@ pub(crate) struct PatchFault {
     pub(crate) text: String,
 }
 
-fn path(number: u32) -> String {
-    format!("spec.jsonPatches[{number}]")
+fn path(number: u32, field: &str) -> String {
+    format!("spec.jsonPatches[{number}]{field}")
 }
 
 fn fault(policy: &PatchPolicy, id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
     let first = policy.patches.get(id).and_then(|patches| patches.first()).map_or(0, |patch| patch.number);
     let named = format!("{} {}", id.kind(), id.name);
-    let fault = |number: u32, not_found, text| Some(PatchFault { path: path(number), not_found, text });
+    let fault = |number: u32, field, not_found, text| Some(PatchFault { path: path(number, field), not_found, text });
     match resource.state.as_ref()? {
         PatchState::Applied(_) => match &resource.answer {
-            Answer::Refused(words) => fault(first, false, format!("a proxy refused {named}: {words}")),
+            Answer::Refused(words) => fault(first, "", false, format!("a proxy refused {named}: {words}")),
             _ => None,
         },
         PatchState::NotFound(near) => {
             let near = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
-            fault(first, true, format!("the proxies get no {named}{near}"))
+            fault(first, ".name", true, format!("the proxies get no {named}{near}"))
         }
         PatchState::LeftOut(number, words) => {
-            fault(number.unwrap_or(first), false, format!("{words}; {named} is without the patches of this policy"))
+            let field = if number.is_some() { ".operation" } else { "" };
+            let text = format!("{words}; {named} is without the patches of this policy");
+            fault(number.unwrap_or(first), field, false, text)
         }
         PatchState::Refused(words) => {
             let text =
                 format!("a proxy refused {named} with the patches of this policy, so it is without them: {words}");
-            fault(first, false, text)
+            fault(first, "", false, text)
         }
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::raw::{LabelCondition, RawSecretRef, WorkloadSelector, is_strict};
+use api::raw::{LabelCondition, RawSecretRef, STRICT, WorkloadSelector, is_strict};
 use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, Secret};
 use ir::raw::{RawFault, RawOutput, RawReading, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
@@ -147,11 +147,15 @@ pub(crate) trait Lookup: Grants {
 /// Reads what an object holds.
 pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Read {
     let key = &object.meta.key;
-    let (reading, fault) = match key.kind().and_then(Kind::message) {
+    let (mut reading, fault) = match key.kind().and_then(Kind::message) {
         Some(SECRET) => read_secret(read, object, lookup),
         Some(message) => (read_config(read, message, object, &object.spec.config.0), None),
         None => (RawReading::default(), None),
     };
+    if let Some(word) = object.meta.annotation(STRICT).filter(|word| !["true", "false"].contains(word)) {
+        let text = format!("the annotation {STRICT} is {word:?}, which says nothing; write \"true\" or \"false\"");
+        reading.ignored.push(RawFault { path: "".into(), text: text.into() });
+    }
     Read {
         uid: object.meta.uid().map(Box::from),
         secret_ref: object.spec.secret_ref.clone(),
@@ -178,12 +182,17 @@ fn read_secret(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> (RawRea
         Some(Ok(config)) => (Cow::Owned(config), None),
         Some(Err(fault)) => (Cow::Borrowed(config), Some(fault)),
     };
-    let mut reading = match secret::inline(&object.spec.config.0) {
-        Some(path) => wrong(
+    let written = &object.spec.config.0;
+    let lacking = || object.spec.secret_ref.is_none().then(|| secret::lacking(written)).flatten();
+    let mut reading = if let Some(path) = secret::inline(written) {
+        wrong(
             &path,
             "what is secret does not belong into an object: put it into a Secret and name that in spec.secretRef",
-        ),
-        None => read_config(read, SECRET, object, &config),
+        )
+    } else if let Some(path) = lacking().filter(|_| object.spec.fault.is_none()) {
+        wrong(path, "there is nothing secret in it: name the Secret that holds it in spec.secretRef")
+    } else {
+        read_config(read, SECRET, object, &config)
     };
     // What is wrong is told at its place, without what was found there: it may be what is secret.
     reading.errors.iter_mut().chain(&mut reading.ignored).for_each(hush);
@@ -269,7 +278,7 @@ pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<Ra
             lost.insert(object.clone(), Lost::All(winner.clone()));
             continue;
         }
-        let mut refused = Vec::new();
+        let (mut refused, counted) = (Vec::new(), parts.len());
         if object != winner && (resource.says_more || resource.tail.is_some()) {
             let items = if resource.id.message == ENDPOINTS { "endpoints" } else { "virtual_hosts" };
             refused.push((format!("everything besides {items}").into(), winner.clone()));
@@ -284,8 +293,13 @@ pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<Ra
             claimed.extend(part.claims.iter().map(|claim| (claim, object)));
             parts.push(Arc::clone(&part.bytes));
         }
-        if !refused.is_empty() {
-            lost.insert(object.clone(), Lost::Parts(refused));
+        match refused.first() {
+            Some((_, by)) if counted == parts.len() => {
+                lost.insert(object.clone(), Lost::All(by.clone()));
+                continue;
+            }
+            Some(_) => drop(lost.insert(object.clone(), Lost::Parts(refused))),
+            None => {}
         }
         names.extend(resource.names.iter().cloned());
     }

@@ -106,6 +106,7 @@ impl<'a> Checker<'a> {
             self.path.push(Step::Field(word));
             match (schema.property(word), schema.values()) {
                 (Some(property), _) if property.schema.later => self.later(name, word),
+                (Some(property), _) if property.schema.guards && is_nothing(value) => self.empty(name, word),
                 (Some(_) | None, _) if value.is_null() => {}
                 (Some(property), _) => fine &= self.field(value, &property.schema),
                 (None, Some(values)) => fine &= self.value(value, values),
@@ -414,6 +415,11 @@ impl<'a> Checker<'a> {
         self.unit = around;
     }
 
+    /// A guard with nothing in it: whoever wrote it meant something.
+    fn empty(&mut self, name: Cursor<'a, 'a>, word: &str) {
+        self.add(name, Severity::Warning, format!("{word} is empty, which is the same as without it"));
+    }
+
     fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {
         self.add(name, Severity::Warning, format!("{word} is not supported by this version and is ignored"));
     }
@@ -535,5 +541,14 @@ fn expected(wanted: Type) -> &'static str {
         Type::Number => "a number",
         Type::Boolean => "true or false",
         Type::IntOrString => "an integer or a string",
+    }
+}
+
+/// Nothing at all, or a map without entries.
+fn is_nothing(value: Cursor<'_, '_>) -> bool {
+    match value.value() {
+        Value::Null => true,
+        Value::Map(_) => value.len() == 0,
+        _ => false,
     }
 }

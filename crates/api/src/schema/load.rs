@@ -62,10 +62,13 @@ pub(super) fn load(kind: Kind) -> Schema {
             schema.mark_guard(path, *depth);
         }
     }
-    // Without its selector a resource is for every workload.
+    // Without its selector a resource is for every workload; the others not every kind has.
     if kind.message().is_some() {
         schema.mark_units(&["spec"], UnitKind::Whole);
         schema.mark_guard(&["spec", "workloadSelector"], Depth::All);
+        for field in ["priority", "secretRef", "service"] {
+            schema.mark_guard(&["spec", field], Depth::Field);
+        }
     }
     schema
 }

@@ -40,7 +40,8 @@ enum Stage {
     Status,
     /// Resolved intent
     Ir,
-    /// A complete static configuration that Envoy can run; with HTTPS only if --show-secrets puts the keys in
+    /// A complete static configuration that Envoy can run, by name where there are several Gateways or workloads; with HTTPS only if --show-secrets
+    /// puts the keys in
     Envoy,
 }
 

@@ -134,8 +134,13 @@ impl Core {
             return;
         }
         let told = strangers.iter().map(|fleet| {
+            let who = if fleet.contains('/') {
+                ""
+            } else {
+                " (the node's cluster of a Gateway's proxy is NAMESPACE/NAME, the node's id of a workload's NAME.NAMESPACE)"
+            };
             let text = format!(
-                "{fleet}: a proxy is connected, and there is no such Gateway: it has nothing until there is one"
+                "{fleet}: a proxy is connected, and there is no such Gateway: it has nothing until there is one{who}"
             );
             let (object, path, severity, text) = (None, "".into(), Severity::Warning, text.into());
             Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }

@@ -9,13 +9,13 @@ use serde_json::{Map, Value as Json, json};
 use crate::endpoints::endpoint_set;
 use crate::secret::HIDDEN;
 
-use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, raw};
+use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, SECRET, raw};
 
 pub(crate) const LISTENER: &str = "envoy.config.listener.v3.Listener";
 const RUNTIME: &str = "envoy.service.runtime.v3.Runtime";
 
 /// A bootstrap with everything in it, in the form that protobuf messages have in JSON. Route configurations are in the listeners that name them,
-/// endpoints in their clusters, runtime values in layers of their own. What no object gives, and what can only be delivered (scoped routes, virtual hosts
+/// endpoints in their clusters, secrets beside them, runtime values in layers of their own. What no object gives, and what can only be delivered (scoped routes, virtual hosts
 /// and extensions by themselves), is asked of a control plane that is nowhere. Private keys that stand in it are left out unless `show_secrets` says
 /// otherwise.
 ///
@@ -31,7 +31,7 @@ pub fn raw_bootstrap(
         let set = output.resource.endpoints.as_ref().map(|name| endpoint_set(&endpoints(name)));
         let mut json = protojson::to_json(output.resource.id.message, &raw(output, set.as_ref()).body.concat())?;
         if !show_secrets {
-            hide(&mut json);
+            hide(&mut json, false);
         }
         all.insert(&output.resource.id, json);
     }
@@ -43,14 +43,16 @@ pub fn raw_bootstrap(
     let routes = |name: &str| find(ROUTE_CONFIGURATION, name).cloned();
     let clusters = of(CLUSTER).map(|cluster| with_endpoints(cluster, |name| find(ENDPOINTS, name).cloned()));
     let mut clusters: Vec<Json> = clusters.collect();
-    let listeners: Vec<Json> = of(LISTENER).map(|listener| with_routes(listener, &routes)).collect();
+    let mut listeners: Vec<Json> = of(LISTENER).map(|listener| with_routes(listener, &routes)).collect();
+    let is_given = |name: &str| find(SECRET, name).is_some();
+    clusters.iter_mut().chain(&mut listeners).for_each(|value| with_own_secrets(value, &is_given));
     let is_complete = !clusters.iter().chain(&listeners).any(asks);
     if !is_complete {
         clusters.push(nowhere());
     }
     let layers = of(RUNTIME).map(|runtime| json!({ "name": runtime.get("name"), "staticLayer": runtime.get("layer") }));
     let mut bootstrap = Map::new();
-    let resources = [("clusters", clusters), ("listeners", listeners)];
+    let resources = [("clusters", clusters), ("listeners", listeners), ("secrets", of(SECRET).collect())];
     let resources = resources.into_iter().filter(|(_, list)| !list.is_empty());
     let resources = resources.map(|(name, list)| (name.to_owned(), Json::from(list)));
     bootstrap.insert("staticResources".to_owned(), Json::Object(resources.collect()));
@@ -67,21 +69,20 @@ pub fn raw_bootstrap(
     Ok(Json::Object(bootstrap))
 }
 
-/// Sources of data in messages of Envoy's that are private wherever they stand.
-const PRIVATE: [&str; 3] = ["password", "pkcs12", "privateKey"];
+/// Fields of messages of Envoy's below which sources of data are private, wherever they stand.
+const PRIVATE: [&str; 5] = ["genericSecret", "password", "pkcs12", "privateKey", "sessionTicketKeys"];
 
-/// Puts [`HIDDEN`] in the place of what is private.
-fn hide(value: &mut Json) {
+/// Puts [`HIDDEN`] in the place of what is private: of some sources of data, or of `all`.
+fn hide(value: &mut Json, all: bool) {
     match value {
-        Json::Array(items) => items.iter_mut().for_each(hide),
+        Json::Array(items) => items.iter_mut().for_each(|item| hide(item, all)),
+        Json::Object(fields)
+            if all && ["inlineString", "inlineBytes"].iter().any(|held| fields.contains_key(*held)) =>
+        {
+            *value = json!({ "inlineString": HIDDEN });
+        }
         Json::Object(fields) => {
-            for (name, inner) in fields {
-                let holds = inner.get("inlineString").is_some() || inner.get("inlineBytes").is_some();
-                if holds && PRIVATE.contains(&name.as_str()) {
-                    *inner = json!({ "inlineString": HIDDEN });
-                }
-                hide(inner);
-            }
+            fields.iter_mut().for_each(|(name, inner)| hide(inner, all || PRIVATE.contains(&name.as_str())));
         }
         _ => {}
     }
@@ -133,6 +134,21 @@ pub(crate) fn with_endpoints(mut cluster: Json, find: impl Fn(&str) -> Option<Js
         fields.insert("loadAssignment".to_owned(), assignment);
     }
     cluster
+}
+
+/// What names secrets that are there asks nobody for them: those of the configuration itself count.
+fn with_own_secrets(value: &mut Json, is_given: &impl Fn(&str) -> bool) {
+    match value {
+        Json::Array(items) => items.iter_mut().for_each(|item| with_own_secrets(item, is_given)),
+        Json::Object(fields) => {
+            let is_asked = fields.get("sdsConfig").is_some_and(is_ours);
+            if is_asked && fields.get("name").and_then(Json::as_str).is_some_and(is_given) {
+                fields.shift_remove("sdsConfig");
+            }
+            fields.values_mut().for_each(|value| with_own_secrets(value, is_given));
+        }
+        _ => {}
+    }
 }
 
 /// A listener, or a part of it, with route configurations in the place of their names.

@@ -51,6 +51,33 @@ const FILTERS: [&str; 3] = [
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter",
 ];
 
+/// What Envoy looks for by the type of its configuration, whatever its name is.
+const EXTENSIONS: [&str; 4] = [
+    "envoy.config.core.v3.TransportSocket",
+    "envoy.config.listener.v3.Filter",
+    "envoy.config.listener.v3.ListenerFilter",
+    "envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter",
+];
+
+/// What Envoy refuses though its API has no rule for it: the field where there is one to tell, and words.
+pub(super) fn lacking(message: &Message<'_>) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    message.visit(&mut |view| {
+        let is_typed = || view.inner("typed_config").is_some_and(|config| !config.text("type_url").is_empty());
+        if EXTENSIONS.contains(&view.name())
+            && !is_typed()
+            && !["config_discovery", "is_optional"].into_iter().any(|field| view.has(field))
+        {
+            let text = format!("{} has no typed_config with its @type, by which Envoy finds it", view.text("name"));
+            found.push(("", text));
+        }
+        if view.is(CLUSTER) && view.number("type") == EDS && view.inner("eds_cluster_config").is_none() {
+            found.push(("eds_cluster_config", "is required with type EDS".to_owned()));
+        }
+    });
+    found
+}
+
 /// Sorted, each once, without the resource itself.
 pub(super) fn of(id: &RawName, message: &Message<'_>) -> Vec<RawName> {
     let mut found = Vec::new();

@@ -99,7 +99,9 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
         let path = if fault.path.is_empty() { "spec.config".to_owned() } else { format!("spec.config.{}", fault.path) };
         Arc::new(Problem::of(key, FieldPath::from(&*path), severity, &*fault.text))
     };
-    let mut found: Vec<_> = outcome.read.reading.errors.iter().map(|fault| of(Severity::Error, fault)).collect();
+    let earlier = outcome.read.is_earlier;
+    let error = |fault: &RawFault| Arc::new(Problem { earlier, ..Arc::unwrap_or_clone(of(Severity::Error, fault)) });
+    let mut found: Vec<_> = outcome.read.reading.errors.iter().map(error).collect();
     found.extend(outcome.read.reading.ignored.iter().map(|fault| of(Severity::Warning, fault)));
     let conditions = status::raw::status(outcome, false).conditions.into_iter();
     found.extend(conditions.filter(|one| one.status == ConditionStatus::False).filter_map(|one| {

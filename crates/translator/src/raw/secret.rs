@@ -32,6 +32,20 @@ pub(super) fn inline(config: &Json) -> Option<String> {
     })
 }
 
+/// The path of what has nothing secret in it, not even the name of a file, and is of no use so; empty: there is nothing at all.
+pub(super) fn lacking(config: &Json) -> Option<&'static str> {
+    if VALIDATION.iter().any(|name| config.get(name).is_some()) {
+        return None;
+    }
+    let found = PRIVATE.iter().find_map(|(field, members)| {
+        field.iter().find_map(|name| Some((*name, config.get(name)?))).map(|(name, value)| (name, value, members))
+    });
+    match found {
+        None => Some(""),
+        Some((name, value, members)) => members.iter().all(|member| value.get(member).is_none()).then_some(name),
+    }
+}
+
 /// Whether what is wrong at this path is that the keys are missing which the Secret would bring: nothing else of what it brings has to be there.
 pub(super) fn comes_later(path: &str) -> bool {
     TICKETS.iter().any(|name| path.starts_with(name))

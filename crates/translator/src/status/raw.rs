@@ -3,7 +3,7 @@
 use api::status::{Condition, RawStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer};
-use crate::raw::{Lost, RawOutcome, fault};
+use crate::raw::{Lost, RawOutcome, fault, is_waited_for};
 use crate::reference::RefReason;
 
 /// So many of what is wrong are said; the rest is counted.
@@ -83,7 +83,11 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
         (0, _) => writer.no(kind, "NoWorkload", "no workload of the namespace has these labels"),
         (_, 0) => writer.no(kind, "Pending", &format!("none of the {selected} workloads that it is for is connected")),
         _ if accepted < connected => {
-            writer.no(kind, "Pending", &format!("{accepted} of {connected} proxies have acknowledged it"))
+            let awaited = outcome.missing.keys().find(|name| is_waited_for(name));
+            let awaited =
+                awaited.map(|name| format!("; it waits for {} {}, which no object gives", name.kind(), name.name));
+            let text = format!("{accepted} of {connected} proxies have acknowledged it{}", awaited.unwrap_or_default());
+            writer.no(kind, "Pending", &text)
         }
         _ => writer.yes(kind, "Programmed", &format!("{accepted} of {connected} proxies have acknowledged it")),
     }
