@@ -52,7 +52,8 @@ const FILTERS: [&str; 3] = [
 ];
 
 /// What Envoy looks for by the type of its configuration, whatever its name is.
-const EXTENSIONS: [&str; 4] = [
+const EXTENSIONS: [&str; 5] = [
+    "envoy.config.accesslog.v3.AccessLog",
     "envoy.config.core.v3.TransportSocket",
     "envoy.config.listener.v3.Filter",
     "envoy.config.listener.v3.ListenerFilter",
@@ -63,7 +64,9 @@ const EXTENSIONS: [&str; 4] = [
 pub(super) fn lacking(message: &Message<'_>) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     message.visit(&mut |view| {
-        let is_typed = || view.inner("typed_config").is_some_and(|config| !config.text("type_url").is_empty());
+        // Of a type that is known it is what it holds.
+        let is_open = |config: &View<'_>| !config.is("google.protobuf.Any") || !config.text("type_url").is_empty();
+        let is_typed = || view.inner("typed_config").as_ref().is_some_and(is_open);
         if EXTENSIONS.contains(&view.name())
             && !is_typed()
             && !["config_discovery", "is_optional"].into_iter().any(|field| view.has(field))
