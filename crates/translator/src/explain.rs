@@ -160,10 +160,10 @@ fn given_by(
     let left_out = match composed.lost.get(object) {
         None => LeftOut::Nothing,
         Some(Lost::All(by)) => LeftOut::All(by.clone()),
-        Some(Lost::Parts(parts)) => LeftOut::Parts(parts.clone()),
+        Some(Lost::Parts(parts) | Lost::EveryPart(parts)) => LeftOut::Parts(parts.clone()),
     };
     let conditions = read.aim.conditions(labels);
-    let counts = !matches!(left_out, LeftOut::All(_));
+    let counts = !composed.lost.get(object).is_some_and(Lost::is_all);
     GivenBy {
         object: (*object).clone(),
         priority: read.rank.priority.0,

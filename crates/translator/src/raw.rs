@@ -264,6 +264,15 @@ pub(crate) enum Lost {
     All(ObjectKey),
     /// Some parts: each what it claims, and who has that.
     Parts(Vec<(Arc<str>, ObjectKey)>),
+    /// The same, and these are all.
+    EveryPart(Vec<(Arc<str>, ObjectKey)>),
+}
+
+impl Lost {
+    /// Whether nothing of the object counts.
+    pub(crate) fn is_all(&self) -> bool {
+        matches!(self, Self::All(_) | Self::EveryPart(_))
+    }
 }
 
 /// Puts the offers for one resource together, in the order of their rank. Of what has no parts the first counts; of what has, the parts of all count,
@@ -293,13 +302,12 @@ pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<Ra
             claimed.extend(part.claims.iter().map(|claim| (claim, object)));
             parts.push(Arc::clone(&part.bytes));
         }
-        match refused.first() {
-            Some((_, by)) if counted == parts.len() => {
-                lost.insert(object.clone(), Lost::All(by.clone()));
-                continue;
-            }
-            Some(_) => drop(lost.insert(object.clone(), Lost::Parts(refused))),
-            None => {}
+        if !refused.is_empty() && counted == parts.len() {
+            lost.insert(object.clone(), Lost::EveryPart(refused));
+            continue;
+        }
+        if !refused.is_empty() {
+            lost.insert(object.clone(), Lost::Parts(refused));
         }
         names.extend(resource.names.iter().cloned());
     }

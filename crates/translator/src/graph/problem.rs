@@ -111,7 +111,7 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
         let text = one.message.strip_prefix(path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&one.message);
         Some(Arc::new(Problem::of(key, FieldPath::from(path), severity, text)))
     }));
-    if let Some(Lost::Parts(parts)) = &outcome.lost {
+    if let Some(Lost::Parts(parts) | Lost::EveryPart(parts)) = &outcome.lost {
         found.extend(parts.iter().map(|(claim, by)| {
             let problem =
                 Problem::of(key, "spec.config", Severity::Error, format!("{claim} is that of {by}, and left out here"));

@@ -133,8 +133,10 @@ struct Timeouts {
 struct Losses {
     reason: Option<&'static str>,
     texts: Vec<String>,
-    /// Rules that answer nothing but 500, or that match nothing.
+    /// Rules that answer nothing but an error, or that match nothing.
     lost: usize,
+    /// What becomes of requests that cannot be sent on.
+    answer: &'static str,
 }
 
 impl Losses {
@@ -150,7 +152,9 @@ pub(super) fn compile<'r, L: Lookup>(
     route: &'r RouteObject,
     problems: &mut Vec<Finding>,
 ) -> Rules<'r> {
-    let mut losses = Losses::default();
+    let is_grpc = route.meta().key.kind() == Some(Kind::GrpcRoute);
+    let answer = if is_grpc { "UNAVAILABLE" } else { "500" };
+    let mut losses = Losses { answer, ..Losses::default() };
     let base: Arc<str> = route_name(&route.meta().key).into();
     let written = written(route);
     let mut rules = Vec::with_capacity(written.len());
@@ -173,8 +177,7 @@ pub(super) fn compile<'r, L: Lookup>(
             } else {
                 "no backend of the rule has a weight"
             };
-            let answer = if route.meta().key.kind() == Some(Kind::GrpcRoute) { "UNAVAILABLE" } else { "500" };
-            let text = format!("{none}: requests that match are answered with {answer}");
+            let text = format!("{none}: requests that match are answered with {}", losses.answer);
             problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
         }
         losses.lost += usize::from(matches.is_empty());
@@ -305,7 +308,7 @@ fn rule_body<'r, L: Lookup>(
     // Backends are resolved whatever becomes of the rule: a bad reference is always reported.
     let destinations = destinations(targets, rule, number, on_prefix, losses);
     let mut refuse = |reason, path: String, text: String| {
-        losses.add(reason, &path, &format!("{text}, requests get 500"));
+        losses.add(reason, &path, &format!("{text}, requests get {}", losses.answer));
         text
     };
     if let Some(fault) = rule.fault {
@@ -348,7 +351,7 @@ fn destinations<'r, L: Lookup>(
         let (backend, filters) = match backend_filters(targets, target, on_prefix, &path) {
             Ok(filters) => (backend, filters),
             Err((reason, place, text)) => {
-                losses.add(reason, &place, &format!("{text}, its share of the requests gets 500"));
+                losses.add(reason, &place, &format!("{text}, its share of the requests gets {}", losses.answer));
                 (Backend::Broken(text.into()), Draft::default())
             }
         };

@@ -1,5 +1,8 @@
 //! Status of objects that hold a resource of Envoy's.
 
+use std::sync::Arc;
+
+use api::ObjectKey;
 use api::status::{Condition, RawStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer};
@@ -28,6 +31,9 @@ fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
     }
     match &outcome.lost {
         Some(Lost::All(by)) => writer.no("Accepted", "Conflicted", &format!("{by} has the same name and comes first")),
+        Some(Lost::EveryPart(parts)) => {
+            writer.no("Accepted", "Conflicted", &format!("nothing of it counts: {}", listed(claimed(parts))))
+        }
         _ => writer.yes("Accepted", "Accepted", "the resource can be used"),
     }
 }
@@ -35,14 +41,11 @@ fn accepted(writer: Writer, outcome: &RawOutcome) -> Condition {
 /// What of it is in force where that is not all of it.
 fn partially(writer: Writer, outcome: &RawOutcome) -> Option<Condition> {
     let dropped = match &outcome.lost {
-        Some(Lost::Parts(parts)) => {
-            let parts = parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"));
-            Some(format!("Dropped: {}", listed(parts)))
-        }
+        Some(Lost::Parts(parts)) => Some(format!("Dropped: {}", listed(claimed(parts)))),
         _ => None,
     };
     let errors = || listed(outcome.read.reading.errors.iter().map(fault));
-    let counts = outcome.read.is_earlier && !matches!(outcome.lost, Some(Lost::All(_)));
+    let counts = outcome.read.is_earlier && !outcome.lost.as_ref().is_some_and(Lost::is_all);
     let earlier = counts.then(|| format!("Fall Back: what it was before is in force; {}", errors()));
     let reason = if earlier.is_some() { "UnsupportedValue" } else { "Conflicted" };
     let said: Vec<String> = earlier.into_iter().chain(dropped).collect();
@@ -55,7 +58,7 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
     if outcome.read.fault.is_some() {
         return writer.no(kind, "Invalid", "what it refers to cannot be used");
     }
-    if outcome.read.reading.resource.is_none() || matches!(outcome.lost, Some(Lost::All(_))) {
+    if outcome.read.reading.resource.is_none() || outcome.lost.as_ref().is_some_and(Lost::is_all) {
         return writer.no(kind, "Invalid", "it is not accepted");
     }
     if outcome.read.is_earlier && outcome.refused.is_none() {
@@ -117,6 +120,10 @@ fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
     });
     let text = format!("it names {}; a proxy's own bootstrap may have it", listed(missing));
     writer.no(kind, "ReferenceNotFound", &text)
+}
+
+fn claimed(parts: &[(Arc<str>, ObjectKey)]) -> impl ExactSizeIterator<Item = String> {
+    parts.iter().map(|(claim, by)| format!("{claim} is that of {by}"))
 }
 
 fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
