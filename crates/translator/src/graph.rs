@@ -43,8 +43,8 @@ pub(crate) struct Own {
     pub(crate) served: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// For a route with a refused form: the form before.
     pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
-    /// Of each object with a resource of Envoy's its last usable form.
-    pub(crate) raw_served: Table<ObjectKey, Arc<crate::raw::Read>>,
+    /// Each object with a resource of Envoy's as it was when nothing was wrong with it.
+    pub(crate) raw_served: Table<ObjectKey, Arc<api::Raw>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
     /// Folders whose sockets are nobody's backends.

@@ -44,11 +44,12 @@ mod secret;
 mod status;
 mod virtual_host;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use api::Timestamp;
+use api::{ObjectKey, Timestamp};
 use engine::{Chunk, Graph, TickStats};
 use ir::raw::{RawReading, ReadRaw};
 use store::Store;
@@ -183,13 +184,16 @@ impl Translator {
 impl Translator {
     /// Notes the usable forms of objects with a resource of Envoy's: of one that is edited by mistake the form before stays.
     fn remember_raw(&mut self) {
-        let (served, readings) = (self.own.raw_served, self.outputs.raw_readings);
-        let changes = self.graph.changes(readings).filter(|change| change.new.is_none_or(|read| !read.is_earlier));
-        let changes: Vec<_> = changes.map(|change| (change.key.clone(), change.new.cloned())).collect();
-        for (key, new) in changes {
-            match new.filter(|read| read.reading.resource.is_some()) {
-                Some(read) => self.graph.set(served, key, read),
-                None => drop(self.graph.remove(served, &key)),
+        let (served, readings, objects) = (self.own.raw_served, self.outputs.raw_readings, self.store.tables().raw);
+        let read = self.graph.changes(readings).map(|change| change.key);
+        let keys: BTreeSet<ObjectKey> =
+            self.graph.changes(objects).map(|change| change.key).chain(read).cloned().collect();
+        for key in keys {
+            let is = self.graph.get(readings, &key).map(|read| (read.is_earlier, read.reading.errors.is_empty()));
+            match (is, self.graph.get(objects, &key).cloned()) {
+                (Some((true, _)), _) => {}
+                (Some((_, true)), Some(object)) => self.graph.set(served, key, object),
+                _ => drop(self.graph.remove(served, &key)),
             }
         }
     }

@@ -114,8 +114,6 @@ pub(crate) struct OfferKey {
 /// What an object holds, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    uid: Option<Box<str>>,
-    secret_ref: Option<Box<RawSecretRef>>,
     pub(crate) aim: Arc<Aim>,
     pub(crate) rank: RawRank,
     pub(crate) reading: RawReading,
@@ -126,16 +124,11 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Of an object that was edited by mistake the form before; not where that is another object of the name, or would use a Secret that this one
-    /// may not use or does not name.
-    pub(crate) fn or_earlier(self, earlier: &Self) -> Self {
-        let is_another = (&self.uid, &self.secret_ref) != (&earlier.uid, &earlier.secret_ref);
-        if is_another || self.fault.is_some() {
-            return self;
-        }
-        let Self { aim, rank, reading, .. } = earlier.clone();
+    /// Of an object that was edited by mistake what it was before, as that reads now: with the Secret of today, if it may still be used.
+    pub(crate) fn or(self, earlier: Self) -> Self {
+        let Self { aim, rank, reading, fault, .. } = earlier;
         let reading = RawReading { resource: reading.resource, ..self.reading };
-        Self { aim, rank, reading, is_earlier: true, ..self }
+        Self { aim, rank, reading, is_earlier: true, fault }
     }
 }
 
@@ -157,8 +150,6 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
         reading.ignored.push(RawFault { path: "".into(), text: text.into() });
     }
     Read {
-        uid: object.meta.uid().map(Box::from),
-        secret_ref: object.spec.secret_ref.clone(),
         aim: Arc::new(Aim::of(object)),
         rank: RawRank::of(key, object),
         reading: with_service(object, reading),

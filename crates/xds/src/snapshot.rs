@@ -347,7 +347,7 @@ impl Snapshot {
     fn sweep(&mut self) {
         while let Some(need) = self.needs.next_released() {
             let leaving = self.entry(&need.type_url, &need.name).is_some_and(|entry| entry.leaving);
-            if leaving && !self.is_used(&need) {
+            if leaving && (!self.is_used(&need) || self.is_withdrawn(&need)) {
                 self.take_away(&Key::Put(need));
             } else {
                 self.note_missing(&need);
@@ -359,6 +359,13 @@ impl Snapshot {
     fn is_used(&self, key: &Need) -> bool {
         let by_cluster = key.type_url == TypeUrl::Endpoints && self.entry(&TypeUrl::Cluster, &key.name).is_some();
         by_cluster || self.needs.is_needed(key)
+    }
+
+    /// A secret that is removed although what is published now names it: whoever took it away means it, and what names it waits. (One that only
+    /// what was published before names stays until nobody has that any more.)
+    fn is_withdrawn(&self, need: &Need) -> bool {
+        let names_it = |entry: &Entry| entry.current.resource.needs().any(|named| *named == *need);
+        need.type_url == TypeUrl::Secret && self.kinds.values().flat_map(|table| table.values()).any(names_it)
     }
 
     fn take_away(&mut self, key: &Key) {

@@ -109,6 +109,28 @@ fn kinds_that_are_not_read_are_notes_and_mistyped_ones_are_errors() {
 }
 
 #[test]
+fn in_our_own_groups_there_are_no_other_kinds() {
+    let told = |version: &str, kind: &str| {
+        let decoded = all(&format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n"));
+        assert_eq!(decoded.objects, []);
+        lines(&decoded).concat()
+    };
+    let cases = [
+        ("chancery.io/v1alpha1", "Endpoint", "did you mean EnvoyEndpoint?"),
+        ("chancery.io/v1alpha1", "RouteConfiguration", "did you mean EnvoyRoute?"),
+        ("bootes.io/v1", "EnvoyListener", "did you mean Listener?"),
+        ("bootes.io/v1", "ClusterLoadAssignment", "did you mean Endpoint?"),
+        ("bootes.io/v1", "Secret", "there are Cluster, Listener, Route, Endpoint"),
+        ("chancry.io/v1alpha1", "EnvoyEndpoint", "the group chancry.io is not read; did you mean chancery.io?"),
+    ];
+    for (version, kind, words) in cases {
+        let told = told(version, kind);
+        assert!(told.contains(": error: ") && told.contains(words), "{told}");
+    }
+    assert!(told("example.com/v1", "Endpoint").contains(": note: "));
+}
+
+#[test]
 fn a_syntax_error_has_its_place_and_its_line() {
     let decoded = all("a: 1\n---\nb: 1\nb: 2\n");
     assert_eq!(

@@ -107,6 +107,10 @@ impl<'a> Checker<'a> {
             match (schema.property(word), schema.values()) {
                 (Some(property), _) if property.schema.later => self.later(name, word),
                 (Some(property), _) if property.schema.guards && is_nothing(value) => self.empty(name, word),
+                // Of labels to select by one without its value would be left out, and more selected.
+                (None, Some(_)) if value.is_null() && schema.guards => {
+                    fine = self.error(value, "a text is missing".to_owned())
+                }
                 (Some(_) | None, _) if value.is_null() => {}
                 (Some(property), _) => fine &= self.field(value, &property.schema),
                 (None, Some(values)) => fine &= self.value(value, values),

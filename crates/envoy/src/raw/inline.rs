@@ -69,20 +69,41 @@ pub fn raw_bootstrap(
     Ok(Json::Object(bootstrap))
 }
 
-/// Fields of messages of Envoy's below which sources of data are private, wherever they stand.
-const PRIVATE: [&str; 5] = ["genericSecret", "password", "pkcs12", "privateKey", "sessionTicketKeys"];
+/// Fields, in [`plain`] spelling, below which sources of data are private, wherever they stand; texts in them too.
+const PRIVATE: [&str; 10] = [
+    "authpassword",
+    "clientsecret",
+    "genericsecret",
+    "password",
+    "pkcs12",
+    "privatekey",
+    "privatekeyprovider",
+    "secretaccesskey",
+    "sessionticketkeys",
+    "sessiontoken",
+];
+
+/// Small letters without `_`: in a `Struct` names are as somebody wrote them.
+fn plain(field: &str) -> String {
+    field.replace('_', "").to_ascii_lowercase()
+}
 
 /// Puts [`HIDDEN`] in the place of what is private: of some sources of data, or of `all`.
 fn hide(value: &mut Json, all: bool) {
+    let is_source = |fields: &Map<String, Json>| {
+        fields.keys().any(|field| ["inlinestring", "inlinebytes"].contains(&&*plain(field)))
+    };
     match value {
         Json::Array(items) => items.iter_mut().for_each(|item| hide(item, all)),
-        Json::Object(fields)
-            if all && ["inlineString", "inlineBytes"].iter().any(|held| fields.contains_key(*held)) =>
-        {
-            *value = json!({ "inlineString": HIDDEN });
-        }
+        Json::Object(fields) if all && is_source(fields) => *value = json!({ "inlineString": HIDDEN }),
         Json::Object(fields) => {
-            fields.iter_mut().for_each(|(name, inner)| hide(inner, all || PRIVATE.contains(&name.as_str())));
+            for (name, inner) in fields {
+                let is_private = PRIVATE.contains(&&*plain(name));
+                match inner {
+                    Json::String(text) if is_private => HIDDEN.clone_into(text),
+                    _ => hide(inner, all || is_private),
+                }
+            }
         }
         _ => {}
     }

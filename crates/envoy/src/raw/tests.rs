@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ir::raw::RawOutput;
 use serde_json::{Value, json};
 
-use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, raw, read_raw};
+use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, SECRET, raw, raw_bootstrap, read_raw};
 
 const LISTENER: &str = "envoy.config.listener.v3.Listener";
 
@@ -145,4 +145,38 @@ fn a_cluster_that_waits_for_names_is_known() {
     let dns = |flag: Value| json!({ "name": "c", "type": "STRICT_DNS", "wait_for_warm_on_init": flag });
     assert!(slow(json!({ "name": "c", "type": "STRICT_DNS" })) && slow(dns(json!(true))));
     assert!(!slow(dns(json!(false))) && !slow(json!({ "name": "c" })));
+}
+
+#[test]
+fn secrets_stand_in_a_configuration_that_needs_nobody_and_are_hidden_unless_they_are_asked_for() {
+    let chain = json!({
+        "filters": [{ "name": "echo", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo",
+        } }],
+        "transport_socket": { "name": "tls", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+            "common_tls_context": { "tls_certificate_sds_secret_configs": [{ "name": "pair", "sds_config": { "ads": {} } }] },
+            "session_ticket_keys_sds_secret_config": { "name": "tickets", "sds_config": { "ads": {} } },
+        } },
+    });
+    let inline = |text: &str| json!({ "inline_string": text });
+    let resources = [
+        (LISTENER, json!({ "name": "in", "filter_chains": [chain] })),
+        (
+            SECRET,
+            json!({ "name": "pair", "tls_certificate": { "certificate_chain": inline("public"), "private_key": inline("precious") } }),
+        ),
+        (SECRET, json!({ "name": "tickets", "session_ticket_keys": { "keys": [inline("precious")] } })),
+        (SECRET, json!({ "name": "token", "generic_secret": { "secret": inline("precious") } })),
+    ];
+    let outputs = resources.map(|(message, config)| {
+        let resource = read_raw(message, &config, true).resource.expect("it is sound");
+        RawOutput { resource, parts: Vec::new(), needs: Vec::new() }
+    });
+    let all: Vec<&RawOutput> = outputs.iter().collect();
+    let shown =
+        |show| raw_bootstrap(&all, show, |_| panic!("there are no endpoints")).expect("it is sound").to_string();
+    assert!(!shown(false).contains("precious") && shown(false).contains("public"), "{}", shown(false));
+    assert_eq!(shown(true).matches("precious").count(), 3);
+    assert!(!shown(true).contains("sdsConfig") && !shown(true).contains("adsConfig"), "{}", shown(true));
 }

@@ -63,10 +63,14 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
         let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
         let found = raw::read(read, object, &mut reader);
-        let is_wrong = !found.reading.errors.is_empty();
-        let earlier = is_wrong.then(|| cx.get(served, key)).flatten();
+        if found.reading.errors.is_empty() {
+            return Arc::new(found);
+        }
+        let earlier: Option<Arc<Raw>> = reader.cx.get(served, key).cloned();
+        // Another object of the name has no earlier form.
+        let earlier = earlier.filter(|earlier| earlier.meta.uid() == object.meta.uid());
         Arc::new(match earlier {
-            Some(earlier) => found.or_earlier(earlier),
+            Some(earlier) => found.or(raw::read(read, &earlier, &mut reader)),
             None => found,
         })
     });

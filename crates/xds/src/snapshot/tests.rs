@@ -79,6 +79,30 @@ fn needs_that_are_not_there_are_known() {
 }
 
 #[test]
+fn a_secret_that_is_taken_away_is_gone_at_once_unless_only_what_was_there_before_names_it() {
+    let named = [(TypeUrl::Secret, "s")];
+    let start = || {
+        let mut snapshot = Snapshot::default();
+        snapshot.apply(vec![put(TypeUrl::Secret, "s", 1, &[]), put(TypeUrl::Listener, "l", 1, &named)]);
+        accept(&mut snapshot, &TypeUrl::Listener, "l");
+        snapshot
+    };
+    let mut snapshot = start();
+    snapshot.apply(vec![remove(TypeUrl::Secret, "s")]);
+    assert_eq!(target(&snapshot, &TypeUrl::Secret, "s"), None);
+    assert_eq!(snapshot.missing().len(), 1);
+    snapshot.apply(vec![put(TypeUrl::Secret, "s", 2, &[])]);
+    assert_eq!(target(&snapshot, &TypeUrl::Secret, "s"), Some(2));
+    assert!(snapshot.missing().is_empty());
+
+    let mut snapshot = start();
+    snapshot.apply(vec![remove(TypeUrl::Secret, "s"), put(TypeUrl::Listener, "l", 2, &[])]);
+    assert_eq!(target(&snapshot, &TypeUrl::Secret, "s"), Some(1));
+    accept(&mut snapshot, &TypeUrl::Listener, "l");
+    assert_eq!(target(&snapshot, &TypeUrl::Secret, "s"), None);
+}
+
+#[test]
 fn the_same_version_again_is_no_change() {
     let mut snapshot = Snapshot::default();
     snapshot.apply(vec![put(TypeUrl::Cluster, "a", 1, &[])]);
