@@ -23,6 +23,9 @@ const WITHHELD: Duration = Duration::from_secs(5);
 /// The same while Envoy has not asked for any endpoints: on a first start it needs seconds for many clusters.
 const WITHHELD_AT_START: Duration = Duration::from_secs(30);
 
+/// Of so many clusters that wait for their answers together each as many more are awaited that long again: Envoy needs 7 s for 10,000 that come at once.
+const MANY: usize = 1_000;
+
 /// How often a version is taken back like this before it counts as refused.
 const CHANCES: u8 = 2;
 
@@ -139,6 +142,9 @@ impl Session {
 
     fn patience_with_answers(&self) -> Duration {
         let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.opened);
-        if asked || self.configured || self.resumed { WITHHELD } else { WITHHELD_AT_START }
+        let few = if asked || self.configured || self.resumed { WITHHELD } else { WITHHELD_AT_START };
+        let flights = self.channels.get(&TypeUrl::Cluster).into_iter().flat_map(|clusters| &clusters.flights);
+        let waiting: usize = flights.map(|flight| flight.puts.len()).sum();
+        few * u32::try_from(1 + waiting / MANY).unwrap_or(u32::MAX)
     }
 }

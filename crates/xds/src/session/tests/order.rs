@@ -524,3 +524,16 @@ fn a_client_that_does_not_take_what_it_is_told_is_not_waited_for_and_stalls_noth
     rig.ack_all(0);
     assert_eq!(rig.events(), "warm d");
 }
+
+#[test]
+fn many_clusters_that_are_answered_slowly_are_not_taken_back() {
+    let mut rig = Rig::started(SMALL);
+    let few: String = (0..10).map(|n| format!("cds f{n};")).collect();
+    rig.publish(&few);
+    assert!(rig.pass(6_000).contains("CDS -f0"), "a few would have been answered");
+    let mut rig = Rig::started(SMALL);
+    let all: String = (0..5_000).map(|n| format!("cds c{n:04};")).collect();
+    assert!(rig.publish(&all).contains("c4999"));
+    assert_eq!(rig.pass(20_000), "");
+    assert!(rig.pass(40_000).contains("CDS -c0000"));
+}
