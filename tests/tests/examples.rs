@@ -92,7 +92,8 @@ fn examples() -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A copy of an example with what its script makes.
+/// A copy of an example with what its script makes. The script is run where it stands: a program that this process
+/// wrote cannot be run for as long as a process that another test starts meanwhile holds the file open (ETXTBSY).
 fn complete(example: &Path) -> anyhow::Result<TempDir> {
     let place = tempfile::tempdir()?;
     for entry in std::fs::read_dir(example)? {
@@ -103,9 +104,9 @@ fn complete(example: &Path) -> anyhow::Result<TempDir> {
             std::fs::copy(&file, place.path().join(name))?;
         }
     }
-    let script = place.path().join("certificate.sh");
+    let script = example.join("certificate.sh");
     if script.is_file() {
-        let output = Command::new(&script).output()?;
+        let output = Command::new(&script).arg(place.path()).output()?;
         anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(place)

@@ -1,14 +1,19 @@
 //! Which Envoy is taken, and what is said if there is none.
 
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use super::*;
 
+/// A program that another process writes: one that this process wrote cannot be run for as long as a process that
+/// another test starts meanwhile holds the file open (ETXTBSY).
 fn program(dir: &Path, says: &str) -> PathBuf {
     std::fs::create_dir_all(dir).unwrap();
     let path = dir.join("envoy");
-    std::fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut write =
+        Command::new("install").args(["-m", "755", "/dev/stdin"]).arg(&path).stdin(Stdio::piped()).spawn().unwrap();
+    write!(write.stdin.take().unwrap(), "#!/bin/sh\necho '{says}'\n").unwrap();
+    assert!(write.wait().unwrap().success());
     path
 }
 
