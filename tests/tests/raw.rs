@@ -229,3 +229,88 @@ fn where_that_is_asked_for_a_workload_is_what_the_bootstrap_of_its_envoy_says() 
     told("no workload of the namespace has these labels");
     assert!(get(port, "x.example", "/").is_err());
 }
+
+/// An object with the hosts of a route configuration that several make.
+fn host(name: &str, route: &str) -> String {
+    format!(
+        "apiVersion: bootes.io/v1
+kind: Route
+metadata: {{name: {name}}}
+spec:
+  config:
+    name: web
+    virtual_hosts:
+    - name: {name}
+      domains: [{name}.example]
+      routes:
+      - {route}
+"
+    )
+}
+
+fn to(cluster: &str) -> String {
+    format!("{{match: {{prefix: /}}, route: {{cluster: {cluster}}}}}")
+}
+
+/// What Envoy refuses and no rule of its API forbids.
+const ODD: &str = "{match: {safe_regex: {regex: \"(\"}}, route: {cluster: two}}";
+
+#[test]
+fn of_many_objects_that_make_one_route_configuration_only_the_refused_one_is_left_out() {
+    let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+    let [port] = free_ports().unwrap();
+    let place = TempDir::new().unwrap();
+    let mut running = Running::prepare().unwrap().with(&["--no-envoy"]);
+    running.write("pod.yaml", &pod("web")).unwrap();
+    running.write("listener.yaml", &LISTENER.replace("PORT", &port.to_string())).unwrap();
+    running.write("clusters.yaml", &format!("{}---{}", cluster("one", one.port), cluster("two", two.port))).unwrap();
+    for name in ["a", "b", "c"] {
+        running.write(&format!("{name}.yaml"), &host(name, &to("one"))).unwrap();
+    }
+    running.start().unwrap();
+    let _envoy = envoy(&running, &place);
+    let answers = |name: &str, status: u16, body: &str| {
+        let host = format!("{name}.example");
+        let asked = || {
+            let answer = get(port, &host, "/").ok()?;
+            (answer.status == status && (status != 200 || answer.body == body)).then_some(())
+        };
+        wait::until(&format!("{status} {body} for {host}"), asked).unwrap();
+    };
+    ["a", "b", "c"].iter().for_each(|name| answers(name, 200, "one"));
+    let told = |count: usize| {
+        let asked = || {
+            let all = running.status(&["-o", "yaml"]).ok()?;
+            (all.matches("refused it: ").count() == count).then_some(all)
+        };
+        wait::until(&format!("{count} objects that are refused"), asked).unwrap()
+    };
+
+    // one is edited: it stays as it was, and the others go on
+    running.write("b.yaml", &host("b", ODD)).unwrap();
+    assert!(told(1).contains("0 of 1 proxies use it; that of default/web-1 refused it: "));
+    running.write("c.yaml", &host("c", &to("two"))).unwrap();
+    answers("c", 200, "two");
+    answers("b", 200, "one");
+    let explain = || {
+        let state = running.state().display().to_string();
+        String::from_utf8(binary::run(["explain", "web-1", "--state-dir", &state], "").unwrap().stdout).unwrap()
+    };
+    assert!(explain().contains("left out: it as it is now: the proxy refused"), "{}", explain());
+
+    // another one is refused from its beginning, and one beside it comes in
+    running.write("d.yaml", &host("d", ODD)).unwrap();
+    running.write("e.yaml", &host("e", &to("one"))).unwrap();
+    told(2);
+    answers("e", 200, "one");
+    answers("d", 404, "");
+    answers("a", 200, "one");
+
+    // what is mended counts
+    running.write("b.yaml", &host("b", &to("two"))).unwrap();
+    answers("b", 200, "two");
+    told(1);
+    running.write("d.yaml", &host("d", &to("two"))).unwrap();
+    answers("d", 200, "two");
+    told(0);
+}

@@ -6,6 +6,7 @@ mod facts;
 mod loads;
 mod metrics;
 mod patches;
+mod refusals;
 mod replicas;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use ir::{FleetName, Infra};
 use provider::kubernetes::replicas::{Heard, Said};
 use provider::kubernetes::status::Board;
 use serde_json::{Value, json};
-use store::{FactKey, PatchRefusals};
+use store::{FactKey, Refusals};
 use tokio::sync::{mpsc, oneshot, watch};
 use translator::{Outputs, Translator};
 
@@ -97,8 +98,8 @@ pub(crate) struct Core {
     leaving: BTreeSet<FleetName>,
     /// Workloads that are there because their proxies say so; none: nobody is asked.
     said_labels: Option<BTreeMap<Arc<str>, Arc<Pod>>>,
-    /// What the proxies that are connected here refused of patched resources.
-    patch_refusals: BTreeMap<FactKey, PatchRefusals>,
+    /// What the proxies that are connected here refused of resources that several make.
+    refusals: BTreeMap<FactKey, Refusals>,
 }
 
 /// What the core is made from.
@@ -167,7 +168,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         replicas: Replicas::new(parts.told),
         leaving: BTreeSet::new(),
         said_labels: parts.believes_labels.then(BTreeMap::new),
-        patch_refusals: BTreeMap::new(),
+        refusals: BTreeMap::new(),
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };

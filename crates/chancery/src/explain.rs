@@ -142,6 +142,12 @@ fn left_out(by: &GivenBy) -> Vec<String> {
     let claimed = match &by.left_out {
         LeftOut::Nothing => Vec::new(),
         LeftOut::All(by) => vec![format!("all of it: {by} comes first")],
+        LeftOut::Refused(words) => {
+            vec![format!("it as it is now: the proxy refused the resource with it, and accepts it without: {words}")]
+        }
+        LeftOut::Waiting => {
+            vec!["it as it is now, until it is known which object the proxy refused the resource for".to_owned()]
+        }
         LeftOut::Parts(parts) => parts.iter().map(|(claim, by)| format!("{claim} is that of {by}")).collect(),
     };
     edit.chain(claimed).collect()

@@ -73,12 +73,12 @@ pub enum PatchState {
     Refused(Arc<str>),
 }
 
-/// What proxies refused of a resource that was patched.
+/// What proxies refused of a resource that several make: policies that patch a generated one, or objects that each hold a part of one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PatchRefusals {
-    /// The proxy's words, by the mark of the patches that were in it.
+pub struct Refusals {
+    /// The proxy's words, by the mark of what was in it.
     pub words: BTreeMap<u64, Arc<str>>,
-    /// The marks of patches that proxies have accepted since.
+    /// The marks of what proxies have accepted since.
     pub accepted: BTreeSet<u64>,
     /// The resource was refused without any patch as well: the patches may not be to blame.
     pub without: bool,

@@ -19,7 +19,7 @@ pub mod tables;
 
 pub use batch::{Batch, Change, Origin, Source};
 pub use fact::{
-    ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, PatchRefusals, PatchState, ProxyFacts, RawState,
+    ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, PatchState, ProxyFacts, RawState, Refusals,
     Rejected, Traffic,
 };
 pub use store::{Store, identity};

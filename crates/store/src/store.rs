@@ -138,7 +138,7 @@ impl Store {
         forget_facts(graph, tables.secret_refusals, fleet);
         forget_facts(graph, tables.route_refusals, fleet);
         forget_facts(graph, tables.disputes, fleet);
-        forget_facts(graph, tables.patch_refusals, fleet);
+        forget_facts(graph, tables.refusals, fleet);
         forget_facts(graph, tables.loads, fleet);
     }
 

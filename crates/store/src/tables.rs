@@ -7,7 +7,7 @@ use api::{Kind, Object, ObjectKey, RouteObject};
 use engine::{Graph, Table, Value};
 
 use crate::fact::{
-    ClusterState, FactKey, ListenerState, LoadFacts, PatchRefusals, PatchState, ProxyFacts, RawState, Rejected,
+    ClusterState, FactKey, ListenerState, LoadFacts, PatchState, ProxyFacts, RawState, Refusals, Rejected,
 };
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
@@ -43,8 +43,8 @@ macro_rules! object_tables {
             pub disputes: Table<FactKey, Arc<str>>,
             /// ([`FactKey::of_kind`]) what became of the patches of a generated resource, by policy (`<namespace>/<name>`).
             pub patch_states: Table<FactKey, Arc<BTreeMap<Arc<str>, PatchState>>>,
-            /// ([`FactKey::of_kind`]) what proxies refused of a generated resource that was patched.
-            pub patch_refusals: Table<FactKey, Arc<PatchRefusals>>,
+            /// ([`FactKey::of_kind`]) what proxies refused of a resource that several policies or objects make.
+            pub refusals: Table<FactKey, Arc<Refusals>>,
             /// (fleet, cluster or service) that proxies report on: what they send to it. No row: no data.
             pub loads: Table<FactKey, Arc<LoadFacts>>,
             /// Fleet: what is known of its proxies.
@@ -71,7 +71,7 @@ macro_rules! object_tables {
                     route_refusals: graph.input("route_refusals"),
                     disputes: graph.input("disputes"),
                     patch_states: graph.input("patch_states"),
-                    patch_refusals: graph.input("patch_refusals"),
+                    refusals: graph.input("refusals"),
                     loads: graph.input("loads"),
                     proxies: graph.input("proxies"),
                     rejected: graph.input("rejected"),

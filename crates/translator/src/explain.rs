@@ -63,6 +63,10 @@ pub enum LeftOut {
     Nothing,
     /// All of it: this object comes first.
     All(ObjectKey),
+    /// All of it, or its last change: the proxy refused what the objects came to together with it, in these words.
+    Refused(Arc<str>),
+    /// The same, while it is found out whether it is to blame.
+    Waiting,
     /// Some parts: each with the object that has its name.
     Parts(Vec<(Arc<str>, ObjectKey)>),
 }
@@ -122,9 +126,10 @@ pub fn explain(graph: &Graph, tables: Tables, outputs: Outputs, workload: &Objec
         named.chain(port).collect()
     };
     let given = by_name.iter().filter_map(|(name, offers)| {
-        let composed = raw::compose(offers.iter().map(|(key, offer)| (*key, offer.resource)))?;
+        let target = InFleet { fleet: fleet.clone(), name: (*name).clone() };
+        let composed = graph.get(outputs.raw_composed, &target)?.as_ref()?;
         let fact = FactKey::of_kind(fleet.0.clone(), name.kind(), &name.name);
-        let by = offers.values().map(|offer| given_by(offer, &composed, labels, missing)).collect();
+        let by = offers.values().map(|offer| given_by(offer, composed, labels, missing)).collect();
         Some(Given { name: (*name).clone(), state: graph.get(tables.raw_state, &fact).cloned(), by })
     });
     let given = given.collect();
@@ -157,10 +162,13 @@ fn given_by(
     missing: impl Fn(&RawResource) -> Vec<Missing>,
 ) -> GivenBy {
     let Offer { object, read, resource } = offer;
-    let left_out = match composed.lost.get(object) {
-        None => LeftOut::Nothing,
-        Some(Lost::All(by)) => LeftOut::All(by.clone()),
-        Some(Lost::Parts(parts) | Lost::EveryPart(parts)) => LeftOut::Parts(parts.clone()),
+    let verdict = &composed.verdict;
+    let left_out = match (verdict.refused.get(object), composed.lost.get(object)) {
+        (Some(words), _) => LeftOut::Refused(Arc::clone(words)),
+        (None, _) if verdict.waiting.contains(object) => LeftOut::Waiting,
+        (None, None) => LeftOut::Nothing,
+        (None, Some(Lost::All(by))) => LeftOut::All(by.clone()),
+        (None, Some(Lost::Parts(parts) | Lost::EveryPart(parts))) => LeftOut::Parts(parts.clone()),
     };
     let conditions = read.aim.conditions(labels);
     let counts = !composed.lost.get(object).is_some_and(Lost::is_all);

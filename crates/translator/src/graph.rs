@@ -19,6 +19,7 @@ use api::envoy_gateway::DeployType;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
+use ir::RawName;
 use ir::infra::kubernetes::Place;
 use store::Tables;
 
@@ -26,14 +27,16 @@ pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
 pub(crate) use self::gateway::Gateways;
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
-pub(crate) use self::raw::{RawBySet, Raws};
+pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
 use crate::Options;
 use crate::envoy_proxy::{self, Named, ProxyView};
 use crate::gateway_class::{self, ClassView};
+use crate::key::InFleet;
 use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
 use crate::output::Outputs;
+use crate::raw::trial::MadeOf;
 use crate::reference::uses;
 
 /// Inputs that only the translator writes.
@@ -45,6 +48,8 @@ pub(crate) struct Own {
     pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// Each object with a resource of Envoy's as it was when nothing was wrong with it.
     pub(crate) raw_served: Table<ObjectKey, Arc<api::Raw>>,
+    /// Of resources that several objects make, what they were made of when proxies accepted them last.
+    pub(crate) raw_accepted: Table<InFleet<RawName>, Arc<MadeOf>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
     /// Folders whose sockets are nobody's backends.
@@ -112,6 +117,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         served: g.input("served"),
         fallback: g.input("fallback"),
         raw_served: g.input("raw_served"),
+        raw_accepted: g.input("raw_accepted"),
         clock: g.input("clock"),
         private: g.input("private_folders"),
     };
@@ -153,6 +159,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         patches: patches.sets,
         raw_statuses: statuses.raw,
         raw: raws.outputs,
+        raw_composed: raws.composed,
         raw_by_set: raws.by_set,
         raw_readings: raws.readings,
         raw_selected: raws.selected,

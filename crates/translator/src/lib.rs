@@ -51,8 +51,11 @@ use std::sync::Arc;
 
 use api::{ObjectKey, Timestamp};
 use engine::{Chunk, Graph, TickStats};
+use ir::RawName;
 use ir::raw::{RawReading, ReadRaw};
 use store::Store;
+
+use crate::raw::trial;
 
 pub use crate::digest::Digest;
 pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};
@@ -182,6 +185,31 @@ impl Translator {
 }
 
 impl Translator {
+    /// Notes that proxies use a resource of a workload as it was published last. Whether that may be news for what is published: where several
+    /// objects make it, one of them may have been left out or waited for.
+    pub fn note_accepted(&mut self, target: &InFleet<RawName>) -> bool {
+        let accepted = self.own.raw_accepted;
+        let composed = self.graph.get(self.outputs.raw_composed, target).and_then(Option::as_ref);
+        let Some(composed) = composed.filter(|composed| !composed.made_of.is_empty()) else {
+            return self.graph.remove(accepted, target);
+        };
+        if self.graph.get(accepted, target).is_some_and(|known| **known == composed.made_of) {
+            return false;
+        }
+        let made_of = Arc::new(composed.made_of.clone());
+        self.graph.set(accepted, target.clone(), made_of);
+        true
+    }
+
+    /// The mark of what several objects make of a resource of a workload, under which proxies' answers are noted (`refusals`); none where one object
+    /// makes it.
+    #[must_use]
+    pub fn mark_of(&self, target: &InFleet<RawName>) -> Option<u64> {
+        let composed = self.graph.get(self.outputs.raw_composed, target)?.as_ref()?;
+        let made_of = composed.made_of.iter().map(|(object, resource)| (object, resource));
+        (!composed.made_of.is_empty()).then(|| trial::mark(made_of))
+    }
+
     /// Notes the usable forms of objects with a resource of Envoy's: of one that is edited by mistake the form before stays.
     fn remember_raw(&mut self) {
         let (served, readings, objects) = (self.own.raw_served, self.outputs.raw_readings, self.store.tables().raw);
@@ -195,6 +223,10 @@ impl Translator {
                 (Some((_, true)), Some(object)) => self.graph.set(served, key, object),
                 _ => drop(self.graph.remove(served, &key)),
             }
+        }
+        let gone = self.graph.changes(self.outputs.raw).filter(|change| change.new.is_none());
+        for target in gone.map(|change| change.key.clone()).collect::<Vec<_>>() {
+            self.graph.remove(self.own.raw_accepted, &target);
         }
     }
 }

@@ -17,7 +17,7 @@ use ir::{
 use crate::PieceKey;
 use crate::digest::Digest;
 use crate::gating::Effective;
-use crate::graph::{EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes};
+use crate::graph::{ComposedRows, EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
 use crate::raw::{Read, Selected};
 use crate::status::rejected::Rejection;
@@ -79,6 +79,7 @@ pub struct Outputs {
     pub(crate) hosts_by_configuration: [HostIndex; 2],
     pub(crate) clusters_by_set: ReaderIndex,
     pub(crate) raw_by_set: RawBySet,
+    pub(crate) raw_composed: ComposedRows,
     pub(crate) raw_readings: Table<ObjectKey, Arc<Read>>,
     pub(crate) raw_selected: Table<Selected, ()>,
     pub(crate) endpoint_sets: EndpointSets,

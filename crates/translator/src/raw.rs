@@ -13,10 +13,12 @@ use serde_json::Value as Json;
 
 use crate::key::{InFleet, Seniority};
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
+use trial::{Known, MadeOf, Offer, Verdict};
 
 mod secret;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trial;
 
 pub(crate) const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
 pub(crate) const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
@@ -246,6 +248,10 @@ pub(crate) struct Composed {
     pub(crate) names: Vec<RawName>,
     /// Objects of which something is left out, with words; whether nothing of it counts.
     pub(crate) lost: BTreeMap<ObjectKey, Lost>,
+    /// Where several objects make it, what is in it of each.
+    pub(crate) made_of: MadeOf,
+    /// Objects that are left out because proxies refused what they came to.
+    pub(crate) verdict: Verdict,
 }
 
 /// What of an object does not count.
@@ -266,14 +272,27 @@ impl Lost {
     }
 }
 
-/// Puts the offers for one resource together, in the order of their rank. Of what has no parts the first counts; of what has, the parts of all count,
-/// but for one that claims what an earlier one has.
-pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<RawResource>)>) -> Option<Composed> {
-    let mut offers = offers.map(|(key, resource)| (&key.rank.seniority.object, resource)).peekable();
-    let (winner, first) = *offers.peek()?;
+/// Puts the offers for one resource together that proxies do not refuse, in the order of their rank.
+pub(crate) fn compose<'a>(
+    offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<RawResource>)>,
+    known: impl FnOnce() -> Known<'a>,
+) -> Option<Composed> {
+    let offers: Vec<Offer<'a>> = offers.map(|(key, resource)| (&key.rank.seniority.object, resource)).collect();
+    let is_joint = offers.len() > 1 && offers.iter().all(|(_, resource)| has_parts(resource));
+    if !is_joint {
+        return merge(&offers);
+    }
+    let (chosen, verdict) = trial::choose(offers, known());
+    let made_of = chosen.iter().map(|(object, resource)| ((*object).clone(), Arc::clone(resource))).collect();
+    Some(Composed { made_of, verdict, ..merge(&chosen)? })
+}
+
+/// Of what has no parts the first counts; of what has, the parts of all count, but for one that claims what an earlier one has.
+fn merge(offers: &[Offer<'_>]) -> Option<Composed> {
+    let (winner, first) = *offers.first()?;
     let (mut parts, mut names, mut lost) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut claimed: BTreeMap<&Arc<str>, &ObjectKey> = BTreeMap::new();
-    for (object, resource) in offers {
+    for (object, resource) in offers.iter().copied() {
         if object != winner && !has_parts(resource) {
             lost.insert(object.clone(), Lost::All(winner.clone()));
             continue;
@@ -304,7 +323,8 @@ pub(crate) fn compose<'a>(offers: impl Iterator<Item = (&'a OfferKey, &'a Arc<Ra
     }
     names.sort_unstable();
     names.dedup();
-    Some(Composed { resource: Arc::clone(first), parts, names, lost })
+    let (made_of, verdict) = (MadeOf::new(), Verdict::default());
+    Some(Composed { resource: Arc::clone(first), parts, names, lost, made_of, verdict })
 }
 
 /// Whether it is of a kind that is put together from several objects.

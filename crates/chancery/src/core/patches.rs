@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ir::FleetName;
-use store::{FactKey, PatchRefusals};
+use store::FactKey;
 use tracing::debug;
 use translator::InFleet;
 use xds::{Event, TypeUrl};
@@ -43,78 +43,48 @@ impl Core {
     fn note_patched_acceptance(&mut self, fact: FactKey, mark: Mark) {
         let Some(known) = self.known_refusals(&fact) else { return };
         match mark {
-            Mark::None if known.without => drop(self.patch_refusals.remove(&fact)),
-            Mark::Of(mark) if !known.accepted.contains(&mark) => {
-                self.patch_refusals.entry(fact.clone()).or_default().accepted.insert(mark);
+            Mark::None if known.without => drop(self.refusals.remove(&fact)),
+            Mark::Of(mark) => {
+                self.note_acceptance(&fact, mark);
+                return;
             }
-            Mark::Old | Mark::None | Mark::Of(_) => return,
+            Mark::Old | Mark::None => return,
         }
-        self.tell_patched(&fact);
+        self.tell_refusals(&fact);
     }
 
     fn note_patched_refusal(&mut self, fact: FactKey, mark: Mark, text: &Arc<str>) -> Option<bool> {
         match mark {
             // What is published now gets an answer of its own.
-            Mark::Old => return Some(false),
+            Mark::Old => Some(false),
             Mark::None => {
                 // None of the patches that were refused is in it: they may not be to blame.
                 if self.known_refusals(&fact).is_some_and(|known| !known.words.is_empty()) {
-                    self.patch_refusals.entry(fact.clone()).or_default().without = true;
-                    self.tell_patched(&fact);
+                    self.refusals.entry(fact.clone()).or_default().without = true;
+                    self.tell_refusals(&fact);
                 }
-                return None;
+                None
             }
             Mark::Of(mark) => {
-                let refusals = self.patch_refusals.entry(fact.clone()).or_default();
-                // What was refused long ago is tried once more.
-                if refusals.words.len() >= MOST_REFUSALS {
-                    *refusals = PatchRefusals::default();
-                }
-                refusals.words.insert(mark, Arc::clone(text));
+                debug!(gateway = %fact.fleet, resource = %fact.name, %text, "a proxy refused a resource with patches");
+                self.metrics.refused += 1;
+                Some(self.note_refusal(fact, mark, text, MOST_REFUSALS))
             }
         }
-        debug!(gateway = %fact.fleet, resource = %fact.name, %text, "a proxy refused a resource with patches");
-        self.metrics.refused += 1;
-        Some(self.tell_patched(&fact))
-    }
-
-    /// What all proxies made of a resource with patches.
-    fn known_refusals(&self, fact: &FactKey) -> Option<&Arc<PatchRefusals>> {
-        self.translator.graph().get(self.translator.stored().tables().patch_refusals, fact)
-    }
-
-    /// Tells others what proxies here made of a resource with patches; true if with what others say of it that is news.
-    fn tell_patched(&mut self, fact: &FactKey) -> bool {
-        self.replicas.note_patched(fact, self.patch_refusals.get(fact));
-        self.settle_patched(fact)
-    }
-
-    /// Writes what all proxies made of a resource with patches; true if that is news.
-    pub(super) fn settle_patched(&mut self, fact: &FactKey) -> bool {
-        let mut refusals = self.patch_refusals.get(fact).cloned().unwrap_or_default();
-        self.replicas.add_patched(fact, &mut refusals);
-        let (store, graph) = self.translator.store();
-        let table = store.tables().patch_refusals;
-        if refusals == PatchRefusals::default() {
-            return graph.remove(table, fact);
-        }
-        set_fact(graph, table, fact.clone(), Arc::new(refusals))
     }
 
     /// Writes what became of patches; true if that is news.
     pub(super) fn note_patches(&mut self) -> bool {
         let mut news = false;
         for (key, states) in self.publisher.take_told() {
+            if states.is_none() {
+                self.forget_refusals(&key);
+            }
             let (store, graph) = self.translator.store();
-            let tables = store.tables();
+            let table = store.tables().patch_states;
             news |= match states {
-                Some(states) => set_fact(graph, tables.patch_states, key, states),
-                None => {
-                    self.patch_refusals.remove(&key);
-                    self.replicas.note_patched(&key, None);
-                    graph.remove(tables.patch_refusals, &key);
-                    graph.remove(tables.patch_states, &key)
-                }
+                Some(states) => set_fact(graph, table, key, states),
+                None => graph.remove(table, &key),
             };
         }
         news

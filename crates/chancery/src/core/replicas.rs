@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use provider::kubernetes::replicas::{Heard, Said};
 use serde::{Deserialize, Serialize};
-use store::{ClusterState, FactKey, ListenerState, PatchRefusals};
+use store::{ClusterState, FactKey, ListenerState, Refusals};
 use tokio::sync::watch;
 use xds::{Event, TypeUrl, Version};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -47,7 +47,7 @@ struct FleetSaid {
     disputed: BTreeMap<Named, Arc<str>>,
     /// Resources that were refused with patches.
     #[serde(rename = "p", skip_serializing_if = "BTreeMap::is_empty")]
-    patched: BTreeMap<Named, PatchedSaid>,
+    patched: BTreeMap<Named, RefusalsSaid>,
     /// Of a workload: what its proxy has not answered yet.
     #[serde(rename = "w", skip_serializing_if = "BTreeSet::is_empty")]
     awaited: BTreeSet<Named>,
@@ -59,7 +59,7 @@ struct FleetSaid {
 /// What proxies made of a resource with patches, by the marks of these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct PatchedSaid {
+struct RefusalsSaid {
     #[serde(rename = "r")]
     refused: BTreeMap<u64, Arc<str>>,
     #[serde(rename = "a")]
@@ -211,22 +211,22 @@ impl Replicas {
     }
 
     /// What proxies here made of a resource with patches; none: nothing is known of it any more.
-    pub(super) fn note_patched(&mut self, key: &FactKey, refusals: Option<&PatchRefusals>) {
+    pub(super) fn note_refusals(&mut self, key: &FactKey, refusals: Option<&Refusals>) {
         if self.told.is_none() || (refusals.is_none() && !self.own.contains_key(&key.fleet)) {
             return;
         }
         let patched = &mut self.fleet(&key.fleet).patched;
         match refusals {
-            Some(PatchRefusals { words, accepted, .. }) => {
+            Some(Refusals { words, accepted, .. }) => {
                 let refused = words.iter().map(|(mark, words)| (*mark, short(words))).collect();
-                patched.insert(Arc::clone(&key.name), PatchedSaid { refused, accepted: accepted.clone() });
+                patched.insert(Arc::clone(&key.name), RefusalsSaid { refused, accepted: accepted.clone() });
             }
             None => drop(patched.remove(&key.name)),
         }
     }
 
     /// Adds what others say of a resource with patches.
-    pub(super) fn add_patched(&self, key: &FactKey, refusals: &mut PatchRefusals) {
+    pub(super) fn add_refusals(&self, key: &FactKey, refusals: &mut Refusals) {
         for said in self.others.values().filter_map(|fleets| fleets.get(&key.fleet)?.patched.get(&key.name)) {
             refusals.words.extend(said.refused.iter().map(|(mark, words)| (*mark, Arc::clone(words))));
             refusals.accepted.extend(&said.accepted);
@@ -377,7 +377,12 @@ impl Core {
     pub(super) fn note_replicas(&mut self, heard: Arc<Heard>) -> bool {
         let news = self.replicas.hear(heard);
         news.iter().fold(false, |due, (fleet, named)| {
-            let news = if is_workload(fleet) { self.settle_workload(fleet) } else { self.settle_fact(fleet, named) };
+            let news = if is_workload(fleet) {
+                let key = FactKey { fleet: Arc::clone(fleet), name: Arc::clone(named) };
+                self.settle_refusals(&key) | self.settle_workload(fleet)
+            } else {
+                self.settle_fact(fleet, named)
+            };
             news | due
         })
     }
@@ -388,7 +393,7 @@ impl Core {
         let key = FactKey::new(Arc::clone(fleet), Arc::clone(&name));
         let mut dispute = self.replicas.disputes(fleet, named);
         let whole = FactKey::new(Arc::clone(fleet), Arc::clone(named));
-        let mut news = self.settle_patched(&whole) | self.settle_live(fleet);
+        let mut news = self.settle_refusals(&whole) | self.settle_live(fleet);
         if type_url == TypeUrl::Listener {
             let Some(version) = self.listeners.get(&key).copied() else { return news };
             let (state, against) = self.replicas.listener(fleet, &name, version);
@@ -476,7 +481,7 @@ fn named(type_url: &TypeUrl, name: &str) -> Named {
     format!("{} {name}", kind(type_url)).into()
 }
 
-fn split(named: &str) -> Option<(TypeUrl, Arc<str>)> {
+pub(super) fn split(named: &str) -> Option<(TypeUrl, Arc<str>)> {
     let (word, name) = named.split_once(' ')?;
     let type_url = KINDS.iter().find(|type_url| kind(type_url) == word)?;
     Some((type_url.clone(), name.into()))

@@ -7,11 +7,13 @@ use api::{Kind, ObjectKey, ObjectMeta, Pod};
 use ir::FleetName;
 use store::{FactKey, RawState};
 use tracing::{debug, warn};
+use translator::InFleet;
 use xds::{Change, Event, Node, TypeUrl, Version};
 
 use super::facts::{objections, set_fact};
 use super::replicas::{Answered, WorkloadSaid};
 use super::{Core, replicas};
+use crate::publish::{ResourceKey, named};
 
 #[cfg(test)]
 mod tests;
@@ -27,12 +29,20 @@ pub(crate) fn is_workload(fleet: &str) -> bool {
 /// A resource of a fleet.
 type Thing<'a> = (&'a Arc<str>, &'a TypeUrl, &'a str);
 
+/// So many refusals of one resource are remembered: with 400 objects to blame among many each is found in some 10 tries. One takes 200 bytes, all of one
+/// resource 800 KB.
+const MOST_REFUSALS: usize = 4_096;
+
 fn is_endpoints(key: &FactKey) -> bool {
     key.name.starts_with(ENDPOINTS)
 }
 
 fn key((fleet, type_url, name): Thing<'_>) -> FactKey {
     FactKey::of_kind(Arc::clone(fleet), replicas::kind(type_url), name)
+}
+
+fn target((fleet, type_url, name): Thing<'_>) -> Option<ResourceKey> {
+    Some(InFleet { fleet: FleetName(Arc::clone(fleet)), name: named(type_url, &name.into())? })
 }
 
 impl Core {
@@ -63,13 +73,15 @@ impl Core {
             }
             Event::Accepted { fleet, type_url, name, version, .. } if is_workload(&fleet) => {
                 let thing = (&fleet, &type_url, &*name);
-                self.is_current(thing, version) && self.set_raw(thing, RawState::Accepted)
+                self.is_current(thing, version)
+                    && (self.set_raw(thing, RawState::Accepted) | self.note_joint_acceptance(thing))
             }
             Event::Refused { fleet, type_url, name, version, text } if is_workload(&fleet) => {
                 self.metrics.refused += 1;
                 debug!(workload = %fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
                 let thing = (&fleet, &type_url, &*name);
-                self.is_current(thing, version) && self.set_raw(thing, RawState::Refused(text))
+                self.is_current(thing, version)
+                    && (self.note_joint_refusal(thing, &text) | self.set_raw(thing, RawState::Refused(text)))
             }
             Event::Disputed { fleet, type_url, name, by } if is_workload(&fleet) => {
                 let state = if by.is_empty() { RawState::Accepted } else { RawState::Refused(objections(&by)) };
@@ -135,6 +147,8 @@ impl Core {
             for (key, _) in &published {
                 graph.remove(states, key);
             }
+            // Another proxy may be of another mind.
+            published.iter().for_each(|(key, _)| _ = self.forget_refusals(key));
         }
         true
     }
@@ -149,13 +163,19 @@ impl Core {
         let answered = published.iter().filter(|(key, _)| !said.awaited.contains(&key.name) && !is_endpoints(key));
         let wanted = answered.fold(Answered::default(), |all, (key, version)| all.and(&key.name, *version));
         let mut news = self.set_connected(fleet, true);
-        let (store, graph) = self.translator.store();
-        let states = store.tables().raw_state;
         for (key, _) in published {
-            news |= match said.refused.get(&key.name) {
+            let refused = said.refused.get(&key.name);
+            let answered = said.answered == wanted && !said.awaited.contains(&key.name);
+            if answered && refused.is_none() {
+                let target = replicas::split(&key.name).and_then(|(url, name)| target((fleet, &url, &name)));
+                news |= target.is_some_and(|target| self.translator.note_accepted(&target));
+            }
+            let (store, graph) = self.translator.store();
+            let states = store.tables().raw_state;
+            news |= match refused {
                 _ if said.awaited.contains(&key.name) => graph.remove(states, &key),
                 // It is about other versions of some. What it said of those that have not changed here still holds.
-                _ if said.answered != wanted => false,
+                _ if !answered => false,
                 Some(words) => set_fact(graph, states, key, RawState::Refused(Arc::clone(words))),
                 None => set_fact(graph, states, key, RawState::Accepted),
             };
@@ -203,6 +223,20 @@ impl Core {
         self.raw.get(&key(thing)) == Some(&version)
     }
 
+    /// Where several objects make a resource, which of them is to blame has to be found out; true if a tick is due for that.
+    fn note_joint_refusal(&mut self, thing: Thing<'_>, words: &Arc<str>) -> bool {
+        let mark = target(thing).and_then(|target| self.translator.mark_of(&target));
+        mark.is_some_and(|mark| self.note_refusal(key(thing), mark, words, MOST_REFUSALS))
+    }
+
+    /// The same of what is accepted.
+    fn note_joint_acceptance(&mut self, thing: Thing<'_>) -> bool {
+        let Some(target) = target(thing) else { return false };
+        let mark = self.translator.mark_of(&target);
+        let found_out = mark.is_some_and(|mark| self.note_acceptance(&key(thing), mark));
+        self.translator.note_accepted(&target) | found_out
+    }
+
     /// What proxies made of a resource; true if that is news.
     fn set_raw(&mut self, thing: Thing<'_>, state: RawState) -> bool {
         self.replicas.touch(thing.0);
@@ -239,7 +273,10 @@ impl Core {
         let key = key((fleet, type_url, name));
         let before = match version {
             Some(version) => self.raw.insert(key.clone(), version),
-            None => self.raw.remove(&key),
+            None => {
+                self.forget_refusals(&key);
+                self.raw.remove(&key)
+            }
         };
         if before == version {
             return false;

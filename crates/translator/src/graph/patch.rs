@@ -47,7 +47,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches
     let by_target: Index<InFleet<RawName>, PatchKey, Arc<[Patch]>> =
         g.index("patch_by_target", wanted, |key: &PatchKey, _| [key.target.clone()]);
     let sets = g.derive_group("patch_set", by_target, move |cx, target, members| {
-        let refusals = cx.get(inputs.patch_refusals, &fact(target));
+        let refusals = cx.get(inputs.refusals, &fact(target));
         let (refused, accepted) =
             refusals.map(|known| (known.words.clone(), known.accepted.clone())).unwrap_or_default();
         let one = |(key, patches): (&PatchKey, &Arc<[Patch]>)| PolicyPatches {

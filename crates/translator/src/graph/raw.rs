@@ -13,17 +13,23 @@ use super::backend::EndpointSet;
 use super::{Base, EndpointSets};
 use crate::key::InFleet;
 use crate::lookup::{RawTables, Reader, selects_namespace};
+use crate::raw::trial::Known;
 use crate::raw::{self, Aim, Anchor, Composed, OfferKey, RawOutcome, Read, Selected};
 use crate::reference::pod::{self, Guest};
 
 /// What workloads get, by the set of endpoints that comes along.
 pub(crate) type RawBySet = Index<EndpointSetName, InFleet<RawName>, Arc<RawOutput>>;
 
+/// What the objects for one resource of a workload come to.
+pub(crate) type ComposedRows = Table<InFleet<RawName>, Option<Arc<Composed>>>;
+
 /// What workloads get, and what became of each object.
 #[derive(Clone, Copy)]
 pub(crate) struct Raws {
     /// Fleets of workloads.
     pub(crate) fleets: Table<FleetName, ObjectKey>,
+    /// What the objects for each come to.
+    pub(crate) composed: ComposedRows,
     pub(crate) outputs: Table<InFleet<RawName>, Arc<RawOutput>>,
     /// Those with the endpoints of a Service.
     pub(crate) by_set: RawBySet,
@@ -39,7 +45,7 @@ pub(crate) struct Raws {
 struct Sources {
     inputs: Tables,
     workloads_of: Index<ObjectKey, Selected, ()>,
-    composed: Table<InFleet<RawName>, Option<Arc<Composed>>>,
+    composed: ComposedRows,
     services: Table<EndpointSetName, EndpointSet>,
 }
 
@@ -85,7 +91,15 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         Some((OfferKey { target, rank }, resource))
     });
     let by_target = g.index("raw_offer_by_target", offers, |key: &OfferKey, _| [key.target.clone()]);
-    let composed = g.group("raw_composed", by_target, |_, _, offers| raw::compose(offers.iter()).map(Arc::new));
+    let accepted = base.own.raw_accepted;
+    let composed = g.group("raw_composed", by_target, move |cx, target: &InFleet<RawName>, offers| {
+        let known = || Known {
+            refusals: cx.get(inputs.refusals, &fact(target)).map(|refusals| &**refusals),
+            accepted: cx.get(accepted, target).map(|made_of| &***made_of).unwrap_or_default(),
+            is_silent: target.name.message == raw::ENDPOINTS,
+        };
+        raw::compose(offers.iter(), known).map(Arc::new)
+    });
     let outputs = g.derive("raw_output", composed, move |cx, key, found| {
         let has = |name: &RawName| cx.contains(composed, &InFleet { fleet: key.fleet.clone(), name: name.clone() });
         found.as_ref().map(|found| (key.clone(), Arc::new(found.output(has))))
@@ -98,7 +112,12 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         let read = Arc::clone(cx.get(readings, key)?);
         Some((key.clone(), Arc::new(outcome(cx, sources, read, object))))
     });
-    Raws { fleets, outputs, by_set, outcomes, readings, selected }
+    Raws { fleets, composed, outputs, by_set, outcomes, readings, selected }
+}
+
+/// Under what name proxies' words on a resource are noted.
+fn fact(InFleet { fleet, name }: &InFleet<RawName>) -> FactKey {
+    FactKey::of_kind(Arc::clone(&fleet.0), name.kind(), &name.name)
 }
 
 /// Workloads by what they may be looked for.
@@ -167,7 +186,8 @@ fn outcome(cx: &mut Cx<'_>, sources: Sources, read: Arc<Read>, object: &Raw) -> 
         let Some(resource) = &reading.resource else { continue };
         let fleet = raw::fleet(workload);
         let target = InFleet { fleet: fleet.clone(), name: resource.id.clone() };
-        let lost = cx.get(composed, &target).and_then(|found| found.as_ref()?.lost.get(key).cloned());
+        let found = cx.get(composed, &target).and_then(Option::as_ref);
+        let lost = found.and_then(|found| found.lost.get(key).cloned());
         outcome.lost = outcome.lost.or(lost);
         for name in &resource.names {
             if !cx.contains(composed, &InFleet { fleet: fleet.clone(), name: name.clone() }) {
@@ -178,12 +198,19 @@ fn outcome(cx: &mut Cx<'_>, sources: Sources, read: Arc<Read>, object: &Raw) -> 
             continue;
         }
         outcome.connected += 1;
-        let fact = FactKey::of_kind(fleet.0, resource.id.kind(), &resource.id.name);
-        match cx.get(inputs.raw_state, &fact) {
+        let mut refuse = |words: &Arc<str>| {
+            outcome.refused.get_or_insert_with(|| (workload.clone(), Arc::clone(words), 0)).2 += 1;
+        };
+        if let Some(words) = found.and_then(|found| found.verdict.refused.get(key)) {
+            refuse(words);
+            continue;
+        }
+        if found.is_some_and(|found| found.verdict.waiting.contains(key)) {
+            continue;
+        }
+        match cx.get(inputs.raw_state, &fact(&target)) {
             Some(RawState::Accepted) => outcome.accepted += 1,
-            Some(RawState::Refused(words)) => {
-                outcome.refused.get_or_insert_with(|| (workload.clone(), Arc::clone(words), 0)).2 += 1;
-            }
+            Some(RawState::Refused(words)) => refuse(words),
             // Nobody tells of acknowledged endpoints: they are many, and Envoy refuses few.
             None if resource.id.message == raw::ENDPOINTS => outcome.accepted += 1,
             None => {}

@@ -129,23 +129,23 @@ fn what_proxies_made_of_patches_is_told() {
     replica.note(&connected(1));
     replica.note(&accepted(1));
     let key = FactKey::new(FLEET, LISTENER_NAMED);
-    let refusals = PatchRefusals { words: [(7, "no".into())].into(), accepted: [9].into(), without: false };
-    replica.note_patched(&key, Some(&refusals));
+    let refusals = Refusals { words: [(7, "no".into())].into(), accepted: [9].into(), without: false };
+    replica.note_refusals(&key, Some(&refusals));
     replica.tell();
     let mut leader = leader(&[], &[]);
     assert!(!leader.is_live(FLEET));
     let news = leader.hear(Arc::new([(Arc::from("b"), Arc::clone(&receiver.borrow()))].into()));
     assert!(news.contains(&(FLEET.into(), LISTENER_NAMED.into())));
-    let mut said = PatchRefusals::default();
-    leader.add_patched(&key, &mut said);
+    let mut said = Refusals::default();
+    leader.add_refusals(&key, &mut said);
     assert_eq!((said.words.get(&7).map(|words| &**words), said.accepted), (Some("no"), [9].into()));
     assert!(leader.is_live(FLEET));
-    replica.note_patched(&key, None);
+    replica.note_refusals(&key, None);
     replica.tell();
     leader.hear(Arc::new([(Arc::from("b"), Arc::clone(&receiver.borrow()))].into()));
-    let mut said = PatchRefusals::default();
-    leader.add_patched(&key, &mut said);
-    assert_eq!(said, PatchRefusals::default());
+    let mut said = Refusals::default();
+    leader.add_refusals(&key, &mut said);
+    assert_eq!(said, Refusals::default());
 }
 
 const LISTENER_NAMED: &str = "Listener ns/gw/80";

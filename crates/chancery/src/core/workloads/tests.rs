@@ -164,7 +164,7 @@ async fn what_others_say_of_patches_counts_as_long_as_they_say_it_and_is_not_tol
     let known = || {
         let question = |core: &Core| {
             let key = FactKey::of_kind("default/edge", "Listener", "http");
-            core.translator.graph().get(core.translator.stored().tables().patch_refusals, &key).cloned()
+            core.translator.graph().get(core.translator.stored().tables().refusals, &key).cloned()
         };
         leader.asking.ask(question)
     };
