@@ -143,6 +143,10 @@ kinds! {
     HttpRoute, group::GATEWAY, ["v1", "v1beta1"], "HTTPRoute", "httproutes", Namespaced;
     /// Gateway API: rules for gRPC calls.
     GrpcRoute, group::GATEWAY, ["v1"], "GRPCRoute", "grpcroutes", Namespaced;
+    /// Gateway API: rules for TLS connections.
+    TlsRoute, group::GATEWAY, ["v1"], "TLSRoute", "tlsroutes", Namespaced;
+    /// Gateway API: rules for TCP connections.
+    TcpRoute, group::GATEWAY, ["v1"], "TCPRoute", "tcproutes", Namespaced;
     /// Gateway API: leave to refer across namespaces.
     ReferenceGrant, group::GATEWAY, ["v1", "v1beta1"], "ReferenceGrant", "referencegrants", Namespaced;
     /// Core: a named set of ports and, through slices, endpoints.

@@ -40,6 +40,7 @@ pub mod secret;
 pub mod selector;
 pub mod service;
 pub mod status;
+pub mod stream_route;
 pub mod tree;
 pub mod yaml;
 
@@ -67,6 +68,7 @@ pub use reference_grant::ReferenceGrant;
 pub use references::pods_of;
 pub use resource::{Resource, Spec};
 pub use route_object::RouteObject;
+pub use stream_route::{TcpRoute, TlsRoute};
 pub use schema::{definition, is_dns_label, is_dns_subdomain, nearest};
 pub use secret::Secret;
 pub use selector::LabelSelector;

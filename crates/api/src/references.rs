@@ -22,6 +22,8 @@ impl Object {
             Self::GatewayClass(_)
             | Self::HttpRoute(_)
             | Self::GrpcRoute(_)
+            | Self::TlsRoute(_)
+            | Self::TcpRoute(_)
             | Self::Service(_)
             | Self::EndpointSlice(_)
             | Self::Secret(_)

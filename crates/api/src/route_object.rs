@@ -8,6 +8,7 @@ use crate::kind::{Kind, Object};
 use crate::meta::ObjectMeta;
 use crate::problem::{Fault, UnitFaults};
 use crate::reference::{GatewayScope, ParentRef};
+use crate::stream_route::{TcpRoute, TlsRoute};
 
 /// Declares the kinds of routes: each a variant of [`RouteObject`], of [`Object`] and of [`Kind`].
 macro_rules! route_kinds {
@@ -49,6 +50,14 @@ macro_rules! route_kinds {
             }
         }
 
+        impl Kind {
+            /// Whether it is a kind of routes.
+            #[must_use]
+            pub const fn is_route(self) -> bool {
+                matches!(self, $(Self::$variant)|+)
+            }
+        }
+
         impl From<RouteObject> for Object {
             fn from(route: RouteObject) -> Self {
                 match route { $(RouteObject::$variant(route) => Self::$variant(route),)+ }
@@ -71,13 +80,17 @@ route_kinds! {
     HttpRoute,
     /// For gRPC calls.
     GrpcRoute,
+    /// For TLS connections.
+    TlsRoute,
+    /// For TCP connections.
+    TcpRoute,
 }
 
 impl Kind {
-    /// Whether it is a kind of routes.
+    /// Whether it is a kind of routes for connections, whatever is spoken on them.
     #[must_use]
-    pub fn is_route(self) -> bool {
-        RouteObject::KINDS.contains(&self)
+    pub const fn is_stream_route(self) -> bool {
+        matches!(self, Self::TlsRoute | Self::TcpRoute)
     }
 }
 
@@ -88,6 +101,8 @@ impl RouteObject {
         match self {
             Self::HttpRoute(route) => &route.spec.hostnames,
             Self::GrpcRoute(route) => &route.spec.hostnames,
+            Self::TlsRoute(route) => &route.spec.hostnames,
+            Self::TcpRoute(_) => &[],
         }
     }
 }

@@ -25,7 +25,7 @@ impl Kind {
         match self {
             kind if kind.message().is_some() => Some(OwnStatus::Whole),
             Self::GatewayClass | Self::Gateway | Self::Backend | Self::EnvoyProxy => Some(OwnStatus::Whole),
-            Self::HttpRoute | Self::GrpcRoute => Some(OwnStatus::Entries("parents")),
+            kind if kind.is_route() => Some(OwnStatus::Entries("parents")),
             Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy => Some(OwnStatus::Entries("ancestors")),
             Self::ReferenceGrant
             | Self::Service

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use api::{Problem, Timestamp};
 use engine::Graph;
 use envoy::{StaticOptions, StaticParts};
-use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName, RawName, VirtualHost};
+use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::Input;
 use serde_json::{Map, Value, json};
 use translator::{InFleet, Options, Outputs, Translator};
@@ -90,6 +90,7 @@ impl Offline {
                 "routeConfigurations".to_owned(),
                 list(&of_fleet(graph.iter(outputs.route_configurations), &fleet))?,
             );
+            content.insert("tcpProxies".to_owned(), list(&streams_of_fleet(graph, outputs, &fleet))?);
             content.insert("clusters".to_owned(), list(&of_fleet(graph.iter(outputs.clusters), &fleet))?);
             content.insert("secrets".to_owned(), list(&of_fleet(graph.iter(outputs.secrets), &fleet))?);
             content.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
@@ -121,6 +122,7 @@ impl Offline {
                 listeners: of_fleet(graph.iter(outputs.listeners), fleet),
                 route_configurations: of_fleet(graph.iter(outputs.route_configurations), fleet),
                 separate_hosts: hosts_of_fleet(graph, outputs, fleet),
+                tcp_proxies: streams_of_fleet(graph, outputs, fleet),
                 clusters: of_fleet(graph.iter(outputs.clusters), fleet),
                 endpoints: sets.iter().collect(),
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
@@ -192,6 +194,13 @@ fn hosts_of_fleet<'g>(graph: &'g Graph, outputs: Outputs, fleet: &FleetName) -> 
     let mut rows: Vec<_> = outputs.virtual_hosts(graph).filter(|(key, _)| key.fleet == *fleet).collect();
     rows.sort_by(|a, b| a.0.cmp(b.0));
     rows.into_iter().map(|(_, host)| &**host).collect()
+}
+
+/// Where connections of a fleet go that are passed on, in order of name.
+fn streams_of_fleet<'g>(graph: &'g Graph, outputs: Outputs, fleet: &FleetName) -> Vec<&'g TcpProxy> {
+    let mut rows: Vec<_> = outputs.streams(graph).filter(|(key, _)| key.fleet() == fleet).collect();
+    rows.sort_by(|a, b| a.0.name().cmp(b.0.name()));
+    rows.into_iter().map(|(_, proxy)| &**proxy).collect()
 }
 
 /// All sets of endpoints that a cluster reads, in order of name.

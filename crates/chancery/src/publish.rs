@@ -106,6 +106,7 @@ impl Publisher {
         self.endpoints(graph, &mut sets, &mut updates);
         self.clusters(graph, &mut sets, &mut updates);
         self.listeners(graph, &mut updates);
+        self.streams(graph, &mut updates);
         self.routes(graph, &mut updates);
         self.raw(graph, &mut sets, &mut updates);
         self.patch(graph, &mut sets, &mut updates);
@@ -171,6 +172,14 @@ impl Publisher {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|listener| envoy::listener(listener, &self.options));
             push(updates, fleet, put, TypeUrl::Listener, &name.0);
+        }
+    }
+
+    /// Where connections go that are passed on.
+    fn streams(&self, graph: &Graph, updates: &mut Updates) {
+        for change in self.outputs.stream_changes(graph) {
+            let put = change.new.map(|proxy| envoy::tcp_proxy(proxy, &self.options));
+            push(updates, change.key.fleet(), put, TypeUrl::ExtensionConfig, &change.key.name().0);
         }
     }
 

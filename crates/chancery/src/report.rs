@@ -74,7 +74,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
         Kind::EnvoyPatchPolicy => row(graph, outputs.patch_statuses, key).map(Status::Policy),
         Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
-        Kind::HttpRoute | Kind::GrpcRoute => outputs.route_status(graph, key).map(Status::Route),
+        kind if kind.is_route() => outputs.route_status(graph, key).map(Status::Route),
         kind if kind.message().is_some() => row(graph, outputs.raw_statuses, key).map(Status::Raw),
         _ => None,
     }

@@ -12,6 +12,7 @@
 //! | `VirtualHost`, `RouteConfiguration` | [`virtual_host()`], [`inline_host`], [`route_configuration`] | [`ir::VirtualHost`], [`ir::RouteConfiguration`] |
 //! | `Cluster` | [`cluster()`] | [`ir::Cluster`] |
 //! | `ClusterLoadAssignment` | [`endpoint_set`], [`load_assignment`], [`own_load_assignment`] | [`ir::Endpoints`] |
+//! | `TcpProxy` | [`tcp_proxy()`] | [`ir::TcpProxy`] |
 //! | `Secret` | [`secret()`] | [`ir::Secret`] |
 //! | any, as its author wrote it | [`read_raw`], [`raw()`], [`raw_bootstrap`] | [`ir::RawResource`] |
 //! | any, with what users change of it | [`patched()`], [`patched_bootstrap`] | [`ir::PatchSet`] |
@@ -29,6 +30,7 @@ mod regex;
 mod resource;
 mod route;
 mod secret;
+mod tcp_proxy;
 #[cfg(test)]
 mod testing;
 mod tls;
@@ -49,5 +51,6 @@ pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
 pub use resource::{Body, Encoded, EncodedHost, EncodedPiece, EncodedSet, Need, type_url};
 pub use route::route_piece;
 pub use secret::{HIDDEN, secret};
+pub use tcp_proxy::tcp_proxy;
 pub use tls::SYSTEM_TRUST_BUNDLE;
 pub use virtual_host::{inline_host, route_configuration, virtual_host};

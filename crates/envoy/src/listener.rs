@@ -6,20 +6,22 @@ mod tests;
 use std::collections::BTreeMap;
 
 use ir::listener::{Application, FilterChain};
-use ir::{Listener, RouteConfigurationName};
+use ir::{Listener, RouteConfigurationName, TcpProxyName};
 use prost::{Message, Name};
-use proto::envoy::config::core::v3::TcpKeepalive;
+use proto::envoy::config::core::v3::{ExtensionConfigSource, TcpKeepalive};
 use proto::envoy::config::listener::v3 as listener;
 use proto::envoy::config::route::v3::RouteConfiguration;
 use proto::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 use proto::envoy::extensions::filters::network::direct_response::v3::Config as DirectResponse;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::Rds;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use proto::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use proto::google::protobuf::Any;
 
 use crate::access_log::AccessLog;
 use crate::http_connection_manager::connection_manager;
 use crate::resource::{Encoded, Need, sorted_needs, type_url};
+use crate::tcp_proxy;
 use crate::tls::{SecretSource, downstream, downstream_needs};
 use crate::wire::{ads, any_address, seconds, socket_address};
 
@@ -53,9 +55,13 @@ pub fn listener(listener: &Listener, options: &Options) -> Encoded {
     let mut needs = Vec::new();
     for chain in &listener.chains {
         needs.extend(chain.tls.iter().flat_map(downstream_needs));
-        if let Application::Http(routes) = &chain.application {
-            needs.push(Need { type_url: type_url::ROUTE_CONFIGURATION, name: routes.0.clone() });
-        }
+        needs.extend(match &chain.application {
+            Application::Http(routes) => {
+                Some(Need { type_url: type_url::ROUTE_CONFIGURATION, name: routes.0.clone() })
+            }
+            Application::Tcp(proxy) => Some(Need { type_url: type_url::EXTENSION_CONFIG, name: proxy.0.clone() }),
+            Application::Close => None,
+        });
     }
     let message = message(listener, options, Parts::Discovered);
     Encoded::whole(type_url::LISTENER, listener.name.0.clone(), &message, sorted_needs(needs))
@@ -64,10 +70,17 @@ pub fn listener(listener: &Listener, options: &Options) -> Encoded {
 /// Where the parts that a listener names come from.
 #[derive(Clone, Copy)]
 pub(crate) enum Parts<'a> {
-    /// Route and secret discovery.
+    /// Route, extension and secret discovery.
     Discovered,
-    /// Written in: these route configurations, and secrets of the same bootstrap.
-    Inline(&'a BTreeMap<RouteConfigurationName, RouteConfiguration>),
+    /// Written in: these, and secrets of the same bootstrap.
+    Inline(&'a Written),
+}
+
+/// What is written into listeners.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) routes: BTreeMap<RouteConfigurationName, RouteConfiguration>,
+    pub(crate) proxies: BTreeMap<TcpProxyName, TcpProxy>,
 }
 
 /// `enable_reuse_port` is off because two processes that claim one port would share it silently.
@@ -76,7 +89,7 @@ pub(crate) fn message(listener: &Listener, options: &Options, parts: Parts<'_>) 
     let mut addresses = listener.addresses.iter().map(|ip| socket_address(*ip, port));
     let address = addresses.next().unwrap_or_else(|| any_address(port, options.ipv6));
     let further = |address| listener::AdditionalAddress { address: Some(address), ..Default::default() };
-    let inspected = listener.chains.iter().any(|chain| chain.tls.is_some());
+    let inspected = listener.chains.iter().any(|chain| chain.tls.is_some() || !chain.server_names.is_empty());
     listener::Listener {
         name: listener.name.as_str().to_owned(),
         address: Some(address),
@@ -125,6 +138,7 @@ fn filter(port: u16, application: &Application, options: &Options, parts: Parts<
             let manager = connection_manager(format!("http-{port}"), routes(name, parts), &options.access_log);
             network_filter("envoy.filters.network.http_connection_manager", &manager)
         }
+        Application::Tcp(name) => tcp(name, parts),
         Application::Close => network_filter("envoy.filters.network.direct_response", &DirectResponse::default()),
     }
 }
@@ -135,12 +149,31 @@ fn routes(name: &RouteConfigurationName, parts: Parts<'_>) -> RouteSpecifier {
             RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name.as_str().to_owned() })
         }
         // Unknown: like one without hosts, every request is answered 404.
-        Parts::Inline(known) => {
-            RouteSpecifier::RouteConfig(known.get(name).cloned().unwrap_or_else(|| RouteConfiguration {
+        Parts::Inline(written) => {
+            RouteSpecifier::RouteConfig(written.routes.get(name).cloned().unwrap_or_else(|| RouteConfiguration {
                 name: name.as_str().to_owned(),
                 ..RouteConfiguration::default()
             }))
         }
+    }
+}
+
+/// What passes connections on. While its configuration is not there, the listener waits; later changes of it are for new connections.
+fn tcp(name: &TcpProxyName, parts: Parts<'_>) -> listener::Filter {
+    const NAME: &str = "envoy.filters.network.tcp_proxy";
+    match parts {
+        Parts::Discovered => listener::Filter {
+            name: name.as_str().to_owned(),
+            config_type: Some(listener::filter::ConfigType::ConfigDiscovery(ExtensionConfigSource {
+                config_source: Some(ads()),
+                type_urls: vec![tcp_proxy::TYPE_URL.to_owned()],
+                ..ExtensionConfigSource::default()
+            })),
+        },
+        Parts::Inline(written) => match written.proxies.get(name) {
+            Some(proxy) => network_filter(NAME, proxy),
+            None => network_filter("envoy.filters.network.direct_response", &DirectResponse::default()),
+        },
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`secret`] | [`Secret`]: certificates and trust bundles |
 //! | [`patch`] | [`PatchSet`]: what users change of what is generated |
 //! | [`raw`] | [`RawResource`]: what users wrote as Envoy has it |
+//! | [`tcp`] | [`TcpProxy`]: where connections go that are no HTTP |
 //! | [`infra`] | [`Infra`]: the proxies themselves |
 
 pub mod cluster;
@@ -24,14 +25,17 @@ pub mod patch;
 pub mod raw;
 pub mod route;
 pub mod secret;
+pub mod tcp;
 
 pub use cluster::{Address, Cluster, Endpoint, EndpointSource, Endpoints};
 pub use infra::Infra;
 pub use listener::{FilterChain, Listener};
 pub use name::{
-    ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, VirtualHostName,
+    ClusterName, EndpointSetName, FleetName, ListenerName, RouteConfigurationName, SecretName, TcpProxyName,
+    VirtualHostName,
 };
 pub use patch::PatchSet;
 pub use raw::{RawName, RawResource};
 pub use route::{Route, RouteConfiguration, RoutePiece, VirtualHost};
 pub use secret::Secret;
+pub use tcp::TcpProxy;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::name::{ListenerName, RouteConfigurationName, SecretName};
+use crate::name::{ListenerName, RouteConfigurationName, SecretName, TcpProxyName};
 
 /// One bound port of a fleet. Listeners of the user's API that share a port are one of these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +52,8 @@ pub struct FilterChain {
 pub enum Application {
     /// HTTP/1.1 and HTTP/2, routed by this route configuration.
     Http(RouteConfigurationName),
+    /// Whatever client and backend speak: connections are passed on as this says.
+    Tcp(TcpProxyName),
     /// Nothing: the connection is closed. Keeps a port bound whose listeners are all broken.
     Close,
 }

@@ -73,6 +73,8 @@ names! {
     ListenerName;
     /// A route configuration: the listener's name, then `/<server name>` for a TLS chain (`*` for the chain without one).
     RouteConfigurationName;
+    /// What is done with the connections of a filter chain: the listener's name, then `/<server name>` on a TLS listener.
+    TcpProxyName;
     /// A virtual host: `<route configuration>/<first domain>`; unique in a fleet, as Envoy's virtual host discovery wants.
     VirtualHostName;
     /// A backend's identity: `<namespace>/<service>/<port>`, the kind in front where it is not a Service, and `~<hash>` behind

@@ -47,7 +47,7 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
                 let text = format!("{object}: a single listener cannot be a target yet").into();
                 Target::Refused(object, text)
             }
-            (Some(Kind::Gateway | Kind::HttpRoute | Kind::GrpcRoute), _) => {
+            (Some(kind), _) if kind == Kind::Gateway || kind.is_route() => {
                 Target::Known(PolicyTarget { object, section })
             }
             _ => {

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use engine::Graph;
-use ir::{FleetName, RouteConfigurationName, VirtualHost};
+use ir::{FleetName, RouteConfigurationName, TcpProxy, VirtualHost};
 use store::{FactKey, Tables};
 
 use crate::gating::{Effective, form_name};
@@ -175,16 +175,24 @@ pub(crate) fn is_resource(fact: &FactKey) -> bool {
 fn exists(graph: &Graph, outputs: Outputs, fact: &FactKey) -> bool {
     let (fleet, name) = (FleetName(fact.fleet.clone()), RouteConfigurationName(fact.name.clone()));
     graph.get(outputs.route_configurations, &InFleet { fleet, name }).is_some()
+        || streams(graph, outputs, fact).next().is_some()
         || outputs.virtual_hosts(graph).any(|(key, _)| *key.fleet.0 == *fact.fleet && key.name.as_str() == &*fact.name)
 }
 
-/// `<namespace>/<name>` of every route in a virtual host or route configuration.
+/// [`route_name`] of every route in a virtual host or route configuration, or of the one that passes connections on.
 fn routes_in(graph: &Graph, outputs: Outputs, fact: &FactKey) -> BTreeSet<String> {
     let hosts = outputs.virtual_hosts(graph).filter(|(key, _)| {
         let named = *key.name.0 == *fact.name || key.configuration.as_str() == chain_of(&fact.name);
         *key.fleet.0 == *fact.fleet && named
     });
-    hosts.flat_map(|(_, host)| route_names(host)).collect()
+    let streams = streams(graph, outputs, fact).map(|proxy| proxy.route.to_string());
+    hosts.flat_map(|(_, host)| route_names(host)).chain(streams).collect()
+}
+
+/// What a fact says of connections that are passed on.
+fn streams<'g>(graph: &'g Graph, outputs: Outputs, fact: &FactKey) -> impl Iterator<Item = &'g TcpProxy> {
+    let named = outputs.streams(graph).filter(|(key, _)| *key.fleet().0 == *fact.fleet && *key.name.0 == *fact.name);
+    named.map(|(_, proxy)| &**proxy)
 }
 
 fn route_names(host: &VirtualHost) -> impl Iterator<Item = String> {

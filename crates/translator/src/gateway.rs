@@ -321,7 +321,7 @@ pub(crate) fn bind_addresses(gateway: &Gateway) -> Vec<IpAddr> {
 
 /// A protocol that we bind a port for.
 pub(crate) fn is_served(protocol: &Protocol) -> bool {
-    matches!(protocol, Protocol::Http | Protocol::Https)
+    matches!(protocol, Protocol::Http | Protocol::Https | Protocol::Tls | Protocol::Tcp)
 }
 
 /// The settings that hold: the Gateway's own, and those of its class; or why there are none. The class has a say only if it is asked: one

@@ -62,7 +62,7 @@ pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'stat
 const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
 
 /// All of them, sorted.
-const FEATURES: [&str; 41] = [
+const FEATURES: [&str; 45] = [
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "GRPCRouteRequestHeaderModifier",
@@ -104,6 +104,10 @@ const FEATURES: [&str; 41] = [
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
     "ReferenceGrant",
+    "TCPRoute",
+    "TLSRoute",
+    "TLSRouteModeMixed",
+    "TLSRouteModeTerminate",
 ];
 
 #[cfg(test)]

@@ -135,10 +135,11 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         g,
         status::Sources { base, gateways, backends, policies, routes, secrets, readers, raws, patches },
     );
-    let listeners = gateway::listeners(g, gateways, routes.configurations, options.file_mode);
+    let listeners = gateway::listeners(g, gateways, routes, options.file_mode);
     let outputs = Outputs {
         listeners,
         route_configurations: routes.configurations,
+        streams: routes.streams.rows,
         hosts: routes.hosts,
         hosts_by_configuration: routes.hosts_of,
         route_pieces: routes.pieces,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::{Kind, ObjectKey, Timestamp};
 use engine::{Stable, StableHasher};
-use ir::{ClusterName, EndpointSetName, FleetName, RouteConfigurationName, VirtualHostName};
+use ir::{ClusterName, EndpointSetName, FleetName, RouteConfigurationName, TcpProxyName, VirtualHostName};
 
 use crate::hostname::Hostname;
 
@@ -254,6 +254,29 @@ pub(crate) struct Place {
 pub(crate) struct Seniority {
     pub(crate) age: Age,
     pub(crate) object: ObjectKey,
+}
+
+/// The connections of a listener under one server name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamKey {
+    pub(crate) listener: ListenerKey,
+    pub(crate) hostname: Hostname,
+    /// Follows from the others and the listener's port.
+    pub(crate) name: TcpProxyName,
+}
+
+impl StreamKey {
+    /// Whose.
+    #[must_use]
+    pub fn fleet(&self) -> &FleetName {
+        &self.listener.fleet
+    }
+
+    /// Which.
+    #[must_use]
+    pub fn name(&self) -> &TcpProxyName {
+        &self.name
+    }
 }
 
 /// A problem of an object, by number.

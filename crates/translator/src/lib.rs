@@ -16,6 +16,7 @@
 //! | `explain` | which objects make what a workload gets, for people who ask |
 //! | `gating` | which form of a route a fleet serves while clusters warm or were refused |
 //! | `virtual_host` | how entries become virtual hosts and route configurations |
+//! | `stream` | which route gets the connections of a server name that are passed on |
 //! | `status` | what people are told, in the words of the Gateway API |
 //! | `graph` | which table is computed from which |
 
@@ -42,6 +43,7 @@ mod reference;
 mod regex;
 mod secret;
 mod status;
+mod stream;
 mod virtual_host;
 
 use std::collections::BTreeSet;
@@ -61,7 +63,7 @@ pub use crate::digest::Digest;
 pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};
 pub use crate::gating::Effective;
 pub use crate::http_route::AttachedRoute;
-pub use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 pub use crate::output::Outputs;
 pub use crate::regex::MAX_PROGRAM_SIZE;
 pub use crate::status::rejected::Rejection;

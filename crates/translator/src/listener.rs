@@ -13,7 +13,9 @@ use api::{Gateway, Kind, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
 pub(crate) use self::check::{certificate, check};
-pub(crate) use self::port::{Bound, Chain, Place, chains, ir_listeners, listener_name, places};
+pub(crate) use self::port::{
+    Bound, Chain, Place, StreamPlace, Writing, chains, ir_listeners, listener_name, places, stream_places,
+};
 use crate::backend::SecretUse;
 use crate::gateway::Lookup;
 use crate::hostname::Hostname;
@@ -24,7 +26,7 @@ use crate::key::InFleet;
 pub(crate) struct ListenerPlan {
     pub(crate) name: Arc<str>,
     pub(crate) port: u16,
-    /// Cleartext HTTP, HTTP over TLS, or none that we serve.
+    /// None that we serve where there is none.
     pub(crate) speaks: Option<Speaks>,
     /// [`Hostname::ANY`] where none is given.
     pub(crate) hostname: Hostname,
@@ -78,6 +80,32 @@ fn frontend(gateway: &Gateway) -> Option<&FrontendTls> {
 pub(crate) enum Speaks {
     Http,
     Https,
+    /// TLS, which ends here, and whatever is inside.
+    TlsTerminate,
+    /// TLS, which ends at the backend.
+    TlsPassthrough,
+    Tcp,
+}
+
+impl Speaks {
+    /// Kinds of routes that can be carried.
+    pub(crate) fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Http | Self::Https => &[Kind::HttpRoute, Kind::GrpcRoute],
+            Self::TlsTerminate | Self::TlsPassthrough => &[Kind::TlsRoute],
+            Self::Tcp => &[Kind::TcpRoute],
+        }
+    }
+
+    /// Listeners of a port are told apart by the server name that clients ask for.
+    pub(crate) fn has_server_names(self) -> bool {
+        matches!(self, Self::Https | Self::TlsTerminate | Self::TlsPassthrough)
+    }
+
+    /// Connections are passed on, whatever is spoken on them.
+    pub(crate) fn is_stream(self) -> bool {
+        matches!(self, Self::TlsTerminate | Self::TlsPassthrough | Self::Tcp)
+    }
 }
 
 /// How certificates of clients are judged (`spec.tls.frontend`).
@@ -128,8 +156,14 @@ impl ListenerPlan {
         self.refused.is_none() && !unresolved && !self.kinds.is_empty()
     }
 
+    /// TLS ends here.
     pub(crate) fn is_tls(&self) -> bool {
-        self.speaks == Some(Speaks::Https)
+        matches!(self.speaks, Some(Speaks::Https | Speaks::TlsTerminate))
+    }
+
+    /// Connections are passed on, whatever is spoken on them.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.speaks.is_some_and(Speaks::is_stream)
     }
 }
 

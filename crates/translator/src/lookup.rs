@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret, Service};
 use engine::{Cx, Index, Table};
-use ir::{ClusterName, FleetName, ListenerName, RoutePiece};
+use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
 use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict};
@@ -17,12 +17,14 @@ use crate::gateway_class::ClassView;
 use crate::gating;
 use crate::graph::{Backends, Gateways, Own, Policies, Secrets, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
-use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, ListenerKey, Seniority, route_name};
+use crate::key::{
+    AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, route_name,
+};
 use crate::listener::{ListenerPlan, RouteScope};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::secret;
 use crate::status;
-use crate::{PieceKey, virtual_host};
+use crate::{PieceKey, stream, virtual_host};
 
 /// Grants by each use that they allow.
 pub(crate) type GrantIndex = Index<GrantUse, ObjectKey, Arc<ReferenceGrant>>;
@@ -291,6 +293,18 @@ impl virtual_host::Lookup for Reader<'_, '_, HostTables> {
 
     fn extend(&mut self, bucket: &Arc<Bucket>, pieces: &mut Vec<Arc<RoutePiece>>) {
         pieces.extend(self.cx.members(self.tables.by_bucket, bucket).values().cloned());
+    }
+}
+
+/// What streams read.
+#[derive(Clone, Copy)]
+pub(crate) struct StreamTables {
+    pub(crate) by_bucket: Index<Arc<Bucket>, EntryKey, Arc<Route>>,
+}
+
+impl stream::Lookup for Reader<'_, '_, StreamTables> {
+    fn first(&mut self, bucket: &Arc<Bucket>) -> Option<Arc<Route>> {
+        self.cx.members(self.tables.by_bucket, bucket).values().next().cloned()
     }
 }
 

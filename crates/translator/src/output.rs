@@ -11,14 +11,14 @@ use engine::{Change, Graph, Index, Key, Table, Value};
 use ir::raw::RawOutput;
 use ir::{
     Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, PatchSet, RawName,
-    RouteConfiguration, RouteConfigurationName, RoutePiece, Secret, SecretName, VirtualHost,
+    RouteConfiguration, RouteConfigurationName, RoutePiece, Secret, SecretName, TcpProxy, VirtualHost,
 };
 
 use crate::PieceKey;
 use crate::digest::Digest;
 use crate::gating::Effective;
 use crate::graph::{ComposedRows, EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes};
-use crate::key::{AttachmentKey, InFleet, ProblemKey, VirtualHostKey};
+use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 use crate::raw::{Read, Selected};
 use crate::status::rejected::Rejection;
 use crate::virtual_host::separate_name;
@@ -74,6 +74,8 @@ pub struct Outputs {
     pub rejections: Table<ObjectKey, Arc<Rejection>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
     pub effective: Table<AttachmentKey, Effective>,
+    /// Where connections go that are passed on: those that routes bring with them, and those of listeners. A name is in one of the two.
+    pub(crate) streams: [Table<StreamKey, Arc<TcpProxy>>; 2],
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
     pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
     pub(crate) hosts_by_configuration: [HostIndex; 2],
@@ -102,6 +104,19 @@ impl Outputs {
         graph: &'g Graph,
     ) -> impl Iterator<Item = Change<'g, VirtualHostKey, Arc<VirtualHost>>> + use<'g> {
         changes(graph, self.hosts)
+    }
+
+    /// Where connections go that are passed on, in no order.
+    pub fn streams<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = (&'g StreamKey, &'g Arc<TcpProxy>)> + use<'g> {
+        all(graph, self.streams)
+    }
+
+    /// What the last tick changed of that, in no order, each once.
+    pub fn stream_changes<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = Change<'g, StreamKey, Arc<TcpProxy>>> + use<'g> {
+        changes(graph, self.streams)
     }
 
     /// The virtual hosts of a chain, for the moment in which it turns from inline to separate or back.

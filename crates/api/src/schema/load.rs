@@ -19,6 +19,8 @@ fn text(kind: Kind) -> &'static str {
         Kind::Gateway => include_str!("../../schemas/gateway-api/Gateway.json"),
         Kind::HttpRoute => include_str!("../../schemas/gateway-api/HTTPRoute.json"),
         Kind::GrpcRoute => include_str!("../../schemas/gateway-api/GRPCRoute.json"),
+        Kind::TlsRoute => include_str!("../../schemas/gateway-api/TLSRoute.json"),
+        Kind::TcpRoute => include_str!("../../schemas/gateway-api/TCPRoute.json"),
         Kind::ReferenceGrant => include_str!("../../schemas/gateway-api/ReferenceGrant.json"),
         Kind::Service => include_str!("../../schemas/own/Service.yaml"),
         Kind::EndpointSlice => include_str!("../../schemas/own/EndpointSlice.yaml"),

@@ -209,7 +209,9 @@ impl Core {
         match type_url {
             TypeUrl::Listener => graph.remove(tables.listener_state, key),
             TypeUrl::Secret => graph.remove(tables.secret_refusals, key),
-            TypeUrl::Route | TypeUrl::VirtualHost => graph.remove(tables.route_refusals, key),
+            TypeUrl::Route | TypeUrl::VirtualHost | TypeUrl::ExtensionConfig => {
+                graph.remove(tables.route_refusals, key)
+            }
             _ => false,
         }
     }

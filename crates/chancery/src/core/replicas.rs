@@ -469,8 +469,15 @@ fn about<'a>(fleet: &'a Arc<str>, said: &'a FleetSaid) -> impl Iterator<Item = (
 }
 
 /// Kinds that proxies can refuse.
-const KINDS: [TypeUrl; 6] =
-    [TypeUrl::Listener, TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret, TypeUrl::Route, TypeUrl::VirtualHost];
+const KINDS: [TypeUrl; 7] = [
+    TypeUrl::Listener,
+    TypeUrl::Cluster,
+    TypeUrl::Endpoints,
+    TypeUrl::Secret,
+    TypeUrl::Route,
+    TypeUrl::VirtualHost,
+    TypeUrl::ExtensionConfig,
+];
 
 /// The last word of a type URL.
 pub(super) fn kind(type_url: &TypeUrl) -> &str {

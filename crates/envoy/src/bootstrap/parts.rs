@@ -6,7 +6,8 @@ use std::thread;
 
 use ir::route::Hosts;
 use ir::{
-    Cluster, EndpointSetName, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Secret, VirtualHost,
+    Cluster, EndpointSetName, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Secret, TcpProxy,
+    VirtualHost,
 };
 use prost::Name;
 use prost_types::{Struct, value::Kind};
@@ -15,10 +16,10 @@ use proto::envoy::config::bootstrap::v3::runtime_layer::LayerSpecifier;
 use proto::envoy::config::bootstrap::v3::{Bootstrap, LayeredRuntime, RuntimeLayer};
 use serde_json::Value;
 
-use crate::listener::{Options, Parts};
+use crate::listener::{Options, Parts, Written};
 use crate::regex::REGEX_PROGRAM_SIZE_LIMIT;
 use crate::secret::{hidden, shown};
-use crate::{cluster, listener, secret, virtual_host};
+use crate::{cluster, listener, secret, tcp_proxy, virtual_host};
 
 /// The resources of one fleet, each kind in the order in which it shall be written.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub struct StaticParts<'a> {
     /// The virtual hosts of configurations whose hosts are delivered apart; others are not looked at. A host belongs to the
     /// configuration whose name and a slash its own name starts with (the longest one).
     pub separate_hosts: Vec<&'a VirtualHost>,
+    /// Where connections go that are no HTTP. One that no listener names is left out.
+    pub tcp_proxies: Vec<&'a TcpProxy>,
     /// Clusters.
     pub clusters: Vec<&'a Cluster>,
     /// Endpoints, found by the clusters that read them.
@@ -65,7 +68,7 @@ pub fn static_bootstrap(parts: &StaticParts<'_>, options: &StaticOptions) -> Boo
 
 /// Writes single resources.
 struct Writer<'a> {
-    routes: BTreeMap<RouteConfigurationName, proto::envoy::config::route::v3::RouteConfiguration>,
+    written: Written,
     sets: BTreeMap<&'a EndpointSetName, &'a Endpoints>,
     options: &'a StaticOptions,
 }
@@ -73,11 +76,13 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(parts: &StaticParts<'a>, options: &'a StaticOptions) -> Self {
         let sets = parts.endpoints.iter().map(|set| (&set.name, *set)).collect();
-        Self { routes: inline_routes(parts), sets, options }
+        let proxies = parts.tcp_proxies.iter();
+        let proxies = proxies.map(|part| (part.name.clone(), tcp_proxy::message(part, &options.listeners))).collect();
+        Self { written: Written { routes: inline_routes(parts), proxies }, sets, options }
     }
 
     fn listener(&self, part: &Listener) -> proto::envoy::config::listener::v3::Listener {
-        listener::message(part, &self.options.listeners, Parts::Inline(&self.routes))
+        listener::message(part, &self.options.listeners, Parts::Inline(&self.written))
     }
 
     fn cluster(&self, part: &Cluster) -> proto::envoy::config::cluster::v3::Cluster {

@@ -8,15 +8,16 @@ use api::{Gateway, Kind, ObjectKey};
 use engine::{Cx, Graph, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
 use ir::infra::{ObjectName, ProxyOptions};
-use ir::{FleetName, Infra, Listener, ListenerName, RouteConfiguration, RouteConfigurationName};
+use ir::{FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 
-use super::{Base, Secrets};
+use super::{Base, Routes, Secrets};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway::{self, GatewayPlan, Marks};
+use crate::hostname::Hostname;
 use crate::http_route::ListenerPort;
 use crate::key::{Age, InFleet, ListenerKey, Seniority};
-use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope};
+use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope, StreamPlace, Writing};
 use crate::lookup::{self, GatewayTables, Reader};
 use crate::virtual_host;
 
@@ -27,6 +28,7 @@ pub(crate) struct Gateways {
     pub(crate) scopes: Table<ObjectKey, Arc<RouteScope>>,
     pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
+    pub(crate) stream_places: Table<ListenerKey, Arc<StreamPlace>>,
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
     /// Ports that are bound as others, sorted.
     pub(crate) mapped: Table<ObjectKey, Arc<[(u16, u16)]>>,
@@ -65,6 +67,8 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     let scopes = g.map("gateway_scope", plans, |_, _, plan| Arc::new(plan.scope()));
     let ports = g.map("gateway_ports", plans, |_, _, plan| plan.ports());
     let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
+    let stream_places =
+        g.derive("stream_place", plans, |_, _, plan| listener::stream_places(&plan.fleet, plan.live_listeners()));
     let chains = g.derive("chain", plans, |_, _, plan| listener::chains(&plan.fleet, plan.live_listeners()));
     let views = g.map("proxy_settings", plans, move |cx, _, plan| {
         // A Gateway whose settings cannot be combined is refused.
@@ -89,7 +93,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
     let held = held(g, base, plans);
-    Gateways { plans, scopes, ports, places, chains, mapped, infra, held }
+    Gateways { plans, scopes, ports, places, stream_places, chains, mapped, infra, held }
 }
 
 /// Gateways of ours in a cluster of which nothing is known but that they are there, as they or their class cannot be read and no earlier form is known:
@@ -145,20 +149,29 @@ fn unread(key: &ObjectKey, class: &str, place: ObjectPlace) -> Infra {
 pub(super) fn listeners(
     g: &mut Graph,
     gateways: Gateways,
-    configurations: Table<ChainKey, Arc<RouteConfiguration>>,
+    routes: Routes,
     file_mode: bool,
 ) -> Table<InFleet<ListenerName>, Arc<Listener>> {
     g.derive("listener", gateways.plans, move |cx, key, plan| {
         let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();
+        // The names only: where connections go is told apart from the listener.
+        let mut streams: BTreeMap<ListenerKey, Vec<(Hostname, TcpProxyName)>> = BTreeMap::new();
+        for listener in plan.live_listeners().iter().filter(|listener| listener.serves() && listener.is_stream()) {
+            let listener = ListenerKey { fleet: plan.fleet.clone(), listener: listener.name.clone() };
+            let keys = routes.streams.by_listener.into_iter().flat_map(|index| cx.keys(index, &listener));
+            let names = keys.map(|key| (key.hostname.clone(), key.name.clone())).collect();
+            streams.insert(listener, names);
+        }
         // Asked for by the one name only: the configuration of the other is another one with each edit of a route.
         let configuration = |chain: RouteConfigurationName| {
             let separate = ChainKey { fleet: plan.fleet.clone(), name: virtual_host::separate_name(&chain) };
-            if cx.get(configurations, &separate).is_some() { separate.name } else { chain }
+            if cx.get(routes.configurations, &separate).is_some() { separate.name } else { chain }
         };
         // In a cluster the addresses are those of the Service.
         let addresses = if file_mode { &*plan.addresses } else { &[] };
         let bound = Bound { addresses, mapped: &mapped };
-        listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), configuration)
+        let streams = |listener: &ListenerKey| streams.remove(listener).unwrap_or_default();
+        listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), Writing { configuration, streams })
     })
 }
 

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use api::ObjectKey;
-use engine::{Chunk, Graph, Table};
-use ir::{Route, RouteConfiguration, RoutePiece, VirtualHost};
+use api::{Kind, ObjectKey};
+use engine::{Chunk, Graph, Index, Table};
+use ir::{Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
 use store::{ClusterState, FactKey};
 
 use super::{Backends, Base, Gateways, Policies};
 use crate::PieceKey;
 use crate::gating::{self, Effective};
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
-use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, VirtualHostKey};
+use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, StreamKey, VirtualHostKey};
 use crate::listener::ChainKey;
-use crate::lookup::{GateTables, HostTables, Reader, RouteTables};
+use crate::lookup::{GateTables, HostTables, Reader, RouteTables, StreamTables};
 use crate::output::HostIndex;
-use crate::virtual_host;
+use crate::{stream, virtual_host};
 
 /// What is known of routes.
 #[derive(Clone, Copy)]
@@ -28,6 +28,7 @@ pub(crate) struct Routes {
     pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
     pub(crate) hosts_of: [HostIndex; 2],
     pub(crate) configurations: Table<ChainKey, Arc<RouteConfiguration>>,
+    pub(crate) streams: Streams,
 }
 
 /// Routes that one piece has on average: one change costs one piece, and little more on a host of 50,000
@@ -68,7 +69,9 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
             .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
             .collect::<Vec<_>>()
     });
-    let (pieces, buckets) = pieces(g, effective);
+    let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
+    let (pieces, buckets) = pieces(g, entries);
+    let streams = streams(g, gateways, entries);
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
         [ChainKey { fleet: key.fleet.clone(), name: key.configuration.clone() }]
@@ -85,15 +88,48 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         let name = configuration.name.clone();
         [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
     });
-    Routes { outcomes, effective, attached, pieces, hosts, hosts_of, configurations }
+    Routes { outcomes, effective, attached, pieces, hosts, hosts_of, configurations, streams }
 }
+
+type EntryTable = Table<EntryKey, Arc<Route>>;
 
 type PieceTable = Table<PieceKey, Arc<RoutePiece>>;
 
+/// Where connections go that are no HTTP.
+#[derive(Clone, Copy)]
+pub(crate) struct Streams {
+    /// Those that routes bring with them, and those of listeners' own host names.
+    pub(crate) rows: [Table<StreamKey, Arc<TcpProxy>>; 2],
+    pub(crate) by_listener: [Index<ListenerKey, StreamKey, Arc<TcpProxy>>; 2],
+}
+
+fn is_stream(key: &EntryKey) -> bool {
+    key.route.kind().is_some_and(Kind::is_stream_route)
+}
+
+fn streams(g: &mut Graph, gateways: Gateways, entries: EntryTable) -> Streams {
+    let places = gateways.stream_places;
+    let by_bucket = g.index("stream_entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
+        is_stream(key).then(|| key.bucket.clone())
+    });
+    let own = g.derive_group("own_stream", by_bucket, move |cx, bucket: &Arc<Bucket>, routes| {
+        let place = cx.get(places, &bucket.listener)?;
+        stream::own(place, &bucket.hostname, routes.values().next()?)
+    });
+    let fixed = g.derive("listener_stream", places, move |cx, _, place| {
+        stream::of_listener(&mut Reader { cx, tables: StreamTables { by_bucket } }, place)
+    });
+    let by_listener = |key: &StreamKey, _: &Arc<TcpProxy>| [key.listener.clone()];
+    let by_listener =
+        [g.index("own_stream_by_listener", own, by_listener), g.index("stream_by_listener", fixed, by_listener)];
+    Streams { rows: [own, fixed], by_listener }
+}
+
 /// Entries in order of precedence, in pieces, by listener and host name.
-fn pieces(g: &mut Graph, effective: Table<AttachmentKey, Effective>) -> (PieceTable, HostTables) {
-    let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
-    let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| [key.bucket.clone()]);
+fn pieces(g: &mut Graph, entries: EntryTable) -> (PieceTable, HostTables) {
+    let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
+        (!is_stream(key)).then(|| key.bucket.clone())
+    });
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
     let pieces = g.derive_group("route_piece", chunks, |_, chunk: &Chunk<_, _>, members| {
         let piece = RoutePiece { routes: members.values().cloned().collect() };

@@ -8,6 +8,7 @@ use api::grpc_route::{GrpcRouteMatch, GrpcRouteRule};
 use api::http_route::{
     HttpBackendRef, HttpRouteFilter, HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts,
 };
+use api::stream_route::StreamRule;
 use api::{Fault, Kind, RouteObject};
 use ir::Route;
 use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch};
@@ -44,13 +45,15 @@ struct Written<'r> {
 enum Matches<'r> {
     Http(&'r [HttpRouteMatch]),
     Grpc(&'r [GrpcRouteMatch]),
+    /// Every connection.
+    All,
 }
 
 impl Matches<'_> {
     fn compiled(&self) -> Vec<Compiled> {
         match self {
             // No match at all is one that takes everything (Gateway API `HTTPRouteRule.matches`, `GRPCRouteRule.matches`).
-            Self::Http([]) => vec![matching::http(&HttpRouteMatch::default())],
+            Self::Http([]) | Self::All => vec![matching::http(&HttpRouteMatch::default())],
             Self::Grpc([]) => vec![matching::grpc(&GrpcRouteMatch::default())],
             Self::Http(matches) => matches.iter().map(matching::http).collect(),
             Self::Grpc(matches) => matches.iter().map(matching::grpc).collect(),
@@ -88,8 +91,25 @@ impl<'r> From<&'r GrpcRouteRule> for Written<'r> {
     }
 }
 
+impl<'r> From<&'r StreamRule> for Written<'r> {
+    fn from(rule: &'r StreamRule) -> Self {
+        Self {
+            name: rule.name.as_deref(),
+            matches: Matches::All,
+            filters: &[],
+            backend_refs: &rule.backend_refs,
+            timeouts: None,
+            retry: None,
+            has_sessions: false,
+            fault: rule.fault.as_deref(),
+        }
+    }
+}
+
 fn written(route: &RouteObject) -> Vec<Written<'_>> {
     match route {
+        RouteObject::TlsRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
+        RouteObject::TcpRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
         RouteObject::HttpRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
         RouteObject::GrpcRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
     }
@@ -129,14 +149,35 @@ struct Timeouts {
 }
 
 /// What is wrong with rules, gathered for the `PartiallyInvalid` and `Accepted` conditions.
-#[derive(Default)]
 struct Losses {
     reason: Option<&'static str>,
     texts: Vec<String>,
     /// Rules that answer nothing but an error, or that match nothing.
     lost: usize,
-    /// What becomes of requests that cannot be sent on.
-    answer: &'static str,
+    answer: Answers,
+}
+
+/// What becomes of what cannot be sent on, in words.
+#[derive(Clone, Copy)]
+struct Answers {
+    /// All that a rule takes.
+    all: &'static str,
+    /// The share of a backend.
+    share: &'static str,
+}
+
+impl Answers {
+    fn of(kind: Option<Kind>) -> Self {
+        match kind {
+            Some(Kind::GrpcRoute) => {
+                Self { all: "calls get UNAVAILABLE", share: "its share of the calls gets UNAVAILABLE" }
+            }
+            Some(kind) if kind.is_stream_route() => {
+                Self { all: "connections are closed", share: "its share of the connections is closed" }
+            }
+            _ => Self { all: "requests get 500", share: "its share of the requests gets 500" },
+        }
+    }
 }
 
 impl Losses {
@@ -152,9 +193,8 @@ pub(super) fn compile<'r, L: Lookup>(
     route: &'r RouteObject,
     problems: &mut Vec<Finding>,
 ) -> Rules<'r> {
-    let is_grpc = route.meta().key.kind() == Some(Kind::GrpcRoute);
-    let answer = if is_grpc { "UNAVAILABLE" } else { "500" };
-    let mut losses = Losses { answer, ..Losses::default() };
+    let answer = Answers::of(route.meta().key.kind());
+    let mut losses = Losses { reason: None, texts: Vec::new(), lost: 0, answer };
     let base: Arc<str> = route_name(&route.meta().key).into();
     let written = written(route);
     let mut rules = Vec::with_capacity(written.len());
@@ -177,7 +217,7 @@ pub(super) fn compile<'r, L: Lookup>(
             } else {
                 "no backend of the rule has a weight"
             };
-            let text = format!("{none}: requests that match are answered with {}", losses.answer);
+            let text = format!("{none}: {}", losses.answer.all);
             problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
         }
         losses.lost += usize::from(matches.is_empty());
@@ -308,7 +348,7 @@ fn rule_body<'r, L: Lookup>(
     // Backends are resolved whatever becomes of the rule: a bad reference is always reported.
     let destinations = destinations(targets, rule, number, on_prefix, losses);
     let mut refuse = |reason, path: String, text: String| {
-        losses.add(reason, &path, &format!("{text}, requests get {}", losses.answer));
+        losses.add(reason, &path, &format!("{text}, {}", losses.answer.all));
         text
     };
     if let Some(fault) = rule.fault {
@@ -351,7 +391,7 @@ fn destinations<'r, L: Lookup>(
         let (backend, filters) = match backend_filters(targets, target, on_prefix, &path) {
             Ok(filters) => (backend, filters),
             Err((reason, place, text)) => {
-                losses.add(reason, &place, &format!("{text}, its share of the requests gets {}", losses.answer));
+                losses.add(reason, &place, &format!("{text}, {}", losses.answer.share));
                 (Backend::Broken(text.into()), Draft::default())
             }
         };

@@ -17,21 +17,21 @@ const UNSUPPORTED_VALUE: &str = "UnsupportedValue";
 
 /// Judges a listener without looking at the others.
 pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Listener) -> ListenerPlan {
-    let speaks = match listener.protocol {
-        Protocol::Http => Some(Speaks::Http),
-        Protocol::Https => Some(Speaks::Https),
-        _ => None,
+    let speaks = speaks(listener);
+    let (hostname, odd_hostname) = match speaks {
+        // Host names mean nothing there.
+        Some(Speaks::Tcp) => (Hostname::ANY, None),
+        _ => hostname(listener),
     };
-    let (hostname, odd_hostname) = hostname(listener);
     let (namespaces, odd_namespaces) = namespaces(listener);
     let is_odd = odd_hostname.is_some();
     let refused = refused(listener, speaks).or(odd_hostname).or(odd_namespaces);
     let (kinds, odd_kinds) = match speaks {
-        Some(_) => kinds(listener, &HTTP_KINDS),
+        Some(speaks) => kinds(listener, speaks.kinds()),
         None => (Box::default(), None),
     };
     let (certificates, bad_certificate) = match speaks {
-        Some(Speaks::Https) => certificates(lookup, gateway, listener),
+        Some(Speaks::Https | Speaks::TlsTerminate) => certificates(lookup, gateway, listener),
         _ => (Vec::new(), None),
     };
     ListenerPlan {
@@ -51,11 +51,24 @@ pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Li
     }
 }
 
+/// What is spoken on a listener; none if we cannot.
+fn speaks(listener: &Listener) -> Option<Speaks> {
+    let passes = listener.tls.as_deref().is_some_and(|tls| tls.mode == TlsMode::Passthrough);
+    match listener.protocol {
+        Protocol::Http => Some(Speaks::Http),
+        Protocol::Https => Some(Speaks::Https),
+        Protocol::Tls if passes => Some(Speaks::TlsPassthrough),
+        Protocol::Tls => Some(Speaks::TlsTerminate),
+        Protocol::Tcp => Some(Speaks::Tcp),
+        Protocol::Udp | Protocol::Unknown(_) => None,
+    }
+}
+
 fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
     if speaks.is_none() {
         let protocol = listener.protocol.to_string();
-        let meant = did_you_mean(&protocol, ["HTTP", "HTTPS"]);
-        let text = format!("protocol {protocol} is not supported, HTTP and HTTPS are{meant}");
+        let meant = did_you_mean(&protocol, ["HTTP", "HTTPS", "TLS", "TCP"]);
+        let text = format!("protocol {protocol} is not supported, HTTP, HTTPS, TLS and TCP are{meant}");
         return Some(Refusal::new("UnsupportedProtocol", text).at("protocol"));
     }
     if let Some(fault) = &listener.fault {
@@ -71,6 +84,10 @@ fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
     match (speaks, mode) {
         (Some(Speaks::Https), Some(mode)) if *mode != TlsMode::Terminate => {
             let text = format!("TLS mode {mode} is not supported with HTTPS, Terminate is");
+            Some(Refusal::new(UNSUPPORTED_VALUE, text).at("tls.mode"))
+        }
+        (Some(Speaks::TlsTerminate), Some(TlsMode::Unknown(mode))) => {
+            let text = format!("TLS mode {mode} is not supported, Terminate and Passthrough are");
             Some(Refusal::new(UNSUPPORTED_VALUE, text).at("tls.mode"))
         }
         _ => None,
@@ -112,9 +129,6 @@ fn namespaces(listener: &Listener) -> (Namespaces, Option<Refusal>) {
         }
     }
 }
-
-/// Kinds of routes that HTTP can carry.
-const HTTP_KINDS: [Kind; 2] = [Kind::HttpRoute, Kind::GrpcRoute];
 
 /// The kinds that are taken: those given that the protocol can carry, else all that it can.
 fn kinds(listener: &Listener, carried: &[Kind]) -> (Box<[Kind]>, Option<Refusal>) {

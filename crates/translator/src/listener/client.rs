@@ -4,7 +4,7 @@ use api::gateway::{FrontendTls, FrontendTlsValidation, FrontendValidationMode};
 use api::reference::ObjectRef;
 use api::{Kind, ObjectKey};
 
-use super::{ClientPlan, ListenerPlan, Refusal};
+use super::{ClientPlan, ListenerPlan, Refusal, Speaks};
 use crate::backend::{SecretPart, SecretUse};
 use crate::gateway::Lookup;
 use crate::reference::{RefReason, Reference, permit};
@@ -17,7 +17,7 @@ pub(super) fn validate(
     frontend: &FrontendTls,
     listeners: &mut [ListenerPlan],
 ) {
-    for listener in listeners.iter_mut().filter(|listener| listener.is_tls()) {
+    for listener in listeners.iter_mut().filter(|listener| listener.speaks == Some(Speaks::Https)) {
         let own = frontend.per_port.iter().enumerate().find(|(_, entry)| entry.port == listener.port);
         let (config, path) = match own {
             Some((index, entry)) => (&entry.tls, format!("spec.tls.frontend.perPort[{index}].tls.validation")),

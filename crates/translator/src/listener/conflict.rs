@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::ObjectKey;
 
-use super::{ListenerPlan, Refusal};
+use super::{ListenerPlan, Refusal, Speaks};
 
 /// Marks listeners that share a port and cannot be told apart: no winner is chosen, all of them are conflicted. One whose
 /// host name cannot be read stands in nobody's way.
@@ -17,7 +17,11 @@ pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
     }
     for (port, members) in ports.iter().filter(|(_, members)| members.len() > 1) {
         let seen: Vec<_> = members.iter().filter_map(|index| listeners.get(*index)).cloned().collect();
-        let mixed = seen.windows(2).any(|pair| matches!(pair, [one, two] if one.speaks != two.speaks));
+        // HTTPS and TLS are told apart by the server name.
+        let family = |listener: &ListenerPlan| {
+            listener.speaks.map(|speaks| if speaks.has_server_names() { Speaks::Https } else { speaks })
+        };
+        let mixed = seen.windows(2).any(|pair| matches!(pair, [one, two] if family(one) != family(two)));
         for index in members {
             let Some(listener) = listeners.get_mut(*index) else { continue };
             let twin = seen.iter().find(|other| other.name != listener.name && other.hostname == listener.hostname);
@@ -26,7 +30,9 @@ pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
                 Refusal::new("ProtocolConflict", text)
             } else if let Some(twin) = twin {
                 let text = format!("listener {} has the same port, protocol and host name", twin.name);
-                Refusal::new("HostnameConflict", text)
+                // Without host names only one can have the port.
+                let is_tcp = listener.speaks == Some(Speaks::Tcp);
+                Refusal::new(if is_tcp { "ProtocolConflict" } else { "HostnameConflict" }, text)
             } else {
                 continue;
             };
@@ -36,18 +42,18 @@ pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
     }
 }
 
-/// Marks the HTTPS listeners of a port whose host names overlap (condition `OverlappingTLSConfig`).
+/// Marks the listeners of a port with TLS whose host names overlap (condition `OverlappingTLSConfig`).
 pub(crate) fn mark_overlaps(listeners: &mut [ListenerPlan]) {
-    let seen: Vec<_> = listeners
-        .iter()
-        .map(|listener| (listener.is_tls() && listener.refused.is_none(), listener.port, listener.hostname.clone()))
-        .collect();
+    let is_one = |listener: &ListenerPlan| {
+        listener.speaks.is_some_and(Speaks::has_server_names) && listener.refused.is_none()
+    };
+    let seen: Vec<_> =
+        listeners.iter().map(|listener| (is_one(listener), listener.port, listener.hostname.clone())).collect();
     for (index, listener) in listeners.iter_mut().enumerate() {
-        let overlaps = |(other, (tls, port, hostname)): (usize, &(bool, u16, crate::hostname::Hostname))| {
-            other != index && *tls && *port == listener.port && hostname.intersect(&listener.hostname).is_some()
+        let overlaps = |(other, (counts, port, hostname)): (usize, &(bool, u16, crate::hostname::Hostname))| {
+            other != index && *counts && *port == listener.port && hostname.intersect(&listener.hostname).is_some()
         };
-        let mine = listener.is_tls() && listener.refused.is_none();
-        listener.overlaps = mine && seen.iter().enumerate().any(overlaps);
+        listener.overlaps = is_one(listener) && seen.iter().enumerate().any(overlaps);
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ir::listener::{Application, ClientValidation, DownstreamTls};
-use ir::{FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName};
+use ir::{FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{ChainKey, ListenerPlan, Speaks};
@@ -29,6 +29,46 @@ impl Place {
     }
 }
 
+/// Where the connections of a listener go that are passed on, whatever is spoken on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StreamPlace {
+    pub(crate) listener: ListenerKey,
+    pub(crate) port: u16,
+    /// Listeners of the port are told apart by server names.
+    pub(crate) has_server_names: bool,
+    pub(crate) hostname: Hostname,
+    /// Host names of other listeners of the port inside ours.
+    narrower: Vec<Hostname>,
+}
+
+impl StreamPlace {
+    /// The listener answers for a host name that it covers, because no other listener of the port is more specific for it.
+    pub(crate) fn owns(&self, hostname: &Hostname) -> bool {
+        !self.narrower.iter().any(|other| other.covers(hostname))
+    }
+}
+
+/// Where the connections of each listener go.
+pub(crate) fn stream_places(
+    fleet: &FleetName,
+    listeners: &[ListenerPlan],
+) -> Vec<(ListenerKey, Arc<StreamPlace>)> {
+    let served = listeners.iter().filter(|listener| listener.serves() && listener.is_stream());
+    served
+        .map(|listener| {
+            let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
+            let place = StreamPlace {
+                listener: key.clone(),
+                port: listener.port,
+                has_server_names: listener.speaks.is_some_and(Speaks::has_server_names),
+                hostname: listener.hostname.clone(),
+                narrower: narrower(listeners, listener).cloned().collect(),
+            };
+            (key, Arc::new(place))
+        })
+        .collect()
+}
+
 /// What stands behind one route configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
@@ -40,7 +80,7 @@ pub(crate) struct Chain {
 
 /// Where the routes of each listener go.
 pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<Place>)> {
-    let served = listeners.iter().filter(|listener| listener.serves());
+    let served = listeners.iter().filter(|listener| listener.serves() && !listener.is_stream());
     served
         .map(|listener| {
             let narrower = narrower(listeners, listener).cloned().collect();
@@ -54,7 +94,7 @@ pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(List
 /// Every route configuration of a Gateway.
 pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ChainKey, Arc<Chain>)> {
     let mut chains: BTreeMap<RouteConfigurationName, Chain> = BTreeMap::new();
-    for listener in listeners.iter().filter(|listener| listener.serves()) {
+    for listener in listeners.iter().filter(|listener| listener.serves() && !listener.is_stream()) {
         let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
         let empty = || Chain { listeners: Vec::new(), misdirected: Vec::new() };
         let chain = chains.entry(configuration_name(fleet, listeners, listener)).or_insert_with(empty);
@@ -76,13 +116,25 @@ pub(crate) struct Bound<'a> {
     pub(crate) mapped: &'a [(u16, u16)],
 }
 
-/// One listener per port. `configuration` gives the route configuration of a chain.
-pub(crate) fn ir_listeners(
+/// What stands in chains by name.
+pub(crate) struct Writing<C, S> {
+    /// The route configuration of a chain.
+    pub(crate) configuration: C,
+    /// By listener the server names with what is done with their connections.
+    pub(crate) streams: S,
+}
+
+/// One listener per port.
+pub(crate) fn ir_listeners<C, S>(
     fleet: &FleetName,
     bound: Bound<'_>,
     listeners: &[ListenerPlan],
-    mut configuration: impl FnMut(RouteConfigurationName) -> RouteConfigurationName,
-) -> Vec<(InFleet<ListenerName>, Arc<Listener>)> {
+    mut writing: Writing<C, S>,
+) -> Vec<(InFleet<ListenerName>, Arc<Listener>)>
+where
+    C: FnMut(RouteConfigurationName) -> RouteConfigurationName,
+    S: FnMut(&ListenerKey) -> Vec<(Hostname, TcpProxyName)>,
+{
     let mut ports: BTreeMap<u16, Vec<&ListenerPlan>> = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.refused.is_none()) {
         ports.entry(listener.port).or_default().push(listener);
@@ -96,7 +148,7 @@ pub(crate) fn ir_listeners(
                 addresses: bound.addresses.to_vec(),
                 port,
                 mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
-                chains: filter_chains(fleet, listeners, &members, &mut configuration),
+                chains: filter_chains(fleet, listeners, &members, &mut writing),
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
@@ -109,33 +161,51 @@ pub(crate) fn listener_name(fleet: &FleetName, port: u16) -> ListenerName {
 }
 
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.
-fn filter_chains(
+fn filter_chains<C, S>(
     fleet: &FleetName,
     listeners: &[ListenerPlan],
     members: &[&ListenerPlan],
-    configuration: &mut impl FnMut(RouteConfigurationName) -> RouteConfigurationName,
-) -> Vec<FilterChain> {
+    writing: &mut Writing<C, S>,
+) -> Vec<FilterChain>
+where
+    C: FnMut(RouteConfigurationName) -> RouteConfigurationName,
+    S: FnMut(&ListenerKey) -> Vec<(Hostname, TcpProxyName)>,
+{
     let mut chains: Vec<FilterChain> = Vec::new();
     for listener in members.iter().filter(|listener| listener.serves()) {
-        let application = Application::Http(configuration(configuration_name(fleet, listeners, listener)));
-        let (name, server_names) = match listener.speaks {
-            Some(Speaks::Https) => {
-                (listener.hostname.domain(), listener.hostname.as_text().cloned().into_iter().collect())
-            }
-            _ if chains.is_empty() => (Arc::from("*"), Vec::new()),
+        if listener.is_stream() {
+            let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
+            chains.extend(stream_chains(listener, (writing.streams)(&key)));
+            continue;
+        }
+        let application = Application::Http((writing.configuration)(configuration_name(fleet, listeners, listener)));
+        let hostname = match listener.speaks {
+            Some(Speaks::Https) => &listener.hostname,
+            _ if chains.is_empty() => &Hostname::ANY,
             _ => continue,
         };
-        chains.push(FilterChain { name, server_names, tls: downstream(listener), application });
+        chains.push(chain(hostname, downstream(listener), application));
     }
     if chains.is_empty() {
-        let closed =
-            FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application: Application::Close };
-        return vec![closed];
+        return vec![chain(&Hostname::ANY, None, Application::Close)];
     }
     chains.sort_by(|one, two| {
         (one.server_names.is_empty(), &one.server_names).cmp(&(two.server_names.is_empty(), &two.server_names))
     });
     chains
+}
+
+fn chain(hostname: &Hostname, tls: Option<DownstreamTls>, application: Application) -> FilterChain {
+    let server_names = hostname.as_text().cloned().into_iter().collect();
+    FilterChain { name: hostname.domain(), server_names, tls, application }
+}
+
+/// A chain for each server name. For the rest of its host names a listener closes connections: they are nobody else's.
+fn stream_chains(listener: &ListenerPlan, streams: Vec<(Hostname, TcpProxyName)>) -> Vec<FilterChain> {
+    let is_taken = streams.iter().any(|(hostname, _)| *hostname == listener.hostname);
+    let passed = streams.into_iter().map(|(hostname, name)| chain(&hostname, downstream(listener), Application::Tcp(name)));
+    let closed = (!is_taken).then(|| chain(&listener.hostname, None, Application::Close));
+    passed.chain(closed).collect()
 }
 
 fn downstream(listener: &ListenerPlan) -> Option<DownstreamTls> {
@@ -172,7 +242,7 @@ fn configuration_name(
     listeners: &[ListenerPlan],
     listener: &ListenerPlan,
 ) -> RouteConfigurationName {
-    if listener.speaks != Some(Speaks::Https) {
+    if !listener.is_tls() {
         return format!("{fleet}/{}", listener.port).into();
     }
     let own = format!("{fleet}/{}/{}", listener.port, listener.hostname.domain());

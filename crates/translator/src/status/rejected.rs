@@ -71,7 +71,7 @@ fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Opt
             let ours = lookup.is_our_class(&rejected.belongs_to);
             ours.then_some(Status::Gateway(GatewayStatus { conditions, ..GatewayStatus::default() }))?
         }
-        Kind::HttpRoute | Kind::GrpcRoute => {
+        kind if kind.is_route() => {
             let parents = parents(lookup, key, rejected, &no("Accepted", "UnsupportedValue"));
             (!parents.is_empty()).then_some(Status::Route(RouteStatus { parents }))?
         }

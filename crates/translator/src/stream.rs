@@ -1,0 +1,59 @@
+//! Where connections go that are passed on, whatever is spoken on them: the route that wins a server name (Gateway API `TLSRoute`, `TCPRoute`).
+
+use std::sync::Arc;
+
+use ir::route::{Action, Backend};
+use ir::tcp::TcpDestination;
+use ir::{Route, TcpProxy, TcpProxyName};
+
+use crate::hostname::Hostname;
+use crate::key::{Bucket, StreamKey, route_named};
+use crate::listener::StreamPlace;
+
+/// Finds the routes of a listener under a host name.
+pub(crate) trait Lookup {
+    /// The first of them; none if there is none.
+    fn first(&mut self, bucket: &Arc<Bucket>) -> Option<Arc<Route>>;
+}
+
+/// What a host name brings with it that is narrower than its listener's; none where it belongs to the listener's own, or to a more specific listener.
+pub(crate) fn own(place: &StreamPlace, hostname: &Hostname, first: &Route) -> Option<(StreamKey, Arc<TcpProxy>)> {
+    let narrower = place.hostname.covers(hostname) && place.hostname != *hostname;
+    (narrower && place.owns(hostname)).then(|| stream(place, hostname, first))
+}
+
+/// What a listener does with the connections under its own host name: the most specific host name of a route that covers it counts.
+pub(crate) fn of_listener(lookup: &mut impl Lookup, place: &StreamPlace) -> Option<(StreamKey, Arc<TcpProxy>)> {
+    let names = std::iter::once(place.hostname.clone()).chain(place.hostname.broader());
+    let first = names.into_iter().find_map(|hostname| {
+        lookup.first(&Arc::new(Bucket { listener: place.listener.clone(), hostname }))
+    })?;
+    Some(stream(place, &place.hostname, &first))
+}
+
+fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey, Arc<TcpProxy>) {
+    let name = name(place, hostname);
+    let key = StreamKey { listener: place.listener.clone(), hostname: hostname.clone(), name: name.clone() };
+    (key, Arc::new(TcpProxy { name, route: route_named(&route.name).into(), destinations: destinations(&route.action) }))
+}
+
+/// `<namespace>/<gateway>/<port>`, and `/<server name>` where listeners are told apart by it.
+fn name(place: &StreamPlace, hostname: &Hostname) -> TcpProxyName {
+    let StreamPlace { listener, port, has_server_names, .. } = place;
+    let port = format!("{}/{port}", listener.fleet);
+    if *has_server_names { format!("{port}/{}", hostname.domain()).into() } else { port.into() }
+}
+
+/// Where connections go: what a route cannot do closes them.
+fn destinations(action: &Action) -> Vec<TcpDestination> {
+    match action {
+        Action::Forward(forward) => {
+            let to = forward.destinations.iter();
+            to.map(|to| TcpDestination { backend: to.backend.clone(), weight: to.weight }).collect()
+        }
+        Action::Respond(respond) => {
+            vec![TcpDestination { backend: Backend::Broken(respond.reason.clone()), weight: 1 }]
+        }
+        Action::Redirect(_) => vec![TcpDestination { backend: Backend::Broken("a redirect".into()), weight: 1 }],
+    }
+}
