@@ -45,13 +45,14 @@ impl Drop for Backend {
     }
 }
 
-/// Answers requests on one connection until the other side closes it.
+/// Answers requests on one connection until the other side closes it or asks for its end.
 fn serve(stream: TcpStream, name: &str) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
     loop {
         let mut line = String::new();
         let mut first = true;
+        let mut is_last = false;
         loop {
             line.clear();
             if reader.read_line(&mut line)? == 0 {
@@ -61,7 +62,11 @@ fn serve(stream: TcpStream, name: &str) -> std::io::Result<()> {
                 break;
             }
             first = false;
+            is_last |= line.trim().eq_ignore_ascii_case("connection: close");
         }
         write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len())?;
+        if is_last {
+            return Ok(());
+        }
     }
 }

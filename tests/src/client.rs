@@ -48,8 +48,14 @@ pub fn get_tls(port: u16, host: &str, path: &str, certificates: &[&str]) -> anyh
 }
 
 /// A TLS connection that is kept for several requests.
-pub struct Kept {
-    stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
+pub type Kept = KeptOn<StreamOwned<ClientConnection, TcpStream>>;
+
+/// A connection in cleartext that is kept for several requests.
+pub type KeptPlain = KeptOn<TcpStream>;
+
+/// A connection that is kept for several requests.
+pub struct KeptOn<S> {
+    stream: BufReader<S>,
 }
 
 impl Kept {
@@ -60,12 +66,32 @@ impl Kept {
     pub fn connect(port: u16, host: &str, certificates: &[&str]) -> anyhow::Result<Self> {
         Ok(Self { stream: BufReader::new(connect_tls(port, host, certificates)?.0) })
     }
+}
+
+impl KeptPlain {
+    /// Connects to a loopback port.
+    ///
+    /// # Errors
+    /// If nobody listens there.
+    pub fn connect(port: u16) -> anyhow::Result<Self> {
+        Ok(Self { stream: BufReader::new(connect(port)?) })
+    }
+}
+
+impl<S: Read + Write> KeptOn<S> {
+    /// Asks.
+    ///
+    /// # Errors
+    /// If there is no complete answer with a `content-length`.
+    pub fn get(&mut self, host: &str, path: &str) -> anyhow::Result<Answer> {
+        Ok(self.get_and_tell(host, path)?.0)
+    }
 
     /// Asks, and tells whether the server means to close the connection.
     ///
     /// # Errors
     /// If there is no complete answer with a `content-length`.
-    pub fn get(&mut self, host: &str, path: &str) -> anyhow::Result<(Answer, bool)> {
+    pub fn get_and_tell(&mut self, host: &str, path: &str) -> anyhow::Result<(Answer, bool)> {
         write!(self.stream.get_mut(), "GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n")?;
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

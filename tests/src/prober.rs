@@ -90,7 +90,7 @@ pub fn over_kept_tls(port: u16, certificates: &[&str]) -> impl FnMut(&str) -> an
             Some(connection) => connection,
             None => Kept::connect(port, "x.example", certificates)?,
         };
-        let (answer, last) = connection.get("x.example", path)?;
+        let (answer, last) = connection.get_and_tell("x.example", path)?;
         kept = (!last).then_some(connection);
         Ok(answer)
     }

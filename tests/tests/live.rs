@@ -249,11 +249,11 @@ fn a_kept_connection_has_its_routes_until_it_is_closed_also_when_another_listene
     let known = [&*pair.certificate];
     wait::until("an answer", || get_tls(port, "x.example", "/", &known).ok()).unwrap();
     let mut kept = Kept::connect(port, "x.example", &known).unwrap();
-    assert_eq!(kept.get("x.example", "/").unwrap(), (answer("one"), false));
+    assert_eq!(kept.get_and_tell("x.example", "/").unwrap(), (answer("one"), false));
     running.write("all.yaml", &documents([&*listeners(&(all + &inside)), &rest[0], &rest[1]])).unwrap();
     // every answer is right, and one of the next ones is the last
     wait::until("the end of the connection", || {
-        let (answered, last) = kept.get("x.example", "/").unwrap();
+        let (answered, last) = kept.get_and_tell("x.example", "/").unwrap();
         assert_eq!(answered, answer("one"));
         last.then_some(())
     })

@@ -56,9 +56,7 @@ pub fn listener(listener: &Listener, options: &Options) -> Encoded {
     for chain in &listener.chains {
         needs.extend(chain.tls.iter().flat_map(downstream_needs));
         needs.extend(match &chain.application {
-            Application::Http(routes) => {
-                Some(Need { type_url: type_url::ROUTE_CONFIGURATION, name: routes.0.clone() })
-            }
+            Application::Http(routes) => Some(Need { type_url: type_url::ROUTE_CONFIGURATION, name: routes.0.clone() }),
             Application::Tcp(proxy) => Some(Need { type_url: type_url::EXTENSION_CONFIG, name: proxy.0.clone() }),
             Application::Close => None,
         });

@@ -6,9 +6,9 @@ mod tests;
 use ir::route::Backend;
 use ir::{ClusterName, TcpProxy};
 use proto::envoy::config::core::v3::TypedExtensionConfig;
+use proto::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy as Message;
 use proto::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::weighted_cluster::ClusterWeight;
 use proto::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{ClusterSpecifier, WeightedCluster};
-use proto::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy as Message;
 use proto::google::protobuf::Any;
 
 use crate::access_log::loggers;

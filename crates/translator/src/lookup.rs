@@ -17,9 +17,7 @@ use crate::gateway_class::ClassView;
 use crate::gating;
 use crate::graph::{Backends, Gateways, Own, Policies, Secrets, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
-use crate::key::{
-    AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, route_name,
-};
+use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, route_name};
 use crate::listener::{ListenerPlan, RouteScope};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::secret;

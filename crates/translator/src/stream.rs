@@ -25,16 +25,19 @@ pub(crate) fn own(place: &StreamPlace, hostname: &Hostname, first: &Route) -> Op
 /// What a listener does with the connections under its own host name: the most specific host name of a route that covers it counts.
 pub(crate) fn of_listener(lookup: &mut impl Lookup, place: &StreamPlace) -> Option<(StreamKey, Arc<TcpProxy>)> {
     let names = std::iter::once(place.hostname.clone()).chain(place.hostname.broader());
-    let first = names.into_iter().find_map(|hostname| {
-        lookup.first(&Arc::new(Bucket { listener: place.listener.clone(), hostname }))
-    })?;
+    let first = names
+        .into_iter()
+        .find_map(|hostname| lookup.first(&Arc::new(Bucket { listener: place.listener.clone(), hostname })))?;
     Some(stream(place, &place.hostname, &first))
 }
 
 fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey, Arc<TcpProxy>) {
     let name = name(place, hostname);
     let key = StreamKey { listener: place.listener.clone(), hostname: hostname.clone(), name: name.clone() };
-    (key, Arc::new(TcpProxy { name, route: route_named(&route.name).into(), destinations: destinations(&route.action) }))
+    (
+        key,
+        Arc::new(TcpProxy { name, route: route_named(&route.name).into(), destinations: destinations(&route.action) }),
+    )
 }
 
 /// `<namespace>/<gateway>/<port>`, and `/<server name>` where listeners are told apart by it.

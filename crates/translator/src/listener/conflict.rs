@@ -44,9 +44,8 @@ pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
 
 /// Marks the listeners of a port with TLS whose host names overlap (condition `OverlappingTLSConfig`).
 pub(crate) fn mark_overlaps(listeners: &mut [ListenerPlan]) {
-    let is_one = |listener: &ListenerPlan| {
-        listener.speaks.is_some_and(Speaks::has_server_names) && listener.refused.is_none()
-    };
+    let is_one =
+        |listener: &ListenerPlan| listener.speaks.is_some_and(Speaks::has_server_names) && listener.refused.is_none();
     let seen: Vec<_> =
         listeners.iter().map(|listener| (is_one(listener), listener.port, listener.hostname.clone())).collect();
     for (index, listener) in listeners.iter_mut().enumerate() {

@@ -49,10 +49,7 @@ impl StreamPlace {
 }
 
 /// Where the connections of each listener go.
-pub(crate) fn stream_places(
-    fleet: &FleetName,
-    listeners: &[ListenerPlan],
-) -> Vec<(ListenerKey, Arc<StreamPlace>)> {
+pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<StreamPlace>)> {
     let served = listeners.iter().filter(|listener| listener.serves() && listener.is_stream());
     served
         .map(|listener| {
@@ -203,7 +200,8 @@ fn chain(hostname: &Hostname, tls: Option<DownstreamTls>, application: Applicati
 /// A chain for each server name. For the rest of its host names a listener closes connections: they are nobody else's.
 fn stream_chains(listener: &ListenerPlan, streams: Vec<(Hostname, TcpProxyName)>) -> Vec<FilterChain> {
     let is_taken = streams.iter().any(|(hostname, _)| *hostname == listener.hostname);
-    let passed = streams.into_iter().map(|(hostname, name)| chain(&hostname, downstream(listener), Application::Tcp(name)));
+    let passed =
+        streams.into_iter().map(|(hostname, name)| chain(&hostname, downstream(listener), Application::Tcp(name)));
     let closed = (!is_taken).then(|| chain(&listener.hostname, None, Application::Close));
     passed.chain(closed).collect()
 }
