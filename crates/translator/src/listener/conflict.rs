@@ -29,7 +29,8 @@ pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
                 let text = format!("port {port} is used with different protocols in this Gateway");
                 Refusal::new("ProtocolConflict", text)
             } else if let Some(twin) = twin {
-                let text = format!("listener {} has the same port, protocol and host name", twin.name);
+                let same = if twin.speaks == listener.speaks { "port, protocol" } else { "port" };
+                let text = format!("listener {} has the same {same} and host name", twin.name);
                 // Without host names only one can have the port.
                 let is_tcp = listener.speaks == Some(Speaks::Tcp);
                 Refusal::new(if is_tcp { "ProtocolConflict" } else { "HostnameConflict" }, text)

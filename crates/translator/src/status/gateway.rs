@@ -121,7 +121,11 @@ fn listener_conditions(
         conditions.push(writer.yes("Conflicted", conflict.reason, &conflict.text));
     }
     if listener.overlaps {
-        let text = "host names of this port overlap; requests on a connection for another one are answered with 421";
+        let text = if listener.is_stream() {
+            "host names of this port overlap; a connection goes where the most specific one leads"
+        } else {
+            "host names of this port overlap; requests on a connection for another one are answered with 421"
+        };
         conditions.push(writer.yes("OverlappingTLSConfig", "OverlappingHostnames", text));
     }
     conditions
