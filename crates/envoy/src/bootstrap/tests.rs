@@ -152,6 +152,7 @@ fn show(show_secrets: bool) -> Value {
         listeners: vec![&one, &two],
         route_configurations: configurations.iter().collect(),
         separate_hosts: hosts.iter().collect(),
+        tcp_proxies: Vec::new(),
         clusters: vec![&cluster],
         endpoints: Vec::new(),
         secrets: vec![&secret],

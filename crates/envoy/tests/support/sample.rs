@@ -10,9 +10,10 @@ use ir::cluster::{CircuitBreaker, DnsEndpoint, Health, Locality, Protocol, Trust
 use ir::listener::{Application, ClientValidation, DownstreamTls};
 use ir::route::*;
 use ir::secret::{Hidden, SecretContent};
+use ir::tcp::TcpDestination;
 use ir::{
     Address, Cluster, Endpoint, EndpointSource, Endpoints, FilterChain, Listener, Route, RouteConfiguration,
-    RoutePiece, Secret, VirtualHost,
+    RoutePiece, Secret, TcpProxy, VirtualHost,
 };
 
 /// Everything of one fleet.
@@ -20,6 +21,7 @@ pub(crate) struct Sample {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) route_configurations: Vec<RouteConfiguration>,
     pub(crate) separate_hosts: Vec<VirtualHost>,
+    pub(crate) tcp_proxies: Vec<TcpProxy>,
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) endpoints: Vec<Endpoints>,
     pub(crate) secrets: Vec<Secret>,
@@ -37,6 +39,7 @@ impl Sample {
                 configuration("ns/gw/8443/a.example", Hosts::Inline(Vec::new())),
             ],
             separate_hosts: vec![host("ns/gw/8443/*", routes())],
+            tcp_proxies: vec![tcp_proxy()],
             clusters: clusters(),
             endpoints: vec![endpoints()],
             secrets: vec![
@@ -52,11 +55,18 @@ impl Sample {
             listeners: self.listeners.iter().collect(),
             route_configurations: self.route_configurations.iter().collect(),
             separate_hosts: self.separate_hosts.iter().collect(),
+            tcp_proxies: self.tcp_proxies.iter().collect(),
             clusters: self.clusters.iter().collect(),
             endpoints: self.endpoints.iter().collect(),
             secrets: self.secrets.iter().collect(),
         }
     }
+}
+
+fn tcp_proxy() -> TcpProxy {
+    let to = |backend, weight| TcpDestination { backend, weight };
+    let destinations = vec![to(Backend::Cluster("ns/a/80".into()), 3), to(Backend::Broken("no".into()), 1)];
+    TcpProxy { name: "ns/gw/9000".into(), route: "TCPRoute/ns/a".into(), destinations }
 }
 
 fn certificate() -> (String, String) {
@@ -109,6 +119,11 @@ fn listeners() -> Vec<Listener> {
             ],
         ),
         listener(9090, Vec::new(), vec![chain("*", &[], None, Application::Close)]),
+        listener(
+            9000,
+            Vec::new(),
+            vec![chain("b.example", &["b.example"], None, Application::Tcp("ns/gw/9000".into()))],
+        ),
     ]
 }
 
