@@ -213,7 +213,7 @@ fn an_unknown_field_is_told_with_the_nearest_name() {
     21 |   - backendRef:
        |     ^
 
-    warning: the rule has no backends: requests that match are answered with 500
+    warning: the rule has no backends: requests get 500
       --> DIR/shop.yaml:21:5
        in HTTPRoute default/shop, spec.rules[0].backendRefs
        |
@@ -497,7 +497,7 @@ fn a_rule_that_can_only_answer_500_is_told() {
     for (text, words) in [(none, "the rule has no backends"), (zero, "no backend of the rule has a weight")] {
         let place = folder(&[("shop.yaml", text.as_bytes())]);
         let told = String::from_utf8(run(place.path(), &["validate", "-f", "DIR"], "").stdout).unwrap();
-        assert!(told.contains(words) && told.contains("answered with 500"), "{told}");
+        assert!(told.contains(words) && told.contains("requests get 500"), "{told}");
     }
 }
 
@@ -715,7 +715,7 @@ fn a_match_whose_fields_are_beside_path_takes_no_requests_and_is_told() {
 
 #[test]
 fn a_listener_of_an_unknown_protocol_is_named_as_the_reason_why_a_route_is_not_attached() {
-    let told = "protocol http is not supported, HTTP and HTTPS are; did you mean HTTP?";
+    let told = "protocol http is not supported, HTTP, HTTPS, TLS and TCP are; did you mean HTTP?";
     assert_eq!(
         pointed(&SHOP.replacen("protocol: HTTP", "protocol: http", 1)),
         [format!("9:15 error: {told}"), format!("19:5 error: listener http is not accepted: {told}"),]

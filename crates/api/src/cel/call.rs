@@ -15,6 +15,7 @@ pub(super) enum Function {
     EndsWith,
     Contains,
     Split,
+    Substring,
     LowerAscii,
     Duration,
     IsIp,
@@ -37,6 +38,7 @@ const FUNCTIONS: &[(&str, usize, Function)] = &[
     ("endsWith", 2, Function::EndsWith),
     ("contains", 2, Function::Contains),
     ("split", 2, Function::Split),
+    ("substring", 2, Function::Substring),
     ("lowerAscii", 1, Function::LowerAscii),
     ("duration", 1, Function::Duration),
     ("isIP", 1, Function::IsIp),
@@ -77,6 +79,10 @@ pub(super) fn call<'a>(function: Function, arguments: &'a [Expr], slots: &mut Sl
         (Function::Split, [Val::String(text), Val::String(separator)]) => {
             Val::List(text.split(&*separator).map(|part| Val::String(Cow::Owned(part.to_owned()))).collect())
         }
+        (Function::Substring, [Val::String(text), Val::Int(start)]) => {
+            let rest = substring(&text, start).ok_or(Failure("the text has no such place"))?;
+            Val::String(Cow::Owned(rest.to_owned()))
+        }
         (Function::LowerAscii, [Val::String(text), _]) => Val::String(Cow::Owned(text.to_ascii_lowercase())),
         (Function::Duration, [Val::String(text), _]) => {
             let duration = crate::duration::parse(&text).ok_or(Failure("the text is no duration"))?;
@@ -88,6 +94,13 @@ pub(super) fn call<'a>(function: Function, arguments: &'a [Expr], slots: &mut Sl
         (Function::HasValue, [Val::Objection(objection), _]) => Val::Bool(objection),
         _ => return Err(Failure("a function does not take such values")),
     })
+}
+
+/// What stands from this character on.
+fn substring(text: &str, start: i64) -> Option<&str> {
+    let start = usize::try_from(start).ok()?;
+    let mut ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    text.get(ends.nth(start)?..)
 }
 
 /// Characters of a string, items of a list, entries of a map.

@@ -46,6 +46,9 @@ fn macros_nest_and_see_the_right_variables() {
 fn functions_do_what_kubernetes_says() {
     check("size('äö') == 2 && 'äö'.size() == 2 && size(self) == 1", "[1]", "true");
     check("'a.b'.split('.')[1] == 'b' && 'ab'.contains('b') && 'ab'.endsWith('b')", "{}", "true");
+    check("'äbc'.substring(1) == 'bc' && 'a'.substring(1) == '' && ''.substring(0) == ''", "{}", "true");
+    check("'a'.substring(2) == ''", "{}", "error");
+    check("'a'.substring(-1) == ''", "{}", "error");
     check("duration('1h') > duration('59m') && duration('60s') == duration('1m')", "{}", "true");
     check("duration('soon') > duration('1s')", "{}", "error");
     check("'a-1'.matches('^[a-z]-[0-9]$') && !'x'.matches(r'^\\d$')", "{}", "true");
