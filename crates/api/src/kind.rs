@@ -144,9 +144,11 @@ kinds! {
     /// Gateway API: rules for gRPC calls.
     GrpcRoute, group::GATEWAY, ["v1"], "GRPCRoute", "grpcroutes", Namespaced;
     /// Gateway API: rules for TLS connections.
-    TlsRoute, group::GATEWAY, ["v1"], "TLSRoute", "tlsroutes", Namespaced;
+    TlsRoute, group::GATEWAY, ["v1", "v1alpha3", "v1alpha2"], "TLSRoute", "tlsroutes", Namespaced;
     /// Gateway API: rules for TCP connections.
-    TcpRoute, group::GATEWAY, ["v1"], "TCPRoute", "tcproutes", Namespaced;
+    TcpRoute, group::GATEWAY, ["v1", "v1alpha2"], "TCPRoute", "tcproutes", Namespaced;
+    /// Gateway API: TLS to the endpoints of Services.
+    BackendTlsPolicy, group::GATEWAY, ["v1", "v1alpha3"], "BackendTLSPolicy", "backendtlspolicies", Namespaced;
     /// Gateway API: leave to refer across namespaces.
     ReferenceGrant, group::GATEWAY, ["v1", "v1beta1"], "ReferenceGrant", "referencegrants", Namespaced;
     /// Core: a named set of ports and, through slices, endpoints.

@@ -6,6 +6,7 @@
 //! here fails as a whole because of one bad field.
 
 pub mod backend;
+pub mod backend_tls_policy;
 pub mod backend_traffic_policy;
 mod base64;
 mod cel;
@@ -45,6 +46,7 @@ pub mod tree;
 pub mod yaml;
 
 pub use backend::Backend;
+pub use backend_tls_policy::BackendTlsPolicy;
 pub use backend_traffic_policy::BackendTrafficPolicy;
 pub use config_map::ConfigMap;
 pub use decode::{Decoded, Origin, decode, read};

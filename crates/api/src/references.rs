@@ -1,6 +1,7 @@
 //! Which objects an object names, of the kinds that are too many or too private to be read unasked.
 
 use crate::backend::BackendSpec;
+use crate::backend_tls_policy::BackendTlsPolicySpec;
 use crate::gateway::GatewaySpec;
 use crate::key::ObjectKey;
 use crate::kind::{Kind, Object};
@@ -16,6 +17,7 @@ impl Object {
         match self {
             Self::Gateway(gateway) => found.of_gateway(&gateway.spec),
             Self::Backend(backend) => found.of_backend(&backend.spec),
+            Self::BackendTlsPolicy(policy) => found.of_backend_tls_policy(&policy.spec),
             Self::Raw(_, object) => found.of_raw(&object.spec),
             Self::ReferenceGrant(grant) => found.of_grant(&grant.spec),
             // These name none in the fields that are read.
@@ -76,6 +78,10 @@ impl References<'_> {
         if let Some(to) = &tls.client_certificate_ref {
             self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
         }
+    }
+
+    fn of_backend_tls_policy(&mut self, spec: &BackendTlsPolicySpec) {
+        spec.validation.ca_certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, None, &to.name));
     }
 
     /// Whatever its selector says: which Pods it selects, only their labels say.

@@ -26,7 +26,9 @@ impl Kind {
             kind if kind.message().is_some() => Some(OwnStatus::Whole),
             Self::GatewayClass | Self::Gateway | Self::Backend | Self::EnvoyProxy => Some(OwnStatus::Whole),
             kind if kind.is_route() => Some(OwnStatus::Entries("parents")),
-            Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy => Some(OwnStatus::Entries("ancestors")),
+            Self::BackendTlsPolicy | Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy => {
+                Some(OwnStatus::Entries("ancestors"))
+            }
             Self::ReferenceGrant
             | Self::Service
             | Self::EndpointSlice

@@ -32,6 +32,7 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
         outputs.route_status(graph, key).map(Status::Route).into_iter().for_each(|status| each(key, status));
     }
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
+    rows(graph, outputs.tls_policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.patch_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
@@ -71,6 +72,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
         Kind::GatewayClass => row(graph, outputs.gateway_class_statuses, key).map(Status::GatewayClass),
         Kind::Gateway => row(graph, outputs.gateway_statuses, key).map(Status::Gateway),
         Kind::BackendTrafficPolicy => row(graph, outputs.policy_statuses, key).map(Status::Policy),
+        Kind::BackendTlsPolicy => row(graph, outputs.tls_policy_statuses, key).map(Status::Policy),
         Kind::EnvoyPatchPolicy => row(graph, outputs.patch_statuses, key).map(Status::Policy),
         Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
@@ -89,6 +91,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
         note(change.key, change.new.and_then(|_| outputs.route_status(graph, change.key)).map(Status::Route));
     }
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
+    changes(graph, outputs.tls_policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.patch_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);

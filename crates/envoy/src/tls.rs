@@ -6,7 +6,7 @@ mod tests;
 use std::net::IpAddr;
 
 use ir::SecretName;
-use ir::cluster::{Protocol, Trust, UpstreamTls};
+use ir::cluster::{Protocol, SubjectAltName, Trust, UpstreamTls};
 use ir::listener::{ClientValidation, DownstreamTls};
 use prost::{Message, Name};
 use proto::envoy::config::core::v3::data_source::Specifier;
@@ -130,7 +130,7 @@ fn client(validation: &ClientValidation, source: SecretSource) -> ValidationCont
 /// `None` verifies nothing.
 fn server(tls: &UpstreamTls, source: SecretSource) -> Option<ValidationContextType> {
     let names = tls::CertificateValidationContext {
-        match_typed_subject_alt_names: tls.server_name.iter().map(|name| subject(name)).collect(),
+        match_typed_subject_alt_names: subjects(tls),
         ..tls::CertificateValidationContext::default()
     };
     match &tls.trust {
@@ -151,14 +151,31 @@ fn combined(fixed: tls::CertificateValidationContext, bundle: tls::SdsSecretConf
     })
 }
 
+/// The names of which a certificate must have one.
+fn subjects(tls: &UpstreamTls) -> Vec<tls::SubjectAltNameMatcher> {
+    if tls.subject_alt_names.is_empty() {
+        return tls.server_name.iter().map(|name| subject(name)).collect();
+    }
+    let matcher = |name: &SubjectAltName| match name {
+        SubjectAltName::Dns(name) => match name.strip_prefix('*') {
+            None => subject(name),
+            Some(suffix) => typed(SanType::Dns, MatchPattern::Suffix(suffix.to_owned())),
+        },
+        SubjectAltName::Uri(uri) => typed(SanType::Uri, MatchPattern::Exact(uri.as_ref().to_owned())),
+    };
+    tls.subject_alt_names.iter().map(matcher).collect()
+}
+
 /// Envoy compares a name of type DNS as RFC 6125 wants, wildcards of the certificate included.
 fn subject(name: &str) -> tls::SubjectAltNameMatcher {
+    let of = if is_address(name) { SanType::IpAddress } else { SanType::Dns };
+    typed(of, MatchPattern::Exact(name.to_owned()))
+}
+
+fn typed(san_type: SanType, pattern: MatchPattern) -> tls::SubjectAltNameMatcher {
     tls::SubjectAltNameMatcher {
-        san_type: if is_address(name) { SanType::IpAddress } else { SanType::Dns } as i32,
-        matcher: Some(StringMatcher {
-            match_pattern: Some(MatchPattern::Exact(name.to_owned())),
-            ..StringMatcher::default()
-        }),
+        san_type: san_type as i32,
+        matcher: Some(StringMatcher { match_pattern: Some(pattern), ..StringMatcher::default() }),
         ..tls::SubjectAltNameMatcher::default()
     }
 }

@@ -34,7 +34,7 @@ pub struct Cluster {
 pub enum EndpointSource {
     /// Delivered apart, as [`Endpoints`] of this name.
     Discovered(EndpointSetName),
-    /// Names that the proxy resolves; every address found is an endpoint.
+    /// Names that the proxy resolves; every address found is an endpoint, and without a name there is none.
     Dns(Vec<DnsEndpoint>),
 }
 
@@ -74,14 +74,35 @@ pub enum Protocol {
 /// TLS towards a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UpstreamTls {
-    /// Server name sent, and verified unless `san` is given.
+    /// Server name sent, and verified unless there are `subject_alt_names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<Arc<str>>,
+    /// Of these names the certificate must have one, in place of the server name; none: that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subject_alt_names: Vec<SubjectAltName>,
     /// Which certificates are believed.
     pub trust: Trust,
     /// The client certificate to show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<SecretName>,
+}
+
+impl UpstreamTls {
+    /// TLS with whoever answers.
+    #[must_use]
+    pub fn unverified() -> Self {
+        Self { server_name: None, subject_alt_names: Vec::new(), trust: Trust::Anything, certificate: None }
+    }
+}
+
+/// A name that a certificate has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SubjectAltName {
+    /// A host name, or `*.` and one for those with one label more.
+    Dns(Arc<str>),
+    /// A URI.
+    Uri(Arc<str>),
 }
 
 /// Which server certificates are believed.

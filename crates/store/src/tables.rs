@@ -161,6 +161,8 @@ object_tables! {
     backends: Backend,
     /// EnvoyProxy of `gateway.envoyproxy.io`.
     envoy_proxies: EnvoyProxy,
+    /// BackendTLSPolicy.
+    backend_tls_policies: BackendTlsPolicy,
     /// BackendTrafficPolicy of `gateway.envoyproxy.io`.
     backend_traffic_policies: BackendTrafficPolicy,
     /// EnvoyPatchPolicy of `gateway.envoyproxy.io`.

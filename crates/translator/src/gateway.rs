@@ -14,7 +14,7 @@ use crate::envoy_proxy::Named;
 use crate::envoy_proxy::kubernetes::strings;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
-use crate::listener::{self, ListenerPlan, Owner, Refusal, RouteScope, ScopeListener, Takes};
+use crate::listener::{self, ListenerPlan, Owner, Refusal, RouteScope, ScopeListener, Speaks, Takes};
 use crate::reference::{Grants, Permit, Reference, permit};
 
 /// What a Gateway asks of the tables.
@@ -202,6 +202,7 @@ impl GatewayPlan {
         let listeners = self.listeners.iter().map(|listener| ScopeListener {
             name: listener.name.clone(),
             hostname: listener.hostname.clone(),
+            passes_tls: listener.speaks == Some(Speaks::TlsPassthrough),
             takes: takes(listener),
             namespaces: listener.namespaces.clone(),
         });
@@ -249,6 +250,12 @@ fn takes(listener: &ListenerPlan) -> Takes {
 /// The fleet of a Gateway: `<namespace>/<name>`.
 pub(crate) fn fleet(gateway: &ObjectKey) -> FleetName {
     format!("{}/{}", gateway.namespace(), gateway.name()).into()
+}
+
+/// The Gateway of a [`fleet`].
+pub(crate) fn of_fleet(fleet: &FleetName) -> Option<ObjectKey> {
+    let (namespace, name) = fleet.0.split_once('/')?;
+    Some(ObjectKey::of(Kind::Gateway, namespace, name))
 }
 
 /// Secrets and bundles that a Gateway may use: only these are parsed.

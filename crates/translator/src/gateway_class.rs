@@ -62,12 +62,15 @@ pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'stat
 const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
 
 /// All of them, sorted.
-const FEATURES: [&str; 45] = [
+const FEATURES: [&str; 48] = [
+    "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "GRPCRouteRequestHeaderModifier",
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayBackendClientCertificate",
     "GatewayFrontendClientCertificateValidation",
     "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",

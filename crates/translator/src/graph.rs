@@ -23,7 +23,7 @@ use ir::RawName;
 use ir::infra::kubernetes::Place;
 use store::Tables;
 
-pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets};
+pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets, TlsPolicies};
 pub(crate) use self::gateway::Gateways;
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
@@ -113,28 +113,21 @@ impl Settings {
 
 /// Declares everything behind the store's tables.
 pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, Outputs) {
-    let own = Own {
-        served: g.input("served"),
-        fallback: g.input("fallback"),
-        raw_served: g.input("raw_served"),
-        raw_accepted: g.input("raw_accepted"),
-        clock: g.input("clock"),
-        private: g.input("private_folders"),
-    };
+    let own = own(g);
     let base = base(g, inputs, own, options);
     let secrets = backend::secrets(g, &base);
     let backends = backend::backends(g, &base, secrets);
     let policies = backend::policies(g, &base);
+    let tls_policies = backend::tls_policies(g, &base, secrets);
     let gateways = gateway::gateways(g, &base, secrets);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
     let raws = raw::raws(g, &base, backends.sets);
     let patches = patch::patches(g, &base, gateways);
-    let delivery = delivery::delivery(g, delivery::Sources { gateways, backends, policies, routes, secrets });
-    let readers = delivery.clusters_by_set;
-    let statuses = status::statuses(
-        g,
-        status::Sources { base, gateways, backends, policies, routes, secrets, readers, raws, patches },
-    );
+    let sources = delivery::Sources { gateways, backends, policies, tls_policies, routes, secrets };
+    let delivery = delivery::delivery(g, sources);
+    let sources =
+        status::Sources { base, gateways, backends, policies, tls_policies, routes, secrets, delivery, raws, patches };
+    let statuses = status::statuses(g, sources);
     let listeners = gateway::listeners(g, gateways, routes, options.file_mode);
     let outputs = Outputs {
         listeners,
@@ -154,6 +147,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         route_statuses: statuses.routes,
         route_outcomes: statuses.outcomes,
         policy_statuses: statuses.policies,
+        tls_policy_statuses: statuses.tls_policies,
         backend_statuses: statuses.backends,
         envoy_proxy_statuses: statuses.envoy_proxies,
         patch_statuses: statuses.patches,
@@ -170,6 +164,17 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         effective: routes.effective,
     };
     (own, outputs)
+}
+
+fn own(g: &mut Graph) -> Own {
+    Own {
+        served: g.input("served"),
+        fallback: g.input("fallback"),
+        raw_served: g.input("raw_served"),
+        raw_accepted: g.input("raw_accepted"),
+        clock: g.input("clock"),
+        private: g.input("private_folders"),
+    }
 }
 
 fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {

@@ -17,7 +17,7 @@ pub(crate) use self::attach::Verdict;
 use self::attach::{Attachment, attach};
 pub(crate) use self::compile::fail;
 use self::compile::{Flavour, compile};
-use self::target::Targets;
+use self::target::{Sends, Targets};
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
@@ -189,7 +189,12 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &RouteO
     };
     let mut faults = Faults::default();
     if !outcome.parents.is_empty() {
-        let mut targets = Targets::new(lookup, key);
+        let listeners = || attachment.fleets.iter().flat_map(|fleet| &fleet.listeners);
+        let sends = Sends {
+            as_it_comes: listeners().any(|listener| listener.passes_tls),
+            by_itself: listeners().any(|listener| !listener.passes_tls),
+        };
+        let mut targets = Targets::new(lookup, key, sends);
         let rules = compile(&mut targets, route, &mut problems);
         let (clusters, bad_reference) = targets.finish(&mut problems);
         faults.bad_reference = bad_reference;
@@ -217,7 +222,7 @@ fn fill(
     let counted = !rules.unusable.as_ref().is_some_and(|unusable| unusable.all);
     let mut made: Vec<(Flavour, Arc<[Entry]>)> = Vec::with_capacity(1);
     let listeners = attachment.listeners.into_iter().map(|listener| {
-        let flavour = listener.port.filter(|_| rules.redirects);
+        let flavour = Flavour { port: listener.port.filter(|_| rules.redirects), passes_tls: listener.passes_tls };
         let found = made.iter().find(|(candidate, _)| *candidate == flavour).map(|(_, entries)| entries.clone());
         let entries = found.unwrap_or_else(|| {
             let entries = rules.entries(flavour);

@@ -73,9 +73,19 @@ pub(crate) struct ClusterTarget(Arc<Target>);
 struct Target {
     backend: BackendKey,
     policy: Option<ObjectKey>,
-    is_grpc: bool,
+    over: Over,
     /// Follows from the others.
     name: ClusterName,
+}
+
+/// What is sent to a backend where that is not decided by the backend itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Over {
+    Own,
+    /// gRPC, over HTTP/2 whatever the backend says of itself.
+    Grpc,
+    /// TLS of the client's own, as it comes.
+    Passthrough,
 }
 
 impl ClusterTarget {
@@ -83,34 +93,48 @@ impl ClusterTarget {
     /// there is one.
     pub(crate) fn of(backend: BackendKey, set: Option<&EndpointSetName>) -> Self {
         let name = set.map_or_else(|| backend.text().into(), |set| ClusterName(set.0.clone()));
-        Self(Arc::new(Target { backend, policy: None, is_grpc: false, name }))
+        Self(Arc::new(Target { backend, policy: None, over: Over::Own, name }))
     }
 
     /// The same under a policy of the route or rule that sends there. The cluster's name gets a hash of the policy's identity
     /// behind (an edit of the policy changes the cluster and not its name).
     pub(crate) fn under(&self, policy: &ObjectKey) -> Self {
-        self.with(Some(policy.clone()), self.0.is_grpc)
+        self.with(Some(policy.clone()), self.0.over)
     }
 
     /// The same for gRPC, which is spoken over HTTP/2 whatever the backend says of itself.
     pub(crate) fn over_grpc(&self) -> Self {
-        self.with(self.0.policy.clone(), true)
+        self.with(self.0.policy.clone(), Over::Grpc)
     }
 
-    fn with(&self, policy: Option<ObjectKey>, is_grpc: bool) -> Self {
+    /// The same for TLS that is passed through, to which nothing is added.
+    pub(crate) fn passed_through(&self) -> Self {
+        self.with(self.0.policy.clone(), Over::Passthrough)
+    }
+
+    fn with(&self, policy: Option<ObjectKey>, over: Over) -> Self {
         let backend = self.0.backend.clone();
         let mut name = backend.text();
         if let Some(policy) = &policy {
             let hash = short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]);
             name = format!("{name}~{hash}");
         }
-        let name = if is_grpc { format!("{name}~grpc").into() } else { name.into() };
-        Self(Arc::new(Target { backend, policy, is_grpc, name }))
+        let name = match over {
+            Over::Own => name.into(),
+            Over::Grpc => format!("{name}~grpc").into(),
+            Over::Passthrough => format!("{name}~passthrough").into(),
+        };
+        Self(Arc::new(Target { backend, policy, over, name }))
     }
 
     /// Whether it is for gRPC.
     pub(crate) fn is_grpc(&self) -> bool {
-        self.0.is_grpc
+        self.0.over == Over::Grpc
+    }
+
+    /// Whether it is for TLS that is passed through.
+    pub(crate) fn is_passthrough(&self) -> bool {
+        self.0.over == Over::Passthrough
     }
 
     /// Which.
@@ -126,7 +150,7 @@ impl ClusterTarget {
     /// The name of its set of endpoints, should it have one.
     pub(crate) fn set(&self) -> EndpointSetName {
         match self.parts() {
-            (_, None, false) => self.0.name.0.clone().into(),
+            (_, None, Over::Own) => self.0.name.0.clone().into(),
             _ => self.backend().endpoint_set(),
         }
     }
@@ -136,8 +160,8 @@ impl ClusterTarget {
         &self.0.name
     }
 
-    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>, bool) {
-        (self.backend(), self.policy(), self.0.is_grpc)
+    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>, Over) {
+        (self.backend(), self.policy(), self.0.over)
     }
 }
 

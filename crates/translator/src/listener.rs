@@ -197,6 +197,8 @@ pub(crate) struct Owner {
 pub(crate) struct ScopeListener {
     pub(crate) name: Arc<str>,
     pub(crate) hostname: Hostname,
+    /// TLS of clients goes to the backend as it comes.
+    pub(crate) passes_tls: bool,
     pub(crate) takes: Takes,
     pub(crate) namespaces: Namespaces,
 }

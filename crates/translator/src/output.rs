@@ -56,6 +56,8 @@ pub struct Outputs {
     pub(crate) route_outcomes: RouteOutcomes,
     /// `BackendTrafficPolicy` objects.
     pub policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// `BackendTLSPolicy` objects.
+    pub tls_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `Backend` objects, named by routes or not.
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.

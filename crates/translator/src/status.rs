@@ -4,6 +4,7 @@
 //! keeps or sets it by comparing with what is there. So a status is a function of the tables like everything else.
 
 pub(crate) mod backend;
+pub(crate) mod backend_tls_policy;
 pub(crate) mod envoy_proxy;
 pub(crate) mod gateway;
 pub(crate) mod gateway_class;

@@ -109,6 +109,13 @@ spec:
   rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: policy}
+spec:
+  targetRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]
+  validation: {hostname: far.example.com, wellKnownCACertificates: System}
+---
+apiVersion: gateway.networking.k8s.io/v1
 kind: TCPRoute
 metadata: {name: far}
 spec:

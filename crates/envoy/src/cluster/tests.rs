@@ -21,7 +21,7 @@ fn plain() -> Cluster {
 }
 
 fn tls(trust: Trust, certificate: Option<&str>) -> Option<Box<UpstreamTls>> {
-    Some(Box::new(UpstreamTls { server_name: None, trust, certificate: certificate.map(Into::into) }))
+    Some(Box::new(UpstreamTls { trust, certificate: certificate.map(Into::into), ..UpstreamTls::unverified() }))
 }
 
 fn needs(cluster: &Cluster) -> Vec<String> {

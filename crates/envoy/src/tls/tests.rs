@@ -81,7 +81,8 @@ fn check_upstream(
     protocol: Protocol,
     wanted: &str,
 ) {
-    let tls = UpstreamTls { server_name: server_name.map(Into::into), trust, certificate: certificate.map(Into::into) };
+    let (server_name, certificate) = (server_name.map(Into::into), certificate.map(Into::into));
+    let tls = UpstreamTls { server_name, trust, certificate, ..UpstreamTls::unverified() };
     let mut found = context(&upstream(&tls, protocol, SecretSource::Static));
     found["commonTlsContext"].as_object_mut().unwrap().remove("tlsParams");
     expect(&found, wanted);

@@ -142,6 +142,7 @@ fn clusters() -> Vec<Cluster> {
             server_name: server_name.map(Arc::from),
             trust,
             certificate: certificate.map(Into::into),
+            subject_alt_names: Vec::new(),
         }))
     };
     let names = vec![

@@ -4,26 +4,30 @@ use ir::cluster::{CircuitBreaker, Protocol};
 use ir::{Cluster, EndpointSource};
 
 use super::BackendView;
+use crate::backend_tls_policy::TlsPolicy;
 use crate::key::ClusterTarget;
 
-/// The cluster of a backend. One whose backend is gone stands empty until nothing names it: its requests answer 503.
-pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits: CircuitBreaker) -> Cluster {
+/// The cluster of a backend. One whose backend is gone stands empty until nothing names it, and so does one whose policy cannot be used: requests
+/// answer 503.
+pub(crate) fn cluster(
+    target: &ClusterTarget,
+    view: Option<&BackendView>,
+    policy: Option<&TlsPolicy>,
+    limits: CircuitBreaker,
+) -> Cluster {
     let circuit_breaker = (limits != CircuitBreaker::default()).then(|| Box::new(limits));
-    let Some(view) = view else {
-        return Cluster {
-            name: target.name().clone(),
-            endpoints: EndpointSource::Discovered(target.set()),
-            protocol: protocol(target, Protocol::default()),
-            tls: None,
-            circuit_breaker,
-            connect_timeout: None,
-        };
+    let endpoints = || view.map_or_else(|| EndpointSource::Discovered(target.set()), |view| view.endpoints.clone());
+    let (endpoints, tls) = match policy.map(|policy| &policy.tls) {
+        Some(Ok(tls)) => (endpoints(), Some(tls.clone())),
+        Some(Err(_)) => (EndpointSource::Dns(Vec::new()), None),
+        None if target.is_passthrough() => (endpoints(), None),
+        None => (endpoints(), view.and_then(|view| view.tls.clone())),
     };
     Cluster {
         name: target.name().clone(),
-        endpoints: view.endpoints.clone(),
-        protocol: protocol(target, view.protocol),
-        tls: view.tls.clone(),
+        endpoints,
+        protocol: protocol(target, view.map(|view| view.protocol).unwrap_or_default()),
+        tls,
         circuit_breaker,
         connect_timeout: None,
     }

@@ -81,7 +81,7 @@ fn view(
     let tls = tls.map(|tls| upstream(lookup, object, tls, &mut secrets).map(Box::new)).transpose()?;
     let (protocol, wants_tls) = speaks(backend);
     let tls = tls.or_else(|| {
-        let any = UpstreamTls { server_name: None, trust: Trust::Anything, certificate: None };
+        let any = UpstreamTls::unverified();
         wants_tls.then(|| Box::new(any))
     });
     let source =
@@ -226,7 +226,8 @@ fn upstream(
         secrets.push(SecretUse { object: permit.target().clone(), part: SecretPart::Certificate });
         certificate = Some(certificate_name(permit.target()));
     }
-    Ok(UpstreamTls { server_name: tls.sni.as_deref().map(Arc::from), trust, certificate })
+    let server_name = tls.sni.as_deref().map(Arc::from);
+    Ok(UpstreamTls { server_name, subject_alt_names: Vec::new(), trust, certificate })
 }
 
 fn usable(lookup: &mut impl Lookup, object: &ObjectKey, permit: &Permit, part: SecretPart) -> Result<(), RefFault> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::service::{ServicePort, ServiceType, TransportProtocol};
 use api::{FieldPath, ObjectKey, Problem, Service, Severity};
 use ir::EndpointSource;
-use ir::cluster::{DnsEndpoint, Protocol, Trust, UpstreamTls};
+use ir::cluster::{DnsEndpoint, Protocol, UpstreamTls};
 
 use super::{BackendView, Reading};
 use crate::hostname::Hostname;
@@ -71,10 +71,7 @@ fn read_port(
 fn speaks(app_protocol: Option<&str>) -> (Protocol, Option<Box<UpstreamTls>>) {
     match app_protocol {
         Some("kubernetes.io/h2c") => (Protocol::Http2, None),
-        Some("kubernetes.io/wss") => {
-            let tls = UpstreamTls { server_name: None, trust: Trust::Anything, certificate: None };
-            (Protocol::Http1, Some(Box::new(tls)))
-        }
+        Some("kubernetes.io/wss") => (Protocol::Http1, Some(Box::new(UpstreamTls::unverified()))),
         _ => (Protocol::Http1, None),
     }
 }

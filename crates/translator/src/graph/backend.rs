@@ -11,6 +11,7 @@ use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::slice::{self, Lack};
 use crate::backend::{Reading, SecretUse, Verdict, service};
+use crate::backend_tls_policy::{self, TlsPolicy};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
@@ -39,11 +40,16 @@ impl Secrets {
     }
 }
 
-/// Only what a Gateway or `Backend` names is parsed.
+/// Only what a Gateway, `Backend` or policy names is parsed.
 pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
     let by_gateway = g.index("secret_by_gateway", base.inputs.gateways, |_, gateway| gateway::secret_uses(gateway));
     let by_backend = g.index("secret_by_backend", base.inputs.backends, |_, backend| object::secret_uses(backend));
-    let used = move |cx: &mut Cx<'_>, key: &ObjectKey| cx.any(by_gateway, key) || cx.any(by_backend, key);
+    let by_policy = g.index("secret_by_tls_policy", base.inputs.backend_tls_policies, |_, policy| {
+        backend_tls_policy::secret_uses(policy)
+    });
+    let used = move |cx: &mut Cx<'_>, key: &ObjectKey| {
+        cx.any(by_gateway, key) || cx.any(by_backend, key) || cx.any(by_policy, key)
+    };
     let rows = |key: &ObjectKey, parts: Vec<_>| {
         let key = key.clone();
         parts.into_iter().map(move |(part, parsed)| (SecretUse { object: key.clone(), part }, Arc::new(parsed)))
@@ -175,6 +181,53 @@ fn port_name(reading: &Reading) -> &str {
 /// The set that a backend reads its endpoints from, if it has one.
 fn discovered(reading: &Reading) -> Option<EndpointSetName> {
     reading.view.as_ref().ok()?.endpoints.set().cloned()
+}
+
+/// Which policy says how TLS is talked to a backend.
+#[derive(Clone, Copy)]
+pub(crate) struct TlsPolicies {
+    pub(crate) policies: Table<ObjectKey, Arc<TlsPolicy>>,
+    by_target: Table<PolicyTarget, ObjectKey>,
+    /// By Service or `Backend`: most have none, and nothing more is asked of them.
+    by_object: Index<ObjectKey, Claim, ()>,
+}
+
+impl TlsPolicies {
+    /// Whether a policy is about a backend, or a part of it.
+    pub(crate) fn any(&self, cx: &mut Cx<'_>, object: &ObjectKey) -> bool {
+        cx.any(self.by_object, object)
+    }
+
+    /// The policy that holds for a target itself.
+    pub(crate) fn of(&self, cx: &mut Cx<'_>, target: &PolicyTarget) -> Option<ObjectKey> {
+        cx.get(self.by_target, target).cloned()
+    }
+
+    /// The policy that holds for a port of this name: one of the port, else one of the whole.
+    pub(crate) fn of_port(&self, cx: &mut Cx<'_>, object: &ObjectKey, port_name: &str) -> Option<Arc<TlsPolicy>> {
+        if !self.any(cx, object) {
+            return None;
+        }
+        let target = |section: Option<&str>| PolicyTarget { object: object.clone(), section: section.map(Arc::from) };
+        let own = (!port_name.is_empty()).then(|| self.of(cx, &target(Some(port_name)))).flatten();
+        let policy = own.or_else(|| self.of(cx, &target(None)))?;
+        cx.get(self.policies, &policy).cloned()
+    }
+}
+
+pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsPolicies {
+    let (inputs, grants) = (base.inputs.backend_tls_policies, base.grants);
+    let policies = g.map("tls_policy", inputs, move |cx, key, policy| {
+        let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
+        Arc::new(backend_tls_policy::read(&mut reader, key, policy))
+    });
+    let claims = g.derive("tls_policy_claim", inputs, |_, key, policy| backend_tls_policy::claims(key, policy));
+    let by_object = g.index("tls_policy_by_object", claims, |claim: &Claim, ()| [claim.target.object.clone()]);
+    let by_target = g.index("tls_policy_by_target", claims, |claim: &Claim, ()| [claim.target.clone()]);
+    let by_target = g.derive_group("tls_policy_of_target", by_target, |_, target, members| {
+        members.first().map(|(claim, ())| (target.clone(), claim.seniority.object.clone()))
+    });
+    TlsPolicies { policies, by_target, by_object }
 }
 
 /// Policies that hold.

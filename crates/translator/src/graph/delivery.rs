@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use api::Kind;
-use engine::{Graph, Table};
+use api::{Kind, ObjectKey};
+use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, Secret, SecretName};
 
-use super::{Backends, Gateways, Policies, Routes, Secrets};
+use super::{Backends, Gateways, Policies, Routes, Secrets, TlsPolicies};
 use crate::backend::{SecretUse, cluster};
+use crate::backend_tls_policy::TlsPolicy;
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
 use crate::output::ReaderIndex;
@@ -20,8 +21,22 @@ pub(super) struct Sources {
     pub(super) gateways: Gateways,
     pub(super) backends: Backends,
     pub(super) policies: Policies,
+    pub(super) tls_policies: TlsPolicies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
+}
+
+impl Sources {
+    /// The policy that holds for a cluster: none where TLS is passed through, which is the client's own.
+    fn tls_policy(&self, cx: &mut Cx<'_>, key: &ClusterKey) -> Option<Arc<TlsPolicy>> {
+        if key.target.is_passthrough() {
+            return None;
+        }
+        let backend = key.target.backend();
+        let reading = cx.get(self.backends.readings_of(&backend.object), backend);
+        let port_name = reading.and_then(|reading| reading.view.as_ref().ok()).map_or("", |view| &*view.port_name);
+        self.tls_policies.of_port(cx, &backend.object, port_name)
+    }
 }
 
 /// What fleets get.
@@ -30,10 +45,18 @@ pub(super) struct Delivery {
     pub(super) clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
     pub(super) clusters_by_set: ReaderIndex,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
+    /// Which fleets send to a backend that a policy for TLS is about.
+    pub(super) tls_policy_uses: TlsPolicyUses,
 }
 
+/// What routes send to.
+type Used = Index<ClusterKey, AttachmentKey, Effective>;
+
+/// By Service or `Backend`.
+pub(super) type TlsPolicyUses = Index<ObjectKey, ClusterKey, ()>;
+
 pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
-    let Sources { gateways, backends, policies, routes, secrets, .. } = sources;
+    let Sources { gateways, backends, policies, tls_policies, routes, .. } = sources;
     let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Effective| {
         let key = |target: &ClusterTarget| ClusterKey { fleet: key.fleet.clone(), target: target.clone() };
         effective.clusters().map(key).collect::<Vec<_>>()
@@ -51,26 +74,45 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let view = reading.and_then(|reading| reading.view.as_ref().ok());
         let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
         let limits = key.target.policy().map_or(limits, |own| policies.limits(cx, own));
-        let mut cluster = cluster::cluster(&key.target, view, limits);
+        let policy = sources.tls_policy(cx, key);
+        let mut cluster = cluster::cluster(&key.target, view, policy.as_deref(), limits);
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
             tls.certificate = certificate;
         }
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });
+    let secrets = secrets_of(g, sources, used);
+    let reached = g.distinct("tls_policy_use", used, move |cx, key: &ClusterKey| {
+        let is_one = !key.target.is_passthrough() && tls_policies.any(cx, &key.target.backend().object);
+        is_one.then(|| (key.clone(), ()))
+    });
+    let tls_policy_uses =
+        g.index("tls_policy_use_by_backend", reached, |key: &ClusterKey, ()| [key.target.backend().object.clone()]);
+    let clusters_by_set =
+        g.index("cluster_by_endpoint_set", clusters, |_, cluster: &Arc<Cluster>| cluster.endpoints.set().cloned());
+    Delivery { clusters, clusters_by_set, secrets, tls_policy_uses }
+}
+
+/// Secrets of the fleets' listeners and of what they send to.
+fn secrets_of(g: &mut Graph, sources: Sources, used: Used) -> Table<InFleet<SecretName>, Arc<Secret>> {
+    let Sources { gateways, backends, secrets, .. } = sources;
     let named = g.distinct("backend_secret", used, move |cx, key: &ClusterKey| {
         let backend = key.target.backend();
-        // Only `Backend` objects name Secrets.
-        if backend.object.kind() != Some(Kind::Backend) {
-            return Vec::new();
-        }
-        let reading = cx.get(backends.readings_of(&backend.object), backend);
-        let view = reading.and_then(|reading| reading.view.as_ref().ok());
-        let secrets = view.map(|view| view.secrets.clone()).unwrap_or_default();
+        let secrets = match sources.tls_policy(cx, key) {
+            Some(policy) => policy.secrets.clone(),
+            // Of backends only `Backend` objects name Secrets.
+            None if backend.object.kind() != Some(Kind::Backend) || key.target.is_passthrough() => Box::default(),
+            None => {
+                let reading = cx.get(backends.readings_of(&backend.object), backend);
+                let view = reading.and_then(|reading| reading.view.as_ref().ok());
+                view.map(|view| view.secrets.clone()).unwrap_or_default()
+            }
+        };
         secrets.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
     });
     let by_fleet =
         g.index("secret_by_fleet", named, |(cluster, _): &(ClusterKey, SecretUse), ()| [cluster.fleet.clone()]);
-    let secrets = g.derive("secret", gateways.plans, move |cx, _, plan| {
+    g.derive("secret", gateways.plans, move |cx, _, plan| {
         let mut wanted = plan.secrets();
         wanted.extend(cx.keys(by_fleet, &plan.fleet).map(|(_, wanted)| wanted.clone()));
         wanted.sort_unstable();
@@ -85,8 +127,5 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
             }
         }
         rows
-    });
-    let clusters_by_set =
-        g.index("cluster_by_endpoint_set", clusters, |_, cluster: &Arc<Cluster>| cluster.endpoints.set().cloned());
-    Delivery { clusters, clusters_by_set, secrets }
+    })
 }

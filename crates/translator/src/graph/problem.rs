@@ -16,6 +16,7 @@ use super::status::Sources;
 use super::{Base, EndpointSets};
 use crate::backend::slice::Lack;
 use crate::backend::{Reading, SecretUse};
+use crate::backend_tls_policy::TlsPolicy;
 use crate::blame;
 use crate::envoy_patch_policy::{self, PatchOutcome, PatchStanding};
 use crate::envoy_proxy;
@@ -27,18 +28,28 @@ use crate::raw::{Lost, RawOutcome};
 use crate::reference::grant;
 use crate::secret::{NO_PAIR, Parsed};
 use crate::status;
-use crate::status::policy::{Reach, Standing};
+use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 20;
+pub(crate) const PROBLEM_TABLES: usize = 21;
+
+/// What was found of routes and policies.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    /// Routes with a form that proxies refused.
+    pub(super) refused: Table<AttachmentKey, Arc<str>>,
+    /// What became of each `BackendTrafficPolicy`.
+    pub(super) reached: Table<ObjectKey, Arc<Reach>>,
+    /// The same of each `BackendTLSPolicy`.
+    pub(super) tls_reached: Table<ObjectKey, Arc<Vec<Reached>>>,
+}
 
 pub(super) fn problems(
     g: &mut Graph,
     sources: &Sources,
-    refused: Table<AttachmentKey, Arc<str>>,
-    reached: Table<ObjectKey, Arc<Reach>>,
+    Found { refused, reached, tls_reached }: Found,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
-    let Sources { base, gateways, backends, routes, secrets, readers, raws, patches, .. } = *sources;
+    let Sources { base, gateways, backends, tls_policies, routes, secrets, delivery, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
     let [services, objects] = backends.readings;
     let [secrets, config_maps] = secrets.parsed;
@@ -52,7 +63,7 @@ pub(super) fn problems(
         let offset = key.part as u32;
         numbered(&key.object, offset, unusable(key, parsed, now).into_iter().map(Arc::new))
     };
-    let [silent, strays] = endpoints(g, &base, backends.sets, readers);
+    let [silent, strays] = endpoints(g, &base, backends.sets, delivery.clusters_by_set);
     let [classes, unserved, grants] = misspelt(g, &base);
     [
         silent,
@@ -87,6 +98,10 @@ pub(super) fn problems(
             settings_problems(settings, base.options.file_mode)
         }),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
+        g.derive("tls_policy_problem", tls_policies.policies, move |cx, key, policy| {
+            let reached = cx.get(tls_reached, key).cloned().unwrap_or_default();
+            tls_policy_problems(key, policy, &reached)
+        }),
         g.derive("patch_problem", patches.outcomes, |_, key, outcome| patch_problems(key, outcome)),
         g.derive("raw_problem", raws.outcomes, |_, key, outcome| numbered(key, 0, raw_problems(key, outcome))),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
@@ -132,16 +147,34 @@ const REPORTED: [(&str, &str); 7] = [
     ("SecretNotFound", "spec.secretRef"),
 ];
 
-fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let found = reach.reached.iter().filter_map(|reached| {
+/// Targets for which a policy does not hold.
+fn target_problems(key: &ObjectKey, reached: &[Reached]) -> impl Iterator<Item = Arc<Problem>> {
+    reached.iter().filter_map(|reached| {
         let refers_to = (reached.standing == Standing::NotFound).then(|| reached.target.object.clone());
         let problem = Problem::of(key, "spec.targetRefs", Severity::Error, reached.refusal()?.1);
         Some(Arc::new(Problem { refers_to, ..problem }))
-    });
+    })
+}
+
+fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let found = target_problems(key, &reach.reached);
     // Whoever reads objects has told the fields that are ignored.
     let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
     let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
     numbered(key, 0, found.chain(old))
+}
+
+fn tls_policy_problems(key: &ObjectKey, policy: &TlsPolicy, reached: &[Reached]) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let refused = target_problems(key, reached);
+    // Whoever reads objects has told what is wrong with fields.
+    let fault = policy.tls.as_ref().err().filter(|fault| fault.resolved.is_some()).map(|fault| {
+        let path = FieldPath::from(fault.accepted.path("spec"));
+        let text = format!("{}; nothing is sent to what the policy is about", fault.accepted.text);
+        Arc::new(Problem::of(key, path, Severity::Error, text))
+    });
+    let options = policy.warnings.iter().filter(|(_, text)| text.starts_with("spec.options"));
+    let options = options.map(|(_, text)| warning(key, "spec.options", text));
+    numbered(key, 0, refused.chain(fault).chain(options).collect::<Vec<_>>())
 }
 
 fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, Arc<Problem>)> {

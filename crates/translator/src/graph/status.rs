@@ -9,15 +9,15 @@ use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
 
+use super::delivery::Delivery;
 use super::problem::{self, PROBLEM_TABLES};
-use super::{Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets};
+use super::{Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, TlsPolicies};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
-use crate::gateway::{GatewayPlan, NamedSettings};
+use crate::gateway::{self, GatewayPlan, NamedSettings};
 use crate::http_route::RouteOutcome;
-use crate::key::{AttachmentKey, ProblemKey};
+use crate::key::{AttachmentKey, ClusterKey, ProblemKey};
 use crate::lookup::{Reader, RejectedTables, StatusTables};
-use crate::output::ReaderIndex;
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
 use crate::status::rejected::Rejection;
@@ -29,9 +29,10 @@ pub(super) struct Sources {
     pub(super) gateways: Gateways,
     pub(super) backends: Backends,
     pub(super) policies: Policies,
+    pub(super) tls_policies: TlsPolicies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
-    pub(super) readers: ReaderIndex,
+    pub(super) delivery: Delivery,
     pub(super) raws: Raws,
     pub(super) patches: Patches,
 }
@@ -44,6 +45,7 @@ pub(super) struct Statuses {
     pub(super) routes: Table<ObjectKey, Digest>,
     pub(super) outcomes: RouteOutcomes,
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
+    pub(super) tls_policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     pub(super) patches: Table<ObjectKey, Arc<PolicyStatus>>,
@@ -87,7 +89,16 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         let reached = targets.map(|target| reached(cx, &sources, key, target)).collect();
         Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
     });
+    let tls_reached = g.map("tls_policy_reach", sources.tls_policies.policies, move |cx, key, policy| {
+        let targets = policy.targets.iter();
+        Arc::new(targets.map(|target| tls_reached(cx, &sources, key, target)).collect::<Vec<Reached>>())
+    });
+    let tls_policies = g.map("tls_policy_status", sources.tls_policies.policies, move |cx, key, policy| {
+        let reached = cx.get(tls_reached, key).cloned().unwrap_or_default();
+        Arc::new(status::backend_tls_policy::status(policy, &reached, &base.settings.controller(cx)))
+    });
     Statuses {
+        tls_policies,
         gateway_classes,
         gateways: gateway_statuses,
         routes: route_statuses,
@@ -102,7 +113,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
             Arc::new(status::raw::status(outcome, options.offline))
         }),
         rejected: rejected(g, &base, gateways.plans),
-        problems: problem::problems(g, &sources, refused, reached),
+        problems: problem::problems(g, &sources, problem::Found { refused, reached, tls_reached }),
     }
 }
 
@@ -215,6 +226,43 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
         _ if !found => Standing::NotFound,
         Some(winner) if winner != *policy => Standing::Conflicted(winner),
         _ => Standing::Accepted,
+    };
+    Reached { target, ancestors, standing }
+}
+
+fn tls_reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: &Target) -> Reached {
+    let target = match target {
+        Target::Known(target) => target.clone(),
+        Target::Refused(object, text) => {
+            let target = PolicyTarget { object: object.clone(), section: None };
+            return Reached { target, ancestors: Vec::new(), standing: Standing::Invalid(text.clone()) };
+        }
+    };
+    let Sources { base, backends, tls_policies, delivery, .. } = *sources;
+    let missing = match cx.get(base.inputs.services, &target.object) {
+        None if cx.contains(base.inputs.backends, &target.object) => None,
+        None => Some(Standing::NotFound),
+        Some(service) => {
+            let has = |name: &Arc<str>| service.spec.ports.iter().any(|port| port.name.as_deref() == Some(&**name));
+            (!target.section.as_ref().is_none_or(has)).then_some(Standing::NoPort)
+        }
+    };
+    let uses: Vec<ClusterKey> = cx.keys(delivery.tls_policy_uses, &target.object).cloned().collect();
+    let mut ancestors: Vec<ObjectKey> = Vec::new();
+    for key in uses {
+        let backend = key.target.backend();
+        let reading = cx.get(backends.readings_of(&backend.object), backend);
+        let port_name = reading.and_then(|reading| reading.view.as_ref().ok()).map_or("", |view| &*view.port_name);
+        if target.section.as_deref().is_none_or(|section| section == port_name) {
+            ancestors.extend(gateway::of_fleet(&key.fleet));
+        }
+    }
+    ancestors.sort_unstable();
+    ancestors.dedup();
+    let standing = match (missing, tls_policies.of(cx, &target)) {
+        (Some(missing), _) => missing,
+        (None, Some(winner)) if winner != *policy => Standing::Conflicted(winner),
+        (None, _) => Standing::Accepted,
     };
     Reached { target, ancestors, standing }
 }

@@ -39,6 +39,8 @@ pub(super) struct Attachment {
 pub(super) struct Taken {
     pub(super) name: Arc<str>,
     pub(super) port: Option<ListenerPort>,
+    /// TLS of clients goes to the backend as it comes.
+    pub(super) passes_tls: bool,
     pub(super) hostnames: Box<[Hostname]>,
     index: usize,
 }
@@ -147,7 +149,8 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
         let hostnames: Box<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
         if !hostnames.is_empty() {
-            taken.push(Taken { name: listener.name.clone(), port: port_of(index), hostnames, index });
+            let (name, passes_tls) = (listener.name.clone(), listener.passes_tls);
+            taken.push(Taken { name, port: port_of(index), passes_tls, hostnames, index });
         }
     }
     let verdict = match (any_named, any_admitted, taken.is_empty()) {

@@ -15,12 +15,18 @@ use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Re
 
 use super::filter::{Draft, UNSUPPORTED, draft};
 use super::matching::{self, Compiled};
-use super::target::Targets;
+use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::key::{Place, Rank, route_name};
 
-/// What a redirect needs of the listener; none where no redirect looks at it.
-pub(super) type Flavour = Option<ListenerPort>;
+/// By what the entries of one listener differ from those of another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flavour {
+    /// What a redirect needs; none where no redirect looks at it.
+    pub(super) port: Option<ListenerPort>,
+    /// TLS of clients goes to the backend as it comes.
+    pub(super) passes_tls: bool,
+}
 
 /// The rules of a route, checked.
 pub(super) struct Rules<'r> {
@@ -137,6 +143,8 @@ struct Targeted<'r> {
 
 struct Sent<'r> {
     backend: Backend,
+    /// The same for TLS that is passed through.
+    as_it_comes: Backend,
     weight: u32,
     filters: Draft<'r>,
 }
@@ -262,7 +270,7 @@ impl Rule<'_> {
     fn entry(&self, matched: &RouteMatch, flavour: Flavour) -> Route {
         let action = match &self.answer {
             Answer::Fail(reason) => fail(matched, reason.clone()),
-            Answer::Redirect => self.filters.redirect(&matched.path, flavour).map_or_else(
+            Answer::Redirect => self.filters.redirect(&matched.path, flavour.port).map_or_else(
                 || fail(matched, "a redirect without settings".into()),
                 |redirect| Action::Redirect(Box::new(redirect)),
             ),
@@ -286,9 +294,9 @@ impl Targeted<'_> {
             return fail(matched, "no backend has a share".into());
         }
         let destinations = self.destinations.iter().map(|sent| Destination {
-            backend: sent.backend.clone(),
+            backend: if flavour.passes_tls { sent.as_it_comes.clone() } else { sent.backend.clone() },
             weight: sent.weight,
-            filters: sent.filters.finish(&matched.path, Some(flavour)),
+            filters: sent.filters.finish(&matched.path, Some(flavour.port)),
         });
         let Timeouts { request, attempt, retry } = &self.timeouts;
         Action::Forward(Box::new(Forward {
@@ -384,18 +392,19 @@ fn destinations<'r, L: Lookup>(
     for (at, target) in rule.backend_refs.iter().enumerate() {
         let path = || format!("spec.rules[{number}].backendRefs[{at}]");
         let resolved = targets.resolve(&target.target, path);
-        let backend = match resolved {
-            Ok(cluster) => Backend::Cluster(cluster),
-            Err(reason) => Backend::Broken(reason),
+        let (backend, as_it_comes) = match resolved {
+            Ok(Resolved { by_itself, as_it_comes }) => (Backend::Cluster(by_itself), Backend::Cluster(as_it_comes)),
+            Err(reason) => (Backend::Broken(reason.clone()), Backend::Broken(reason)),
         };
-        let (backend, filters) = match backend_filters(targets, target, on_prefix, &path) {
-            Ok(filters) => (backend, filters),
+        let (backend, as_it_comes, filters) = match backend_filters(targets, target, on_prefix, &path) {
+            Ok(filters) => (backend, as_it_comes, filters),
             Err((reason, place, text)) => {
                 losses.add(reason, &place, &format!("{text}, {}", losses.answer.share));
-                (Backend::Broken(text.into()), Draft::default())
+                let broken = Backend::Broken(text.into());
+                (broken.clone(), broken, Draft::default())
             }
         };
-        sent.push(Sent { backend, weight: target.weight.min(MAX_WEIGHT), filters });
+        sent.push(Sent { backend, as_it_comes, weight: target.weight.min(MAX_WEIGHT), filters });
     }
     sent
 }

@@ -8,9 +8,8 @@ use api::http_route::{
 };
 use ir::route::{Cors, Filters, HeaderChanges, MaybeFilters, Mirror, PathChange, PathMatch, Redirect, Rewrite};
 
-use super::compile::Flavour;
 use super::matching::{lower, prefix};
-use super::target::Targets;
+use super::target::{Resolved, Targets};
 use super::{ListenerPort, Lookup};
 
 /// The filters of a rule or backend, checked.
@@ -68,7 +67,7 @@ pub(super) fn draft<'r, L: Lookup>(
                 let share = share(mirror).map_err(refused)?;
                 // A mirror that leads nowhere is left out; the request itself goes on (5.11 of the reference).
                 let place = || format!("{}[{index}].requestMirror.backendRef", path());
-                if let Ok(cluster) = targets.resolve(&mirror.backend_ref, place) {
+                if let Ok(Resolved { by_itself: cluster, .. }) = targets.resolve(&mirror.backend_ref, place) {
                     draft.fixed.mirrors.push(Mirror { cluster, share });
                 }
             }
@@ -116,7 +115,7 @@ impl Draft<'_> {
     }
 
     /// For one match. A redirect of a rule is an action and not among the filters; `with_redirect` keeps that of a backend.
-    pub(super) fn finish(&self, matched: &PathMatch, with_redirect: Option<Flavour>) -> MaybeFilters {
+    pub(super) fn finish(&self, matched: &PathMatch, with_redirect: Option<Option<ListenerPort>>) -> MaybeFilters {
         if !self.any {
             return MaybeFilters::default();
         }
@@ -126,15 +125,15 @@ impl Draft<'_> {
             let path = rewrite.path.as_ref().and_then(|path| path_change(path, matched));
             (host.is_some() || path.is_some()).then(|| Box::new(Rewrite { host, path }))
         });
-        filters.redirect = with_redirect.and_then(|flavour| self.redirect(matched, flavour)).map(Box::new);
+        filters.redirect = with_redirect.and_then(|listener| self.redirect(matched, listener)).map(Box::new);
         filters.into()
     }
 
     /// The redirect for a match and a listener (table 5.9 of the reference): the effective port is that of the filter, else of
     /// the filter's scheme, else of the listener; the default port of the scheme is printed only where Envoy cannot leave it out.
-    pub(super) fn redirect(&self, matched: &PathMatch, flavour: Flavour) -> Option<Redirect> {
+    pub(super) fn redirect(&self, matched: &PathMatch, listener: Option<ListenerPort>) -> Option<Redirect> {
         let redirect = self.redirect?;
-        let listener = flavour.unwrap_or(ListenerPort { port: 80, tls: false });
+        let listener = listener.unwrap_or(ListenerPort { port: 80, tls: false });
         let scheme = redirect.scheme.as_ref().map(|scheme| scheme.as_str());
         let default_of = |scheme: &str| if scheme == "https" { 443 } else { 80 };
         let port = redirect.port.or_else(|| scheme.map(default_of)).unwrap_or(listener.port);

@@ -11,10 +11,27 @@ use crate::backend_traffic_policy::PolicyTarget;
 use crate::key::ClusterTarget;
 use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
 
+/// How the listeners of a route send.
+#[derive(Clone, Copy)]
+pub(super) struct Sends {
+    /// TLS of clients, which is passed through.
+    pub(super) as_it_comes: bool,
+    /// Connections of the proxy's own.
+    pub(super) by_itself: bool,
+}
+
+/// The clusters of a backend.
+pub(super) struct Resolved {
+    pub(super) by_itself: ClusterName,
+    /// The same without TLS of the proxy's own.
+    pub(super) as_it_comes: ClusterName,
+}
+
 /// Resolves the references of one route and keeps what they led to.
 pub(super) struct Targets<'a, L> {
     lookup: &'a mut L,
     route: &'a ObjectKey,
+    sends: Sends,
     /// Some policy is in the route's namespace: most have none, and nothing more is asked.
     policies: bool,
     route_policy: Option<ObjectKey>,
@@ -24,12 +41,12 @@ pub(super) struct Targets<'a, L> {
 }
 
 impl<'a, L: Lookup> Targets<'a, L> {
-    pub(super) fn new(lookup: &'a mut L, route: &'a ObjectKey) -> Self {
+    pub(super) fn new(lookup: &'a mut L, route: &'a ObjectKey, sends: Sends) -> Self {
         let policies = lookup.has_policies(route.namespace());
         let own = PolicyTarget { object: route.clone(), section: None };
         let route_policy = if policies { lookup.policy(&own) } else { None };
         let policy = route_policy.clone();
-        Self { lookup, route, policies, route_policy, policy, clusters: Vec::new(), bad: Vec::new() }
+        Self { lookup, route, sends, policies, route_policy, policy, clusters: Vec::new(), bad: Vec::new() }
     }
 
     /// What follows belongs to a rule of this name: a policy on the rule beats one on the route.
@@ -46,12 +63,19 @@ impl<'a, L: Lookup> Targets<'a, L> {
         &mut self,
         target: &BackendObjectRef,
         path: impl FnOnce() -> String,
-    ) -> Result<ClusterName, Arc<str>> {
+    ) -> Result<Resolved, Arc<str>> {
         match self.follow(target) {
+            Ok(target) if self.sends.as_it_comes => {
+                let passed = target.passed_through();
+                let found = Resolved { by_itself: target.name().clone(), as_it_comes: passed.name().clone() };
+                self.clusters.push(passed);
+                self.clusters.extend(self.sends.by_itself.then_some(target));
+                Ok(found)
+            }
             Ok(target) => {
                 let name = target.name().clone();
                 self.clusters.push(target);
-                Ok(name)
+                Ok(Resolved { by_itself: name.clone(), as_it_comes: name })
             }
             Err(fault) => {
                 let text = fault.text.clone();

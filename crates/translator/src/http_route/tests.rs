@@ -67,6 +67,7 @@ fn maps() -> Maps {
         hostname: Hostname::ANY,
         takes: crate::listener::Takes::Kinds([Kind::HttpRoute].into()),
         namespaces: Namespaces::Same,
+        passes_tls: false,
     };
     let listeners = vec![listener("http"), listener("https")];
     let scope =

@@ -25,6 +25,8 @@ pub(crate) enum Standing {
     Conflicted(ObjectKey),
     /// The target is not there.
     NotFound,
+    /// The Service that is the target has no port of the section's name.
+    NoPort,
     /// This cannot be a target, or the policy cannot be used.
     Invalid(Arc<str>),
 }
@@ -57,6 +59,10 @@ impl Reached {
                 Some(("Conflicted", format!("{winner} is older or comes first by name and holds for {target}")))
             }
             Standing::NotFound => Some(("TargetNotFound", format!("{target} does not exist"))),
+            Standing::NoPort => {
+                let section = self.target.section.as_deref().unwrap_or_default();
+                Some(("TargetNotFound", format!("{target} has no port of the name {section}")))
+            }
             Standing::Invalid(text) => Some(("Invalid", text.to_string())),
         }
     }
@@ -80,22 +86,35 @@ pub(crate) fn status(
     mut overridden: impl FnMut(&PolicyTarget) -> Option<String>,
 ) -> PolicyStatus {
     let writer = Writer { generation: reach.generation };
-    let mut found: BTreeMap<&ObjectKey, Vec<Condition>> = BTreeMap::new();
-    for one in &reach.reached {
-        let own = one.ancestors.is_empty().then_some(&one.target.object);
+    let conditions = |one: &Reached| {
         let refusal = one.refusal();
+        let over = overridden(&one.target).filter(|_| refusal.is_none());
+        let mut told = conditions(writer, refusal.as_ref(), over.as_deref());
+        told.extend(writer.warning(reach.warnings.clone()));
+        told
+    };
+    PolicyStatus { ancestors: entries(writer, &reach.reached, controller, conditions) }
+}
+
+/// One entry per ancestor: of several targets behind one Gateway the first that is refused counts.
+pub(super) fn entries(
+    writer: Writer,
+    reached: &[Reached],
+    controller: &str,
+    mut conditions: impl FnMut(&Reached) -> Vec<Condition>,
+) -> Vec<PolicyAncestorStatus> {
+    let mut found: BTreeMap<&ObjectKey, Vec<Condition>> = BTreeMap::new();
+    for one in reached {
+        let own = one.ancestors.is_empty().then_some(&one.target.object);
+        let told = conditions(one);
         for ancestor in one.ancestors.iter().chain(own) {
             let entry = found.entry(ancestor).or_default();
-            // Of several targets behind one Gateway the first that is refused counts.
-            if entry.is_empty() || (refusal.is_some() && !is_refused(entry)) {
-                let over = overridden(&one.target).filter(|_| refusal.is_none());
-                *entry = conditions(writer, refusal.as_ref(), over.as_deref());
-                entry.extend(writer.warning(reach.warnings.clone()));
+            if entry.is_empty() || (is_refused(&told) && !is_refused(entry)) {
+                entry.clone_from(&told);
             }
         }
     }
-    let controller_name: Arc<str> = controller.into();
-    PolicyStatus { ancestors: fitted(writer, found.into_iter().collect(), &controller_name) }
+    fitted(writer, found.into_iter().collect(), &controller.into())
 }
 
 /// The words for a target that is overridden in part by so many policies.

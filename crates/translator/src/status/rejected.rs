@@ -75,7 +75,7 @@ fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Opt
             let parents = parents(lookup, key, rejected, &no("Accepted", "UnsupportedValue"));
             (!parents.is_empty()).then_some(Status::Route(RouteStatus { parents }))?
         }
-        Kind::BackendTrafficPolicy | Kind::EnvoyPatchPolicy => {
+        Kind::BackendTlsPolicy | Kind::BackendTrafficPolicy | Kind::EnvoyPatchPolicy => {
             let entry = |target: &ParentRef| PolicyAncestorStatus {
                 ancestor_ref: ParentRef { namespace: Some(key.namespace().into()), ..target.clone() },
                 controller_name: lookup.controller(),

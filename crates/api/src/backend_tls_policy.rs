@@ -1,0 +1,79 @@
+//! `BackendTLSPolicy`: TLS to the endpoints of Services.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::kind::Kind;
+use crate::open::open_enum;
+use crate::problem::{Fault, UnitFaults};
+use crate::reference::{LocalObjectRef, PolicyTargetRef};
+use crate::resource::{Resource, Spec};
+
+/// How proxies talk TLS to backends.
+pub type BackendTlsPolicy = Resource<BackendTlsPolicySpec>;
+
+/// `BackendTLSPolicy.spec`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackendTlsPolicySpec {
+    /// What it is about: Services of its namespace, or ports of these by their names; 1 to 16.
+    pub target_refs: Box<[PolicyTargetRef]>,
+    /// How the backend is known.
+    pub validation: BackendTlsValidation,
+    /// Options by name; none is known.
+    pub options: BTreeMap<Box<str>, Box<str>>,
+    /// Why it cannot be used. What it is about is not sent to then.
+    #[serde(skip)]
+    pub fault: Option<Box<Fault>>,
+    /// Fields that are written and not read.
+    #[serde(skip)]
+    pub ignored: Box<[Fault]>,
+}
+
+impl Spec for BackendTlsPolicySpec {
+    const KIND: Kind = Kind::BackendTlsPolicy;
+
+    fn mark(&mut self, found: UnitFaults) {
+        self.fault = UnitFaults::first(found.faults);
+        self.ignored = found.ignored.into();
+    }
+}
+
+/// `BackendTLSPolicy.spec.validation`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackendTlsValidation {
+    /// Bundles of certificates to believe, in the policy's namespace; up to 8.
+    pub ca_certificate_refs: Box<[LocalObjectRef]>,
+    /// A well-known bundle: `System`.
+    #[serde(rename = "wellKnownCACertificates")]
+    pub well_known_ca_certificates: Option<Box<str>>,
+    /// The server name that is sent, and that the certificate must have unless `subject_alt_names` is given.
+    pub hostname: Box<str>,
+    /// Of these names the certificate must have one; up to 5.
+    pub subject_alt_names: Box<[SubjectAltName]>,
+}
+
+/// `validation.subjectAltNames[]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubjectAltName {
+    /// Which of the other fields counts.
+    #[serde(rename = "type")]
+    pub name_type: SubjectAltNameType,
+    /// A host name, or `*.` and one.
+    pub hostname: Option<Box<str>>,
+    /// A URI such as `spiffe://cluster.local/ns/shop/sa/web`.
+    pub uri: Option<Box<str>>,
+}
+
+open_enum! {
+    /// `subjectAltNames[].type`.
+    SubjectAltNameType {
+        /// A name of DNS.
+        Hostname = "Hostname",
+        /// A URI.
+        Uri = "URI",
+    }
+}
