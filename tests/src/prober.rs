@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::client::{Answer, Kept};
+use crate::wait::until;
 
 /// A path with the bodies that are right for it: `404` is that status, and `down` no answer at all.
 pub type Allowed<'a> = (&'a str, &'a [&'a str]);
@@ -51,6 +52,16 @@ impl Prober {
                 *self.wrong.lock().unwrap_or_else(PoisonError::into_inner).entry(wrong).or_default() += 1;
             }
         }
+    }
+
+    /// Waits until so many more were asked, so that a step of a test meets requests however fast it is.
+    ///
+    /// # Errors
+    /// After [`crate::wait::DEADLINE`].
+    pub fn more(&self, requests: u64) -> anyhow::Result<()> {
+        let asked = || self.asked.load(Ordering::Relaxed);
+        let enough = asked() + requests;
+        until("requests", || (asked() >= enough).then_some(()))
     }
 
     /// Everybody stops asking when this is dropped, also by a test that fails.
