@@ -25,6 +25,7 @@ const CRDS: &str = "config/crd/experimental";
 const KINDS: &[(&str, &str)] = &[
     ("gateway.networking.k8s.io_gatewayclasses.yaml", "GatewayClass.json"),
     ("gateway.networking.k8s.io_gateways.yaml", "Gateway.json"),
+    ("gateway.networking.k8s.io_listenersets.yaml", "ListenerSet.json"),
     ("gateway.networking.k8s.io_httproutes.yaml", "HTTPRoute.json"),
     ("gateway.networking.k8s.io_grpcroutes.yaml", "GRPCRoute.json"),
     ("gateway.networking.k8s.io_tlsroutes.yaml", "TLSRoute.json"),

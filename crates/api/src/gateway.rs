@@ -38,19 +38,24 @@ impl Spec for GatewaySpec {
     const KIND: Kind = Kind::Gateway;
 
     fn mark(&mut self, faults: UnitFaults) {
-        for (unit, fault) in faults.faults {
-            if let Some(listener) = self.listeners.get_mut(unit.item) {
-                listener.fault.get_or_insert_with(|| Box::new(fault));
-            }
+        mark(&mut self.listeners, faults);
+    }
+}
+
+/// Notes which listeners cannot be used.
+pub(crate) fn mark(listeners: &mut [Listener], faults: UnitFaults) {
+    for (unit, fault) in faults.faults {
+        if let Some(listener) = listeners.get_mut(unit.item) {
+            listener.fault.get_or_insert_with(|| Box::new(fault));
         }
     }
 }
 
-/// `Gateway.spec.listeners[]`.
+/// `Gateway.spec.listeners[]` and `ListenerSet.spec.listeners[]`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Listener {
-    /// Name, unique in the Gateway.
+    /// Name, unique in the object.
     pub name: Box<str>,
     /// Host that it is for, in small letters as written; none means all. May start with `*.`.
     pub hostname: Option<Box<str>>,
@@ -130,7 +135,7 @@ pub struct RouteNamespaces {
 open_enum! {
     /// `allowedRoutes.namespaces.from`.
     RouteNamespacesFrom {
-        /// The Gateway's own namespace.
+        /// The namespace of the object that the listener is in.
         Same = "Same",
         /// Every namespace.
         All = "All",

@@ -139,6 +139,8 @@ kinds! {
     GatewayClass, group::GATEWAY, ["v1", "v1beta1"], "GatewayClass", "gatewayclasses", Cluster;
     /// Gateway API: listeners.
     Gateway, group::GATEWAY, ["v1", "v1beta1"], "Gateway", "gateways", Namespaced;
+    /// Gateway API: more listeners for a Gateway.
+    ListenerSet, group::GATEWAY, ["v1"], "ListenerSet", "listenersets", Namespaced;
     /// Gateway API: HTTP rules.
     HttpRoute, group::GATEWAY, ["v1", "v1beta1"], "HTTPRoute", "httproutes", Namespaced;
     /// Gateway API: rules for gRPC calls.

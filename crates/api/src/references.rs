@@ -2,7 +2,7 @@
 
 use crate::backend::BackendSpec;
 use crate::backend_tls_policy::BackendTlsPolicySpec;
-use crate::gateway::GatewaySpec;
+use crate::gateway::{GatewaySpec, Listener};
 use crate::key::ObjectKey;
 use crate::kind::{Kind, Object};
 use crate::raw::RawSpec;
@@ -16,6 +16,7 @@ impl Object {
         let mut found = References { namespace: self.key().namespace(), keys: Vec::new() };
         match self {
             Self::Gateway(gateway) => found.of_gateway(&gateway.spec),
+            Self::ListenerSet(set) => found.of_listeners(&set.spec.listeners),
             Self::Backend(backend) => found.of_backend(&backend.spec),
             Self::BackendTlsPolicy(policy) => found.of_backend_tls_policy(&policy.spec),
             Self::Raw(_, object) => found.of_raw(&object.spec),
@@ -58,9 +59,7 @@ struct References<'a> {
 impl References<'_> {
     fn of_gateway(&mut self, spec: &GatewaySpec) {
         self.keys.push(ObjectKey::of(Kind::GatewayClass, "", &spec.gateway_class_name));
-        for tls in spec.listeners.iter().filter_map(|listener| listener.tls.as_deref()) {
-            tls.certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name));
-        }
+        self.of_listeners(&spec.listeners);
         let Some(tls) = spec.tls.as_deref() else { return };
         if let Some(to) = tls.backend.as_ref().and_then(|backend| backend.client_certificate_ref.as_ref()) {
             self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
@@ -69,6 +68,12 @@ impl References<'_> {
         let configs = frontend.flat_map(|all| all.per_port.iter().map(|port| &port.tls).chain([&all.default_tls]));
         for to in configs.filter_map(|tls| tls.validation.as_ref()).flat_map(|one| &one.ca_certificate_refs) {
             self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
+        }
+    }
+
+    fn of_listeners(&mut self, listeners: &[Listener]) {
+        for tls in listeners.iter().filter_map(|listener| listener.tls.as_deref()) {
+            tls.certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name));
         }
     }
 

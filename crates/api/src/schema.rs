@@ -146,6 +146,7 @@ enum UnitKind {
 const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Gateway, &["spec", "listeners"], UnitKind::Item),
     (Kind::Gateway, &["spec", "addresses"], UnitKind::DroppedButLast),
+    (Kind::ListenerSet, &["spec", "listeners"], UnitKind::Item),
     (Kind::HttpRoute, &["spec", "rules"], UnitKind::Item),
     (Kind::HttpRoute, &["spec", "rules", "matches"], UnitKind::Inner),
     (Kind::HttpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
@@ -181,6 +182,8 @@ const GUARDS: &[(Kind, &[&str], Depth)] = &[
     (Kind::Gateway, &["spec", "listeners", "allowedRoutes"], Depth::Field),
     (Kind::Gateway, &["spec", "listeners", "hostname"], Depth::Field),
     (Kind::Gateway, &["spec", "tls"], Depth::All),
+    (Kind::ListenerSet, &["spec", "listeners", "allowedRoutes"], Depth::Field),
+    (Kind::ListenerSet, &["spec", "listeners", "hostname"], Depth::Field),
     (Kind::HttpRoute, &["spec", "hostnames"], Depth::Field),
     (Kind::HttpRoute, &["spec", "parentRefs"], Depth::Field),
     (Kind::HttpRoute, &["spec", "parentRefs", "port"], Depth::Field),

@@ -24,7 +24,9 @@ impl Kind {
     pub const fn own_status(self) -> Option<OwnStatus> {
         match self {
             kind if kind.message().is_some() => Some(OwnStatus::Whole),
-            Self::GatewayClass | Self::Gateway | Self::Backend | Self::EnvoyProxy => Some(OwnStatus::Whole),
+            Self::GatewayClass | Self::Gateway | Self::ListenerSet | Self::Backend | Self::EnvoyProxy => {
+                Some(OwnStatus::Whole)
+            }
             kind if kind.is_route() => Some(OwnStatus::Entries("parents")),
             Self::BackendTlsPolicy | Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy => {
                 Some(OwnStatus::Entries("ancestors"))
@@ -149,7 +151,18 @@ pub struct GatewayStatusAddress {
     pub value: Box<str>,
 }
 
-/// `Gateway.status.listeners[]`.
+/// `ListenerSet.status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenerSetStatus {
+    /// Conditions by type.
+    pub conditions: Vec<Condition>,
+    /// One entry per listener, in the order of the spec; none where the Gateway does not take the set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<ListenerStatus>,
+}
+
+/// `Gateway.status.listeners[]` and `ListenerSet.status.listeners[]`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerStatus {
@@ -245,6 +258,8 @@ pub enum Status {
     GatewayClass(GatewayClassStatus),
     /// Of a Gateway.
     Gateway(GatewayStatus),
+    /// Of a `ListenerSet`.
+    ListenerSet(ListenerSetStatus),
     /// Of a route.
     Route(RouteStatus),
     /// Of a policy.
@@ -263,6 +278,7 @@ impl Status {
         match self {
             Self::GatewayClass(class) => vec![&mut class.conditions],
             Self::Gateway(gateway) => vec![&mut gateway.conditions],
+            Self::ListenerSet(set) => vec![&mut set.conditions],
             Self::Backend(backend) => vec![&mut backend.conditions],
             Self::Raw(raw) => vec![&mut raw.conditions],
             Self::Route(route) => route.parents.iter_mut().map(|entry| &mut entry.conditions).collect(),

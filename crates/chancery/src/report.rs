@@ -28,6 +28,7 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
     };
     rows(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut each);
     rows(graph, outputs.gateway_statuses, Status::Gateway, &mut each);
+    rows(graph, outputs.listener_set_statuses, Status::ListenerSet, &mut each);
     for (key, _) in graph.iter(outputs.route_statuses) {
         outputs.route_status(graph, key).map(Status::Route).into_iter().for_each(|status| each(key, status));
     }
@@ -71,6 +72,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
     match key.kind()? {
         Kind::GatewayClass => row(graph, outputs.gateway_class_statuses, key).map(Status::GatewayClass),
         Kind::Gateway => row(graph, outputs.gateway_statuses, key).map(Status::Gateway),
+        Kind::ListenerSet => row(graph, outputs.listener_set_statuses, key).map(Status::ListenerSet),
         Kind::BackendTrafficPolicy => row(graph, outputs.policy_statuses, key).map(Status::Policy),
         Kind::BackendTlsPolicy => row(graph, outputs.tls_policy_statuses, key).map(Status::Policy),
         Kind::EnvoyPatchPolicy => row(graph, outputs.patch_statuses, key).map(Status::Policy),
@@ -87,6 +89,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
     let mut note = |key: &ObjectKey, usable| with(key, outputs.with_rejection(graph, key, usable));
     changes(graph, outputs.gateway_class_statuses, Status::GatewayClass, &mut note);
     changes(graph, outputs.gateway_statuses, Status::Gateway, &mut note);
+    changes(graph, outputs.listener_set_statuses, Status::ListenerSet, &mut note);
     for change in graph.changes(outputs.route_statuses) {
         note(change.key, change.new.and_then(|_| outputs.route_status(graph, change.key)).map(Status::Route));
     }

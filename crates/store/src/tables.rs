@@ -161,6 +161,8 @@ object_tables! {
     backends: Backend,
     /// EnvoyProxy of `gateway.envoyproxy.io`.
     envoy_proxies: EnvoyProxy,
+    /// ListenerSet.
+    listener_sets: ListenerSet,
     /// BackendTLSPolicy.
     backend_tls_policies: BackendTlsPolicy,
     /// BackendTrafficPolicy of `gateway.envoyproxy.io`.

@@ -14,7 +14,8 @@ use crate::envoy_proxy::Named;
 use crate::envoy_proxy::kubernetes::strings;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
-use crate::listener::{self, ListenerPlan, Owner, Refusal, RouteScope, ScopeListener, Speaks, Takes};
+use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope};
+use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::reference::{Grants, Permit, Reference, permit};
 
 /// What a Gateway asks of the tables.
@@ -31,6 +32,8 @@ pub(crate) trait Lookup: Grants {
     fn combine(&mut self, parameters: &Parameters) -> Result<(), Arc<str>>;
     /// An older Gateway that has a port of one of these addresses (empty: all) on the same machine.
     fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey>;
+    /// The `ListenerSet`s of a Gateway, in order of precedence.
+    fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>>;
     /// Who we are.
     fn controller(&mut self) -> Arc<str>;
     /// Whether proxies run on this machine.
@@ -79,7 +82,14 @@ pub(crate) struct GatewayPlan {
     pub(crate) unresolved: Option<Refusal>,
     /// Some port lets clients through whose certificate cannot be verified.
     pub(crate) insecure_clients: bool,
+    /// Those of the Gateway and then those of the sets that it takes, in order of precedence.
     pub(crate) listeners: Vec<ListenerPlan>,
+    /// How many of them are the Gateway's own.
+    own: usize,
+    /// It takes sets from somewhere.
+    pub(crate) takes_sets: bool,
+    /// All that name it as their parent, in order of precedence.
+    sets: Vec<Arc<SetDraft>>,
     /// Written and without effect: field and words.
     pub(crate) warnings: Vec<(String, String)>,
 }
@@ -128,7 +138,13 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     let stands_still = refused.is_some() || no_address;
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
-    listener::judge_together(lookup, key, gateway, &addresses, &mut listeners);
+    let drafts = lookup.sets(key);
+    let mut owned = vec![listeners.len()];
+    for draft in drafts.iter().filter(|draft| draft.is_admitted) {
+        listeners.extend(draft.listeners.iter().cloned());
+        owned.push(draft.listeners.len());
+    }
+    listener::judge_together(lookup, (key, gateway), &addresses, &mut listeners, owned.iter().copied());
     let (client_certificate, unresolved) = backend_certificate(lookup, key, gateway);
     Some(GatewayPlan {
         fleet: fleet(key),
@@ -146,7 +162,10 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         client_certificate,
         unresolved,
         insecure_clients: listener::is_insecure(gateway),
+        own: gateway.spec.listeners.len(),
         listeners,
+        takes_sets: listener_set::allowed(gateway) != Namespaces::None,
+        sets: drafts,
         warnings: warnings(gateway, lookup.is_file_mode()),
     })
 }
@@ -197,22 +216,60 @@ impl GatewayPlan {
         if self.withdrawn { &[] } else { &self.listeners }
     }
 
-    /// What routes may know.
-    pub(crate) fn scope(&self) -> RouteScope {
-        let listeners = self.listeners.iter().map(|listener| ScopeListener {
-            name: listener.name.clone(),
-            hostname: listener.hostname.clone(),
-            passes_tls: listener.speaks == Some(Speaks::TlsPassthrough),
-            takes: takes(listener),
-            namespaces: listener.namespaces.clone(),
-        });
-        let owner = Owner { fleet: self.fleet.clone(), controller: self.controller.clone() };
-        RouteScope { owner: Arc::new(owner), listeners: listeners.collect() }
+    /// The Gateway's own listeners.
+    pub(crate) fn own_listeners(&self) -> &[ListenerPlan] {
+        self.listeners.get(..self.own).unwrap_or_default()
     }
 
-    /// Ports and protocols, in the order of the scope.
-    pub(crate) fn ports(&self) -> Arc<[ListenerPort]> {
-        self.listeners.iter().map(|listener| ListenerPort { port: listener.port, tls: listener.is_tls() }).collect()
+    /// Its `ListenerSet`s, those that it does not take too, with what became of their listeners.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = (&SetDraft, &[ListenerPlan])> {
+        let mut rest = self.listeners.get(self.own..).unwrap_or_default();
+        self.sets.iter().map(move |draft| {
+            if !draft.is_admitted {
+                return (&**draft, &*draft.listeners);
+            }
+            let (own, later) = rest.split_at_checked(draft.listeners.len()).unwrap_or((rest, &[]));
+            rest = later;
+            (&**draft, own)
+        })
+    }
+
+    /// What routes may know of the Gateway and of its sets.
+    pub(crate) fn scopes(&self, key: &ObjectKey) -> Vec<(ObjectKey, Arc<RouteScope>)> {
+        let owner = Arc::new(Owner { fleet: self.fleet.clone(), controller: self.controller.clone() });
+        let own = (key.clone(), Arc::new(RouteScope::of(&owner, self.own_listeners())));
+        let sets = self.sets().map(|(draft, listeners)| {
+            let mut scope = RouteScope::of(&owner, listeners);
+            if !draft.is_admitted {
+                scope.refuse(&draft.refusal().text);
+            }
+            (draft.key.clone(), Arc::new(scope))
+        });
+        std::iter::once(own).chain(sets).collect()
+    }
+
+    /// What became of the sets.
+    pub(crate) fn set_plans(&self) -> Vec<(ObjectKey, Arc<SetPlan>)> {
+        let plan = |draft: &SetDraft, listeners: &[ListenerPlan]| {
+            Arc::new(SetPlan::of(draft, listeners, &self.fleet, self.refused.as_ref()))
+        };
+        self.sets().map(|(draft, listeners)| (draft.key.clone(), plan(draft, listeners))).collect()
+    }
+
+    /// How many sets are attached: taken, and of use.
+    pub(crate) fn attached_sets(&self) -> usize {
+        let is_of_use = |(draft, listeners): &(&SetDraft, &[ListenerPlan])| {
+            draft.is_admitted && listeners.iter().any(ListenerPlan::serves)
+        };
+        if self.refused.is_some() { 0 } else { self.sets().filter(is_of_use).count() }
+    }
+
+    /// Ports and protocols, in the order of the scopes.
+    pub(crate) fn ports(&self, key: &ObjectKey) -> Vec<(ObjectKey, Arc<[ListenerPort]>)> {
+        let port = |listener: &ListenerPlan| ListenerPort { port: listener.port, tls: listener.is_tls() };
+        let own = (key.clone(), self.own_listeners().iter().map(port).collect());
+        let sets = self.sets().map(|(draft, listeners)| (draft.key.clone(), listeners.iter().map(port).collect()));
+        std::iter::once(own).chain(sets).collect()
     }
 
     /// Ports that are bound, sorted.
@@ -239,14 +296,6 @@ impl GatewayPlan {
     }
 }
 
-/// What routes are told of a listener: one whose protocol we do not serve takes none, whatever its `allowedRoutes` say.
-fn takes(listener: &ListenerPlan) -> Takes {
-    match &listener.refused {
-        Some(refusal) if listener.speaks.is_none() => Takes::Nothing(refusal.text.clone()),
-        _ => Takes::Kinds(listener.kinds.clone()),
-    }
-}
-
 /// The fleet of a Gateway: `<namespace>/<name>`.
 pub(crate) fn fleet(gateway: &ObjectKey) -> FleetName {
     format!("{}/{}", gateway.namespace(), gateway.name()).into()
@@ -264,8 +313,7 @@ pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
     let key = |reference: Reference<'_>| {
         ObjectKey::new(reference.group, reference.kind, reference.namespace.unwrap_or(namespace), reference.name)
     };
-    let listeners = gateway.spec.listeners.iter().filter_map(|listener| listener.tls.as_deref());
-    let certificates = listeners.flat_map(|tls| tls.certificate_refs.iter()).map(Reference::from);
+    let certificates = listener::certificate_refs(&gateway.spec.listeners).map(Reference::from);
     let frontend = gateway.spec.tls.iter().filter_map(|tls| tls.frontend.as_ref());
     let configs = frontend.flat_map(|frontend| {
         std::iter::once(&frontend.default_tls).chain(frontend.per_port.iter().map(|entry| &entry.tls))
@@ -392,9 +440,6 @@ fn warnings(gateway: &Gateway, file_mode: bool) -> Vec<(String, String)> {
             found.push((path, text.to_owned()));
         }
     };
-    let listeners = spec.allowed_listeners.as_deref().map(|allowed| &allowed.namespaces.from);
-    let some = listeners.is_some_and(|from| *from != api::gateway::ListenerNamespacesFrom::None);
-    add(some, "spec.allowedListeners".into(), "ListenerSets are not supported yet");
     let default = spec.default_scope.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None);
     add(default, "spec.defaultScope".into(), "default Gateways are not supported");
     for (field, there) in spec.infrastructure.iter().flat_map(|infrastructure| {
@@ -410,15 +455,7 @@ fn warnings(gateway: &Gateway, file_mode: bool) -> Vec<(String, String)> {
         let path = format!("spec.addresses[{index}].routability");
         add(address.routability.is_some(), path, "routability is not supported");
     }
-    for (index, listener) in spec.listeners.iter().enumerate() {
-        let namespaces = listener.allowed_routes.as_deref().map(|allowed| &allowed.namespaces);
-        let nobody = namespaces.is_some_and(|chosen| {
-            chosen.from == api::gateway::RouteNamespacesFrom::Selector && chosen.selector.is_none()
-        });
-        let path = format!("spec.listeners[{index}].allowedRoutes.namespaces.selector");
-        add(nobody, path, "from is Selector and there is no selector: no namespace is chosen");
-        let options = listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty());
-        add(options, format!("spec.listeners[{index}].tls.options"), "no option is known, they are ignored");
-    }
+    found.extend(listener_set::warnings(gateway));
+    found.extend(listener::warnings(&spec.listeners));
     found
 }

@@ -62,7 +62,7 @@ pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'stat
 const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
 
 /// All of them, sorted.
-const FEATURES: [&str; 48] = [
+const FEATURES: [&str; 49] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -106,6 +106,7 @@ const FEATURES: [&str; 48] = [
     "HTTPRouteRetryCodes",
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
+    "ListenerSet",
     "ReferenceGrant",
     "TCPRoute",
     "TLSRoute",

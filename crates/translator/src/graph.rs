@@ -24,7 +24,7 @@ use ir::infra::kubernetes::Place;
 use store::Tables;
 
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets, TlsPolicies};
-pub(crate) use self::gateway::Gateways;
+pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
 pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
@@ -144,6 +144,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         held: gateways.held,
         gateway_class_statuses: statuses.gateway_classes,
         gateway_statuses: statuses.gateways,
+        listener_set_statuses: statuses.listener_sets,
         route_statuses: statuses.routes,
         route_outcomes: statuses.outcomes,
         policy_statuses: statuses.policies,

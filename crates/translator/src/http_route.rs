@@ -27,12 +27,12 @@ use crate::reference::{Grants, Permit, RefFault};
 
 /// What a route asks of the tables. Plain maps implement it too, for tests.
 pub(crate) trait Lookup: Grants {
-    /// What routes may know of a Gateway; none if it is not there or not ours.
-    fn scope(&mut self, gateway: &ObjectKey) -> Option<Arc<RouteScope>>;
-    /// Whether a Gateway is there at all, ours or not.
-    fn has_gateway(&mut self, gateway: &ObjectKey) -> bool;
+    /// What routes may know of a Gateway or `ListenerSet`; none if it is not there or not ours.
+    fn scope(&mut self, parent: &ObjectKey) -> Option<Arc<RouteScope>>;
+    /// Whether one is there at all, ours or not.
+    fn has_parent(&mut self, parent: &ObjectKey) -> bool;
     /// Ports and protocols of the listeners of a scope, in its order.
-    fn ports(&mut self, gateway: &ObjectKey) -> Option<Arc<[ListenerPort]>>;
+    fn ports(&mut self, parent: &ObjectKey) -> Option<Arc<[ListenerPort]>>;
     /// The labels of a namespace are selected.
     fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
     /// Whether a backend is there and can be reached.
@@ -102,7 +102,7 @@ pub struct AttachedRoute {
     pub(crate) fleet: FleetName,
     /// Precedence among equal matches.
     pub(crate) age: Age,
-    /// Listeners that take it, in the order of the Gateway.
+    /// Listeners that take it, in the order of the Gateway and then of sets by name.
     pub(crate) listeners: Box<[AttachedListener]>,
     /// Sorted, each once.
     pub(crate) clusters: Box<[ClusterTarget]>,
@@ -132,7 +132,7 @@ pub(crate) fn expressions(route: &ir::Route) -> impl Iterator<Item = &str> {
 /// A listener that takes a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttachedListener {
-    /// Its name.
+    /// Its id.
     pub(crate) listener: Arc<str>,
     /// It counts as attached (the route is accepted there).
     pub(crate) counted: bool,
@@ -229,7 +229,7 @@ fn fill(
             made.push((flavour, entries.clone()));
             entries
         });
-        AttachedListener { listener: listener.name, counted, hostnames: listener.hostnames, entries }
+        AttachedListener { listener: listener.id, counted, hostnames: listener.hostnames, entries }
     });
     let listeners = listeners.collect();
     Arc::new(AttachedRoute { fleet: attachment.fleet, age, listeners, clusters: clusters.into() })

@@ -219,7 +219,7 @@ pub struct AttachmentKey {
     pub route: ObjectKey,
 }
 
-/// A listener by its name in the Gateway.
+/// A listener by its id ([`crate::listener::ListenerPlan`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListenerKey {
     pub(crate) fleet: FleetName,

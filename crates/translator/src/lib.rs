@@ -37,6 +37,7 @@ mod hostname;
 mod http_route;
 mod key;
 mod listener;
+mod listener_set;
 mod lookup;
 mod output;
 mod raw;

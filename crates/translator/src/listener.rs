@@ -3,6 +3,7 @@
 mod check;
 mod client;
 mod conflict;
+mod host;
 mod port;
 
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use api::gateway::FrontendTls;
 use api::{Gateway, Kind, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
-pub(crate) use self::check::{certificate, check};
+pub(crate) use self::check::{certificate, certificate_refs, check, warnings};
 pub(crate) use self::port::{
     Bound, Chain, Place, StreamPlace, Writing, chains, ir_listeners, listener_name, places, stream_places,
 };
@@ -24,6 +25,9 @@ use crate::key::InFleet;
 /// A listener, judged from objects alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerPlan {
+    /// Unique among the listeners of the fleet: the name, in a `ListenerSet` behind `<namespace>/<set>/`.
+    pub(crate) id: Arc<str>,
+    /// Unique in the object that it is in.
     pub(crate) name: Arc<str>,
     pub(crate) port: u16,
     /// None that we serve where there is none.
@@ -50,18 +54,19 @@ pub(crate) struct ListenerPlan {
     pub(crate) client: Option<ClientPlan>,
 }
 
-/// Judges the listeners of a Gateway against each other: clients' certificates, conflicts, ports of other Gateways, overlaps.
+/// Judges the listeners of a Gateway and of its `ListenerSet`s against each other: clients' certificates, conflicts, ports of other Gateways,
+/// overlaps. `owned`: how many of them each object has, the Gateway first.
 pub(crate) fn judge_together(
     lookup: &mut impl Lookup,
-    key: &ObjectKey,
-    gateway: &Gateway,
+    (key, gateway): (&ObjectKey, &Gateway),
     addresses: &[IpAddr],
     listeners: &mut [ListenerPlan],
+    owned: impl Iterator<Item = usize>,
 ) {
     if let Some(frontend) = frontend(gateway) {
         client::validate(lookup, key, frontend, listeners);
     }
-    conflict::mark_conflicts(listeners);
+    conflict::mark_conflicts(listeners, owned);
     conflict::mark_taken(listeners, |port| lookup.rival(key, port, addresses));
     conflict::mark_overlaps(listeners);
 }
@@ -167,7 +172,7 @@ impl ListenerPlan {
     }
 }
 
-/// From which namespaces a listener takes routes.
+/// From which namespaces a listener takes routes, or a Gateway `ListenerSet`s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Namespaces {
     Same,
@@ -176,11 +181,36 @@ pub(crate) enum Namespaces {
     None,
 }
 
-/// What routes may know of a Gateway: the less, the fewer of them look again when it changes.
+impl Namespaces {
+    /// Whether an object of a namespace is taken by one of the namespace `own`; `selects` says whether a selector selects it.
+    pub(crate) fn admit(&self, own: &str, namespace: &str, selects: impl FnOnce(&LabelSelector) -> bool) -> bool {
+        match self {
+            Self::Same => own == namespace,
+            Self::All => true,
+            Self::Selector(selector) => selects(selector),
+            Self::None => false,
+        }
+    }
+}
+
+/// What routes may know of a parent, a Gateway or a `ListenerSet`: the less, the fewer of them look again when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouteScope {
     pub(crate) owner: Arc<Owner>,
     pub(crate) listeners: Vec<ScopeListener>,
+}
+
+impl RouteScope {
+    pub(crate) fn of(owner: &Arc<Owner>, listeners: &[ListenerPlan]) -> Self {
+        Self { owner: owner.clone(), listeners: listeners.iter().map(ScopeListener::of).collect() }
+    }
+
+    /// None of the listeners takes anything.
+    pub(crate) fn refuse(&mut self, why: &Arc<str>) {
+        for listener in &mut self.listeners {
+            listener.takes = Takes::Nothing(why.clone());
+        }
+    }
 }
 
 /// Whose a Gateway is: shared by all routes that are attached to it.
@@ -195,12 +225,31 @@ pub(crate) struct Owner {
 /// A listener as routes see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScopeListener {
+    pub(crate) id: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) hostname: Hostname,
     /// TLS of clients goes to the backend as it comes.
     pub(crate) passes_tls: bool,
     pub(crate) takes: Takes,
     pub(crate) namespaces: Namespaces,
+}
+
+impl ScopeListener {
+    /// One whose protocol we do not serve takes no routes, whatever its `allowedRoutes` say.
+    fn of(listener: &ListenerPlan) -> Self {
+        let takes = match &listener.refused {
+            Some(refusal) if listener.speaks.is_none() => Takes::Nothing(refusal.text.clone()),
+            _ => Takes::Kinds(listener.kinds.clone()),
+        };
+        Self {
+            id: listener.id.clone(),
+            name: listener.name.clone(),
+            hostname: listener.hostname.clone(),
+            passes_tls: listener.speaks == Some(Speaks::TlsPassthrough),
+            takes,
+            namespaces: listener.namespaces.clone(),
+        }
+    }
 }
 
 /// What a listener takes, as far as kinds of routes go.

@@ -15,10 +15,11 @@ use crate::envoy_proxy::{self, Named};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating;
-use crate::graph::{Backends, Gateways, Own, Policies, Secrets, Settings};
+use crate::graph::{Backends, Gateways, Own, Policies, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, route_name};
 use crate::listener::{ListenerPlan, RouteScope};
+use crate::listener_set::SetDraft;
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::secret;
 use crate::status;
@@ -84,6 +85,7 @@ pub(crate) struct GatewayTables {
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
     pub(crate) claims: Index<u16, (u16, Seniority), Arc<[IpAddr]>>,
+    pub(crate) sets: Index<ObjectKey, SetKey, Arc<SetDraft>>,
     pub(crate) merge_types: Table<ObjectKey, MergeType>,
     pub(crate) file_mode: bool,
 }
@@ -125,6 +127,10 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
             addresses.is_empty() || theirs.is_empty() || theirs.iter().any(|address| addresses.contains(address))
         });
         clashing.next().map(|((_, seniority), _)| seniority.object.clone())
+    }
+
+    fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>> {
+        self.cx.members(self.tables.sets, gateway).values().cloned().collect()
     }
 
     fn controller(&mut self) -> Arc<str> {
@@ -185,16 +191,19 @@ impl HasGrants for RouteTables {
 }
 
 impl http_route::Lookup for Reader<'_, '_, RouteTables> {
-    fn scope(&mut self, gateway: &ObjectKey) -> Option<Arc<RouteScope>> {
-        self.cx.get(self.tables.gateways.scopes, gateway).cloned()
+    fn scope(&mut self, parent: &ObjectKey) -> Option<Arc<RouteScope>> {
+        self.cx.get(self.tables.gateways.scopes, parent).cloned()
     }
 
-    fn has_gateway(&mut self, gateway: &ObjectKey) -> bool {
-        self.cx.contains(self.tables.inputs.gateways, gateway)
+    fn has_parent(&mut self, parent: &ObjectKey) -> bool {
+        match parent.kind() {
+            Some(Kind::ListenerSet) => self.cx.contains(self.tables.inputs.listener_sets, parent),
+            _ => self.cx.contains(self.tables.inputs.gateways, parent),
+        }
     }
 
-    fn ports(&mut self, gateway: &ObjectKey) -> Option<Arc<[ListenerPort]>> {
-        self.cx.get(self.tables.gateways.ports, gateway).cloned()
+    fn ports(&mut self, parent: &ObjectKey) -> Option<Arc<[ListenerPort]>> {
+        self.cx.get(self.tables.gateways.ports, parent).cloned()
     }
 
     fn selects(&mut self, selector: &LabelSelector, namespace: &str) -> bool {
@@ -366,8 +375,8 @@ pub(crate) struct StatusTables<'k> {
 }
 
 impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
-    fn attached(&mut self, listener: &Arc<str>) -> u32 {
-        let key = ListenerKey { fleet: self.tables.fleet.clone(), listener: listener.clone() };
+    fn attached(&mut self, listener: &ListenerPlan) -> u32 {
+        let key = ListenerKey { fleet: self.tables.fleet.clone(), listener: listener.id.clone() };
         let count = self.cx.get(self.tables.attached, &key).copied().unwrap_or(0);
         u32::try_from(count).unwrap_or(u32::MAX)
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::status::{
-    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RawStatus, RouteStatus, Status,
+    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, ListenerSetStatus, PolicyStatus, RawStatus,
+    RouteStatus, Status,
 };
 use api::{ObjectKey, Problem};
 use engine::{Change, Graph, Index, Key, Table, Value};
@@ -51,6 +52,8 @@ pub struct Outputs {
     pub gateway_class_statuses: Table<ObjectKey, Arc<GatewayClassStatus>>,
     /// Gateways of ours.
     pub gateway_statuses: Table<ObjectKey, Arc<GatewayStatus>>,
+    /// `ListenerSet`s of Gateways that are ours.
+    pub listener_set_statuses: Table<ObjectKey, Arc<ListenerSetStatus>>,
     /// Every route, for [`Outputs::route_status`].
     pub route_statuses: Table<ObjectKey, Digest>,
     pub(crate) route_outcomes: RouteOutcomes,

@@ -8,6 +8,7 @@ pub(crate) mod backend_tls_policy;
 pub(crate) mod envoy_proxy;
 pub(crate) mod gateway;
 pub(crate) mod gateway_class;
+pub(crate) mod listener_set;
 pub(crate) mod patch;
 pub(crate) mod policy;
 pub(crate) mod raw;

@@ -35,6 +35,7 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
     match kind {
         Kind::GatewayClass => api::GatewayClass::into(read(meta, spec)),
         Kind::Gateway => api::Gateway::into(read(meta, spec)),
+        Kind::ListenerSet => api::ListenerSet::into(read(meta, spec)),
         Kind::HttpRoute => api::HttpRoute::into(read(meta, spec)),
         Kind::GrpcRoute => api::GrpcRoute::into(read(meta, spec)),
         Kind::ReferenceGrant => api::ReferenceGrant::into(read(meta, spec)),
@@ -104,6 +105,7 @@ pub(crate) fn aged(object: Object, seconds: i64) -> Object {
         Object::HttpRoute(route) => Object::HttpRoute(age(route, seconds)),
         Object::GrpcRoute(route) => Object::GrpcRoute(age(route, seconds)),
         Object::Gateway(gateway) => Object::Gateway(age(gateway, seconds)),
+        Object::ListenerSet(set) => Object::ListenerSet(age(set, seconds)),
         Object::BackendTrafficPolicy(policy) => Object::BackendTrafficPolicy(age(policy, seconds)),
         other => other,
     }

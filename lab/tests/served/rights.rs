@@ -94,6 +94,13 @@ spec:
   rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: more}
+spec:
+  parentRef: {name: many}
+  listeners: [{name: other, port: 80, protocol: HTTP, hostname: other.example.com}]
+---
+apiVersion: gateway.networking.k8s.io/v1
 kind: GRPCRoute
 metadata: {name: far}
 spec:

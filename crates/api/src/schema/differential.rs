@@ -16,10 +16,10 @@ use crate::tree::{Cursor, Value};
 
 /// Objects of a kind: enough that every rule meets values that it holds for and values that it does not.
 const fn objects(kind: Kind) -> u64 {
-    if kind.is_route() || matches!(kind, Kind::Gateway | Kind::BackendTlsPolicy | Kind::EnvoyGateway) {
-        300
-    } else {
-        60
+    match kind {
+        Kind::Gateway | Kind::ListenerSet | Kind::Backend | Kind::BackendTlsPolicy | Kind::EnvoyGateway => 300,
+        kind if kind.is_route() => 300,
+        _ => 60,
     }
 }
 

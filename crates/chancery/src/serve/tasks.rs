@@ -89,8 +89,16 @@ pub(super) fn follow(
 }
 
 /// Kinds without which most goes, in that order.
-const MISSED: [Kind; 7] =
-    [Kind::Gateway, Kind::HttpRoute, Kind::GrpcRoute, Kind::TlsRoute, Kind::TcpRoute, Kind::Service, Kind::Backend];
+const MISSED: [Kind; 8] = [
+    Kind::Gateway,
+    Kind::ListenerSet,
+    Kind::HttpRoute,
+    Kind::GrpcRoute,
+    Kind::TlsRoute,
+    Kind::TcpRoute,
+    Kind::Service,
+    Kind::Backend,
+];
 
 /// What a batch takes away: a file that was emptied or deleted by mistake has no other trace, as nothing is wrong with it.
 fn gone(batch: &store::Batch) -> Option<String> {

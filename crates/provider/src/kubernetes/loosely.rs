@@ -16,7 +16,8 @@ pub(crate) fn rejected(seen: &Seen, words: &str) -> Rejected {
     let spec = |field: &str| object.get("spec").and_then(|spec| spec.get(field));
     let name = ["gatewayClassName", "controllerName"].into_iter().filter_map(spec).find_map(Value::as_str);
     let lists = ["parentRefs", "targetRefs"].into_iter().filter_map(spec).filter_map(Value::as_array).flatten();
-    let references = lists.chain(spec("targetRef")).filter_map(read::<ParentRef>);
+    let one = ["parentRef", "targetRef"].into_iter().filter_map(spec);
+    let references = lists.chain(one).filter_map(read::<ParentRef>);
     Rejected {
         generation: object
             .get("metadata")

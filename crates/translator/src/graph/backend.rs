@@ -16,6 +16,7 @@ use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget};
+use crate::listener_set;
 use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
 
@@ -43,12 +44,13 @@ impl Secrets {
 /// Only what a Gateway, `Backend` or policy names is parsed.
 pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
     let by_gateway = g.index("secret_by_gateway", base.inputs.gateways, |_, gateway| gateway::secret_uses(gateway));
+    let by_set = g.index("secret_by_listener_set", base.inputs.listener_sets, |_, set| listener_set::secret_uses(set));
     let by_backend = g.index("secret_by_backend", base.inputs.backends, |_, backend| object::secret_uses(backend));
     let by_policy = g.index("secret_by_tls_policy", base.inputs.backend_tls_policies, |_, policy| {
         backend_tls_policy::secret_uses(policy)
     });
     let used = move |cx: &mut Cx<'_>, key: &ObjectKey| {
-        cx.any(by_gateway, key) || cx.any(by_backend, key) || cx.any(by_policy, key)
+        cx.any(by_gateway, key) || cx.any(by_set, key) || cx.any(by_backend, key) || cx.any(by_policy, key)
     };
     let rows = |key: &ObjectKey, parts: Vec<_>| {
         let key = key.clone();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::{Gateway, Kind, ObjectKey};
-use engine::{Cx, Graph, Table};
+use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
@@ -13,18 +13,22 @@ use ir::{FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpPr
 use super::{Base, Routes, Secrets};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
 use crate::envoy_proxy::{self, ProxyView};
-use crate::gateway::{self, GatewayPlan, Marks};
+use crate::gateway::{self, ClassOf, GatewayPlan, Marks};
 use crate::hostname::Hostname;
 use crate::http_route::ListenerPort;
 use crate::key::{Age, InFleet, ListenerKey, Seniority};
 use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope, StreamPlace, Writing};
+use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::lookup::{self, GatewayTables, Reader};
-use crate::virtual_host;
+use crate::{Options, virtual_host};
 
 /// What is known of Gateways.
 #[derive(Clone, Copy)]
 pub(crate) struct Gateways {
     pub(crate) plans: Table<ObjectKey, Arc<GatewayPlan>>,
+    /// What became of `ListenerSet`s of Gateways of ours.
+    pub(crate) sets: Table<ObjectKey, Arc<SetPlan>>,
+    /// By parent: a Gateway or a `ListenerSet`.
     pub(crate) scopes: Table<ObjectKey, Arc<RouteScope>>,
     pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
@@ -38,34 +42,15 @@ pub(crate) struct Gateways {
 }
 
 pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
-    let Base { inputs, grants, settings, proxy_verdicts, merge_types, classes, options, .. } = *base;
-    // Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
-    let no_claims = g.input("port_claim_none");
-    let no_claims = g.index("port_claim_none_by_port", no_claims, |(port, _): &PortClaim, _| [*port]);
-    let file_mode = options.file_mode;
-    let asking = GatewayTables {
-        inputs,
-        grants,
-        settings,
-        secrets,
-        proxy_verdicts,
-        merge_types,
-        classes,
-        claims: no_claims,
-        file_mode,
-    };
-    let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
-        let serves = file_mode && gateway::can_serve(&mut Reader { cx, tables: asking }, key, gateway);
-        if serves { port_claims(key, gateway) } else { Vec::new() }
-    });
-    let claims = g.index("port_claim_by_port", claims, |(port, _): &PortClaim, _| [*port]);
-    let tables = GatewayTables { claims, ..asking };
+    let Base { settings, inputs, options: Options { file_mode, .. }, .. } = *base;
+    let tables = tables(g, base, secrets);
     let plans = g.derive("gateway_plan", inputs.gateways, move |cx, key, gateway| {
         let plan = gateway::plan(&mut Reader { cx, tables }, key, gateway)?;
         Some((key.clone(), Arc::new(plan)))
     });
-    let scopes = g.map("gateway_scope", plans, |_, _, plan| Arc::new(plan.scope()));
-    let ports = g.map("gateway_ports", plans, |_, _, plan| plan.ports());
+    let scopes = g.derive("route_scope", plans, |_, key, plan| plan.scopes(key));
+    let ports = g.derive("scope_ports", plans, |_, key, plan| plan.ports(key));
+    let sets = g.derive("listener_set_plan", plans, |_, _, plan| plan.set_plans());
     let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
     let stream_places =
         g.derive("stream_place", plans, |_, _, plan| listener::stream_places(&plan.fleet, plan.live_listeners()));
@@ -93,7 +78,38 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
     let held = held(g, base, plans);
-    Gateways { plans, scopes, ports, places, stream_places, chains, mapped, infra, held }
+    Gateways { plans, sets, scopes, ports, places, stream_places, chains, mapped, infra, held }
+}
+
+/// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
+fn tables(g: &mut Graph, base: &Base, secrets: Secrets) -> GatewayTables {
+    let Base { inputs, grants, settings, proxy_verdicts, merge_types, classes, options, .. } = *base;
+    let no_claims = g.input("port_claim_none");
+    let claims = g.index("port_claim_none_by_port", no_claims, |(port, _): &PortClaim, _| [*port]);
+    let no_sets = g.input("listener_set_none");
+    let sets = g.index("listener_set_none_by_gateway", no_sets, |(gateway, _): &SetKey, _| [gateway.clone()]);
+    let file_mode = options.file_mode;
+    let asking = GatewayTables {
+        inputs,
+        grants,
+        settings,
+        secrets,
+        proxy_verdicts,
+        merge_types,
+        classes,
+        claims,
+        sets,
+        file_mode,
+    };
+    let asking = GatewayTables { sets: listener_sets(g, base, asking), ..asking };
+    let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
+        let mut reader = Reader { cx, tables: asking };
+        if !file_mode || !gateway::can_serve(&mut reader, key, gateway) {
+            return Vec::new();
+        }
+        port_claims(key, gateway, &gateway::Lookup::sets(&mut reader, key))
+    });
+    GatewayTables { claims: g.index("port_claim_by_port", claims, |(port, _): &PortClaim, _| [*port]), ..asking }
 }
 
 /// Gateways of ours in a cluster of which nothing is known but that they are there, as they or their class cannot be read and no earlier form is known:
@@ -157,7 +173,7 @@ pub(super) fn listeners(
         // The names only: where connections go is told apart from the listener.
         let mut streams: BTreeMap<ListenerKey, Vec<(Hostname, TcpProxyName)>> = BTreeMap::new();
         for listener in plan.live_listeners().iter().filter(|listener| listener.serves() && listener.is_stream()) {
-            let listener = ListenerKey { fleet: plan.fleet.clone(), listener: listener.name.clone() };
+            let listener = ListenerKey { fleet: plan.fleet.clone(), listener: listener.id.clone() };
             let keys = routes.streams.by_listener.into_iter().flat_map(|index| cx.keys(index, &listener));
             let names = keys.map(|key| (key.hostname.clone(), key.name.clone())).collect();
             streams.insert(listener, names);
@@ -178,12 +194,41 @@ pub(super) fn listeners(
 /// A port and who wants it, in order of precedence.
 type PortClaim = (u16, Seniority);
 
-/// The ports of a Gateway with the addresses on which it wants them.
-fn port_claims(key: &ObjectKey, gateway: &Gateway) -> Vec<(PortClaim, Arc<[IpAddr]>)> {
+/// A `ListenerSet` of a Gateway, in order of precedence.
+pub(crate) type SetKey = (ObjectKey, Seniority);
+
+/// The sets of each Gateway of ours.
+fn listener_sets(g: &mut Graph, base: &Base, asking: GatewayTables) -> Index<ObjectKey, SetKey, Arc<SetDraft>> {
+    let Base { inputs, namespaces, .. } = *base;
+    let allowed = g.derive("allowed_listeners", inputs.gateways, move |cx, key, gateway| {
+        let is_ours = asking.class(cx, &gateway.spec.gateway_class_name) != ClassOf::Foreign;
+        is_ours.then(|| (key.clone(), listener_set::allowed(gateway)))
+    });
+    let drafts = g.derive("listener_set_draft", inputs.listener_sets, move |cx, key, set| {
+        let gateway = listener_set::gateway(set)?;
+        let allowed = cx.get(allowed, &gateway)?.clone();
+        let namespace = key.namespace();
+        let is_admitted = allowed.admit(gateway.namespace(), namespace, |selector| {
+            lookup::selects_namespace(cx, namespaces, selector, namespace)
+        });
+        let draft = listener_set::draft(&mut Reader { cx, tables: asking }, key, set, is_admitted);
+        let seniority = Seniority { age: Age::from(set.meta.creation_timestamp()), object: key.clone() };
+        Some(((gateway, seniority), Arc::new(draft)))
+    });
+    g.index("listener_set_by_gateway", drafts, |(gateway, _): &SetKey, _| [gateway.clone()])
+}
+
+/// The ports of a Gateway and its sets with the addresses on which it wants them.
+fn port_claims(key: &ObjectKey, gateway: &Gateway, sets: &[Arc<SetDraft>]) -> Vec<(PortClaim, Arc<[IpAddr]>)> {
     let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp()), object: key.clone() };
     let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
-    let claims = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
-    claims.map(|listener| ((listener.port, seniority.clone()), addresses.clone())).collect()
+    let own = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
+    let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.listeners.iter());
+    let of_sets = of_sets.filter(|listener| listener.refused.is_none()).map(|listener| listener.port);
+    let mut ports: Vec<u16> = own.map(|listener| listener.port).chain(of_sets).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports.into_iter().map(|port| ((port, seniority.clone()), addresses.clone())).collect()
 }
 
 /// Lower ports may only be bound with a right for it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::endpoint_slice::SERVICE_NAME_LABEL;
 use api::envoy_gateway::{InfrastructureProviderType, ProviderConfig, ProviderType, ResourceProviderType};
 use api::status::ConditionStatus;
-use api::{EnvoyGateway, FieldPath, Kind, ObjectKey, Problem, Severity};
+use api::{EnvoyGateway, FieldPath, Kind, ListenerSet, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
 use ir::raw::RawFault;
@@ -22,7 +22,8 @@ use crate::envoy_patch_policy::{self, PatchOutcome, PatchStanding};
 use crate::envoy_proxy;
 use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
-use crate::listener::Refusal;
+use crate::listener::{ListenerPlan, Refusal};
+use crate::listener_set::{self, SetPlan};
 use crate::output::ReaderIndex;
 use crate::raw::{Lost, RawOutcome};
 use crate::reference::grant;
@@ -31,7 +32,7 @@ use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 21;
+pub(crate) const PROBLEM_TABLES: usize = 24;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -65,6 +66,7 @@ pub(super) fn problems(
     };
     let [silent, strays] = endpoints(g, &base, backends.sets, delivery.clusters_by_set);
     let [classes, unserved, grants] = misspelt(g, &base);
+    let [own_sets, bound_sets, stray_sets] = listener_sets(g, base, gateways.sets);
     [
         silent,
         strays,
@@ -75,6 +77,9 @@ pub(super) fn problems(
         g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
             cx.get(proxies, &plan.fleet.0).map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default()
         }),
+        own_sets,
+        bound_sets,
+        stray_sets,
         g.derive("route_problem", routes.outcomes, |_, key, outcome| {
             numbered(key, 0, outcome.problems().iter().cloned())
         }),
@@ -106,6 +111,27 @@ pub(super) fn problems(
         g.derive("raw_problem", raws.outcomes, |_, key, outcome| numbered(key, 0, raw_problems(key, outcome))),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
+    ]
+}
+
+/// What is wrong with `ListenerSet`s: in themselves, at proxies, and with those that no Gateway of ours has.
+fn listener_sets(
+    g: &mut Graph,
+    base: Base,
+    sets: Table<ObjectKey, Arc<SetPlan>>,
+) -> [Table<ProblemKey, Arc<Problem>>; 3] {
+    let proxies = base.inputs.proxies;
+    [
+        g.derive("listener_set_problem", sets, |_, key, plan| numbered(key, 0, listener_set_problems(key, plan))),
+        g.derive("listener_set_proxy_problem", sets, move |cx, key, plan| {
+            let facts = cx.get(proxies, &plan.fleet.0);
+            let found = facts.map(|facts| refused_ports(key, &plan.listeners, facts).collect::<Vec<_>>());
+            numbered(key, PROXY_NUMBER, found.unwrap_or_default())
+        }),
+        g.derive("stray_listener_set", base.inputs.listener_sets, move |cx, key, set| {
+            let problem = if cx.contains(sets, key) { None } else { Some(stray_set(cx, &base, key, set)) };
+            numbered(key, 0, problem.map(Arc::new))
+        }),
     ]
 }
 
@@ -354,13 +380,24 @@ fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Ve
     let missing = facts.missing_addresses.iter();
     found.extend(missing.map(|(_, words)| error("spec.addresses".to_owned(), words)));
     found.extend(facts.unassigned.iter().map(|words| warning(key, "", words)));
-    for (index, listener) in plan.listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none()) {
-        let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
-        found.extend(refused.map(|(_, words)| error(format!("spec.listeners[{index}].port"), words)));
-    }
+    found.extend(refused_ports(key, plan.own_listeners(), facts));
     let mut found = numbered(key, PROXY_NUMBER, found);
     found.extend(settings_faults(key, plan, facts));
     found
+}
+
+/// Listeners whose port proxies cannot bind.
+fn refused_ports<'a>(
+    key: &'a ObjectKey,
+    listeners: &'a [ListenerPlan],
+    facts: &'a ProxyFacts,
+) -> impl Iterator<Item = Arc<Problem>> + 'a {
+    let accepted = listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none());
+    accepted.flat_map(move |(index, listener)| {
+        let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
+        let path = move || format!("spec.listeners[{index}].port");
+        refused.map(move |(_, words)| Arc::new(Problem::of(key, path(), Severity::Error, &**words)))
+    })
 }
 
 /// What of that the settings in force are to blame for, said of them as well. Many Gateways can have the same: their names tell what is
@@ -413,12 +450,51 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
     }
     let own = [&plan.refused, &plan.unresolved, &plan.unusable_address];
     found.extend(own.into_iter().flatten().map(|refusal| error("spec", refusal)));
-    for (index, listener) in plan.listeners.iter().enumerate() {
+    for (index, listener) in plan.own_listeners().iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
         let refusals = [&listener.refused, &listener.unresolved];
         found.extend(refusals.into_iter().flatten().map(|refusal| error(&owner, refusal)));
     }
     found
+}
+
+fn listener_set_problems(key: &ObjectKey, plan: &SetPlan) -> Vec<Arc<Problem>> {
+    let error = |path: String, refusal: &Refusal| {
+        let problem = Problem::of(key, path, Severity::Error, &*refusal.text);
+        Arc::new(Problem { refers_to: refusal.refers_to.clone(), ..problem })
+    };
+    let mut found: Vec<_> = plan.warnings.iter().map(|(path, text)| warning(key, path, text)).collect();
+    if let Some([accepted, _]) = &plan.refused {
+        found.push(error(accepted.path("spec"), accepted));
+        return found;
+    }
+    for (index, listener) in plan.listeners.iter().enumerate() {
+        let owner = format!("spec.listeners[{index}]");
+        for refusal in [&listener.refused, &listener.unresolved].into_iter().flatten() {
+            // A field of the Gateway's is not one of the set's.
+            let path = if refusal.at.starts_with("spec.") { owner.clone() } else { refusal.path(&owner) };
+            found.push(error(path, refusal));
+        }
+    }
+    found
+}
+
+/// A set of which no Gateway of ours knows.
+fn stray_set(cx: &mut Cx<'_>, base: &Base, key: &ObjectKey, set: &ListenerSet) -> Problem {
+    let Some(gateway) = listener_set::gateway(set) else {
+        let parent = &set.spec.parent_ref;
+        let text = format!(
+            "{} {:?} of group {:?} cannot be the parent of a ListenerSet, a Gateway can",
+            parent.kind, parent.name, parent.group
+        );
+        return Problem::of(key, "spec.parentRef", Severity::Error, text);
+    };
+    let path = "spec.parentRef.name";
+    if cx.contains(base.inputs.gateways, &gateway) {
+        return Problem::of(key, path, Severity::Note, format!("{gateway} belongs to another controller"));
+    }
+    let text = format!("{gateway} does not exist, nothing listens for this set");
+    Problem { refers_to: Some(gateway), ..Problem::of(key, path, Severity::Error, text) }
 }
 
 /// What is wrong inside, told where it is written too and not only where it is named. A certificate that is no longer valid is

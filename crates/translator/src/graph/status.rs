@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use api::status::{
-    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, PolicyStatus, RawStatus, RouteStatus,
+    BackendStatus, EnvoyProxyStatus, GatewayClassStatus, GatewayStatus, ListenerSetStatus, PolicyStatus, RawStatus,
+    RouteStatus,
 };
 use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
@@ -42,6 +43,7 @@ pub(super) struct Sources {
 pub(super) struct Statuses {
     pub(super) gateway_classes: Table<ObjectKey, Arc<GatewayClassStatus>>,
     pub(super) gateways: Table<ObjectKey, Arc<GatewayStatus>>,
+    pub(super) listener_sets: Table<ObjectKey, Arc<ListenerSetStatus>>,
     pub(super) routes: Table<ObjectKey, Digest>,
     pub(super) outcomes: RouteOutcomes,
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
@@ -65,25 +67,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         let tables = StatusTables { inputs, attached: routes.attached, fleet: &plan.fleet };
         Arc::new(status::gateway::status(&mut Reader { cx, tables }, plan, options.offline))
     });
-    // Refusals are rare: a table of their own keeps statuses from looking again whenever a form changes.
-    let refused = g.derive("route_refused", routes.effective, |_, key, effective| {
-        effective.refusal.clone().map(|words| (key.clone(), words))
-    });
-    let any_refused = g.index("refused_by_namespace", refused, |key: &AttachmentKey, _| {
-        [(key.fleet.clone(), Arc::from(key.route.namespace()))]
-    });
-    let route_statuses = g.map("route_status", routes.outcomes, move |cx, key: &ObjectKey, outcome| {
-        let refused = |parent: &crate::http_route::ParentOutcome| {
-            // One question that all routes of a namespace share, before the one of this route.
-            let group: (FleetName, Arc<str>) = (parent.owner.fleet.clone(), key.namespace().into());
-            if !cx.any(any_refused, &group) {
-                return None;
-            }
-            let key = AttachmentKey { fleet: parent.owner.fleet.clone(), route: key.clone() };
-            cx.get(refused, &key).cloned()
-        };
-        Digest::of(&status::route::status(outcome, refused))
-    });
+    let (refused, route_statuses) = route_statuses(g, &routes);
     let reached = g.map("policy_reach", inputs.backend_traffic_policies, move |cx, key, policy| {
         let targets = policy::targets(policy).into_iter();
         let reached = targets.map(|target| reached(cx, &sources, key, target)).collect();
@@ -101,6 +85,10 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         tls_policies,
         gateway_classes,
         gateways: gateway_statuses,
+        listener_sets: g.map("listener_set_status", gateways.sets, move |cx, _, plan| {
+            let tables = StatusTables { inputs, attached: routes.attached, fleet: &plan.fleet };
+            Arc::new(status::listener_set::status(&mut Reader { cx, tables }, plan, options.offline))
+        }),
         routes: route_statuses,
         outcomes: RouteOutcomes { outcomes: routes.outcomes, refused },
         policies: policies(g, &base, reached),
@@ -115,6 +103,30 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         rejected: rejected(g, &base, gateways.plans),
         problems: problem::problems(g, &sources, problem::Found { refused, reached, tls_reached }),
     }
+}
+
+/// Refusals of routes' forms, and statuses of routes.
+fn route_statuses(g: &mut Graph, routes: &Routes) -> (Table<AttachmentKey, Arc<str>>, Table<ObjectKey, Digest>) {
+    // Refusals are rare: a table of their own keeps statuses from looking again whenever a form changes.
+    let refused = g.derive("route_refused", routes.effective, |_, key, effective| {
+        effective.refusal.clone().map(|words| (key.clone(), words))
+    });
+    let any_refused = g.index("refused_by_namespace", refused, |key: &AttachmentKey, _| {
+        [(key.fleet.clone(), Arc::from(key.route.namespace()))]
+    });
+    let statuses = g.map("route_status", routes.outcomes, move |cx, key: &ObjectKey, outcome| {
+        let refused = |parent: &crate::http_route::ParentOutcome| {
+            // One question that all routes of a namespace share, before the one of this route.
+            let group: (FleetName, Arc<str>) = (parent.owner.fleet.clone(), key.namespace().into());
+            if !cx.any(any_refused, &group) {
+                return None;
+            }
+            let key = AttachmentKey { fleet: parent.owner.fleet.clone(), route: key.clone() };
+            cx.get(refused, &key).cloned()
+        };
+        Digest::of(&status::route::status(outcome, refused))
+    });
+    (refused, statuses)
 }
 
 /// What statuses of routes are made from.
@@ -216,10 +228,12 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
         cx.contains(sources.gateways.plans, &target.object)
     } else {
         let outcome = cx.get(sources.routes.outcomes, &target.object);
-        let parents = outcome.iter().flat_map(|outcome| outcome.parents());
-        ancestors.extend(parents.map(|(parent, _)| {
-            ObjectKey::of(Kind::Gateway, parent.namespace.as_deref().unwrap_or_default(), &parent.name)
-        }));
+        let parents = outcome.iter().flat_map(|outcome| outcome.parents.iter());
+        for gateway in parents.filter_map(|parent| gateway::of_fleet(&parent.owner.fleet)) {
+            if !ancestors.contains(&gateway) {
+                ancestors.push(gateway);
+            }
+        }
         outcome.is_some()
     };
     let standing = match sources.policies.of(cx, &target) {

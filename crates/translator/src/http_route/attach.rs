@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::http_route::HttpRouteFilter;
 use api::reference::ParentRef;
-use api::{Kind, ObjectKey, RouteObject, Severity, group};
+use api::{Kind, ObjectKey, RouteObject, Severity};
 use ir::FleetName;
 
 use super::{Finding, ListenerPort, Lookup, ParentOutcome};
@@ -37,12 +37,13 @@ pub(super) struct Attachment {
 
 /// A listener that takes the route.
 pub(super) struct Taken {
-    pub(super) name: Arc<str>,
+    pub(super) id: Arc<str>,
     pub(super) port: Option<ListenerPort>,
     /// TLS of clients goes to the backend as it comes.
     pub(super) passes_tls: bool,
     pub(super) hostnames: Box<[Hostname]>,
-    index: usize,
+    /// Its place: the parent, and which of that one's listeners it is.
+    at: (ObjectKey, usize),
 }
 
 /// Judges every parent reference on its own; what listeners take is joined per Gateway.
@@ -66,24 +67,24 @@ pub(super) fn attach(
     // Parents that are not there: with no other one the route serves nothing.
     let mut nowhere = Vec::new();
     for (index, parent) in (0_u32..).zip(parent_refs.iter()) {
-        if &*parent.group != group::GATEWAY || &*parent.kind != Kind::Gateway.name() {
+        let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
+        let object = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+        if !matches!(object.kind(), Some(Kind::Gateway | Kind::ListenerSet)) {
             let text = format!(
-                "{} {:?} of group {:?} cannot be a parent here, a Gateway can",
+                "{} {:?} of group {:?} cannot be a parent here, a Gateway and a ListenerSet can",
                 parent.kind, parent.name, parent.group
             );
             problems.push(Finding::warning(format!("spec.parentRefs[{index}]"), text));
             continue;
         }
-        let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
-        let gateway = ObjectKey::of(Kind::Gateway, namespace, &parent.name);
-        let Some(scope) = lookup.scope(&gateway) else {
-            nowhere.extend((!lookup.has_gateway(&gateway)).then_some(problems.len()));
-            problems.push(not_ours(index, &gateway, lookup.has_gateway(&gateway)));
+        let Some(scope) = lookup.scope(&object) else {
+            nowhere.extend((!lookup.has_parent(&object)).then_some(problems.len()));
+            problems.push(not_ours(index, &object, lookup.has_parent(&object)));
             continue;
         };
         let hostnames = own.get_or_insert_with(|| own_hostnames(route.hostnames(), problems));
         let (verdict, taken) =
-            judge(lookup, Judged { key, parent, gateway: &gateway, scope: &scope, hostnames, redirects });
+            judge(lookup, Judged { key, parent, object: &object, scope: &scope, hostnames, redirects });
         if let Verdict::Refused(refusal) = &verdict {
             let path = refusal.path(&format!("spec.parentRefs[{index}]"));
             problems.push(Finding::error(path, &*refusal.text));
@@ -99,14 +100,16 @@ pub(super) fn attach(
     found
 }
 
-/// A parent that has no entry in the status: most likely a slip of the pen where there is no such Gateway at all.
-fn not_ours(index: u32, gateway: &ObjectKey, exists: bool) -> Finding {
+/// A parent that has no entry in the status: most likely a slip of the pen where there is no such object at all.
+fn not_ours(index: u32, parent: &ObjectKey, exists: bool) -> Finding {
     let path = format!("spec.parentRefs[{index}].name");
     if exists {
-        return Finding::note(path, format!("{gateway} belongs to another controller"));
+        let of_set = "is for no Gateway that is here, or for one of another controller";
+        let text = if parent.kind() == Some(Kind::ListenerSet) { of_set } else { "belongs to another controller" };
+        return Finding::note(path, format!("{parent} {text}"));
     }
-    let finding = Finding::warning(path, format!("{gateway} does not exist, the route is not attached to it"));
-    finding.naming(gateway.clone())
+    let finding = Finding::warning(path, format!("{parent} does not exist, the route is not attached to it"));
+    finding.naming(parent.clone())
 }
 
 /// Some filter of the route is a redirect.
@@ -123,7 +126,8 @@ fn redirects(route: &RouteObject) -> bool {
 struct Judged<'a> {
     key: &'a ObjectKey,
     parent: &'a ParentRef,
-    gateway: &'a ObjectKey,
+    /// What it leads to.
+    object: &'a ObjectKey,
     scope: &'a RouteScope,
     hostnames: &'a [Hostname],
     /// The route redirects, and so has to know the ports of its listeners.
@@ -131,9 +135,9 @@ struct Judged<'a> {
 }
 
 fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) {
-    let Judged { key, parent, gateway, scope, hostnames, redirects } = judged;
+    let Judged { key, parent, object, scope, hostnames, redirects } = judged;
     // Only those who have to know a port look at ports: a change of one then costs the others nothing.
-    let ports = if parent.port.is_some() || redirects { lookup.ports(gateway) } else { None };
+    let ports = if parent.port.is_some() || redirects { lookup.ports(object) } else { None };
     let port_of = |index: usize| ports.as_deref().and_then(|ports| ports.get(index)).copied();
     let named = |(index, listener): &(usize, &ScopeListener)| {
         parent.section_name.as_deref().is_none_or(|name| name == &*listener.name)
@@ -142,15 +146,15 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
     let (mut any_named, mut any_admitted, mut taken) = (false, false, Vec::new());
     for (index, listener) in scope.listeners.iter().enumerate().filter(named) {
         any_named = true;
-        if !listener.takes.has(key.kind()) || !admits(lookup, &listener.namespaces, gateway, key) {
+        if !listener.takes.has(key.kind()) || !admits(lookup, &listener.namespaces, object, key) {
             continue;
         }
         any_admitted = true;
         let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
         let hostnames: Box<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
         if !hostnames.is_empty() {
-            let (name, passes_tls) = (listener.name.clone(), listener.passes_tls);
-            taken.push(Taken { name, port: port_of(index), passes_tls, hostnames, index });
+            let (id, passes_tls) = (listener.id.clone(), listener.passes_tls);
+            taken.push(Taken { id, port: port_of(index), passes_tls, hostnames, at: (object.clone(), index) });
         }
     }
     let verdict = match (any_named, any_admitted, taken.is_empty()) {
@@ -173,16 +177,16 @@ fn refused(refusal: Refusal) -> Verdict {
 
 /// No listener of that name or port.
 fn no_listener(parent: &ParentRef, scope: &RouteScope) -> Refusal {
-    let name = &parent.name;
+    let (kind, name) = (&parent.kind, &parent.name);
     let (text, at) = match (parent.section_name.as_deref(), parent.port) {
         (Some(section), port) => {
             let port = port.map(|port| format!(" on port {port}")).unwrap_or_default();
             let meant = did_you_mean(section, scope.listeners.iter().map(|listener| &*listener.name));
             let meant = if port.is_empty() { meant } else { String::new() };
-            (format!("Gateway {name} has no listener {section}{port}{meant}"), "sectionName")
+            (format!("{kind} {name} has no listener {section}{port}{meant}"), "sectionName")
         }
-        (None, Some(port)) => (format!("Gateway {name} has no listener on port {port}"), "port"),
-        (None, None) => (format!("Gateway {name} has no listener"), "name"),
+        (None, Some(port)) => (format!("{kind} {name} has no listener on port {port}"), "port"),
+        (None, None) => (format!("{kind} {name} has no listener"), "name"),
     };
     Refusal::new("NoMatchingParent", text).at(at)
 }
@@ -199,13 +203,8 @@ fn not_allowed<'a>(mut named: impl Iterator<Item = &'a ScopeListener>) -> Refusa
     Refusal::new("NotAllowedByListeners", text)
 }
 
-fn admits(lookup: &mut impl Lookup, namespaces: &Namespaces, gateway: &ObjectKey, route: &ObjectKey) -> bool {
-    match namespaces {
-        Namespaces::Same => gateway.namespace() == route.namespace(),
-        Namespaces::All => true,
-        Namespaces::Selector(selector) => lookup.selects(selector, route.namespace()),
-        Namespaces::None => false,
-    }
+fn admits(lookup: &mut impl Lookup, namespaces: &Namespaces, parent: &ObjectKey, route: &ObjectKey) -> bool {
+    namespaces.admit(parent.namespace(), route.namespace(), |selector| lookup.selects(selector, route.namespace()))
 }
 
 /// Several parent references may lead to one Gateway; each listener is taken once.
@@ -217,8 +216,8 @@ fn join(fleets: &mut Vec<Attachment>, fleet: &FleetName, taken: Vec<Taken>) {
         None => fleets.push(Attachment { fleet: fleet.clone(), listeners: taken }),
         Some(attachment) => {
             attachment.listeners.extend(taken);
-            attachment.listeners.sort_by_key(|listener| listener.index);
-            attachment.listeners.dedup_by_key(|listener| listener.index);
+            attachment.listeners.sort_by(|one, two| one.at.cmp(&two.at));
+            attachment.listeners.dedup_by(|one, two| one.at == two.at);
         }
     }
 }

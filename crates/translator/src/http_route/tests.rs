@@ -34,8 +34,8 @@ impl Lookup for Maps {
         self.scopes.get(gateway).cloned()
     }
 
-    fn has_gateway(&mut self, gateway: &ObjectKey) -> bool {
-        self.scopes.contains_key(gateway)
+    fn has_parent(&mut self, parent: &ObjectKey) -> bool {
+        self.scopes.contains_key(parent)
     }
 
     fn ports(&mut self, _: &ObjectKey) -> Option<Arc<[ListenerPort]>> {
@@ -63,6 +63,7 @@ impl Lookup for Maps {
 
 fn maps() -> Maps {
     let listener = |name: &str| ScopeListener {
+        id: name.into(),
         name: name.into(),
         hostname: Hostname::ANY,
         takes: crate::listener::Takes::Kinds([Kind::HttpRoute].into()),

@@ -16,7 +16,7 @@ use crate::reference::{RefReason, Reference, did_you_mean, permit};
 const UNSUPPORTED_VALUE: &str = "UnsupportedValue";
 
 /// Judges a listener without looking at the others.
-pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Listener) -> ListenerPlan {
+pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &Listener) -> ListenerPlan {
     let speaks = speaks(listener);
     let (hostname, odd_hostname) = match speaks {
         // Host names mean nothing there.
@@ -31,11 +31,17 @@ pub(crate) fn check(lookup: &mut impl Lookup, gateway: &ObjectKey, listener: &Li
         None => (Box::default(), None),
     };
     let (certificates, bad_certificate) = match speaks {
-        Some(Speaks::Https | Speaks::TlsTerminate) => certificates(lookup, gateway, listener),
+        Some(Speaks::Https | Speaks::TlsTerminate) => certificates(lookup, owner, listener),
         _ => (Vec::new(), None),
     };
+    let name: Arc<str> = (&*listener.name).into();
+    let id = match owner.kind() {
+        Some(Kind::ListenerSet) => format!("{}/{}/{name}", owner.namespace(), owner.name()).into(),
+        _ => name.clone(),
+    };
     ListenerPlan {
-        name: (&*listener.name).into(),
+        id,
+        name,
         port: listener.port,
         speaks,
         hostname,
@@ -107,6 +113,29 @@ fn hostname(listener: &Listener) -> (Hostname, Option<Refusal>) {
             }
         },
     }
+}
+
+/// What to say of fields of listeners that have no effect, or not the one that they seem to have.
+pub(crate) fn warnings(listeners: &[Listener]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (index, listener) in listeners.iter().enumerate() {
+        let namespaces = listener.allowed_routes.as_deref().map(|allowed| &allowed.namespaces);
+        if namespaces.is_some_and(|chosen| chosen.from == RouteNamespacesFrom::Selector && chosen.selector.is_none()) {
+            let path = format!("spec.listeners[{index}].allowedRoutes.namespaces.selector");
+            found.push((path, "from is Selector and there is no selector: no namespace is chosen".to_owned()));
+        }
+        if listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty()) {
+            let path = format!("spec.listeners[{index}].tls.options");
+            found.push((path, "no option is known, they are ignored".to_owned()));
+        }
+    }
+    found
+}
+
+/// Certificates that listeners name.
+pub(crate) fn certificate_refs(listeners: &[Listener]) -> impl Iterator<Item = &SecretRef> {
+    let tls = listeners.iter().filter_map(|listener| listener.tls.as_deref());
+    tls.flat_map(|tls| tls.certificate_refs.iter())
 }
 
 fn namespaces(listener: &Listener) -> (Namespaces, Option<Refusal>) {

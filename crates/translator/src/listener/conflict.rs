@@ -1,59 +1,117 @@
-//! Listeners of one Gateway against each other (Gateway API "Distinct Listeners"), and against other Gateways of the machine.
+//! Listeners of one Gateway and its `ListenerSet`s against each other (Gateway API "Distinct Listeners"), and against other Gateways of the machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use api::ObjectKey;
 
+use super::host::PortHosts;
 use super::{ListenerPlan, Refusal, Speaks};
+use crate::hostname::Hostname;
 
-/// Marks listeners that share a port and cannot be told apart: no winner is chosen, all of them are conflicted. One whose
-/// host name cannot be read stands in nobody's way.
-pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan]) {
+/// Marks listeners that share a port and cannot be told apart. Of one object no winner is chosen: all of them are conflicted. Those of an object
+/// that comes later lose against those that were accepted before, and are in nobody's way. `owned` says how many each object has, in order.
+pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan], owned: impl Iterator<Item = usize>) {
+    let mut taken: BTreeMap<u16, Taken> = BTreeMap::new();
+    let mut rest = listeners;
+    for count in owned {
+        let Some((own, later)) = rest.split_at_mut_checked(count) else { return };
+        for listener in own.iter_mut() {
+            let conflict = taken.get(&listener.port).and_then(|taken| taken.conflict(listener));
+            refuse(listener, conflict);
+        }
+        mark_twins(own);
+        for listener in own.iter().filter(|listener| listener.refused.is_none()) {
+            if let Some(family) = family(listener) {
+                let taken = taken.entry(listener.port).or_insert_with(|| Taken { family, hosts: HashSet::new() });
+                taken.hosts.insert(listener.hostname.clone());
+            }
+        }
+        rest = later;
+    }
+}
+
+/// What earlier objects have of a port.
+struct Taken {
+    family: Speaks,
+    hosts: HashSet<Hostname>,
+}
+
+impl Taken {
+    /// Why a listener cannot be beside those: whose they are may be a secret of another namespace.
+    fn conflict(&self, listener: &ListenerPlan) -> Option<Refusal> {
+        let port = listener.port;
+        if !judged(listener) {
+            None
+        } else if family(listener) != Some(self.family) {
+            let text = format!("port {port} is used with another protocol by a listener that comes before this one");
+            Some(Refusal::new("ProtocolConflict", text))
+        } else if self.hosts.contains(&listener.hostname) {
+            let text = format!("a listener that comes before this one has port {port} with the same host name");
+            Some(Refusal::new(same_host(listener), text))
+        } else {
+            None
+        }
+    }
+}
+
+/// One whose host name cannot be read stands in nobody's way.
+fn judged(listener: &ListenerPlan) -> bool {
+    listener.speaks.is_some() && !listener.odd_hostname
+}
+
+/// HTTPS and TLS are told apart by the server name.
+fn family(listener: &ListenerPlan) -> Option<Speaks> {
+    listener.speaks.map(|speaks| if speaks.has_server_names() { Speaks::Https } else { speaks })
+}
+
+/// Without host names only one can have the port.
+fn same_host(listener: &ListenerPlan) -> &'static str {
+    if listener.speaks == Some(Speaks::Tcp) { "ProtocolConflict" } else { "HostnameConflict" }
+}
+
+fn refuse(listener: &mut ListenerPlan, conflict: Option<Refusal>) {
+    if let Some(conflict) = conflict {
+        listener.refused = Some(conflict.clone());
+        listener.conflict = Some(conflict);
+    }
+}
+
+/// Marks the listeners of one object that cannot be told apart.
+fn mark_twins(listeners: &mut [ListenerPlan]) {
     let mut ports: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-    for (index, listener) in
-        listeners.iter().enumerate().filter(|(_, listener)| listener.speaks.is_some() && !listener.odd_hostname)
-    {
+    let candidates = listeners.iter().enumerate();
+    for (index, listener) in candidates.filter(|(_, listener)| judged(listener) && listener.conflict.is_none()) {
         ports.entry(listener.port).or_default().push(index);
     }
     for (port, members) in ports.iter().filter(|(_, members)| members.len() > 1) {
         let seen: Vec<_> = members.iter().filter_map(|index| listeners.get(*index)).cloned().collect();
-        // HTTPS and TLS are told apart by the server name.
-        let family = |listener: &ListenerPlan| {
-            listener.speaks.map(|speaks| if speaks.has_server_names() { Speaks::Https } else { speaks })
-        };
         let mixed = seen.windows(2).any(|pair| matches!(pair, [one, two] if family(one) != family(two)));
         for index in members {
             let Some(listener) = listeners.get_mut(*index) else { continue };
             let twin = seen.iter().find(|other| other.name != listener.name && other.hostname == listener.hostname);
             let conflict = if mixed {
-                let text = format!("port {port} is used with different protocols in this Gateway");
-                Refusal::new("ProtocolConflict", text)
-            } else if let Some(twin) = twin {
-                let same = if twin.speaks == listener.speaks { "port, protocol" } else { "port" };
-                let text = format!("listener {} has the same {same} and host name", twin.name);
-                // Without host names only one can have the port.
-                let is_tcp = listener.speaks == Some(Speaks::Tcp);
-                Refusal::new(if is_tcp { "ProtocolConflict" } else { "HostnameConflict" }, text)
+                let text = format!("port {port} is used with different protocols by listeners of this object");
+                Some(Refusal::new("ProtocolConflict", text))
             } else {
-                continue;
+                twin.map(|twin| {
+                    let same = if twin.speaks == listener.speaks { "port, protocol" } else { "port" };
+                    let text = format!("listener {} has the same {same} and host name", twin.name);
+                    Refusal::new(same_host(listener), text)
+                })
             };
-            listener.refused = Some(conflict.clone());
-            listener.conflict = Some(conflict);
+            refuse(listener, conflict);
         }
     }
 }
 
 /// Marks the listeners of a port with TLS whose host names overlap (condition `OverlappingTLSConfig`).
 pub(crate) fn mark_overlaps(listeners: &mut [ListenerPlan]) {
+    let hosts = PortHosts::of(listeners);
     let is_one =
         |listener: &ListenerPlan| listener.speaks.is_some_and(Speaks::has_server_names) && listener.refused.is_none();
-    let seen: Vec<_> =
-        listeners.iter().map(|listener| (is_one(listener), listener.port, listener.hostname.clone())).collect();
-    for (index, listener) in listeners.iter_mut().enumerate() {
-        let overlaps = |(other, (counts, port, hostname)): (usize, &(bool, u16, crate::hostname::Hostname))| {
-            other != index && *counts && *port == listener.port && hostname.intersect(&listener.hostname).is_some()
-        };
-        listener.overlaps = is_one(listener) && seen.iter().enumerate().any(overlaps);
+    let overlaps: Vec<bool> = listeners.iter().map(|listener| is_one(listener) && hosts.overlap(listener)).collect();
+    for (listener, overlaps) in listeners.iter_mut().zip(overlaps) {
+        listener.overlaps = overlaps;
     }
 }
 

@@ -8,6 +8,7 @@ use ir::listener::{Application, ClientValidation, DownstreamTls};
 use ir::{FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::host::PortHosts;
 use super::{ChainKey, ListenerPlan, Speaks};
 use crate::hostname::Hostname;
 use crate::key::{InFleet, ListenerKey};
@@ -19,13 +20,31 @@ pub(crate) struct Place {
     pub(crate) chain: ChainKey,
     pub(crate) hostname: Hostname,
     /// Host names of other listeners of the port inside ours: requests for them are theirs.
-    pub(crate) narrower: Vec<Hostname>,
+    pub(crate) narrower: Narrower,
 }
 
 impl Place {
     /// The listener answers for a host name that it covers, because no other listener of the port is more specific for it.
     pub(crate) fn owns(&self, hostname: &Hostname) -> bool {
-        !self.narrower.iter().any(|other| other.covers(hostname))
+        !self.narrower.cover(hostname)
+    }
+}
+
+/// Host names of a port that lie inside one of its listeners', sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Narrower(Box<[Hostname]>);
+
+impl Narrower {
+    fn of(hosts: &PortHosts<'_>, listener: &ListenerPlan) -> Self {
+        let mut found: Vec<Hostname> = hosts.narrower(listener).cloned().collect();
+        found.sort_unstable();
+        Self(found.into())
+    }
+
+    /// One of them covers a host name.
+    fn cover(&self, hostname: &Hostname) -> bool {
+        let has = |name: &Hostname| self.0.binary_search(name).is_ok();
+        !self.0.is_empty() && (has(hostname) || hostname.broader().any(|broader| has(&broader)))
     }
 }
 
@@ -38,28 +57,29 @@ pub(crate) struct StreamPlace {
     pub(crate) has_server_names: bool,
     pub(crate) hostname: Hostname,
     /// Host names of other listeners of the port inside ours.
-    narrower: Vec<Hostname>,
+    narrower: Narrower,
 }
 
 impl StreamPlace {
     /// The listener answers for a host name that it covers, because no other listener of the port is more specific for it.
     pub(crate) fn owns(&self, hostname: &Hostname) -> bool {
-        !self.narrower.iter().any(|other| other.covers(hostname))
+        !self.narrower.cover(hostname)
     }
 }
 
 /// Where the connections of each listener go.
 pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<StreamPlace>)> {
+    let hosts = PortHosts::of(listeners);
     let served = listeners.iter().filter(|listener| listener.serves() && listener.is_stream());
     served
         .map(|listener| {
-            let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
+            let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
             let place = StreamPlace {
                 listener: key.clone(),
                 port: listener.port,
                 has_server_names: listener.speaks.is_some_and(Speaks::has_server_names),
                 hostname: listener.hostname.clone(),
-                narrower: narrower(listeners, listener).cloned().collect(),
+                narrower: Narrower::of(&hosts, listener),
             };
             (key, Arc::new(place))
         })
@@ -77,28 +97,29 @@ pub(crate) struct Chain {
 
 /// Where the routes of each listener go.
 pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<Place>)> {
+    let hosts = PortHosts::of(listeners);
     let served = listeners.iter().filter(|listener| listener.serves() && !listener.is_stream());
     served
         .map(|listener| {
-            let narrower = narrower(listeners, listener).cloned().collect();
-            let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, listeners, listener) };
+            let narrower = Narrower::of(&hosts, listener);
+            let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, &hosts, listener) };
             let place = Place { chain, hostname: listener.hostname.clone(), narrower };
-            (ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() }, Arc::new(place))
+            (ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() }, Arc::new(place))
         })
         .collect()
 }
 
 /// Every route configuration of a Gateway.
 pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ChainKey, Arc<Chain>)> {
+    let hosts = PortHosts::of(listeners);
     let mut chains: BTreeMap<RouteConfigurationName, Chain> = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.serves() && !listener.is_stream()) {
-        let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
+        let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
         let empty = || Chain { listeners: Vec::new(), misdirected: Vec::new() };
-        let chain = chains.entry(configuration_name(fleet, listeners, listener)).or_insert_with(empty);
+        let chain = chains.entry(configuration_name(fleet, &hosts, listener)).or_insert_with(empty);
         chain.listeners.push((key, listener.hostname.clone()));
         if listener.is_tls() {
-            chain.misdirected = neighbours(listeners, listener).cloned().collect();
-            chain.misdirected.sort_unstable();
+            chain.misdirected = misdirected(&hosts, listener);
         }
     }
     chains.into_iter().map(|(name, chain)| (InFleet { fleet: fleet.clone(), name }, Arc::new(chain))).collect()
@@ -132,6 +153,7 @@ where
     C: FnMut(RouteConfigurationName) -> RouteConfigurationName,
     S: FnMut(&ListenerKey) -> Vec<(Hostname, TcpProxyName)>,
 {
+    let hosts = PortHosts::of(listeners);
     let mut ports: BTreeMap<u16, Vec<&ListenerPlan>> = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.refused.is_none()) {
         ports.entry(listener.port).or_default().push(listener);
@@ -145,7 +167,7 @@ where
                 addresses: bound.addresses.to_vec(),
                 port,
                 mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
-                chains: filter_chains(fleet, listeners, &members, &mut writing),
+                chains: filter_chains(fleet, &hosts, &members, &mut writing),
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
@@ -160,7 +182,7 @@ pub(crate) fn listener_name(fleet: &FleetName, port: u16) -> ListenerName {
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.
 fn filter_chains<C, S>(
     fleet: &FleetName,
-    listeners: &[ListenerPlan],
+    hosts: &PortHosts<'_>,
     members: &[&ListenerPlan],
     writing: &mut Writing<C, S>,
 ) -> Vec<FilterChain>
@@ -171,11 +193,11 @@ where
     let mut chains: Vec<FilterChain> = Vec::new();
     for listener in members.iter().filter(|listener| listener.serves()) {
         if listener.is_stream() {
-            let key = ListenerKey { fleet: fleet.clone(), listener: listener.name.clone() };
+            let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
             chains.extend(stream_chains(listener, (writing.streams)(&key)));
             continue;
         }
-        let application = Application::Http((writing.configuration)(configuration_name(fleet, listeners, listener)));
+        let application = Application::Http((writing.configuration)(configuration_name(fleet, hosts, listener)));
         let hostname = match listener.speaks {
             Some(Speaks::Https) => &listener.hostname,
             _ if chains.is_empty() => &Hostname::ANY,
@@ -216,35 +238,30 @@ fn downstream(listener: &ListenerPlan) -> Option<DownstreamTls> {
     })
 }
 
-/// Host names of the other accepted listeners of the port.
-fn neighbours<'a>(
-    listeners: &'a [ListenerPlan],
-    listener: &'a ListenerPlan,
-) -> impl Iterator<Item = &'a Hostname> + 'a {
-    listeners
-        .iter()
-        .filter(|other| other.refused.is_none() && other.port == listener.port && other.name != listener.name)
-        .map(|other| &other.hostname)
-}
+/// Above this many names on a port, those that other chains answer for are not listed in each of them: every name that is not the chain's own
+/// counts as one. (Listed, 2,500 names would be six million.)
+const MAX_MISDIRECTED: usize = 128;
 
-/// Of these host names, those that lie inside the listener's own.
-fn narrower<'a>(listeners: &'a [ListenerPlan], listener: &'a ListenerPlan) -> impl Iterator<Item = &'a Hostname> + 'a {
-    neighbours(listeners, listener).filter(|host| listener.hostname.covers(host))
+/// Host names for which a chain answers 421, sorted: those of other listeners of the port.
+fn misdirected(hosts: &PortHosts<'_>, listener: &ListenerPlan) -> Vec<Hostname> {
+    let mut found: Vec<Hostname> = if hosts.count(listener) <= MAX_MISDIRECTED || listener.hostname == Hostname::ANY {
+        hosts.others(listener).cloned().collect()
+    } else {
+        hosts.narrower(listener).cloned().chain([Hostname::ANY]).collect()
+    };
+    found.sort_unstable();
+    found
 }
 
 /// One per cleartext port, one per server name of a TLS port. A listener that is added inside another one takes host names away from
 /// it: that one gets a new name, so that connections that it has go on with the routes that they had until they are drained, rather
 /// than get 421 for what was theirs.
-fn configuration_name(
-    fleet: &FleetName,
-    listeners: &[ListenerPlan],
-    listener: &ListenerPlan,
-) -> RouteConfigurationName {
+fn configuration_name(fleet: &FleetName, hosts: &PortHosts<'_>, listener: &ListenerPlan) -> RouteConfigurationName {
     if !listener.is_tls() {
         return format!("{fleet}/{}", listener.port).into();
     }
     let own = format!("{fleet}/{}/{}", listener.port, listener.hostname.domain());
-    let mut without: Vec<_> = narrower(listeners, listener).map(Hostname::domain).collect();
+    let mut without: Vec<_> = hosts.narrower(listener).map(Hostname::domain).collect();
     if without.is_empty() {
         return own.into();
     }

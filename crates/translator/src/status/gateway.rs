@@ -7,17 +7,17 @@ use std::sync::Arc;
 use api::gateway::AddressType;
 use api::reference::RouteGroupKind;
 use api::status::{Condition, GatewayStatus, GatewayStatusAddress, ListenerStatus};
-use ir::ListenerName;
+use ir::{FleetName, ListenerName};
 use store::{ListenerState, ProxyFacts};
 
 use super::{RESOLVED, Writer};
 use crate::gateway::GatewayPlan;
-use crate::listener::{ListenerPlan, listener_name};
+use crate::listener::{ListenerPlan, Refusal, listener_name};
 
 /// What a Gateway's status asks of the tables.
 pub(crate) trait Lookup {
     /// Routes that are attached to a listener.
-    fn attached(&mut self, listener: &Arc<str>) -> u32;
+    fn attached(&mut self, listener: &ListenerPlan) -> u32;
     /// What is known of the proxies; none if there is nothing yet.
     fn proxies(&mut self) -> Option<Arc<ProxyFacts>>;
     /// What the proxies made of a listener.
@@ -42,30 +42,63 @@ enum Delivered {
 pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool) -> GatewayStatus {
     let writer = Writer { generation: plan.generation };
     let facts = if offline { None } else { lookup.proxies() };
-    let mut listeners = Vec::with_capacity(plan.listeners.len());
-    let (mut programmed, mut accepted) = (0, 0);
-    for listener in &plan.listeners {
-        let port_refused = facts.as_deref().and_then(|facts| refused_port(facts, listener.port));
-        let delivered = if offline { Delivered::Offline } else { delivered(lookup, plan, listener, facts.as_deref()) };
-        programmed += usize::from(listener.serves() && matches!(delivered, Delivered::Yes | Delivered::Partly(_)));
-        accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
-        listeners.push(ListenerStatus {
-            name: (&*listener.name).into(),
-            supported_kinds: listener.kinds.iter().map(|kind| RouteGroupKind::of(*kind)).collect(),
-            attached_routes: lookup.attached(&listener.name),
-            conditions: listener_conditions(writer, plan, listener, (port_refused, delivered)),
-        });
-    }
+    let told = Told { writer, fleet: &plan.fleet, refused: plan.refused.as_ref(), facts: facts.as_deref(), offline };
+    let entries = told.listeners(lookup, plan.own_listeners());
     let mut conditions = vec![
-        gateway_accepted(writer, plan, accepted),
-        gateway_programmed(writer, plan, (accepted, programmed), facts.as_deref(), offline),
+        gateway_accepted(writer, plan, entries.accepted),
+        gateway_programmed(writer, plan, &entries, facts.as_deref(), offline),
         gateway_references(writer, plan),
     ];
     if plan.insecure_clients {
         let text = "clients without a valid certificate are let through (AllowInsecureFallback)";
         conditions.push(writer.yes("InsecureFrontendValidationMode", "ConfigurationChanged", text));
     }
-    GatewayStatus { addresses: addresses(facts.as_deref()), attached_listener_sets: None, conditions, listeners }
+    GatewayStatus {
+        addresses: addresses(facts.as_deref()),
+        attached_listener_sets: plan.takes_sets.then(|| u32::try_from(plan.attached_sets()).unwrap_or(u32::MAX)),
+        conditions,
+        listeners: entries.rows,
+    }
+}
+
+/// What listeners of one object are told from.
+pub(super) struct Told<'a> {
+    pub(super) writer: Writer,
+    pub(super) fleet: &'a FleetName,
+    /// Why the Gateway as a whole cannot be served.
+    pub(super) refused: Option<&'a Refusal>,
+    pub(super) facts: Option<&'a ProxyFacts>,
+    pub(super) offline: bool,
+}
+
+/// Entries of listeners, and how many of them are accepted, of use, and at proxies.
+pub(super) struct Entries {
+    pub(super) rows: Vec<ListenerStatus>,
+    pub(super) accepted: usize,
+    pub(super) usable: usize,
+    pub(super) programmed: usize,
+}
+
+impl Told<'_> {
+    pub(super) fn listeners(&self, lookup: &mut impl Lookup, listeners: &[ListenerPlan]) -> Entries {
+        let mut entries = Entries { rows: Vec::with_capacity(listeners.len()), accepted: 0, usable: 0, programmed: 0 };
+        for listener in listeners {
+            let port_refused = self.facts.and_then(|facts| refused_port(facts, listener.port));
+            let delivered =
+                if self.offline { Delivered::Offline } else { delivered(lookup, self.fleet, listener, self.facts) };
+            let is_delivered = matches!(delivered, Delivered::Yes | Delivered::Partly(_));
+            entries.programmed += usize::from(listener.serves() && is_delivered);
+            entries.accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
+            entries.usable += usize::from(listener.serves() && port_refused.is_none());
+            entries.rows.push(ListenerStatus {
+                name: (&*listener.name).into(),
+                supported_kinds: listener.kinds.iter().map(|kind| RouteGroupKind::of(*kind)).collect(),
+                attached_routes: lookup.attached(listener),
+                conditions: listener_conditions(self, listener, (port_refused, delivered)),
+            });
+        }
+        entries
+    }
 }
 
 fn refused_port(facts: &ProxyFacts, port: u16) -> Option<Arc<str>> {
@@ -74,7 +107,7 @@ fn refused_port(facts: &ProxyFacts, port: u16) -> Option<Arc<str>> {
 
 fn delivered(
     lookup: &mut impl Lookup,
-    plan: &GatewayPlan,
+    fleet: &FleetName,
     listener: &ListenerPlan,
     facts: Option<&ProxyFacts>,
 ) -> Delivered {
@@ -90,7 +123,7 @@ fn delivered(
     if let Some(words) = lookup.refused_secret(listener) {
         return Delivered::No("Invalid", words);
     }
-    let name = listener_name(&plan.fleet, listener.port);
+    let name = listener_name(fleet, listener.port);
     match lookup.listener(&name) {
         Some(ListenerState::Accepted) => lookup.disputed(&name).map_or(Delivered::Yes, Delivered::Partly),
         Some(ListenerState::Refused(words)) => {
@@ -101,18 +134,18 @@ fn delivered(
 }
 
 fn listener_conditions(
-    writer: Writer,
-    plan: &GatewayPlan,
+    told: &Told<'_>,
     listener: &ListenerPlan,
     (port_refused, delivered): (Option<Arc<str>>, Delivered),
 ) -> Vec<Condition> {
+    let writer = told.writer;
     let mut conditions = Vec::with_capacity(5);
     conditions.push(match (&listener.refused, &port_refused) {
         (Some(refusal), _) => writer.no("Accepted", refusal.reason, &refusal.text),
         (None, Some(why)) => writer.no("Accepted", "PortUnavailable", why),
         (None, None) => writer.yes("Accepted", "Accepted", "the listener is accepted"),
     });
-    conditions.push(listener_programmed(writer, plan, listener, delivered));
+    conditions.push(listener_programmed(told, listener, delivered));
     conditions.push(match &listener.unresolved {
         Some(refusal) => writer.no("ResolvedRefs", refusal.reason, &refusal.text),
         None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
@@ -131,12 +164,13 @@ fn listener_conditions(
     conditions
 }
 
-fn listener_programmed(writer: Writer, plan: &GatewayPlan, listener: &ListenerPlan, delivered: Delivered) -> Condition {
+fn listener_programmed(told: &Told<'_>, listener: &ListenerPlan, delivered: Delivered) -> Condition {
+    let writer = told.writer;
     if let Some(conflict) = &listener.conflict {
         return writer.no("Programmed", conflict.reason, &conflict.text);
     }
-    let broken = [&plan.refused, &listener.refused, &listener.unresolved].into_iter().flatten().next();
-    if let Some(refusal) = broken.filter(|_| plan.refused.is_some() || !listener.serves()) {
+    let own = listener.refused.as_ref().or(listener.unresolved.as_ref());
+    if let Some(refusal) = told.refused.or(own.filter(|_| !listener.serves())) {
         return writer.no("Programmed", "Invalid", &refusal.text);
     }
     match delivered {
@@ -152,7 +186,7 @@ fn listener_programmed(writer: Writer, plan: &GatewayPlan, listener: &ListenerPl
 }
 
 /// For translation without proxies.
-const OFFLINE: &str = "translated offline, no proxy is asked";
+pub(super) const OFFLINE: &str = "translated offline, no proxy is asked";
 
 fn gateway_accepted(writer: Writer, plan: &GatewayPlan, accepted: usize) -> Condition {
     if let Some(refusal) = &plan.refused {
@@ -161,7 +195,7 @@ fn gateway_accepted(writer: Writer, plan: &GatewayPlan, accepted: usize) -> Cond
     if accepted == 0 {
         return writer.no("Accepted", "ListenersNotValid", "no listener can be used");
     }
-    if accepted < plan.listeners.len() {
+    if accepted < plan.own_listeners().len() {
         return writer.yes("Accepted", "ListenersNotValid", "some listeners cannot be used");
     }
     match &plan.missing_class {
@@ -177,7 +211,7 @@ fn gateway_accepted(writer: Writer, plan: &GatewayPlan, accepted: usize) -> Cond
 fn gateway_programmed(
     writer: Writer,
     plan: &GatewayPlan,
-    (accepted, programmed): (usize, usize),
+    entries: &Entries,
     facts: Option<&ProxyFacts>,
     offline: bool,
 ) -> Condition {
@@ -191,25 +225,29 @@ fn gateway_programmed(
     if let Some((_, words)) = facts.and_then(|facts| facts.missing_addresses.first()) {
         return writer.no(kind, "AddressNotUsable", words);
     }
-    if accepted == 0 || !plan.listeners.iter().any(ListenerPlan::serves) {
+    if entries.accepted == 0 || !plan.own_listeners().iter().any(ListenerPlan::serves) {
         return writer.no(kind, "Invalid", "no listener can be programmed");
     }
     if offline {
         return writer.unknown(kind, "Pending", OFFLINE);
     }
-    if let Some(problem) = facts.and_then(|facts| facts.problem.as_ref()) {
-        return writer.no(kind, "NoResources", problem);
+    if let Some((reason, words)) = facts.and_then(hindrance) {
+        return writer.no(kind, reason, words);
     }
-    if let Some(words) = facts.and_then(|facts| facts.unassigned.as_ref()) {
-        return writer.no(kind, "AddressNotAssigned", words);
-    }
-    if let Some(words) = facts.and_then(|facts| facts.awaited.as_ref()) {
-        return writer.no(kind, "Pending", words);
-    }
-    if programmed > 0 {
+    if entries.programmed > 0 {
         return writer.yes(kind, "Programmed", "the proxies have acknowledged the configuration");
     }
-    writer.no(kind, "Pending", "no proxy has acknowledged a listener yet")
+    writer.no(kind, "Pending", NOT_YET)
+}
+
+/// Proxies that have not taken anything.
+pub(super) const NOT_YET: &str = "no proxy has acknowledged a listener yet";
+
+/// What keeps proxies of a Gateway from serving anything.
+pub(super) fn hindrance(facts: &ProxyFacts) -> Option<(&'static str, &Arc<str>)> {
+    let found =
+        [("NoResources", &facts.problem), ("AddressNotAssigned", &facts.unassigned), ("Pending", &facts.awaited)];
+    found.into_iter().find_map(|(reason, words)| Some((reason, words.as_ref()?)))
 }
 
 fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
@@ -217,7 +255,7 @@ fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
     if let Some(refusal) = &plan.unresolved {
         return writer.no(kind, refusal.reason, &refusal.text);
     }
-    match plan.listeners.iter().find_map(|listener| Some((listener, listener.unresolved.as_ref()?))) {
+    match plan.own_listeners().iter().find_map(|listener| Some((listener, listener.unresolved.as_ref()?))) {
         Some((listener, refusal)) => {
             writer.no(kind, "ListenersNotResolved", &format!("listener {}: {}", listener.name, refusal.text))
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::reference::ParentRef;
 use api::status::{
-    BackendStatus, Condition, GatewayClassStatus, GatewayStatus, PolicyAncestorStatus, PolicyStatus, RouteParentStatus,
-    RouteStatus, Status,
+    BackendStatus, Condition, GatewayClassStatus, GatewayStatus, ListenerSetStatus, PolicyAncestorStatus, PolicyStatus,
+    RouteParentStatus, RouteStatus, Status,
 };
 use api::{Kind, ObjectKey};
 use store::Rejected;
@@ -70,6 +70,14 @@ fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Opt
             let conditions = vec![no("Accepted", "Invalid"), no("Programmed", "Invalid")];
             let ours = lookup.is_our_class(&rejected.belongs_to);
             ours.then_some(Status::Gateway(GatewayStatus { conditions, ..GatewayStatus::default() }))?
+        }
+        Kind::ListenerSet => {
+            let conditions = vec![no("Accepted", "Invalid"), no("Programmed", "Invalid")];
+            let parent = rejected.refers_to.first()?;
+            let namespace = parent.namespace.as_deref().unwrap_or(key.namespace());
+            let gateway = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+            let status = ListenerSetStatus { conditions, ..ListenerSetStatus::default() };
+            lookup.is_our_gateway(&gateway).then_some(Status::ListenerSet(status))?
         }
         kind if kind.is_route() => {
             let parents = parents(lookup, key, rejected, &no("Accepted", "UnsupportedValue"));

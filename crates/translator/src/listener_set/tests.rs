@@ -1,0 +1,256 @@
+use api::{Kind, Object, ObjectKey, ObjectMeta};
+use serde_json::{Value, json};
+
+use crate::testing::{World, aged, object, service, short, with_meta};
+
+fn parent(allowed: Value, listeners: Value) -> Object {
+    let spec = json!({"gatewayClassName": "eg", "allowedListeners": {"namespaces": allowed}, "listeners": listeners});
+    object(Kind::Gateway, "web", spec)
+}
+
+fn http(name: &str, hostname: &str) -> Value {
+    json!({"name": name, "port": 80, "protocol": "HTTP", "hostname": hostname})
+}
+
+fn set(name: &str, listeners: Value) -> Object {
+    object(
+        Kind::ListenerSet,
+        name,
+        json!({"parentRef": {"name": "web", "namespace": "default"}, "listeners": listeners}),
+    )
+}
+
+fn route(name: &str, parents: Value, backend: &str) -> Object {
+    let rules = json!([{"backendRefs": [{"name": backend, "port": 80}]}]);
+    object(Kind::HttpRoute, name, json!({"parentRefs": parents, "rules": rules}))
+}
+
+fn certificate(name: &str) -> Object {
+    let made = rcgen::generate_simple_self_signed(["own.com".to_owned()]).expect("a certificate");
+    let pair = json!({"tls.crt": made.cert.pem(), "tls.key": made.signing_key.serialize_pem()});
+    object(Kind::Secret, name, json!({"type": "kubernetes.io/tls", "stringData": pair}))
+}
+
+fn of_set(name: &str) -> Value {
+    json!({"group": "gateway.networking.k8s.io", "kind": "ListenerSet", "name": name})
+}
+
+/// Name, count of routes, and conditions of a listener.
+type Entry = (String, u32, Vec<String>);
+
+/// Conditions of a set, and of each of its listeners with the count of routes.
+fn told(world: &World, name: &str) -> (Vec<String>, Vec<Entry>) {
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    let key = ObjectKey::of(Kind::ListenerSet, namespace, name);
+    let table = world.translator.outputs().listener_set_statuses;
+    let status = world.translator.graph().get(table, &key).expect("a status");
+    let entries = status.listeners.iter();
+    let entries = entries.map(|entry| (entry.name.to_string(), entry.attached_routes, short(&entry.conditions)));
+    (short(&status.conditions), entries.collect())
+}
+
+fn accepted(world: &World, name: &str) -> String {
+    told(world, name).0[0].clone()
+}
+
+fn attached_sets(world: &World) -> Option<u32> {
+    world.gateway_status("web").attached_listener_sets
+}
+
+#[test]
+fn a_gateway_takes_sets_from_where_it_says_and_from_nowhere_by_itself() {
+    let labelled = |name: &str, value: &str| {
+        let mut meta = ObjectMeta::new(ObjectKey::of(Kind::Namespace, "", name));
+        meta.labels = [("team", value)].into_iter().collect();
+        with_meta(Kind::Namespace, meta, json!({}))
+    };
+    let own = json!([http("own", "own.com")]);
+    let gateway = |allowed: Value| parent(allowed, own.clone());
+    let none = object(Kind::Gateway, "web", json!({"gatewayClassName": "eg", "listeners": own}));
+    let mut world = World::with([none, labelled("blue", "b"), labelled("red", "r")]);
+    world.apply(
+        ["default/a", "blue/b", "red/c"].map(|name| set(name, json!([http("x", &format!("{}.com", &name[..3]))]))),
+    );
+    let taken =
+        |world: &World| ["default/a", "blue/b", "red/c"].map(|name| accepted(world, name) == "Accepted=True/Accepted");
+    assert_eq!((taken(&world), attached_sets(&world)), ([false; 3], None));
+    for name in ["default/a", "blue/b"] {
+        assert_eq!(
+            told(&world, name),
+            (vec!["Accepted=False/NotAllowed".into(), "Programmed=False/NotAllowed".into()], vec![])
+        );
+    }
+    let cases = [
+        (json!({"from": "None"}), [false, false, false]),
+        (json!({"from": "Same"}), [true, false, false]),
+        (json!({"from": "All"}), [true, true, true]),
+        (json!({"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}), [false, true, false]),
+        (json!({"from": "Selector"}), [false, false, false]),
+        (json!({"from": "Everywhere"}), [false, false, false]),
+    ];
+    for (allowed, expected) in cases {
+        world.apply([gateway(allowed.clone())]);
+        assert_eq!(taken(&world), expected, "{allowed}");
+        let count = u32::try_from(expected.iter().filter(|taken| **taken).count()).unwrap();
+        assert_eq!(attached_sets(&world).unwrap_or_default(), count, "{allowed}");
+    }
+    // labels change, and so does what is selected
+    world.apply([
+        gateway(json!({"from": "Selector", "selector": {"matchLabels": {"team": "b"}}})),
+        labelled("red", "b"),
+    ]);
+    assert_eq!(taken(&world), [false, true, true]);
+    world.delete(Kind::Gateway, "default", "web");
+    let table = world.translator.outputs().listener_set_statuses;
+    assert_eq!(world.translator.graph().iter(table).count(), 0, "of no Gateway of ours");
+}
+
+#[test]
+fn what_comes_before_has_the_host_name_and_what_lost_is_in_nobodys_way() {
+    let mut world = World::with([
+        parent(json!({"from": "All"}), json!([http("own", "own.com"), http("x", "x.com")])),
+        aged(set("z-first", json!([http("own", "z.com"), http("x", "x.com"), http("y", "y.com")])), 1),
+        aged(set("b", json!([http("own", "b.com"), http("y", "y.com")])), 2),
+        aged(set("a", json!([{"name": "t", "port": 80, "protocol": "TCP"}])), 1),
+        aged(set("c", json!([http("y", "y.com"), http("same", "x.com")])), 3),
+    ]);
+    let losing = |reason: &str| {
+        ["Accepted=False", "Programmed=False", "ResolvedRefs=True", "Conflicted=True"]
+            .map(|word| format!("{word}/{}", if word.starts_with("Res") { "ResolvedRefs" } else { reason }))
+    };
+    let entry = |set: &str, name: &str| {
+        let (_, entries) = told(&world, set);
+        entries.into_iter().find(|(found, ..)| found == name).expect("an entry").2
+    };
+    assert_eq!(short(&world.listener("web", "x").conditions)[0], "Accepted=True/Accepted");
+    assert_eq!(accepted(&world, "z-first"), "Accepted=True/ListenersNotValid");
+    assert_eq!(entry("z-first", "x"), losing("HostnameConflict"));
+    assert_eq!(entry("z-first", "y")[0], "Accepted=True/Accepted");
+    assert_eq!(entry("b", "y"), losing("HostnameConflict"));
+    assert_eq!(entry("b", "own")[0], "Accepted=True/Accepted");
+    assert_eq!(entry("a", "t"), losing("ProtocolConflict"));
+    for set in ["a", "c"] {
+        let conditions = told(&world, set).0;
+        assert_eq!(conditions, ["Accepted=False/ListenersNotValid", "Programmed=False/ListenersNotValid"], "{set}");
+    }
+    assert_eq!(attached_sets(&world), Some(2));
+    // the winner goes, and the next one in the row has it
+    world.delete(Kind::ListenerSet, "default", "z-first");
+    assert_eq!(accepted(&world, "b"), "Accepted=True/Accepted");
+    assert_eq!(accepted(&world, "c"), "Accepted=False/ListenersNotValid");
+}
+
+#[test]
+fn of_one_set_no_winner_is_chosen() {
+    let tcp = json!({"name": "t", "port": 9000, "protocol": "TCP"});
+    let plain = json!({"name": "h", "port": 9000, "protocol": "HTTP"});
+    let world = World::with([
+        parent(json!({"from": "Same"}), json!([http("own", "own.com")])),
+        aged(set("a", json!([tcp, plain, http("fine", "fine.com")])), 1),
+        aged(set("b", json!([plain])), 2),
+    ]);
+    let (_, entries) = told(&world, "a");
+    let words: Vec<_> = entries.iter().map(|(_, _, conditions)| conditions[0].as_str()).collect();
+    assert_eq!(words, ["Accepted=False/ProtocolConflict", "Accepted=False/ProtocolConflict", "Accepted=True/Accepted"]);
+    assert_eq!(accepted(&world, "b"), "Accepted=True/Accepted", "what is refused has no port");
+}
+
+#[test]
+fn routes_attach_to_the_listeners_of_their_parent_only() {
+    let mut world = World::with([
+        parent(json!({"from": "Same"}), json!([http("own", "own.com")])),
+        set("s", json!([http("one", "one.com"), http("own", "two.com")])),
+        service("v1", 80),
+        service("v2", 80),
+        service("v3", 80),
+    ]);
+    world.apply([
+        route("gateway", json!([{"name": "web"}]), "v1"),
+        route("set", json!([of_set("s")]), "v2"),
+        route("lost", json!([{"name": "web", "sectionName": "one"}, of_set("no")]), "v3"),
+    ]);
+    let ask = |world: &World| ["own.com", "one.com", "two.com"].map(|host| world.ask("default/web/80", host, "/"));
+    assert_eq!(ask(&world), ["v1", "v2", "v2"].map(|name| format!("default/{name}/80*1")));
+    assert_eq!(world.parent("lost", 0)[0], "Accepted=False/NoMatchingParent");
+    assert_eq!(world.route_status("lost").parents.len(), 1, "of a set that is not there nothing is known");
+    let named = &world.route_status("set").parents[0].parent_ref;
+    assert_eq!((&*named.kind, &*named.name, named.namespace.as_deref()), ("ListenerSet", "s", Some("default")));
+    let counts: Vec<_> = told(&world, "s").1.into_iter().map(|(name, routes, _)| (name, routes)).collect();
+    assert_eq!(counts, [("one".to_owned(), 1), ("own".to_owned(), 1)]);
+    assert_eq!(world.listener("web", "own").attached_routes, 1);
+    // by section, and on both parents
+    let mut section = of_set("s");
+    section["sectionName"] = "own".into();
+    world.apply([route("set", json!([section, {"name": "web"}]), "v3")]);
+    assert_eq!(ask(&world)[1], "404");
+    assert_eq!(ask(&world)[2], "default/v3/80*1");
+    assert_eq!(world.listener("web", "own").attached_routes, 2);
+    // the Gateway does not take the set any more
+    world.apply([parent(json!({"from": "None"}), json!([http("own", "own.com")]))]);
+    assert_eq!(world.parent("set", 0)[0], "Accepted=False/NotAllowedByListeners");
+    assert_eq!(world.parent("set", 1)[0], "Accepted=True/Accepted");
+    assert_eq!(world.ask("default/web/80", "two.com", "/"), "404");
+}
+
+#[test]
+fn same_is_the_namespace_of_the_set() {
+    let mut world = World::with([
+        parent(json!({"from": "All"}), json!([http("own", "own.com")])),
+        set("other/s", json!([http("one", "one.com")])),
+    ]);
+    let there =
+        json!([{"group": "gateway.networking.k8s.io", "kind": "ListenerSet", "name": "s", "namespace": "other"}]);
+    world.apply([route("other/near", there.clone(), "v1"), route("default/far", there, "v1")]);
+    assert_eq!(world.parent("other/near", 0)[0], "Accepted=True/Accepted");
+    assert_eq!(world.parent("default/far", 0)[0], "Accepted=False/NotAllowedByListeners");
+}
+
+#[test]
+fn certificates_need_a_grant_for_the_set() {
+    let tls = json!({"certificateRefs": [{"name": "cert", "namespace": "certs"}]});
+    let https =
+        |name: &str, host: &str| json!({"name": name, "port": 443, "protocol": "HTTPS", "hostname": host, "tls": tls});
+    let grant = |kind: &str| {
+        let from = json!([{"group": "gateway.networking.k8s.io", "kind": kind, "namespace": "default"}]);
+        object(Kind::ReferenceGrant, "certs/grant", json!({"from": from, "to": [{"group": "", "kind": "Secret"}]}))
+    };
+    let pair = certificate("certs/cert");
+    let mut world = World::with([
+        parent(json!({"from": "Same"}), json!([https("own", "own.com")])),
+        set("s", json!([https("one", "one.com")])),
+        pair,
+        grant("Gateway"),
+    ]);
+    let resolved = |world: &World| {
+        let own = short(&world.listener("web", "own").conditions)[2].clone();
+        (own, told(world, "s").1[0].2[2].clone())
+    };
+    let (yes, no) = ("ResolvedRefs=True/ResolvedRefs".to_owned(), "ResolvedRefs=False/RefNotPermitted".to_owned());
+    assert_eq!(resolved(&world), (yes.clone(), no.clone()));
+    assert_eq!(accepted(&world, "s"), "Accepted=False/ListenersNotValid");
+    world.apply([grant("ListenerSet")]);
+    assert_eq!(resolved(&world), (no, yes));
+    assert_eq!(accepted(&world, "s"), "Accepted=True/Accepted");
+}
+
+#[test]
+fn one_change_of_many_sets_is_no_work_for_the_others_and_names_of_other_chains_stay_few() {
+    let tls = json!({"certificateRefs": [{"name": "cert"}]});
+    let https = |host: &str| json!([{"name": "x", "port": 443, "protocol": "HTTPS", "hostname": host, "tls": tls}]);
+    let mut world = World::with([
+        parent(json!({"from": "Same"}), https("own.com")),
+        certificate("default/cert"),
+        service("v1", 80),
+    ]);
+    let many = 300;
+    world.apply((0..many).map(|n| set(&format!("s{n:03}"), https(&format!("{n}.com")))));
+    world.apply((0..many).map(|n| route(&format!("r{n:03}"), json!([of_set(&format!("s{n:03}"))]), "v1")));
+    assert_eq!(attached_sets(&world), Some(many));
+    let misdirected: usize = (0..many).map(|n| world.hosts(&format!("default/web/443/{n}.com")).len()).sum();
+    assert_eq!(misdirected, 2 * many as usize, "the own host, and one for all that are not its own");
+    assert_eq!(world.ask("default/web/443/7.com", "8.com", "/"), "421");
+    let stats = world.apply([set("s007", https("other.com"))]);
+    assert_eq!(accepted(&world, "s007"), "Accepted=True/Accepted");
+    // its own rows; and the Gateway, which has all of them
+    assert!(stats.runs < 60, "{stats:?}");
+}

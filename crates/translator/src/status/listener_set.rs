@@ -1,0 +1,52 @@
+//! Status of `ListenerSet`s and their listeners (Gateway API `ListenerSetStatus`, GEP-1713).
+
+use api::status::{Condition, ListenerSetStatus};
+use store::ProxyFacts;
+
+use super::Writer;
+use super::gateway::{Entries, Lookup, NOT_YET, OFFLINE, Told, hindrance};
+use crate::listener_set::SetPlan;
+
+/// The status of a set of a Gateway of ours. `offline`: there are no proxies and never will be.
+pub(crate) fn status(lookup: &mut impl Lookup, plan: &SetPlan, offline: bool) -> ListenerSetStatus {
+    let writer = Writer { generation: plan.generation };
+    if let Some([accepted, programmed]) = &plan.refused {
+        let conditions = vec![
+            writer.no("Accepted", accepted.reason, &accepted.text),
+            writer.no("Programmed", programmed.reason, &programmed.text),
+        ];
+        return ListenerSetStatus { conditions, listeners: Vec::new() };
+    }
+    let facts = if offline { None } else { lookup.proxies() };
+    let told = Told { writer, fleet: &plan.fleet, refused: None, facts: facts.as_deref(), offline };
+    let entries = told.listeners(lookup, &plan.listeners);
+    let conditions = vec![accepted(writer, &entries), programmed(writer, &entries, facts.as_deref(), offline)];
+    ListenerSetStatus { conditions, listeners: entries.rows }
+}
+
+fn accepted(writer: Writer, entries: &Entries) -> Condition {
+    match entries.usable {
+        0 => writer.no("Accepted", "ListenersNotValid", "no listener can be used"),
+        usable if usable < entries.rows.len() => {
+            writer.yes("Accepted", "ListenersNotValid", "some listeners cannot be used")
+        }
+        _ => writer.yes("Accepted", "Accepted", "the Gateway takes the listeners"),
+    }
+}
+
+fn programmed(writer: Writer, entries: &Entries, facts: Option<&ProxyFacts>, offline: bool) -> Condition {
+    let kind = "Programmed";
+    if entries.usable == 0 {
+        return writer.no(kind, "ListenersNotValid", "no listener can be programmed");
+    }
+    if offline {
+        return writer.unknown(kind, "Pending", OFFLINE);
+    }
+    if let Some((_, words)) = facts.and_then(hindrance) {
+        return writer.no(kind, "ParentNotProgrammed", words);
+    }
+    if entries.programmed > 0 {
+        return writer.yes(kind, "Programmed", "the proxies have acknowledged the listeners");
+    }
+    writer.no(kind, "Pending", NOT_YET)
+}
