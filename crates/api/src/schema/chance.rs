@@ -27,7 +27,10 @@ pub(crate) struct Dice {
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { state: seed, wrong: 0 }
+        // Seeds that follow each other would begin with nearly the same rolls.
+        let mixed = (seed ^ (seed >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self { state: mixed ^ (mixed >> 31), wrong: 0 }
     }
 
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
