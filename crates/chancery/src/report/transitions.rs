@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use api::status::{Condition, ConditionStatus, Status};
+use api::status::{Condition, ConditionStatus, GatewayStatus, ListenerSetStatus, Status};
 use api::{ObjectKey, Timestamp};
 use hashbrown::{DefaultHashBuilder as Hasher, HashMap as UnorderedMap};
 
@@ -60,9 +60,10 @@ fn visit(status: &mut Status, hasher: &Hasher, mut each: impl FnMut(u64, &mut Co
     match status {
         Status::GatewayClass(class) => visit_all("", &mut class.conditions, hasher, &mut each),
         Status::Raw(raw) => visit_all("", &mut raw.conditions, hasher, &mut each),
-        Status::Gateway(gateway) => {
-            visit_all("", &mut gateway.conditions, hasher, &mut each);
-            for listener in &mut gateway.listeners {
+        Status::Gateway(GatewayStatus { conditions, listeners, .. })
+        | Status::ListenerSet(ListenerSetStatus { conditions, listeners }) => {
+            visit_all("", conditions, hasher, &mut each);
+            for listener in listeners {
                 visit_all(&listener.name, &mut listener.conditions, hasher, &mut each);
             }
         }

@@ -61,22 +61,23 @@ fn key(object: &Value) -> String {
     format!("{} {}", field(object, "kind"), full_name(object))
 }
 
-/// By Gateway (`namespace/name`) and listener.
+/// By Gateway or `ListenerSet` (`Kind namespace/name`) and listener.
 pub(super) type Closed = BTreeMap<(String, String), String>;
 
-/// Why a listener (or, under no name, all listeners of a Gateway) serves nothing.
+/// Why a listener (or, under no name, all listeners of an object) serves nothing.
 pub(super) fn closed(objects: &[Value]) -> Closed {
     let mut closed = Closed::new();
-    for gateway in objects.iter().filter(|object| field(object, "kind") == "Gateway") {
-        let listeners = gateway.get("status").map(|status| list(status, "listeners")).unwrap_or_default();
+    let has_listeners = |object: &&Value| ["Gateway", "ListenerSet"].contains(&&*field(object, "kind"));
+    for object in objects.iter().filter(has_listeners) {
+        let listeners = object.get("status").map(|status| list(status, "listeners")).unwrap_or_default();
         let shut = |listener: &Value| Some(state(listener).0).filter(|state| state.starts_with("not "));
         let told = |listener: &Value| Some(format!("listener {} is {}", field(listener, "name"), shut(listener)?));
         let each = listeners.iter().map(|listener| Some((field(listener, "name"), told(listener)?)));
         let each: Vec<_> = each.collect();
         if let Some(Some((_, first))) = each.first().filter(|_| each.iter().all(Option::is_some)) {
-            closed.insert((full_name(gateway), String::new()), first.clone());
+            closed.insert((key(object), String::new()), first.clone());
         }
-        closed.extend(each.into_iter().flatten().map(|(name, text)| ((full_name(gateway), name), text)));
+        closed.extend(each.into_iter().flatten().map(|(name, text)| ((key(object), name), text)));
     }
     closed
 }
@@ -87,8 +88,9 @@ fn consequences(object: &Value, rows: &mut [Row], earlier: &Earlier<'_>, closed:
     let told = earlier.told.get(&*key(object)).copied().unwrap_or_default();
     for (row, parent) in rows.iter_mut().zip(parents).filter(|(row, _)| row.why.is_empty()) {
         let reference = parent.get("parentRef").unwrap_or(&Value::Null);
-        let gateway = format!("{}/{}", field(reference, "namespace"), field(reference, "name"));
-        let shut = |section: String| closed.get(&(gateway.clone(), section)).cloned();
+        let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| field(reference, part));
+        let parent = format!("{kind} {namespace}/{name}");
+        let shut = |section: String| closed.get(&(parent.clone(), section)).cloned();
         let shut = shut(field(reference, "sectionName")).or_else(|| shut(String::new()));
         let both = [shut.as_deref().unwrap_or_default(), told];
         row.why = both.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");

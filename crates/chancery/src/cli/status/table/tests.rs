@@ -53,13 +53,18 @@ fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good()
     let parent = |name: &str| json!({"kind": "Gateway", "namespace": "default", "name": name});
     let mut section = parent("half");
     section["sectionName"] = json!("https");
+    let mut set = gateway("shut", "True", "False");
+    set["kind"] = json!("ListenerSet");
+    let of_set = json!({"kind": "ListenerSet", "namespace": "default", "name": "shut", "sectionName": "https"});
     let all = [
         gateway("shut", "False", "False"),
         gateway("half", "True", "False"),
+        set,
         route("a", parent("shut")),
         route("b", parent("half")),
         route("c", section),
         route("d", parent("shut")),
+        route("e", of_set),
     ];
     let told =
         |severity: &str, text: &str| json!({"object": "HTTPRoute default/d", "severity": severity, "text": text});
@@ -79,7 +84,8 @@ fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good()
             "listener http is not Programmed: Because",
             "",
             "listener https is not Programmed: Because",
-            "listener http is not Programmed: Because; requests get 500"
+            "listener http is not Programmed: Because; requests get 500",
+            "listener https is not Programmed: Because"
         ]
     );
 }
