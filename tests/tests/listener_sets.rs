@@ -1,0 +1,153 @@
+//! `ListenerSet`s that come, change and go under a Gateway that serves: from files, through a real Envoy.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::thread;
+
+use tests::backend::Backend;
+use tests::certificate::{Pair, self_signed};
+use tests::client::{get, get_tls};
+use tests::objects::{documents, gateway, route, service, tls_secret};
+use tests::ports::free_ports;
+use tests::prober::Prober;
+use tests::running::Running;
+use tests::wait;
+
+/// A Gateway that takes sets of every namespace, with a listener and a route of its own.
+struct World {
+    running: Running,
+    port: u16,
+    other_port: u16,
+    pair: Pair,
+    _servers: (Backend, Backend),
+}
+
+/// A set of the Gateway `edge` with these listeners.
+fn set(name: &str, listeners: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {{name: {name}}}\n\
+         spec:\n  parentRef: {{name: edge}}\n  listeners: [{listeners}]\n"
+    )
+}
+
+fn http(name: &str, port: u16, host: &str) -> String {
+    format!("{{name: {name}, port: {port}, protocol: HTTP, hostname: {host}}}")
+}
+
+fn https(name: &str, port: u16, host: &str) -> String {
+    let tls = "tls: {certificateRefs: [{name: cert}]}";
+    format!("{{name: {name}, port: {port}, protocol: HTTPS, hostname: {host}, {tls}}}")
+}
+
+/// A route on a set.
+fn on_set(name: &str, set: &str, service: &str) -> String {
+    let parent = format!("- group: gateway.networking.k8s.io\n    kind: ListenerSet\n    name: {set}\n");
+    route(name, &[("/", service)]).replacen("- name: edge\n", &parent, 1)
+}
+
+impl World {
+    fn start() -> Self {
+        let servers = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+        let [port, other_port] = free_ports().unwrap();
+        let pair = self_signed(&["kept.example.com", "more.example.com"], false).unwrap();
+        let taking = "gatewayClassName: chancery\n  allowedListeners: {namespaces: {from: All}}\n";
+        let own = gateway(port).replace("protocol: HTTP\n", "protocol: HTTP\n    hostname: own.example.com\n");
+        let mut running = Running::prepare().unwrap();
+        let all = [
+            own.replace("gatewayClassName: chancery\n", taking),
+            service("one", servers.0.port),
+            service("two", servers.1.port),
+            route("own", &[("/", "one")]),
+            tls_secret("cert", &pair.certificate, &pair.key),
+        ];
+        running.write("all.yaml", &documents(all.iter().map(String::as_str))).unwrap();
+        running.start().unwrap();
+        Self { running, port, other_port, pair, _servers: servers }
+    }
+
+    /// The body, or the status where it is another one than 200; none without an answer.
+    fn ask(&self, port: u16, host: &str) -> Option<String> {
+        let answer = get(port, host, "/").ok()?;
+        Some(if answer.status == 200 { answer.body } else { answer.status.to_string() })
+    }
+
+    fn until(&self, port: u16, host: &str, expected: Option<&str>) {
+        wait::until(&format!("{expected:?} of {host}"), || (self.ask(port, host).as_deref() == expected).then_some(()))
+            .unwrap();
+    }
+
+    fn until_tls(&self, host: &str, body: &str) {
+        let certificates = [&*self.pair.certificate];
+        let ask = || get_tls(self.other_port, host, "/", &certificates).ok().filter(|(answer, _)| answer.body == body);
+        wait::until(&format!("{body} of {host}"), ask).unwrap();
+    }
+
+    fn told(&self) -> String {
+        self.running.status(&["listenerset", "-o", "yaml"]).unwrap()
+    }
+}
+
+#[test]
+fn a_set_is_served_on_the_ports_that_it_names_and_told_what_became_of_it() {
+    let world = World::start();
+    world.until(world.port, "own.example.com", Some("one"));
+    world.running.write("set.yaml", &set("more", &http("x", world.port, "more.example.com"))).unwrap();
+    world.running.write("route.yaml", &on_set("more", "more", "two")).unwrap();
+    world.until(world.port, "more.example.com", Some("two"));
+    wait::until("Programmed", || world.told().contains("reason: Programmed").then_some(())).unwrap();
+    // another port, and with it the old one has nobody for the host
+    world.running.write("set.yaml", &set("more", &http("x", world.other_port, "more.example.com"))).unwrap();
+    world.until(world.other_port, "more.example.com", Some("two"));
+    world.until(world.port, "more.example.com", Some("404"));
+    // the name is the Gateway's
+    world.running.write("set.yaml", &set("more", &http("x", world.port, "own.example.com"))).unwrap();
+    wait::until("HostnameConflict", || world.told().contains("HostnameConflict").then_some(())).unwrap();
+    world.until(world.other_port, "more.example.com", None);
+    world.until(world.port, "own.example.com", Some("one"));
+    world.running.remove("set.yaml").unwrap();
+    wait::until("no set", || (!world.told().contains("HostnameConflict")).then_some(())).unwrap();
+}
+
+#[test]
+fn no_request_is_lost_while_sets_come_change_and_go() {
+    let world = World::start();
+    let (port, tls_port) = (world.port, world.other_port);
+    world.running.write("kept.yaml", &set("kept", &http("x", port, "kept.example.com"))).unwrap();
+    world.running.write("kept-route.yaml", &on_set("kept", "kept", "two")).unwrap();
+    world.running.write("tls.yaml", &set("tls", &https("x", tls_port, "kept.example.com"))).unwrap();
+    world.running.write("tls-route.yaml", &on_set("tls", "tls", "two")).unwrap();
+    world.until(port, "own.example.com", Some("one"));
+    world.until(port, "kept.example.com", Some("two"));
+    world.until_tls("kept.example.com", "two");
+    let (plain, tls) = (Prober::default(), Prober::default());
+    let certificates = [&*world.pair.certificate];
+    let ask = |host: &str| get_tls(tls_port, host, "/", &certificates).map(|(answer, _)| answer);
+    thread::scope(|threads| {
+        let _asking = (plain.until_dropped(), tls.until_dropped());
+        let allowed: &[(&str, &[&str])] = &[("own.example.com", &["one"]), ("kept.example.com", &["two"])];
+        threads.spawn(|| plain.run(|host| get(port, host, "/"), allowed));
+        threads.spawn(|| tls.run(ask, &[("kept.example.com", &["two"])]));
+        for round in 0..8 {
+            let host = format!("more{round}.example.com");
+            let both = [http("a", port, &host), https("b", tls_port, "more.example.com")].join(", ");
+            world.running.write("more.yaml", &set("more", &both)).unwrap();
+            world.running.write("more-route.yaml", &on_set("more", "more", "one")).unwrap();
+            world.until(port, &host, Some("one"));
+            world.until_tls("more.example.com", "one");
+            // what others have is not had by asking for it, before or after them by name
+            let greedy = [http("a", port, "own.example.com"), http("b", port, "kept.example.com")].join(", ");
+            world.running.write("greedy.yaml", &set("z-greedy", &greedy)).unwrap();
+            world.running.write("greedy-route.yaml", &on_set("greedy", "z-greedy", "one")).unwrap();
+            wait::until("Conflicted", || world.told().contains("HostnameConflict").then_some(())).unwrap();
+            world.running.write("more.yaml", &set("more", &http("a", port, "\"*.example.com\""))).unwrap();
+            world.until(port, "any.example.com", Some("one"));
+            world.running.remove("greedy.yaml").unwrap();
+            world.running.remove("more.yaml").unwrap();
+            world.until(port, &host, Some("404"));
+            plain.more(4).unwrap();
+        }
+    });
+    for (asked, wrong) in [plain.told(), tls.told()] {
+        assert!(asked > 0 && wrong.is_empty(), "{wrong:?} of {asked}");
+    }
+}
