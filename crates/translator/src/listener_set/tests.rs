@@ -1,3 +1,5 @@
+//! `ListenerSet`s: who takes them, what conflicts, what attaches, what one change of many costs.
+
 use api::{Kind, Object, ObjectKey, ObjectMeta};
 use serde_json::{Value, json};
 

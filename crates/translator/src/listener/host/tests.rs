@@ -1,3 +1,5 @@
+//! What is inside and around a host name, beside a look at all of them.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
