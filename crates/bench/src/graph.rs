@@ -1,5 +1,6 @@
 //! The graph of the translator with the encoder behind it, in this process: from scratch (B9), and one change of each kind.
 
+mod sets;
 mod shape;
 
 use api::Object;
@@ -13,6 +14,12 @@ const SIZES: [(usize, usize); 3] = [(1_000, 31), (10_000, 9), (50_000, 3)];
 
 /// Sizes at which single changes are measured; their numbers of runs must be equal.
 const CHANGE_SIZES: [usize; 2] = [10_000, 50_000];
+
+/// `ListenerSet`s of one Gateway.
+const SET_SIZES: [usize; 2] = [250, 2_500];
+
+/// Runs for changes that the Gateway has to look at.
+const SET_ROUNDS: usize = 100;
 
 /// Changes that are not counted, and those that are.
 const WARM_UP: usize = 50;
@@ -69,7 +76,7 @@ pub(crate) fn changes(report: &mut Report) -> anyhow::Result<()> {
     let mut runs = Vec::new();
     for routes in CHANGE_SIZES {
         say(&format!("graph n={routes}: parsing"));
-        let mut bench = Bench { report: &mut *report, routes, runs: Vec::new() };
+        let mut bench = Bench { report: &mut *report, name: "graph", routes, runs: Vec::new() };
         bench.world()?;
         bench.one_host()?;
         runs.push(bench.runs);
@@ -82,9 +89,35 @@ pub(crate) fn changes(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// One change of each kind among few and many `ListenerSet`s of one Gateway.
+pub(crate) fn listener_sets(report: &mut Report) -> anyhow::Result<()> {
+    for n in SET_SIZES {
+        let mut world = World::new();
+        let step = world.put(objects(&sets::all(n)?)?)?;
+        world.go_live();
+        say(&format!("sets n={n}: built in {:.1} ms, {} resources", millis(step.took), step.resources));
+        report.figure("sets", "full_build_ms", n, (millis(step.took), "ms"), None);
+        let (w, mut bench) = (&mut world, Bench { report: &mut *report, name: "sets", routes: n, runs: Vec::new() });
+        bench.measure(w, "one_route_of_a_set", Some(50.0), ROUNDS, &mut |world, round| {
+            world.put([object(&sets::route(round * 37 % n, 1 + round))?])
+        })?;
+        bench.measure(w, "one_set", None, SET_ROUNDS, &mut |world, round| {
+            world.put([object(&sets::set(round * 37 % n, 1 + round))?])
+        })?;
+        bench.measure(w, "a_set_goes_or_comes", None, SET_ROUNDS, &mut |world, round| {
+            let set = object(&sets::set(round / 2 * 37 % n, 0))?;
+            if round % 2 == 0 { world.delete(set.key().clone()) } else { world.put([set]) }
+        })?;
+        world.check()?;
+    }
+    Ok(())
+}
+
 /// The benchmark at one size.
 struct Bench<'r> {
     report: &'r mut Report,
+    name: &'static str,
+    /// The size.
     routes: usize,
     /// Median of runs by change.
     runs: Vec<(&'static str, f64)>,
@@ -175,11 +208,12 @@ impl Bench<'_> {
         let median = f64::from(u32::try_from(median)?);
         let (n, p50, p99) = (self.routes, micros(times.percentile(50)), micros(times.percentile(99)));
         let encoding = micros(encoding.percentile(50));
-        say(&format!("graph n={n} {name}: p50 {p50:.1} us (encoding {encoding:.1}), p99 {p99:.1} us, {median} runs"));
+        let bench = self.name;
+        say(&format!("{bench} n={n} {name}: p50 {p50:.1} us (encoding {encoding:.1}), p99 {p99:.1} us, {median} runs"));
         world.costs(&mut costs).iter().take(6).for_each(|line| say(line));
-        self.report.figure("graph", &format!("{name}_us_p50"), n, (p50, "us"), limit);
-        self.report.figure("graph", &format!("{name}_us_p99"), n, (p99, "us"), None);
-        self.report.figure("graph", &format!("{name}_runs"), n, (median, "runs"), None);
+        self.report.figure(bench, &format!("{name}_us_p50"), n, (p50, "us"), limit);
+        self.report.figure(bench, &format!("{name}_us_p99"), n, (p99, "us"), None);
+        self.report.figure(bench, &format!("{name}_runs"), n, (median, "runs"), None);
         self.runs.push((name, median));
         Ok(())
     }

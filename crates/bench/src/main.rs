@@ -16,6 +16,7 @@
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
 //! | last-good | the last good configuration on disk: one changed route, and a start from the file |
 //! | graph | one change of each kind in the real gateway graph |
+//! | sets | the same among 2,500 `ListenerSet`s of one Gateway |
 //! | workloads | one of 10,000 raw resources changes for 10 of 1,000 workloads: event to bytes on their sockets, and CPU |
 //! | kubernetes | following an API server: an event of no interest, 50,000 routes, 1,000 Secrets one by one |
 //! | reading | 10,000 files, one object, and `translate` on 1,000 routes |
@@ -59,9 +60,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 18] = [
+const BENCHMARKS: [Benchmark; 19] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
+    ("sets", graph::listener_sets),
     ("reading", reading::run),
     ("raw", raw::run),
     ("workloads", workloads::run),
