@@ -18,14 +18,17 @@ use std::time::Duration;
 
 use api::{FieldPath, Problem, Severity};
 use engine::Graph;
+use ir::FleetName;
 use store::{Batch, Change, Source, Store};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use translator::{InFleet, Translator};
 use xds::saved::{SavedFleet, Unsaved};
-use xds::{Need, Server, TypeUrl};
+use xds::{Need, Resource, Server, TypeUrl};
 
-use crate::core::Input;
+use crate::core::{Input, is_workload};
+use crate::publish::named;
 use file::Files;
 
 /// How long changes are collected: what a process that dies may not have written. A power cut loses no more, as each write is flushed.
@@ -201,6 +204,19 @@ pub(crate) fn note_in_use(store: &mut Store, graph: &mut Graph, fleets: &BTreeSe
         format!("{}{more}: served from the last good configuration until every source was read", named.join(", "));
     let told = Problem { severity: Severity::Note, ..problem(text) };
     note(store, graph, "last good", if fleets.is_empty() { Vec::new() } else { vec![told] });
+}
+
+/// Tells the translator what workloads had, as far as several objects may have made it: what of it they had from each is not taken away to find out
+/// which of these a proxy refuses.
+pub(crate) fn note_before(translator: &mut Translator, fleets: &[SavedFleet]) {
+    for saved in fleets.iter().filter(|saved| is_workload(saved.fleet())) {
+        let joint = |resource: &&Resource| [TypeUrl::Route, TypeUrl::Endpoints].contains(&resource.type_url);
+        for resource in saved.resources().filter(joint) {
+            let Some(name) = named(&resource.type_url, &resource.name) else { continue };
+            let target = InFleet { fleet: FleetName(Arc::clone(saved.fleet())), name };
+            translator.note_before(target, resource.body.concat().into());
+        }
+    }
 }
 
 /// What of these no proxy is given that starts now, as the keys it needs were not saved.

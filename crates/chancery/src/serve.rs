@@ -274,6 +274,7 @@ fn last_good(
     let (files, mut found) = LastGood::open(state, secrets);
     let served = !found.fleets.is_empty() || !found.problems.is_empty();
     let past = Past { served, record: Some(state.join("broken")) };
+    last_good::note_before(translator, &found.fleets);
     let (store, graph) = translator.store();
     last_good::note_set_aside(store, graph, std::mem::take(&mut found.problems));
     last_good::note_without_keys(store, graph, &last_good::without_keys(&found.fleets));

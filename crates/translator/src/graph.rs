@@ -50,6 +50,8 @@ pub(crate) struct Own {
     pub(crate) raw_served: Table<ObjectKey, Arc<api::Raw>>,
     /// Of resources that several objects make, what they were made of when proxies accepted them last.
     pub(crate) raw_accepted: Table<InFleet<RawName>, Arc<MadeOf>>,
+    /// Of such resources, what proxies had accepted when this process began: until they answer.
+    pub(crate) raw_before: Table<InFleet<RawName>, Arc<[u8]>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
     /// Folders whose sockets are nobody's backends.
@@ -173,6 +175,7 @@ fn own(g: &mut Graph) -> Own {
         fallback: g.input("fallback"),
         raw_served: g.input("raw_served"),
         raw_accepted: g.input("raw_accepted"),
+        raw_before: g.input("raw_before"),
         clock: g.input("clock"),
         private: g.input("private_folders"),
     }

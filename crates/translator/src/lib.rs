@@ -189,10 +189,16 @@ impl Translator {
 }
 
 impl Translator {
+    /// Notes what proxies of a workload had accepted of a resource when this process began: the bytes of the message.
+    pub fn note_before(&mut self, target: InFleet<RawName>, bytes: Arc<[u8]>) {
+        self.graph.set(self.own.raw_before, target, bytes);
+    }
+
     /// Notes that proxies use a resource of a workload as it was published last. Whether that may be news for what is published: where several
     /// objects make it, one of them may have been left out or waited for.
     pub fn note_accepted(&mut self, target: &InFleet<RawName>) -> bool {
         let accepted = self.own.raw_accepted;
+        self.graph.remove(self.own.raw_before, target);
         let composed = self.graph.get(self.outputs.raw_composed, target).and_then(Option::as_ref);
         let Some(composed) = composed.filter(|composed| !composed.made_of.is_empty()) else {
             return self.graph.remove(accepted, target);
@@ -231,6 +237,7 @@ impl Translator {
         let gone = self.graph.changes(self.outputs.raw).filter(|change| change.new.is_none());
         for target in gone.map(|change| change.key.clone()).collect::<Vec<_>>() {
             self.graph.remove(self.own.raw_accepted, &target);
+            self.graph.remove(self.own.raw_before, &target);
         }
     }
 }

@@ -91,11 +91,12 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         Some((OfferKey { target, rank }, resource))
     });
     let by_target = g.index("raw_offer_by_target", offers, |key: &OfferKey, _| [key.target.clone()]);
-    let accepted = base.own.raw_accepted;
+    let (accepted, before) = (base.own.raw_accepted, base.own.raw_before);
     let composed = g.group("raw_composed", by_target, move |cx, target: &InFleet<RawName>, offers| {
         let known = || Known {
             refusals: cx.get(inputs.refusals, &fact(target)).map(|refusals| &**refusals),
             accepted: cx.get(accepted, target).map(|made_of| &***made_of).unwrap_or_default(),
+            before: cx.get(before, target).map(|bytes| &**bytes),
             is_silent: target.name.message == raw::ENDPOINTS,
         };
         raw::compose(offers.iter(), known).map(Arc::new)

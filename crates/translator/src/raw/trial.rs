@@ -1,7 +1,7 @@
 //! Which of the objects that make one resource are in it, once a proxy has refused what they came to together.
 //!
-//! A proxy does not say whose part it means, and keeps what it had. So what it accepted last is the ground, each object that is another since then is a
-//! suspect, and a suspect that is left out is in the resource as it was then, if it was. As a rule one alone is to blame: each is left out in turn, and
+//! A proxy does not say whose part it means, and keeps what it had. So what it accepted last is the ground (of what an earlier process had from it only
+//! the bytes are known, of an object that it is in them), each object that is another since then is a suspect, and a suspect that is left out is in the resource as it was then, if it was. As a rule one alone is to blame: each is left out in turn, and
 //! nothing changes for anybody until the proxy accepts what is left. Where several are, they come one after the other on top of what was accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use api::ObjectKey;
 use ir::RawResource;
+use memchr::memmem;
 use store::Refusals;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -31,6 +32,8 @@ pub(crate) struct Known<'a> {
     pub(crate) refusals: Option<&'a Refusals>,
     /// What they accepted last.
     pub(crate) accepted: &'a [(ObjectKey, Arc<RawResource>)],
+    /// The resource that they had accepted when this process began, as long as nothing is known of a later one.
+    pub(crate) before: Option<&'a [u8]>,
     /// Nobody tells what they accept: it is what they do not refuse. Only one that is to blame alone can be found then.
     pub(crate) is_silent: bool,
 }
@@ -83,6 +86,13 @@ pub(crate) fn mark<'a>(made_of: impl Iterator<Item = Offer<'a>>) -> u64 {
     hasher.digest()
 }
 
+/// Whether all that an object makes is somewhere in the bytes of a whole.
+fn is_in(whole: &[u8], resource: &RawResource) -> bool {
+    let own = resource.says_more.then_some(&resource.bytes);
+    let mut pieces = own.into_iter().chain(resource.parts.iter().map(|part| &part.bytes)).chain(&resource.tail);
+    resource.endpoints.is_none() && pieces.all(|piece| memmem::find(whole, piece).is_some())
+}
+
 struct Trial<'a> {
     /// Each object with its own, and with what of it was accepted last.
     slots: Vec<(Offer<'a>, Option<&'a Arc<RawResource>>)>,
@@ -96,9 +106,11 @@ impl<'a> Trial<'a> {
         let accepted: BTreeMap<&ObjectKey, &Arc<RawResource>> =
             known.accepted.iter().map(|(object, resource)| (object, resource)).collect();
         let slots: Vec<_> = offers.iter().map(|offer| (*offer, accepted.get(offer.0).copied())).collect();
-        let is_suspect = |(_, ((_, wanted), accepted)): &(usize, &(Offer<'a>, Option<&Arc<RawResource>>))| {
-            accepted.is_none_or(|accepted| accepted != *wanted)
-        };
+        let is_suspect =
+            |(_, ((_, wanted), accepted)): &(usize, &(Offer<'a>, Option<&Arc<RawResource>>))| match accepted {
+                Some(accepted) => *accepted != *wanted,
+                None => !known.before.is_some_and(|before| is_in(before, wanted)),
+            };
         let suspects = slots.iter().enumerate().filter(is_suspect).map(|(at, _)| at).collect();
         Self { slots, suspects, known }
     }

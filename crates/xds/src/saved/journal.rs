@@ -230,6 +230,11 @@ impl SavedFleet {
         &self.fleet
     }
 
+    /// The resources.
+    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.values().map(|resource| &**resource)
+    }
+
     /// How many resources there are.
     #[must_use]
     pub fn len(&self) -> usize {

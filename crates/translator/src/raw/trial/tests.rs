@@ -37,6 +37,10 @@ fn form((object, resource): &(ObjectKey, Arc<RawResource>)) -> Form {
 struct Proxy {
     refusals: Refusals,
     accepted: MadeOf,
+    /// What it had when the process began that asks.
+    before: Option<Vec<u8>>,
+    /// It may never have less than what is offered and was not edited.
+    is_lossless: bool,
     /// Nobody tells what it accepts.
     is_silent: bool,
 }
@@ -46,9 +50,15 @@ impl Proxy {
     /// may only become more.
     fn settle(&mut self, forms: &[Form], is_bad: impl Fn(Form) -> bool) -> (Vec<Form>, Vec<usize>, usize) {
         let offers: Vec<_> = forms.iter().copied().map(offer).collect();
+        let offered = forms.to_vec();
         for asked in 1..=4_000 {
             let offers: Vec<_> = offers.iter().map(|(object, resource)| (object, resource)).collect();
-            let known = Known { refusals: Some(&self.refusals), accepted: &self.accepted, is_silent: self.is_silent };
+            let known = Known {
+                refusals: Some(&self.refusals),
+                accepted: &self.accepted,
+                before: self.before.as_deref(),
+                is_silent: self.is_silent,
+            };
             let (chosen, verdict) = choose(offers, known);
             let chosen: MadeOf = chosen.into_iter().map(|(object, it)| (object.clone(), Arc::clone(it))).collect();
             let mark = mark(chosen.iter().map(|(object, resource)| (object, resource)));
@@ -62,6 +72,8 @@ impl Proxy {
                 self.refusals.words.insert(mark, "no".into());
                 continue;
             }
+            let kept = |form: &Form| form.1 == 1 || forms.contains(form);
+            assert!(!self.is_lossless || offered.iter().all(kept), "{forms:?} lack what it had");
             let is_new = self.accepted != chosen;
             self.refusals.accepted.insert(mark);
             if !is_new || self.is_silent {
@@ -98,6 +110,16 @@ fn nothing_is_taken_away_to_find_the_one_that_is_to_blame() {
     let (has, refused, asked) = proxy.settle(&forms, |(number, _)| number == 7);
     assert_eq!((has.len(), refused), (9, vec![7]));
     assert_eq!(asked, 5, "all, without 9, without 8, without 7, and once more to see that this is all");
+}
+
+#[test]
+fn what_an_earlier_process_gave_is_not_taken_away_to_find_several_that_are_to_blame() {
+    let forms: Vec<Form> = (0..10).map(|number| (number, u32::from([2, 5, 6].contains(&number)))).collect();
+    let had = (0..10).flat_map(|number| offer((number, 0)).1.parts[0].bytes.to_vec());
+    let mut proxy = Proxy { before: Some(had.collect()), is_lossless: true, ..Proxy::default() };
+    let (has, refused, _) = proxy.settle(&forms, |(number, form)| form == 1 && number != 5);
+    assert_eq!(refused, [2, 6]);
+    assert_eq!(has.len(), 8);
 }
 
 proptest! {
