@@ -1,6 +1,6 @@
 //! Resources of Envoy's as objects, from files to a real Envoy that answers.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use crate::gateway::Listener;
-use crate::kind::{Kind, group};
+use crate::kind::Kind;
 use crate::problem::UnitFaults;
+use crate::reference::ParentRef;
 use crate::resource::{Resource, Spec};
 
 /// Listeners that are added to those of a Gateway.
@@ -14,8 +15,8 @@ pub type ListenerSet = Resource<ListenerSetSpec>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListenerSetSpec {
-    /// The Gateway.
-    pub parent_ref: ParentGatewayRef,
+    /// The Gateway (`ParentGatewayReference`, which has no section and no port).
+    pub parent_ref: ParentRef,
     /// 1 to 64 listeners, with the fields that those of a Gateway have.
     pub listeners: Box<[Listener]>,
 }
@@ -25,25 +26,5 @@ impl Spec for ListenerSetSpec {
 
     fn mark(&mut self, faults: UnitFaults) {
         crate::gateway::mark(&mut self.listeners, faults);
-    }
-}
-
-/// `ParentGatewayReference`: the Gateway of a set. Group and kind are filled in (Gateway API defaults).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ParentGatewayRef {
-    /// Group, default `gateway.networking.k8s.io`.
-    pub group: Box<str>,
-    /// Kind, default `Gateway`.
-    pub kind: Box<str>,
-    /// Namespace; none means the set's own.
-    pub namespace: Option<Box<str>>,
-    /// Name.
-    pub name: Box<str>,
-}
-
-impl Default for ParentGatewayRef {
-    fn default() -> Self {
-        Self { group: group::GATEWAY.into(), kind: "Gateway".into(), namespace: None, name: Box::default() }
     }
 }

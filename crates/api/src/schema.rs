@@ -179,10 +179,11 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
 /// otherwise count as left out: kind, path of the field. Of a field that has fields, those guard as well where it says so.
 const GUARDS: &[(Kind, &[&str], Depth)] = &[
     (Kind::Gateway, &["spec", "addresses"], Depth::Field),
-    (Kind::Gateway, &["spec", "listeners", "allowedRoutes"], Depth::Field),
+    (Kind::Gateway, &["spec", "allowedListeners"], Depth::All),
+    (Kind::Gateway, &["spec", "listeners", "allowedRoutes"], Depth::All),
     (Kind::Gateway, &["spec", "listeners", "hostname"], Depth::Field),
     (Kind::Gateway, &["spec", "tls"], Depth::All),
-    (Kind::ListenerSet, &["spec", "listeners", "allowedRoutes"], Depth::Field),
+    (Kind::ListenerSet, &["spec", "listeners", "allowedRoutes"], Depth::All),
     (Kind::ListenerSet, &["spec", "listeners", "hostname"], Depth::Field),
     (Kind::HttpRoute, &["spec", "hostnames"], Depth::Field),
     (Kind::HttpRoute, &["spec", "parentRefs"], Depth::Field),

@@ -94,6 +94,9 @@ pub(crate) struct GatewayPlan {
     pub(crate) warnings: Vec<(String, String)>,
 }
 
+/// Of the listeners of a Gateway or a set.
+pub(crate) const NO_LISTENER: &str = "no listener can be used";
+
 /// What objects that are made for a Gateway carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
@@ -250,18 +253,15 @@ impl GatewayPlan {
 
     /// What became of the sets.
     pub(crate) fn set_plans(&self) -> Vec<(ObjectKey, Arc<SetPlan>)> {
-        let plan = |draft: &SetDraft, listeners: &[ListenerPlan]| {
-            Arc::new(SetPlan::of(draft, listeners, &self.fleet, self.refused.as_ref()))
-        };
+        let plan = |draft: &SetDraft, listeners: &[ListenerPlan]| Arc::new(SetPlan::of(draft, listeners, self));
         self.sets().map(|(draft, listeners)| (draft.key.clone(), plan(draft, listeners))).collect()
     }
 
-    /// How many sets are attached: taken, and of use.
-    pub(crate) fn attached_sets(&self) -> usize {
-        let is_of_use = |(draft, listeners): &(&SetDraft, &[ListenerPlan])| {
-            draft.is_admitted && listeners.iter().any(ListenerPlan::serves)
-        };
-        if self.refused.is_some() { 0 } else { self.sets().filter(is_of_use).count() }
+    /// Why the Gateway is not accepted, as far as objects say it.
+    pub(crate) fn not_accepted(&self) -> Option<Refusal> {
+        let nothing = || Refusal::new("ListenersNotValid", NO_LISTENER);
+        let any = self.own_listeners().iter().any(|listener| listener.refused.is_none());
+        self.refused.clone().or_else(|| (!any).then(nothing))
     }
 
     /// Ports and protocols, in the order of the scopes.

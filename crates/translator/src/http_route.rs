@@ -102,7 +102,7 @@ pub struct AttachedRoute {
     pub(crate) fleet: FleetName,
     /// Precedence among equal matches.
     pub(crate) age: Age,
-    /// Listeners that take it, in the order of the Gateway and then of sets by name.
+    /// Listeners that take it, by parent in the order of that.
     pub(crate) listeners: Box<[AttachedListener]>,
     /// Sorted, each once.
     pub(crate) clusters: Box<[ClusterTarget]>,

@@ -14,6 +14,7 @@ use api::{Gateway, Kind, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
 pub(crate) use self::check::{certificate, certificate_refs, check, warnings};
+pub(crate) use self::conflict::mark_conflicts;
 pub(crate) use self::port::{
     Bound, Chain, Place, StreamPlace, Writing, chains, ir_listeners, listener_name, places, stream_places,
 };
@@ -159,6 +160,11 @@ impl ListenerPlan {
     pub(crate) fn serves(&self) -> bool {
         let unresolved = self.unresolved.as_ref().is_some_and(|refusal| refusal.reason != "InvalidRouteKinds");
         self.refused.is_none() && !unresolved && !self.kinds.is_empty()
+    }
+
+    /// It is in a `ListenerSet`, whose readers may know less than those of the Gateway.
+    pub(crate) fn is_of_set(&self) -> bool {
+        self.id != self.name
     }
 
     /// TLS ends here.

@@ -6,7 +6,7 @@ use api::gateway::ListenerNamespacesFrom;
 use api::{Gateway, Kind, ListenerSet, ObjectKey};
 use ir::FleetName;
 
-use crate::gateway::Lookup;
+use crate::gateway::{GatewayPlan, Lookup};
 use crate::listener::{self, ListenerPlan, Namespaces, Refusal};
 use crate::reference::Reference;
 
@@ -14,6 +14,7 @@ use crate::reference::Reference;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SetDraft {
     pub(crate) key: ObjectKey,
+    pub(crate) gateway: ObjectKey,
     pub(crate) generation: i64,
     /// The Gateway takes sets of this namespace.
     pub(crate) is_admitted: bool,
@@ -33,6 +34,15 @@ impl SetDraft {
     }
 }
 
+impl SetDraft {
+    /// Ports that it wants, but for those that its own listeners dispute with each other.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        let mut listeners = self.listeners.to_vec();
+        listener::mark_conflicts(&mut listeners, std::iter::once(self.listeners.len()));
+        listeners.iter().filter(|listener| listener.refused.is_none()).map(|listener| listener.port).collect()
+    }
+}
+
 /// The Gateway that a set is for; none if it is for something else.
 pub(crate) fn gateway(set: &ListenerSet) -> Option<ObjectKey> {
     let parent = &set.spec.parent_ref;
@@ -42,10 +52,16 @@ pub(crate) fn gateway(set: &ListenerSet) -> Option<ObjectKey> {
 }
 
 /// Judges a set for which a Gateway of ours says from where it takes them.
-pub(crate) fn draft(lookup: &mut impl Lookup, key: &ObjectKey, set: &ListenerSet, is_admitted: bool) -> SetDraft {
+pub(crate) fn draft(
+    lookup: &mut impl Lookup,
+    (key, set): (&ObjectKey, &ListenerSet),
+    gateway: ObjectKey,
+    is_admitted: bool,
+) -> SetDraft {
     let listeners = set.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener));
     SetDraft {
         key: key.clone(),
+        gateway,
         generation: set.meta.generation,
         is_admitted,
         listeners: listeners.collect(),
@@ -95,32 +111,35 @@ pub(crate) fn secret_uses(set: &ListenerSet) -> Vec<ObjectKey> {
 /// A set of a Gateway of ours, as far as its status tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SetPlan {
+    pub(crate) gateway: ObjectKey,
     pub(crate) fleet: FleetName,
     pub(crate) generation: i64,
-    /// The Gateway does not take it, or is refused itself: `Accepted` and `Programmed` say so.
+    /// The Gateway does not take it, or is not accepted itself: `Accepted` and `Programmed` say so.
     pub(crate) refused: Option<[Refusal; 2]>,
+    /// Why nothing of the Gateway is served, though it is accepted.
+    pub(crate) unserved: Option<Refusal>,
     pub(crate) listeners: Box<[ListenerPlan]>,
     pub(crate) warnings: Box<[(String, String)]>,
 }
 
 impl SetPlan {
-    /// With what became of its listeners in a Gateway that may be refused as a whole.
-    pub(crate) fn of(
-        draft: &SetDraft,
-        listeners: &[ListenerPlan],
-        fleet: &FleetName,
-        gateway_refused: Option<&Refusal>,
-    ) -> Self {
-        let of_gateway = |refusal: &Refusal| {
-            let because = |reason| Refusal::new(reason, format!("the Gateway: {}", refusal.text)).at("spec.parentRef");
-            [because("ParentNotAccepted"), because("ParentNotProgrammed")]
+    /// With what became of its listeners in the Gateway.
+    pub(crate) fn of(draft: &SetDraft, listeners: &[ListenerPlan], gateway: &GatewayPlan) -> Self {
+        // What is wrong with the Gateway is told there, to those who may read it.
+        let because = |reason, what| Refusal::new(reason, format!("the Gateway is not {what}")).at("spec.parentRef");
+        let of_gateway = || [because("ParentNotAccepted", "accepted"), because("ParentNotProgrammed", "accepted")];
+        let refused = if draft.is_admitted {
+            gateway.not_accepted().map(|_| of_gateway())
+        } else {
+            Some([draft.refusal(), draft.refusal()])
         };
-        let refused =
-            if draft.is_admitted { gateway_refused.map(of_gateway) } else { Some([draft.refusal(), draft.refusal()]) };
+        let unserved = gateway.unusable_address.as_ref().map(|_| because("ParentNotProgrammed", "programmed"));
         Self {
-            fleet: fleet.clone(),
+            gateway: draft.gateway.clone(),
+            fleet: gateway.fleet.clone(),
             generation: draft.generation,
             refused,
+            unserved,
             listeners: listeners.into(),
             warnings: draft.warnings.clone(),
         }

@@ -287,13 +287,13 @@ impl crate::raw::Lookup for Reader<'_, '_, RawTables> {
 
 /// What virtual hosts read.
 #[derive(Clone, Copy)]
-pub(crate) struct HostTables {
+pub(crate) struct PieceTables {
     pub(crate) by_bucket: Index<Arc<Bucket>, PieceKey, Arc<RoutePiece>>,
     /// How many buckets of a listener stand for more than one host.
     pub(crate) wide: Table<ListenerKey, usize>,
 }
 
-impl virtual_host::Lookup for Reader<'_, '_, HostTables> {
+impl virtual_host::Lookup for Reader<'_, '_, PieceTables> {
     fn has_wide(&mut self, listener: &ListenerKey) -> bool {
         self.cx.contains(self.tables.wide, listener)
     }
@@ -414,7 +414,8 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
 pub(crate) struct RejectedTables {
     pub(crate) settings: Settings,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
-    pub(crate) plans: Table<ObjectKey, Arc<gateway::GatewayPlan>>,
+    /// By parent: a Gateway or a `ListenerSet`.
+    pub(crate) scopes: Table<ObjectKey, Arc<RouteScope>>,
 }
 
 impl status::rejected::Lookup for Reader<'_, '_, RejectedTables> {
@@ -426,7 +427,7 @@ impl status::rejected::Lookup for Reader<'_, '_, RejectedTables> {
         self.cx.contains(self.tables.classes, &ObjectKey::of(Kind::GatewayClass, "", name))
     }
 
-    fn is_our_gateway(&mut self, gateway: &ObjectKey) -> bool {
-        self.cx.contains(self.tables.plans, gateway)
+    fn is_our_parent(&mut self, parent: &ObjectKey) -> bool {
+        self.cx.contains(self.tables.scopes, parent)
     }
 }

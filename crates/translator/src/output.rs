@@ -24,8 +24,11 @@ use crate::raw::{Read, Selected};
 use crate::status::rejected::Rejection;
 use crate::virtual_host::separate_name;
 
-/// Virtual hosts by their route configuration.
-pub(crate) type HostIndex = Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>;
+/// Virtual hosts: those that routes bring with them, those of listeners, and those for requests that belong to other chains.
+pub(crate) type HostTables = [Table<VirtualHostKey, Arc<VirtualHost>>; 3];
+
+/// The same by their route configuration.
+pub(crate) type HostIndexes = [Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>; 3];
 
 /// Clusters by the set of endpoints that they read.
 pub(crate) type ReaderIndex = Index<EndpointSetName, InFleet<ClusterName>, Arc<Cluster>>;
@@ -82,8 +85,8 @@ pub struct Outputs {
     /// Where connections go that are passed on: those that routes bring with them, and those of listeners. A name is in one of the two.
     pub(crate) streams: [Table<StreamKey, Arc<TcpProxy>>; 2],
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
-    pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
-    pub(crate) hosts_by_configuration: [HostIndex; 2],
+    pub(crate) hosts: HostTables,
+    pub(crate) hosts_by_configuration: HostIndexes,
     pub(crate) clusters_by_set: ReaderIndex,
     pub(crate) raw_by_set: RawBySet,
     pub(crate) raw_composed: ComposedRows,
@@ -130,8 +133,7 @@ impl Outputs {
         graph: &'g Graph,
         configuration: &InFleet<RouteConfigurationName>,
     ) -> impl Iterator<Item = (&'g VirtualHostKey, &'g Arc<VirtualHost>)> + use<'g> {
-        let [own, fixed] = self.hosts_by_configuration.map(|index| graph.members(index, configuration));
-        own.into_iter().chain(fixed)
+        self.hosts_by_configuration.map(|index| graph.members(index, configuration)).into_iter().flatten()
     }
 
     /// The status of an object that may not be usable as it is: of what it was before, while that is in force, else that of the rejection.

@@ -19,7 +19,7 @@ pub(crate) trait Lookup {
 /// What a host name brings with it that is narrower than its listener's; none where it belongs to the listener's own, or to a more specific listener.
 pub(crate) fn own(place: &StreamPlace, hostname: &Hostname, first: &Route) -> Option<(StreamKey, Arc<TcpProxy>)> {
     let narrower = place.hostname.covers(hostname) && place.hostname != *hostname;
-    (narrower && place.owns(hostname)).then(|| stream(place, hostname, first))
+    (narrower && place.narrower.leave(hostname)).then(|| stream(place, hostname, first))
 }
 
 /// What a listener does with the connections under its own host name: the most specific host name of a route that covers it counts.

@@ -37,7 +37,7 @@ pub(crate) fn own_host(
 ) -> Option<(VirtualHostKey, Arc<VirtualHost>)> {
     let hostname = &bucket.hostname;
     let narrower = place.hostname.covers(hostname) && place.hostname != *hostname;
-    if !narrower || !place.owns(hostname) {
+    if !narrower || !place.narrower.leave(hostname) {
         return None;
     }
     let mut pieces = own.collect();
@@ -45,25 +45,23 @@ pub(crate) fn own_host(
     Some(host(&place.chain, vec![hostname.domain()], pieces))
 }
 
-/// The hosts that a chain has whatever its routes: one per listener, and one for requests that belong to other chains.
-pub(crate) fn chain_hosts(
+/// The host that a listener has whatever its routes.
+pub(crate) fn listener_host(
     lookup: &mut impl Lookup,
-    key: &ChainKey,
-    chain: &Chain,
-) -> Vec<(VirtualHostKey, Arc<VirtualHost>)> {
-    let mut hosts = Vec::with_capacity(chain.listeners.len() + 1);
-    for (listener, hostname) in &chain.listeners {
-        let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: hostname.clone() });
-        let mut pieces = Vec::new();
-        lookup.extend(&bucket, &mut pieces);
-        append_broader(lookup, listener, hostname, &mut pieces);
-        hosts.push(host(key, vec![hostname.domain()], pieces));
-    }
-    if !chain.misdirected.is_empty() {
-        let domains = chain.misdirected.iter().map(Hostname::domain).collect();
-        hosts.push(host(key, domains, vec![misdirected()]));
-    }
-    hosts
+    listener: &ListenerKey,
+    place: &Place,
+) -> (VirtualHostKey, Arc<VirtualHost>) {
+    let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: place.hostname.clone() });
+    let mut pieces = Vec::new();
+    lookup.extend(&bucket, &mut pieces);
+    append_broader(lookup, listener, &place.hostname, &mut pieces);
+    host(&place.chain, vec![place.hostname.domain()], pieces)
+}
+
+/// The host of a chain for requests that belong to other chains.
+pub(crate) fn misdirected_host(key: &ChainKey, chain: &Chain) -> Option<(VirtualHostKey, Arc<VirtualHost>)> {
+    let domains: Vec<_> = chain.misdirected.iter().map(Hostname::domain).collect();
+    (!domains.is_empty()).then(|| host(key, domains, vec![misdirected()]))
 }
 
 /// The name of a route configuration whose hosts are delivered one by one. It differs from the other's, so that the step from the
@@ -78,20 +76,17 @@ pub fn chain_of(configuration: &str) -> &str {
     configuration.strip_suffix(SEPARATE).unwrap_or(configuration)
 }
 
-/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few: those
-/// of routes, and those of listeners, of which there are few; both sorted.
+/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few.
 pub(crate) fn configuration(
     key: &ChainKey,
     count: usize,
-    hosts: impl FnOnce() -> [Vec<Arc<VirtualHost>>; 2],
+    hosts: impl FnOnce() -> Vec<Arc<VirtualHost>>,
 ) -> RouteConfiguration {
     if count > MAX_INLINE_HOSTS {
         return RouteConfiguration { name: separate_name(&key.name), hosts: Hosts::Separate };
     }
-    let [mut hosts, fixed] = hosts();
-    for host in fixed {
-        hosts.insert(hosts.partition_point(|other| other.name < host.name), host);
-    }
+    let mut hosts = hosts();
+    hosts.sort_unstable_by(|one, two| one.name.cmp(&two.name));
     RouteConfiguration { name: key.name.clone(), hosts: Hosts::Inline(hosts) }
 }
 

@@ -211,7 +211,8 @@ fn listener_sets(g: &mut Graph, base: &Base, asking: GatewayTables) -> Index<Obj
         let is_admitted = allowed.admit(gateway.namespace(), namespace, |selector| {
             lookup::selects_namespace(cx, namespaces, selector, namespace)
         });
-        let draft = listener_set::draft(&mut Reader { cx, tables: asking }, key, set, is_admitted);
+        let mut reader = Reader { cx, tables: asking };
+        let draft = listener_set::draft(&mut reader, (key, set), gateway.clone(), is_admitted);
         let seniority = Seniority { age: Age::from(set.meta.creation_timestamp()), object: key.clone() };
         Some(((gateway, seniority), Arc::new(draft)))
     });
@@ -223,8 +224,7 @@ fn port_claims(key: &ObjectKey, gateway: &Gateway, sets: &[Arc<SetDraft>]) -> Ve
     let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp()), object: key.clone() };
     let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
     let own = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
-    let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.listeners.iter());
-    let of_sets = of_sets.filter(|listener| listener.refused.is_none()).map(|listener| listener.port);
+    let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.ports());
     let mut ports: Vec<u16> = own.map(|listener| listener.port).chain(of_sets).collect();
     ports.sort_unstable();
     ports.dedup();

@@ -124,7 +124,7 @@ fn listener_sets(
     [
         g.derive("listener_set_problem", sets, |_, key, plan| numbered(key, 0, listener_set_problems(key, plan))),
         g.derive("listener_set_proxy_problem", sets, move |cx, key, plan| {
-            let facts = cx.get(proxies, &plan.fleet.0);
+            let facts = cx.get(proxies, &plan.fleet.0).filter(|_| plan.refused.is_none());
             let found = facts.map(|facts| refused_ports(key, &plan.listeners, facts).collect::<Vec<_>>());
             numbered(key, PROXY_NUMBER, found.unwrap_or_default())
         }),
@@ -471,9 +471,7 @@ fn listener_set_problems(key: &ObjectKey, plan: &SetPlan) -> Vec<Arc<Problem>> {
     for (index, listener) in plan.listeners.iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
         for refusal in [&listener.refused, &listener.unresolved].into_iter().flatten() {
-            // A field of the Gateway's is not one of the set's.
-            let path = if refusal.at.starts_with("spec.") { owner.clone() } else { refusal.path(&owner) };
-            found.push(error(path, refusal));
+            found.push(error(refusal.path(&owner), refusal));
         }
     }
     found
@@ -487,9 +485,14 @@ fn stray_set(cx: &mut Cx<'_>, base: &Base, key: &ObjectKey, set: &ListenerSet) -
             "{} {:?} of group {:?} cannot be the parent of a ListenerSet, a Gateway can",
             parent.kind, parent.name, parent.group
         );
-        return Problem::of(key, "spec.parentRef", Severity::Error, text);
+        // In a cluster it may be a word of somebody else's.
+        let severity = if base.options.file_mode { Severity::Error } else { Severity::Note };
+        return Problem::of(key, "spec.parentRef", severity, text);
     };
     let path = "spec.parentRef.name";
+    if cx.contains(base.inputs.rejected, &gateway) {
+        return Problem::of(key, path, Severity::Note, format!("{gateway} cannot be read"));
+    }
     if cx.contains(base.inputs.gateways, &gateway) {
         return Problem::of(key, path, Severity::Note, format!("{gateway} belongs to another controller"));
     }

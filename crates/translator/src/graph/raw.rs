@@ -64,15 +64,14 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         is_meant.then(|| (raw::fleet(key), key.clone()))
     });
     let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
-    let (grants, namespaces) = (base.grants, base.namespaces);
-    let served = base.own.raw_served;
+    let (grants, namespaces, own) = (base.grants, base.namespaces, base.own);
     let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
         let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
         let found = raw::read(read, object, &mut reader);
         if found.reading.errors.is_empty() {
             return Arc::new(found);
         }
-        let earlier: Option<Arc<Raw>> = reader.cx.get(served, key).cloned();
+        let earlier: Option<Arc<Raw>> = reader.cx.get(own.raw_served, key).cloned();
         // Another object of the name has no earlier form.
         let earlier = earlier.filter(|earlier| earlier.meta.uid() == object.meta.uid());
         Arc::new(match earlier {
@@ -91,12 +90,11 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         Some((OfferKey { target, rank }, resource))
     });
     let by_target = g.index("raw_offer_by_target", offers, |key: &OfferKey, _| [key.target.clone()]);
-    let (accepted, before) = (base.own.raw_accepted, base.own.raw_before);
     let composed = g.group("raw_composed", by_target, move |cx, target: &InFleet<RawName>, offers| {
         let known = || Known {
             refusals: cx.get(inputs.refusals, &fact(target)).map(|refusals| &**refusals),
-            accepted: cx.get(accepted, target).map(|made_of| &***made_of).unwrap_or_default(),
-            before: cx.get(before, target).map(|bytes| &**bytes),
+            accepted: cx.get(own.raw_accepted, target).map(|made_of| &***made_of).unwrap_or_default(),
+            before: cx.get(own.raw_before, target).map(|bytes| &**bytes),
             is_silent: target.name.message == raw::ENDPOINTS,
         };
         raw::compose(offers.iter(), known).map(Arc::new)

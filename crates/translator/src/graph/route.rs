@@ -13,8 +13,8 @@ use crate::gating::{self, Effective};
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
 use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, StreamKey, VirtualHostKey};
 use crate::listener::ChainKey;
-use crate::lookup::{GateTables, HostTables, Reader, RouteTables, StreamTables};
-use crate::output::HostIndex;
+use crate::lookup::{GateTables, PieceTables, Reader, RouteTables, StreamTables};
+use crate::output::{HostIndexes, HostTables};
 use crate::{stream, virtual_host};
 
 /// What is known of routes.
@@ -25,8 +25,8 @@ pub(crate) struct Routes {
     /// How many routes a listener has.
     pub(crate) attached: Table<ListenerKey, usize>,
     pub(crate) pieces: PieceTable,
-    pub(crate) hosts: [Table<VirtualHostKey, Arc<VirtualHost>>; 2],
-    pub(crate) hosts_of: [HostIndex; 2],
+    pub(crate) hosts: HostTables,
+    pub(crate) hosts_of: HostIndexes,
     pub(crate) configurations: Table<ChainKey, Arc<RouteConfiguration>>,
     pub(crate) streams: Streams,
 }
@@ -76,14 +76,15 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
         [ChainKey { fleet: key.fleet.clone(), name: key.configuration.clone() }]
     };
-    let [own_hosts, fixed_hosts] = hosts;
+    let [own, of_listeners, misdirected] = hosts;
     let hosts_of = [
-        g.index("own_host_by_configuration", own_hosts, by_chain),
-        g.index("listener_host_by_configuration", fixed_hosts, by_chain),
+        g.index("own_host_by_configuration", own, by_chain),
+        g.index("listener_host_by_configuration", of_listeners, by_chain),
+        g.index("misdirected_by_configuration", misdirected, by_chain),
     ];
     let configurations = g.derive("route_configuration", gateways.chains, move |cx, key, _| {
         let count: usize = hosts_of.iter().map(|index| cx.count(*index, key)).sum();
-        let all = || hosts_of.map(|index| cx.members(index, key).values().cloned().collect());
+        let all = || hosts_of.iter().flat_map(|index| cx.members(*index, key).values().cloned()).collect();
         let configuration = virtual_host::configuration(key, count, all);
         let name = configuration.name.clone();
         [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
@@ -126,7 +127,7 @@ fn streams(g: &mut Graph, gateways: Gateways, entries: EntryTable) -> Streams {
 }
 
 /// Entries in order of precedence, in pieces, by listener and host name.
-fn pieces(g: &mut Graph, entries: EntryTable) -> (PieceTable, HostTables) {
+fn pieces(g: &mut Graph, entries: EntryTable) -> (PieceTable, PieceTables) {
     let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
         (!is_stream(key)).then(|| key.bucket.clone())
     });
@@ -140,7 +141,7 @@ fn pieces(g: &mut Graph, entries: EntryTable) -> (PieceTable, HostTables) {
         bucket.hostname.is_wide().then(|| (bucket.clone(), ()))
     });
     let wide = g.tally("wide_bucket_by_listener", wide, |bucket: &Arc<Bucket>, ()| [bucket.listener.clone()]);
-    (pieces, HostTables { by_bucket, wide })
+    (pieces, PieceTables { by_bucket, wide })
 }
 
 fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Route>)> {
@@ -159,15 +160,17 @@ fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Rout
     rows
 }
 
-/// Hosts that routes bring with them, and those that listeners have.
-fn hosts(g: &mut Graph, gateways: Gateways, tables: HostTables) -> [Table<VirtualHostKey, Arc<VirtualHost>>; 2] {
+/// Hosts that routes bring with them, those that listeners have, and those for requests that belong to other chains.
+fn hosts(g: &mut Graph, gateways: Gateways, tables: PieceTables) -> HostTables {
     let places = gateways.places;
     let own = g.derive_group("own_host", tables.by_bucket, move |cx, bucket: &Arc<Bucket>, pieces| {
         let place = cx.get(places, &bucket.listener)?;
         virtual_host::own_host(&mut Reader { cx, tables }, bucket, place, pieces.values().cloned())
     });
-    let fixed = g.derive("listener_host", gateways.chains, move |cx, key, chain| {
-        virtual_host::chain_hosts(&mut Reader { cx, tables }, key, chain)
+    let of_listeners = g.derive("listener_host", places, move |cx, key, place| {
+        [virtual_host::listener_host(&mut Reader { cx, tables }, key, place)]
     });
-    [own, fixed]
+    let misdirected =
+        g.derive("misdirected_host", gateways.chains, |_, key, chain| virtual_host::misdirected_host(key, chain));
+    [own, of_listeners, misdirected]
 }

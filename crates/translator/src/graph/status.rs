@@ -15,9 +15,10 @@ use super::problem::{self, PROBLEM_TABLES};
 use super::{Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, TlsPolicies};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
-use crate::gateway::{self, GatewayPlan, NamedSettings};
+use crate::gateway::{self, NamedSettings};
 use crate::http_route::RouteOutcome;
 use crate::key::{AttachmentKey, ClusterKey, ProblemKey};
+use crate::listener::RouteScope;
 use crate::lookup::{Reader, RejectedTables, StatusTables};
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
@@ -100,7 +101,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         raw: g.map("raw_status", sources.raws.outcomes, move |_, _, outcome| {
             Arc::new(status::raw::status(outcome, options.offline))
         }),
-        rejected: rejected(g, &base, gateways.plans),
+        rejected: rejected(g, &base, gateways.scopes),
         problems: problem::problems(g, &sources, problem::Found { refused, reached, tls_reached }),
     }
 }
@@ -147,8 +148,8 @@ impl RouteOutcomes {
 }
 
 /// Objects that cannot be used as they are.
-fn rejected(g: &mut Graph, base: &Base, plans: Table<ObjectKey, Arc<GatewayPlan>>) -> Table<ObjectKey, Arc<Rejection>> {
-    let tables = RejectedTables { settings: base.settings, classes: base.classes, plans };
+fn rejected(g: &mut Graph, base: &Base, scopes: Table<ObjectKey, Arc<RouteScope>>) -> Table<ObjectKey, Arc<Rejection>> {
+    let tables = RejectedTables { settings: base.settings, classes: base.classes, scopes };
     g.map("rejection", base.inputs.rejected, move |cx, key, rejected| {
         Arc::new(status::rejected::rejection(&mut Reader { cx, tables }, key, rejected))
     })

@@ -26,6 +26,11 @@ pub(super) fn validate(
         let Some(validation) = config.validation.as_ref() else { continue };
         match plan(lookup, gateway, validation) {
             Ok(client) => listener.client = Some(client),
+            Err((unresolved, refused)) if listener.is_of_set() => {
+                let text = "certificates of clients cannot be judged as the Gateway wants it (spec.tls.frontend of the Gateway)";
+                listener.unresolved.get_or_insert(Refusal::new(unresolved.reason, text));
+                listener.refused.get_or_insert(Refusal::new(refused.reason, text));
+            }
             Err((unresolved, refused)) => {
                 listener.unresolved.get_or_insert(unresolved.at(path.clone()));
                 listener.refused.get_or_insert(refused.at(path));

@@ -119,6 +119,7 @@ pub(crate) fn mark_overlaps(listeners: &mut [ListenerPlan]) {
 pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(u16) -> Option<ObjectKey>) {
     for listener in listeners.iter_mut().filter(|listener| listener.refused.is_none()) {
         if let Some(winner) = rival(listener.port) {
+            let winner = if listener.is_of_set() { "another Gateway".to_owned() } else { winner.to_string() };
             let text = format!("port {} belongs to {winner}, which is older or comes first by name", listener.port);
             listener.refused = Some(Refusal::new("PortUnavailable", text).at("port"));
         }

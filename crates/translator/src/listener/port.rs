@@ -23,13 +23,6 @@ pub(crate) struct Place {
     pub(crate) narrower: Narrower,
 }
 
-impl Place {
-    /// The listener answers for a host name that it covers, because no other listener of the port is more specific for it.
-    pub(crate) fn owns(&self, hostname: &Hostname) -> bool {
-        !self.narrower.cover(hostname)
-    }
-}
-
 /// Host names of a port that lie inside one of its listeners', sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Narrower(Box<[Hostname]>);
@@ -41,10 +34,10 @@ impl Narrower {
         Self(found.into())
     }
 
-    /// One of them covers a host name.
-    fn cover(&self, hostname: &Hostname) -> bool {
+    /// None of them covers a host name: the listener that they lie inside answers for it.
+    pub(crate) fn leave(&self, hostname: &Hostname) -> bool {
         let has = |name: &Hostname| self.0.binary_search(name).is_ok();
-        !self.0.is_empty() && (has(hostname) || hostname.broader().any(|broader| has(&broader)))
+        self.0.is_empty() || (!has(hostname) && !hostname.broader().any(|broader| has(&broader)))
     }
 }
 
@@ -57,14 +50,7 @@ pub(crate) struct StreamPlace {
     pub(crate) has_server_names: bool,
     pub(crate) hostname: Hostname,
     /// Host names of other listeners of the port inside ours.
-    narrower: Narrower,
-}
-
-impl StreamPlace {
-    /// The listener answers for a host name that it covers, because no other listener of the port is more specific for it.
-    pub(crate) fn owns(&self, hostname: &Hostname) -> bool {
-        !self.narrower.cover(hostname)
-    }
+    pub(crate) narrower: Narrower,
 }
 
 /// Where the connections of each listener go.
@@ -87,10 +73,8 @@ pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Ve
 }
 
 /// What stands behind one route configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// Listeners with their host names.
-    pub(crate) listeners: Vec<(ListenerKey, Hostname)>,
     /// Host names that other chains of the port answer for: requests that come here for them get 421.
     pub(crate) misdirected: Vec<Hostname>,
 }
@@ -114,10 +98,7 @@ pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(Chai
     let hosts = PortHosts::of(listeners);
     let mut chains: BTreeMap<RouteConfigurationName, Chain> = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.serves() && !listener.is_stream()) {
-        let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
-        let empty = || Chain { listeners: Vec::new(), misdirected: Vec::new() };
-        let chain = chains.entry(configuration_name(fleet, &hosts, listener)).or_insert_with(empty);
-        chain.listeners.push((key, listener.hostname.clone()));
+        let chain = chains.entry(configuration_name(fleet, &hosts, listener)).or_default();
         if listener.is_tls() {
             chain.misdirected = misdirected(&hosts, listener);
         }

@@ -1,7 +1,10 @@
 //! `ListenerSet`s: who takes them, what conflicts, what attaches, what one change of many costs.
 
+use api::reference::ParentRef;
+use api::status::Status;
 use api::{Kind, Object, ObjectKey, ObjectMeta};
 use serde_json::{Value, json};
+use store::{ProxyFacts, Rejected};
 
 use crate::testing::{World, aged, object, service, short, with_meta};
 
@@ -255,4 +258,64 @@ fn one_change_of_many_sets_is_no_work_for_the_others_and_names_of_other_chains_s
     assert_eq!(accepted(&world, "s007"), "Accepted=True/Accepted");
     // its own rows; and the Gateway, which has all of them
     assert!(stats.runs < 60, "{stats:?}");
+}
+
+#[test]
+fn a_set_is_as_good_as_its_gateway() {
+    let conditions = |world: &World| told(world, "s").0;
+    let gateway = |addresses: Value, protocol: &str| {
+        let listener = json!({"name": "own", "port": 90, "protocol": protocol});
+        let allowed = json!({"namespaces": {"from": "Same"}});
+        let spec = json!({
+            "gatewayClassName": "eg", "listeners": [listener], "allowedListeners": allowed, "addresses": addresses,
+        });
+        object(Kind::Gateway, "web", spec)
+    };
+    let mut world = World::with([gateway(json!([]), "SCTP"), set("s", json!([http("one", "one.com")]))]);
+    assert_eq!(conditions(&world), ["Accepted=False/ParentNotAccepted", "Programmed=False/ParentNotProgrammed"]);
+    assert_eq!(attached_sets(&world), Some(0));
+    world.apply([gateway(json!([{"type": "IPAddress", "value": "nonsense"}]), "HTTP")]);
+    assert_eq!(conditions(&world), ["Accepted=True/Accepted", "Programmed=False/ParentNotProgrammed"]);
+    world.apply([gateway(json!([]), "HTTP")]);
+    assert_eq!(conditions(&world)[1], "Programmed=False/Pending", "no proxy has said anything");
+    // a port that cannot be bound
+    let facts = ProxyFacts { refused_ports: vec![(80, "taken".into())], ..ProxyFacts::default() };
+    let tables = world.translator.stored().tables();
+    world.translator.store().1.set(tables.proxies, "default/web".into(), facts.into());
+    world.translator.tick();
+    assert_eq!(conditions(&world)[0], "Accepted=False/ListenersNotValid");
+    assert_eq!(attached_sets(&world), Some(0));
+}
+
+#[test]
+fn a_set_has_the_ports_of_its_gateway_against_others_unless_it_disputes_them_itself() {
+    let tcp = json!({"name": "t", "port": 9000, "protocol": "TCP"});
+    let plain = |port: u16| json!({"name": "h", "port": port, "protocol": "HTTP"});
+    let younger = |port: u16| crate::testing::gateway("younger", json!([plain(port)]));
+    let mut world = World::with([
+        aged(parent(json!({"from": "Same"}), json!([http("own", "own.com")])), 1),
+        aged(set("s", json!([tcp, plain(9000), plain(9001)])), 2),
+        younger(9000),
+    ]);
+    let accepted = |world: &World| short(&world.listener("younger", "h").conditions)[0].clone();
+    assert_eq!(accepted(&world), "Accepted=True/Accepted");
+    world.apply([younger(9001)]);
+    assert_eq!(accepted(&world), "Accepted=False/PortUnavailable");
+}
+
+#[test]
+fn a_route_that_cannot_be_read_says_so_at_a_set_too() {
+    let mut world = World::with([
+        parent(json!({"from": "Same"}), json!([http("own", "own.com")])),
+        set("s", json!([http("one", "one.com")])),
+    ]);
+    let key = ObjectKey::of(Kind::HttpRoute, "default", "r");
+    let parent: ParentRef = serde_json::from_value(of_set("s")).expect("a reference");
+    let rejected = Rejected { generation: 1, belongs_to: "".into(), refers_to: [parent].into(), words: "no".into() };
+    let tables = world.translator.stored().tables();
+    world.translator.store().1.set(tables.rejected, key.clone(), rejected.into());
+    world.translator.tick();
+    let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+    let Some(Status::Route(status)) = outputs.with_rejection(graph, &key, None) else { panic!("a status") };
+    assert_eq!(short(&status.parents[0].conditions), ["Accepted=False/UnsupportedValue"]);
 }

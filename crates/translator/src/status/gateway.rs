@@ -11,8 +11,9 @@ use ir::{FleetName, ListenerName};
 use store::{ListenerState, ProxyFacts};
 
 use super::{RESOLVED, Writer};
-use crate::gateway::GatewayPlan;
+use crate::gateway::{GatewayPlan, NO_LISTENER};
 use crate::listener::{ListenerPlan, Refusal, listener_name};
+use crate::listener_set::SetDraft;
 
 /// What a Gateway's status asks of the tables.
 pub(crate) trait Lookup {
@@ -55,10 +56,24 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool
     }
     GatewayStatus {
         addresses: addresses(facts.as_deref()),
-        attached_listener_sets: plan.takes_sets.then(|| u32::try_from(plan.attached_sets()).unwrap_or(u32::MAX)),
+        attached_listener_sets: plan.takes_sets.then(|| attached_sets(plan, facts.as_deref())),
         conditions,
         listeners: entries.rows,
     }
+}
+
+/// How many sets are accepted.
+fn attached_sets(plan: &GatewayPlan, facts: Option<&ProxyFacts>) -> u32 {
+    let is_usable = |listener: &ListenerPlan| usable(listener, facts);
+    let is_accepted =
+        |(draft, listeners): &(&SetDraft, &[ListenerPlan])| draft.is_admitted && listeners.iter().any(is_usable);
+    let count = if plan.not_accepted().is_some() { 0 } else { plan.sets().filter(is_accepted).count() };
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// It can get requests, as far as objects and ports go.
+fn usable(listener: &ListenerPlan, facts: Option<&ProxyFacts>) -> bool {
+    listener.serves() && facts.and_then(|facts| refused_port(facts, listener.port)).is_none()
 }
 
 /// What listeners of one object are told from.
@@ -89,7 +104,7 @@ impl Told<'_> {
             let is_delivered = matches!(delivered, Delivered::Yes | Delivered::Partly(_));
             entries.programmed += usize::from(listener.serves() && is_delivered);
             entries.accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
-            entries.usable += usize::from(listener.serves() && port_refused.is_none());
+            entries.usable += usize::from(usable(listener, self.facts));
             entries.rows.push(ListenerStatus {
                 name: (&*listener.name).into(),
                 supported_kinds: listener.kinds.iter().map(|kind| RouteGroupKind::of(*kind)).collect(),
@@ -193,7 +208,7 @@ fn gateway_accepted(writer: Writer, plan: &GatewayPlan, accepted: usize) -> Cond
         return writer.no("Accepted", refusal.reason, &refusal.text);
     }
     if accepted == 0 {
-        return writer.no("Accepted", "ListenersNotValid", "no listener can be used");
+        return writer.no("Accepted", "ListenersNotValid", NO_LISTENER);
     }
     if accepted < plan.own_listeners().len() {
         return writer.yes("Accepted", "ListenersNotValid", "some listeners cannot be used");
@@ -222,7 +237,7 @@ fn gateway_programmed(
     if let Some(address) = &plan.unusable_address {
         return writer.no(kind, address.reason, &address.text);
     }
-    if let Some((_, words)) = facts.and_then(|facts| facts.missing_addresses.first()) {
+    if let Some(words) = facts.and_then(missing_address) {
         return writer.no(kind, "AddressNotUsable", words);
     }
     if entries.accepted == 0 || !plan.own_listeners().iter().any(ListenerPlan::serves) {
@@ -242,6 +257,11 @@ fn gateway_programmed(
 
 /// Proxies that have not taken anything.
 pub(super) const NOT_YET: &str = "no proxy has acknowledged a listener yet";
+
+/// An address of a Gateway that its proxies cannot have.
+pub(super) fn missing_address(facts: &ProxyFacts) -> Option<&Arc<str>> {
+    facts.missing_addresses.first().map(|(_, words)| words)
+}
 
 /// What keeps proxies of a Gateway from serving anything.
 pub(super) fn hindrance(facts: &ProxyFacts) -> Option<(&'static str, &Arc<str>)> {

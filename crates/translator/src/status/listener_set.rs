@@ -4,7 +4,8 @@ use api::status::{Condition, ListenerSetStatus};
 use store::ProxyFacts;
 
 use super::Writer;
-use super::gateway::{Entries, Lookup, NOT_YET, OFFLINE, Told, hindrance};
+use super::gateway::{Entries, Lookup, NOT_YET, OFFLINE, Told, hindrance, missing_address};
+use crate::gateway::NO_LISTENER;
 use crate::listener_set::SetPlan;
 
 /// The status of a set of a Gateway of ours. `offline`: there are no proxies and never will be.
@@ -20,13 +21,13 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &SetPlan, offline: bool) ->
     let facts = if offline { None } else { lookup.proxies() };
     let told = Told { writer, fleet: &plan.fleet, refused: None, facts: facts.as_deref(), offline };
     let entries = told.listeners(lookup, &plan.listeners);
-    let conditions = vec![accepted(writer, &entries), programmed(writer, &entries, facts.as_deref(), offline)];
+    let conditions = vec![accepted(writer, &entries), programmed(writer, plan, &entries, facts.as_deref(), offline)];
     ListenerSetStatus { conditions, listeners: entries.rows }
 }
 
 fn accepted(writer: Writer, entries: &Entries) -> Condition {
     match entries.usable {
-        0 => writer.no("Accepted", "ListenersNotValid", "no listener can be used"),
+        0 => writer.no("Accepted", "ListenersNotValid", NO_LISTENER),
         usable if usable < entries.rows.len() => {
             writer.yes("Accepted", "ListenersNotValid", "some listeners cannot be used")
         }
@@ -34,16 +35,28 @@ fn accepted(writer: Writer, entries: &Entries) -> Condition {
     }
 }
 
-fn programmed(writer: Writer, entries: &Entries, facts: Option<&ProxyFacts>, offline: bool) -> Condition {
+fn programmed(
+    writer: Writer,
+    plan: &SetPlan,
+    entries: &Entries,
+    facts: Option<&ProxyFacts>,
+    offline: bool,
+) -> Condition {
     let kind = "Programmed";
     if entries.usable == 0 {
         return writer.no(kind, "ListenersNotValid", "no listener can be programmed");
     }
+    if let Some(unserved) = &plan.unserved {
+        return writer.no(kind, unserved.reason, &unserved.text);
+    }
     if offline {
         return writer.unknown(kind, "Pending", OFFLINE);
     }
-    if let Some((_, words)) = facts.and_then(hindrance) {
-        return writer.no(kind, "ParentNotProgrammed", words);
+    if facts.and_then(missing_address).is_some() {
+        return writer.no(kind, "ParentNotProgrammed", "the Gateway is not programmed");
+    }
+    if facts.and_then(hindrance).is_some() {
+        return writer.no(kind, "Pending", "the Gateway is not programmed yet");
     }
     if entries.programmed > 0 {
         return writer.yes(kind, "Programmed", "the proxies have acknowledged the listeners");

@@ -21,8 +21,8 @@ pub(crate) trait Lookup {
     fn controller(&mut self) -> Arc<str>;
     /// Whether a class is ours.
     fn is_our_class(&mut self, name: &str) -> bool;
-    /// Whether a Gateway is ours.
-    fn is_our_gateway(&mut self, gateway: &ObjectKey) -> bool;
+    /// Whether a Gateway, or a `ListenerSet` of one, is ours.
+    fn is_our_parent(&mut self, parent: &ObjectKey) -> bool;
 }
 
 /// What is said of an object that cannot be used as it is.
@@ -77,7 +77,7 @@ fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Opt
             let namespace = parent.namespace.as_deref().unwrap_or(key.namespace());
             let gateway = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
             let status = ListenerSetStatus { conditions, ..ListenerSetStatus::default() };
-            lookup.is_our_gateway(&gateway).then_some(Status::ListenerSet(status))?
+            lookup.is_our_parent(&gateway).then_some(Status::ListenerSet(status))?
         }
         kind if kind.is_route() => {
             let parents = parents(lookup, key, rejected, &no("Accepted", "UnsupportedValue"));
@@ -106,8 +106,8 @@ fn parents(
 ) -> Vec<RouteParentStatus> {
     let mut entry = |parent: &ParentRef| {
         let namespace = parent.namespace.as_deref().unwrap_or(key.namespace());
-        let gateway = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
-        lookup.is_our_gateway(&gateway).then(|| RouteParentStatus {
+        let object = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+        lookup.is_our_parent(&object).then(|| RouteParentStatus {
             parent_ref: ParentRef { namespace: Some(namespace.into()), ..parent.clone() },
             controller_name: lookup.controller(),
             conditions: vec![accepted.clone()],

@@ -43,10 +43,23 @@ fn listener() -> impl Strategy<Value = Value> {
 fn gateways() -> impl Strategy<Value = Object> {
     let name = pick(&["default/g1", "default/g2", "other/g3"]);
     let settings = prop::option::of(pick(&["p", "q"]));
-    (name, prop::collection::vec(listener(), 0..4), 0..3_i64, settings).prop_map(|(name, listeners, age, settings)| {
+    let more = (prop::collection::vec(listener(), 0..4), pick(&["None", "Same", "All", "Selector"]));
+    (name, more, 0..3_i64, settings).prop_map(|(name, (listeners, from), age, settings)| {
         let settings = settings.map(|name| json!({"parametersRef": proxy_ref(name)}));
-        let spec = json!({"gatewayClassName": "eg", "listeners": listeners, "infrastructure": settings});
+        let allowed = json!({"namespaces": {"from": from, "selector": {"matchLabels": {"team": "blue"}}}});
+        let spec = json!({
+            "gatewayClassName": "eg", "listeners": listeners, "infrastructure": settings, "allowedListeners": allowed,
+        });
         aged(object(Kind::Gateway, name, spec), age)
+    })
+}
+
+fn sets() -> impl Strategy<Value = Object> {
+    let name = pick(&["default/g1", "default/t1", "other/t1", "other/t2"]);
+    let parent = (pick(&["g1", "g3", "no"]), prop::option::of(pick(NAMESPACES)), pick(&["Gateway", "Gateway", "Odd"]));
+    let parent = parent.prop_map(|(name, namespace, kind)| json!({"name": name, "namespace": namespace, "kind": kind}));
+    (name, parent, prop::collection::vec(listener(), 1..4), 0..3_i64).prop_map(|(name, parent, listeners, age)| {
+        aged(object(Kind::ListenerSet, name, json!({"parentRef": parent, "listeners": listeners})), age)
     })
 }
 
@@ -77,8 +90,11 @@ fn rule() -> impl Strategy<Value = Value> {
 }
 
 fn routes() -> impl Strategy<Value = Object> {
-    let parent = (pick(&["g1", "g2", "g3"]), pick(NAMESPACES), prop::option::of(pick(&["l1", "l2"])))
-        .prop_map(|(name, namespace, section)| json!({"name": name, "namespace": namespace, "sectionName": section}));
+    let kind = pick(&["Gateway", "Gateway", "ListenerSet"]);
+    let parent = (kind, pick(&["g1", "g2", "g3", "t1"]), pick(NAMESPACES), prop::option::of(pick(&["l1", "l2"])));
+    let parent = parent.prop_map(|(kind, name, namespace, section)| {
+        json!({"kind": kind, "name": name, "namespace": namespace, "sectionName": section})
+    });
     let name =
         (pick(NAMESPACES), pick(&["r1", "r2", "r3"])).prop_map(|(namespace, name)| format!("{namespace}/{name}"));
     let parents = prop::collection::vec(parent, 0..3);
@@ -142,7 +158,12 @@ fn others() -> impl Strategy<Value = Object> {
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let any = prop_oneof![3 => gateways().boxed(), 6 => routes().boxed(), 5 => others().boxed()];
+    let any = prop_oneof![
+        3 => gateways().boxed(),
+        3 => sets().boxed(),
+        6 => routes().boxed(),
+        5 => others().boxed()
+    ];
     (any, 0..4_u8)
         .prop_map(|(object, dice)| if dice == 0 { Edit::Delete(object.key().clone()) } else { Edit::Apply(object) })
 }
@@ -162,6 +183,7 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "listener": graph.iter(outputs.listeners),
         "configuration": graph.iter(outputs.route_configurations),
         "host": outputs.virtual_hosts(graph),
+        "stream": outputs.streams(graph),
         "piece": graph.iter(outputs.route_pieces),
         "cluster": graph.iter(outputs.clusters),
         "endpoints": outputs.endpoints(graph),
@@ -169,6 +191,7 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "infra": graph.iter(outputs.infra),
         "class": graph.iter(outputs.gateway_class_statuses),
         "gateway": graph.iter(outputs.gateway_statuses),
+        "set": graph.iter(outputs.listener_set_statuses),
         "route": graph.iter(outputs.route_statuses).map(|(key, _)| (key, outputs.route_status(graph, key))),
         "policy": graph.iter(outputs.policy_statuses),
         "backend": graph.iter(outputs.backend_statuses),

@@ -74,6 +74,12 @@ pub(super) fn closed(objects: &[Value]) -> Closed {
         let told = |listener: &Value| Some(format!("listener {} is {}", field(listener, "name"), shut(listener)?));
         let each = listeners.iter().map(|listener| Some((field(listener, "name"), told(listener)?)));
         let each: Vec<_> = each.collect();
+        if each.is_empty() && field(object, "kind") == "ListenerSet" {
+            let state = object.get("status").map(|status| state(status).0).unwrap_or_default();
+            if state.starts_with("not ") {
+                closed.insert((key(object), String::new()), format!("{} is {state}", key(object)));
+            }
+        }
         if let Some(Some((_, first))) = each.first().filter(|_| each.iter().all(Option::is_some)) {
             closed.insert((key(object), String::new()), first.clone());
         }

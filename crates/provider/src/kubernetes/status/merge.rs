@@ -86,7 +86,7 @@ pub(super) fn takes_back(current: &Value, wanted: &Value) -> bool {
 }
 
 /// Reasons of `Programmed` that mean that nobody has said anything yet.
-const WAITS: [&str; 4] = ["Pending", "AddressNotAssigned", "NoResources", "ParentNotProgrammed"];
+const WAITS: [&str; 3] = ["Pending", "AddressNotAssigned", "NoResources"];
 
 fn programmed(status: &Value) -> Option<&Value> {
     let conditions = status.get("conditions")?.as_array()?;

@@ -55,16 +55,21 @@ fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good()
     section["sectionName"] = json!("https");
     let mut set = gateway("shut", "True", "False");
     set["kind"] = json!("ListenerSet");
-    let of_set = json!({"kind": "ListenerSet", "namespace": "default", "name": "shut", "sectionName": "https"});
+    let of_set =
+        |name: &str| json!({"kind": "ListenerSet", "namespace": "default", "name": name, "sectionName": "https"});
+    let untaken = json!({"conditions": [condition("Programmed", "False", "")]});
+    let untaken = json!({"kind": "ListenerSet", "metadata": metadata("untaken"), "status": untaken});
     let all = [
         gateway("shut", "False", "False"),
         gateway("half", "True", "False"),
         set,
+        untaken,
         route("a", parent("shut")),
         route("b", parent("half")),
         route("c", section),
         route("d", parent("shut")),
-        route("e", of_set),
+        route("e", of_set("shut")),
+        route("f", of_set("untaken")),
     ];
     let told =
         |severity: &str, text: &str| json!({"object": "HTTPRoute default/d", "severity": severity, "text": text});
@@ -85,7 +90,8 @@ fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good()
             "",
             "listener https is not Programmed: Because",
             "listener http is not Programmed: Because; requests get 500",
-            "listener https is not Programmed: Because"
+            "listener https is not Programmed: Because",
+            "ListenerSet default/untaken is not Programmed: Because"
         ]
     );
 }
