@@ -1,5 +1,5 @@
 //! Raw resources for workloads: one of many objects changes in a file, until its bytes are on the sockets of all workloads that it is for; CPU of the
-//! change. Every workload has a client.
+//! change. Every workload has a client. And one workload gets another label, until it has what is for that.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,11 +29,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for objects in SIZES {
         say(&format!("workloads n={objects}"));
-        let (mut latency, mut cpu, resident) = runtime.block_on(changes(objects))?;
+        let Measured { mut latency, mut cpu, mut flips, resident } = runtime.block_on(changes(objects))?;
         let mut add = |figure, value, limit| report.figure("workloads", figure, objects, (millis(value), "ms"), limit);
         add("bytes_on_sockets_ms_p50", latency.percentile(50), Some(2.0));
         add("bytes_on_sockets_ms_p99", latency.percentile(99), None);
         add("cpu_ms_p50", cpu.percentile(50), None);
+        add("label_flip_ms_p50", flips.percentile(50), Some(1.0));
+        add("label_flip_ms_p99", flips.percentile(99), Some(5.0));
         report.figure("workloads", "resident_MB", objects, (resident as f64 / 1e6, "MB"), None);
         all.push(cpu.percentile(50).as_secs_f64());
     }
@@ -43,9 +45,20 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn changes(objects: usize) -> anyhow::Result<(Samples, Samples, u64)> {
+struct Measured {
+    /// From the change of an object to its bytes on all sockets.
+    latency: Samples,
+    cpu: Samples,
+    /// From the change of a label to the bytes on the socket of the workload that has it: the limits are those of B2.
+    flips: Samples,
+    resident: u64,
+}
+
+async fn changes(objects: usize) -> anyhow::Result<Measured> {
     let (place, conf) = Chancery::place()?;
     std::fs::write(conf.join("pods.yaml"), pods())?;
+    std::fs::write(conf.join(GUEST), guest("nobody"))?;
+    std::fs::write(conf.join("for-guest.yaml"), listener("for-guest", "guest", 0))?;
     for number in 0..objects {
         std::fs::write(conf.join(file(number)), object(number, 0))?;
     }
@@ -79,8 +92,34 @@ async fn changes(objects: usize) -> anyhow::Result<(Samples, Samples, u64)> {
             cpu.add(chancery.cpu()? - before);
         }
     }
-    let resident = chancery.resident()?;
-    Ok((latency, cpu, resident))
+    let guest = clients.get_mut("workload/default/guest").ok_or_else(|| anyhow::anyhow!("no client of the guest"))?;
+    let (flips, resident) = (flips(&conf, guest).await?, chancery.resident()?);
+    Ok(Measured { latency, cpu, flips, resident })
+}
+
+async fn flips(conf: &Path, client: &mut Client) -> anyhow::Result<Samples> {
+    let mut flips = Samples::default();
+    for round in 0..WARM_UP + ROUNDS {
+        let edit = Edit::prepare(conf, GUEST, &guest("guest"))?;
+        let began = Instant::now();
+        edit.rename()?;
+        let received = client.next().await?;
+        anyhow::ensure!(received.names == ["for-guest"], "{:?} came for the guest", received.names);
+        if round >= WARM_UP {
+            flips.add(received.at - began);
+        }
+        client.drain(QUIET).await?;
+        Edit::prepare(conf, GUEST, &guest("nobody"))?.rename()?;
+        client.drain(QUIET).await?;
+    }
+    Ok(flips)
+}
+
+/// A workload by itself.
+const GUEST: &str = "guest.yaml";
+
+fn guest(label: &str) -> String {
+    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: guest, labels: {{app: {label}}}}}\n")
 }
 
 fn workload(application: usize, replica: usize) -> String {
@@ -105,12 +144,16 @@ fn name(number: usize) -> String {
 
 /// A listener for the workloads of an application.
 fn object(number: usize, version: usize) -> String {
+    listener(&name(number), &format!("app{}", number % APPLICATIONS), version)
+}
+
+fn listener(name: &str, label: &str, version: usize) -> String {
     format!(
         "apiVersion: bootes.io/v1
 kind: Listener
 metadata: {{name: {name}}}
 spec:
-  workloadSelector: {{labels: {{app: app{application}}}}}
+  workloadSelector: {{labels: {{app: {label}}}}}
   config:
     name: {name}
     address: {{socket_address: {{address: 127.0.0.1, port_value: 10000}}}}
@@ -121,9 +164,7 @@ spec:
           '@type': type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
           stat_prefix: version-{version}
           cluster: local
-",
-        name = name(number),
-        application = number % APPLICATIONS,
+"
     )
 }
 
@@ -138,7 +179,7 @@ async fn sockets(state: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
             Some((fleet.trim().to_owned(), socket))
         });
         let found: BTreeMap<_, _> = found.collect();
-        if found.len() == APPLICATIONS * REPLICAS {
+        if found.len() == APPLICATIONS * REPLICAS + 1 {
             return Ok(found);
         }
         anyhow::ensure!(began.elapsed() < Duration::from_secs(60), "only {} sockets", found.len());
