@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::ObjectKey;
 use crate::kind::{Kind, group};
 use crate::open::open_enum;
 
@@ -30,6 +31,14 @@ impl Default for ParentRef {
     fn default() -> Self {
         let (group, kind) = (group::GATEWAY.into(), "Gateway".into());
         Self { group, kind, namespace: None, name: Box::default(), section_name: None, port: None }
+    }
+}
+
+impl ParentRef {
+    /// The object that is meant in an object of this namespace.
+    #[must_use]
+    pub fn object(&self, namespace: &str) -> ObjectKey {
+        ObjectKey::new(&self.group, &self.kind, self.namespace.as_deref().unwrap_or(namespace), &self.name)
     }
 }
 

@@ -10,8 +10,7 @@ use ir::cluster::{SubjectAltName, Trust, UpstreamTls};
 
 use crate::backend::object::Lookup;
 use crate::backend::{SecretPart, SecretUse};
-use crate::backend_traffic_policy::{Claim, PolicyTarget, Target};
-use crate::key::{Age, Seniority};
+use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Refusal;
 use crate::reference::{Reference, permit};
 use crate::secret::bundle_name;
@@ -58,16 +57,6 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
     }
 }
 
-/// What a policy claims, usable or not: what it is for is not left to others because it is broken.
-pub(crate) fn claims(key: &ObjectKey, policy: &BackendTlsPolicy) -> Vec<(Claim, ())> {
-    let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp()), object: key.clone() };
-    let known = targets(policy).into_iter().filter_map(|target| match target {
-        Target::Known(target) => Some((Claim { target, seniority: seniority.clone() }, ())),
-        Target::Refused(..) => None,
-    });
-    known.collect()
-}
-
 /// Bundles that a policy may use: only these are parsed.
 pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
     let namespace = policy.meta.namespace();
@@ -75,7 +64,7 @@ pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
     bundles.map(|to| ObjectKey::new(&to.group, &to.kind, namespace, &to.name)).collect()
 }
 
-fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
+pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
     let namespace = policy.meta.namespace();
     let read = |reference: &PolicyTargetRef| {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);

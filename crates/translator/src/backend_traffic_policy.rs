@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::backend_traffic_policy::BackendTrafficPolicy;
 use api::reference::PolicyTargetRef;
-use api::{Kind, ObjectKey};
+use api::{Kind, ObjectKey, ObjectMeta};
 use ir::cluster::CircuitBreaker;
 
 use crate::key::{Age, Seniority};
@@ -59,10 +59,10 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
     policy.spec.targets().map(read).collect()
 }
 
-/// What a policy claims.
-pub(crate) fn claims(key: &ObjectKey, policy: &BackendTrafficPolicy) -> Vec<(Claim, ())> {
-    let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp()), object: key.clone() };
-    let known = targets(policy).into_iter().filter_map(|target| match target {
+/// What a policy claims, usable or not: what it is for is not left to others because it is broken.
+pub(crate) fn claims(meta: &ObjectMeta, targets: Vec<Target>) -> Vec<(Claim, ())> {
+    let seniority = Seniority { age: Age::from(meta.creation_timestamp()), object: meta.key.clone() };
+    let known = targets.into_iter().filter_map(|target| match target {
         Target::Known(target) => Some((Claim { target, seniority: seniority.clone() }, ())),
         Target::Refused(..) => None,
     });

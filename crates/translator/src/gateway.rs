@@ -310,9 +310,7 @@ pub(crate) fn of_fleet(fleet: &FleetName) -> Option<ObjectKey> {
 /// Secrets and bundles that a Gateway may use: only these are parsed.
 pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
     let namespace = gateway.meta.namespace();
-    let key = |reference: Reference<'_>| {
-        ObjectKey::new(reference.group, reference.kind, reference.namespace.unwrap_or(namespace), reference.name)
-    };
+    let key = |reference: Reference<'_>| reference.object(namespace);
     let certificates = listener::certificate_refs(&gateway.spec.listeners).map(Reference::from);
     let frontend = gateway.spec.tls.iter().filter_map(|tls| tls.frontend.as_ref());
     let configs = frontend.flat_map(|frontend| {

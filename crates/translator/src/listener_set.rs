@@ -45,9 +45,7 @@ impl SetDraft {
 
 /// The Gateway that a set is for; none if it is for something else.
 pub(crate) fn gateway(set: &ListenerSet) -> Option<ObjectKey> {
-    let parent = &set.spec.parent_ref;
-    let namespace = parent.namespace.as_deref().unwrap_or_else(|| set.meta.namespace());
-    let key = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+    let key = set.spec.parent_ref.object(set.meta.namespace());
     (key.kind() == Some(Kind::Gateway)).then_some(key)
 }
 
@@ -104,8 +102,7 @@ pub(crate) fn warnings(gateway: &Gateway) -> Option<(String, String)> {
 /// Secrets that a set may use: only these are parsed.
 pub(crate) fn secret_uses(set: &ListenerSet) -> Vec<ObjectKey> {
     let refs = listener::certificate_refs(&set.spec.listeners).map(Reference::from);
-    refs.map(|to| ObjectKey::new(to.group, to.kind, to.namespace.unwrap_or_else(|| set.meta.namespace()), to.name))
-        .collect()
+    refs.map(|to| to.object(set.meta.namespace())).collect()
 }
 
 /// A set of a Gateway of ours, as far as its status tells it.

@@ -31,6 +31,13 @@ pub(crate) struct Reference<'a> {
     pub(crate) name: &'a str,
 }
 
+impl Reference<'_> {
+    /// The object that is meant in an object of this namespace, whether it may be named or not.
+    pub(crate) fn object(self, namespace: &str) -> ObjectKey {
+        ObjectKey::new(self.group, self.kind, self.namespace.unwrap_or(namespace), self.name)
+    }
+}
+
 /// Asks whether some `ReferenceGrant` allows a use.
 pub(crate) trait Grants {
     /// Whether there is such a grant.
@@ -93,7 +100,7 @@ pub(crate) fn permit(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'
         );
         return Err(RefFault { reason: RefReason::NotPermitted, text: text.into() });
     }
-    Ok(Permit { target: ObjectKey::new(to.group, to.kind, namespace, to.name) })
+    Ok(Permit { target: to.object(from.namespace()) })
 }
 
 /// The uses that a grant allows: any of `from` with any of `to`.

@@ -223,7 +223,9 @@ pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsP
         let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
         Arc::new(backend_tls_policy::read(&mut reader, key, policy))
     });
-    let claims = g.derive("tls_policy_claim", inputs, |_, key, policy| backend_tls_policy::claims(key, policy));
+    let claims = g.derive("tls_policy_claim", inputs, |_, _, policy| {
+        policy::claims(&policy.meta, backend_tls_policy::targets(policy))
+    });
     let by_object = g.index("tls_policy_by_object", claims, |claim: &Claim, ()| [claim.target.object.clone()]);
     let by_target = g.index("tls_policy_by_target", claims, |claim: &Claim, ()| [claim.target.clone()]);
     let by_target = g.derive_group("tls_policy_of_target", by_target, |_, target, members| {
@@ -270,7 +272,8 @@ pub(super) fn policies(g: &mut Graph, base: &Base) -> Policies {
     let policies = base.inputs.backend_traffic_policies;
     let limits = g.map("policy_limits", policies, |_, _, policy| policy::circuit_breaker(policy));
     let by_namespace = g.index("policy_by_namespace", limits, |key, _| [Arc::from(key.namespace())]);
-    let claims = g.derive("policy_claim", policies, |_, key, policy| policy::claims(key, policy));
+    let claims =
+        g.derive("policy_claim", policies, |_, _, policy| policy::claims(&policy.meta, policy::targets(policy)));
     let claims = g.index("policy_claim_by_target", claims, |claim: &Claim, ()| [claim.target.clone()]);
     // The first of a group holds: the order of claims is that of precedence.
     let by_target = g.derive_group("policy_of_target", claims, |_, target, members| {

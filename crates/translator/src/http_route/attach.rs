@@ -67,8 +67,7 @@ pub(super) fn attach(
     // Parents that are not there: with no other one the route serves nothing.
     let mut nowhere = Vec::new();
     for (index, parent) in (0_u32..).zip(parent_refs.iter()) {
-        let namespace = parent.namespace.as_deref().unwrap_or_else(|| key.namespace());
-        let object = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+        let object = parent.object(key.namespace());
         if !matches!(object.kind(), Some(Kind::Gateway | Kind::ListenerSet)) {
             let text = format!(
                 "{} {:?} of group {:?} cannot be a parent here, a Gateway and a ListenerSet can",

@@ -73,9 +73,7 @@ fn status(lookup: &mut impl Lookup, key: &ObjectKey, rejected: &Rejected) -> Opt
         }
         Kind::ListenerSet => {
             let conditions = vec![no("Accepted", "Invalid"), no("Programmed", "Invalid")];
-            let parent = rejected.refers_to.first()?;
-            let namespace = parent.namespace.as_deref().unwrap_or(key.namespace());
-            let gateway = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+            let gateway = rejected.refers_to.first()?.object(key.namespace());
             let status = ListenerSetStatus { conditions, ..ListenerSetStatus::default() };
             lookup.is_our_parent(&gateway).then_some(Status::ListenerSet(status))?
         }
@@ -105,10 +103,9 @@ fn parents(
     accepted: &Condition,
 ) -> Vec<RouteParentStatus> {
     let mut entry = |parent: &ParentRef| {
-        let namespace = parent.namespace.as_deref().unwrap_or(key.namespace());
-        let object = ObjectKey::new(&parent.group, &parent.kind, namespace, &parent.name);
+        let object = parent.object(key.namespace());
         lookup.is_our_parent(&object).then(|| RouteParentStatus {
-            parent_ref: ParentRef { namespace: Some(namespace.into()), ..parent.clone() },
+            parent_ref: ParentRef { namespace: Some(object.namespace().into()), ..parent.clone() },
             controller_name: lookup.controller(),
             conditions: vec![accepted.clone()],
         })
