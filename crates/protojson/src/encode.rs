@@ -17,6 +17,11 @@ pub(crate) fn message(pool: &Pool, message: &DynamicMessage) -> Bytes {
     out.into()
 }
 
+/// The canonical bytes of what an `Any` holds; as they are if its type is unknown or they are not of that type.
+pub(crate) fn any(pool: &Pool, any: &Any) -> Bytes {
+    Encoder { pool: Some(pool), depth: 0 }.any(any).unwrap_or_else(|| any.value.clone())
+}
+
 /// The bytes of one value alone, without a tag; equal values have equal bytes.
 pub(crate) fn value(kind: &Kind, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();

@@ -151,6 +151,16 @@ fn an_any_that_has_no_json_is_printed_as_its_bytes_and_everything_around_it_as_a
     }
 }
 
+#[test]
+fn an_any_that_has_no_json_prints_the_same_however_its_bytes_were_written() {
+    // `nanos: 0x5FFF_FFFF`, which no duration may have, in ten bytes of a varint and in five.
+    let [long, short] = [&b"\x10\xFF\xFF\xFF\xFF\xB5\xFF\xFF\xFF\xFF\x01"[..], &b"\x10\xFF\xFF\xFF\xFF\x05"[..]];
+    for value in [long, short] {
+        let any = Any { type_url: "type.googleapis.com/google.protobuf.Duration".into(), value: value.to_vec().into() };
+        assert_eq!(any_to_json(&any).unwrap(), json!({"@type": any.type_url, "value": base64(short)}));
+    }
+}
+
 fn base64(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(bytes)

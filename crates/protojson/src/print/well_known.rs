@@ -9,6 +9,7 @@ use proto::google::protobuf::Any;
 use serde_json::{Map, Value as Json};
 
 use super::{Printer, float, wrong};
+use crate::encode;
 use crate::error::{Error, Reason, Step};
 use crate::well_known::{DURATION_MAX, TIMESTAMP_RANGE, WellKnown, seconds_and_nanos};
 
@@ -49,7 +50,8 @@ impl Printer<'_> {
         message.transcode_to().map_err(|error| wrong(Reason::Bytes(error.to_string())))
     }
 
-    /// What an `Any` holds, `@type` first. Where its type is unknown, or it holds something that has no JSON, its bytes.
+    /// What an `Any` holds, `@type` first. Where its type is unknown, or it holds something that has no JSON, its bytes, in their
+    /// canonical form: messages that are equal print the same, whoever encoded them.
     pub(super) fn any(&mut self, any: &Any) -> Result<Json, Error> {
         let mut members = Map::new();
         if any.type_url.is_empty() && any.value.is_empty() {
@@ -59,7 +61,10 @@ impl Printer<'_> {
         match self.content(any) {
             Ok(Some(content)) => members.extend(content),
             Err(error) if *error.reason == Reason::TooDeep => return Err(error),
-            Ok(None) | Err(_) => drop(members.insert("value".to_owned(), Json::String(STANDARD.encode(&any.value)))),
+            Ok(None) | Err(_) => {
+                let bytes = encode::any(self.pool, any);
+                drop(members.insert("value".to_owned(), Json::String(STANDARD.encode(bytes))));
+            }
         }
         Ok(Json::Object(members))
     }

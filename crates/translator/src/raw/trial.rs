@@ -2,13 +2,15 @@
 //!
 //! A proxy does not say whose part it means, and keeps what it had. So what it accepted last is the ground (of what an earlier process had from it only
 //! the bytes are known, of an object that it is in them), each object that is another since then is a suspect, and a suspect that is left out is in the resource as it was then, if it was. As a rule one alone is to blame: each is left out in turn, and
-//! nothing changes for anybody until the proxy accepts what is left. Where several are, they come one after the other on top of what was accepted.
+//! nothing changes for anybody until the proxy accepts what is left. Where several are, they come one after the other on top of what was accepted. Where
+//! nothing is known of what the proxy has, so that there is no such ground, all pairs and what is more are left out first: whoever stays in loses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::ObjectKey;
 use ir::RawResource;
+use itertools::Itertools as _;
 use memchr::memmem;
 use store::Refusals;
 use xxhash_rust::xxh3::Xxh3;
@@ -24,6 +26,10 @@ pub(crate) type MadeOf = Vec<(ObjectKey, Arc<RawResource>)>;
 
 /// So many suspects are left out in turn, each for one answer of the proxy; of more, halves are tried.
 const IN_TURN: usize = 32;
+
+/// So many sets of suspects are left out in turn where there is no ground, each for one answer, a millisecond or two of which nobody notices anything:
+/// all that there are of up to nine suspects, all pairs of 32.
+const SETS_IN_TURN: usize = 528;
 
 /// What is known of a resource that several objects make.
 #[derive(Clone, Copy, Default)]
@@ -62,7 +68,7 @@ pub(crate) fn choose<'a>(offers: Vec<Offer<'a>>, known: Known<'a>) -> (Vec<Offer
     }
     let trial = Trial::of(&offers, known);
     let (counted, blamed) = trial.next();
-    let chosen = trial.selection(&counted);
+    let chosen: Vec<_> = trial.selection(&counted).map(|(offer, _)| offer).collect();
     // Whoever gets nothing would lose what it has.
     let chosen = if chosen.is_empty() { offers.clone() } else { chosen };
     let name = |at: &usize| offers.get(*at).map(|(object, _)| (*object).clone());
@@ -74,15 +80,25 @@ pub(crate) fn choose<'a>(offers: Vec<Offer<'a>>, known: Known<'a>) -> (Vec<Offer
 
 /// The mark of what a resource is made of, the same on every replica.
 pub(crate) fn mark<'a>(made_of: impl Iterator<Item = Offer<'a>>) -> u64 {
+    mark_of(made_of.map(own_mark))
+}
+
+/// The mark of what objects of these marks make.
+fn mark_of(marks: impl Iterator<Item = u64>) -> u64 {
     let mut hasher = Xxh3::new();
-    for (object, resource) in made_of {
-        hasher.update(format!("\n{object}\n{:?}\n", resource.endpoints).as_bytes());
-        let pieces = resource.parts.iter().map(|part| &part.bytes).chain(&resource.tail).chain([&resource.bytes]);
-        pieces.for_each(|bytes| {
-            hasher.update(&bytes.len().to_le_bytes());
-            hasher.update(bytes);
-        });
-    }
+    marks.for_each(|own| hasher.update(&own.to_le_bytes()));
+    hasher.digest()
+}
+
+/// The mark of one object with its own.
+fn own_mark((object, resource): Offer<'_>) -> u64 {
+    let mut hasher = Xxh3::new();
+    hasher.update(format!("\n{object}\n{:?}\n", resource.endpoints).as_bytes());
+    let pieces = resource.parts.iter().map(|part| &part.bytes).chain(&resource.tail).chain([&resource.bytes]);
+    pieces.for_each(|bytes| {
+        hasher.update(&bytes.len().to_le_bytes());
+        hasher.update(bytes);
+    });
     hasher.digest()
 }
 
@@ -93,9 +109,16 @@ fn is_in(whole: &[u8], resource: &RawResource) -> bool {
     resource.endpoints.is_none() && pieces.all(|piece| memmem::find(whole, piece).is_some())
 }
 
+/// An object.
+struct Slot<'a> {
+    /// With its own, and the mark of that.
+    wanted: (Offer<'a>, u64),
+    /// The same with what of it was accepted last.
+    accepted: Option<(Offer<'a>, u64)>,
+}
+
 struct Trial<'a> {
-    /// Each object with its own, and with what of it was accepted last.
-    slots: Vec<(Offer<'a>, Option<&'a Arc<RawResource>>)>,
+    slots: Vec<Slot<'a>>,
     /// The places of those that are another since.
     suspects: Vec<usize>,
     known: Known<'a>,
@@ -105,27 +128,34 @@ impl<'a> Trial<'a> {
     fn of(offers: &[Offer<'a>], known: Known<'a>) -> Self {
         let accepted: BTreeMap<&ObjectKey, &Arc<RawResource>> =
             known.accepted.iter().map(|(object, resource)| (object, resource)).collect();
-        let slots: Vec<_> = offers.iter().map(|offer| (*offer, accepted.get(offer.0).copied())).collect();
-        let is_suspect =
-            |(_, ((_, wanted), accepted)): &(usize, &(Offer<'a>, Option<&Arc<RawResource>>))| match accepted {
-                Some(accepted) => *accepted != *wanted,
-                None => !known.before.is_some_and(|before| is_in(before, wanted)),
-            };
-        let suspects = slots.iter().enumerate().filter(is_suspect).map(|(at, _)| at).collect();
+        let marked = |offer: Offer<'a>| (offer, own_mark(offer));
+        let slot = |offer: &Offer<'a>| {
+            let accepted = accepted.get(offer.0).map(|accepted| marked((offer.0, accepted)));
+            Slot { wanted: marked(*offer), accepted }
+        };
+        let slots: Vec<Slot<'a>> = offers.iter().map(slot).collect();
+        let is_suspect = |slot: &Slot<'a>| match (slot.wanted.0, slot.accepted) {
+            ((_, wanted), Some(((_, accepted), _))) => accepted != wanted,
+            ((_, wanted), None) => !known.before.is_some_and(|before| is_in(before, wanted)),
+        };
+        let suspects = slots.iter().positions(is_suspect).collect();
         Self { slots, suspects, known }
     }
 
-    /// What the resource is made of where these suspects are in it as they are.
-    fn selection(&self, counted: &[usize]) -> Vec<Offer<'a>> {
-        let offer = |(at, ((object, wanted), accepted)): (usize, &(Offer<'a>, Option<&'a Arc<RawResource>>))| {
-            let is_left_out = self.suspects.contains(&at) && !counted.contains(&at);
-            if is_left_out { accepted.map(|accepted| (*object, accepted)) } else { Some((*object, *wanted)) }
+    /// What the resource is made of where these suspects are in it as they are, with the marks of that.
+    fn selection(&self, counted: &[usize]) -> impl Iterator<Item = (Offer<'a>, u64)> {
+        let mut is_left_out = vec![false; self.slots.len()];
+        let mut mark = |which: &[usize], out| {
+            which.iter().for_each(|at| is_left_out.get_mut(*at).into_iter().for_each(|slot| *slot = out));
         };
-        self.slots.iter().enumerate().filter_map(offer).collect()
+        mark(&self.suspects, true);
+        mark(counted, false);
+        let slots = self.slots.iter().zip(is_left_out);
+        slots.filter_map(|(slot, is_left_out)| if is_left_out { slot.accepted } else { Some(slot.wanted) })
     }
 
     fn answer(&self, counted: &[usize]) -> Answer {
-        let mark = mark(self.selection(counted).into_iter());
+        let mark = mark_of(self.selection(counted).map(|(_, own)| own));
         let refused = self.known.refusals.and_then(|refusals| refusals.words.get(&mark));
         let accepted = || self.known.refusals.is_some_and(|refusals| refusals.accepted.contains(&mark));
         match refused {
@@ -141,13 +171,11 @@ impl<'a> Trial<'a> {
         let Answer::Refused(words) = self.answer(&self.suspects) else {
             return (self.suspects.clone(), BTreeMap::new());
         };
-        let in_turn = if self.suspects.len() <= IN_TURN { &self.suspects[..] } else { &[] };
-        // The last come first: who is there longer is less likely to be to blame.
-        for out in in_turn.iter().rev() {
-            let rest: Vec<usize> = self.suspects.iter().filter(|at| *at != out).copied().collect();
+        for out in self.in_turn() {
+            let rest = self.suspects.iter().filter(|at| !out.contains(at)).copied().collect_vec();
             match self.answer(&rest) {
                 Answer::Refused(_) => {}
-                Answer::Accepted => return (rest, BTreeMap::from([(*out, words)])),
+                Answer::Accepted => return (rest, out.into_iter().map(|at| (at, Arc::clone(&words))).collect()),
                 Answer::None => return (rest, BTreeMap::new()),
             }
         }
@@ -157,6 +185,15 @@ impl<'a> Trial<'a> {
             return (self.suspects.clone(), blamed.collect());
         }
         self.one_by_one()
+    }
+
+    /// The sets of suspects that are left out in turn. The last come first: who is there longer is less likely to be to blame.
+    fn in_turn(&self) -> impl Iterator<Item = Vec<usize>> {
+        let suspects: Vec<usize> = self.suspects.iter().rev().copied().collect();
+        let count = if suspects.len() <= IN_TURN { suspects.len() } else { 0 };
+        let has_ground = !self.known.accepted.is_empty() || self.known.before.is_some();
+        let sizes = if has_ground || self.known.is_silent { 1..=count.min(1) } else { 1..=count.saturating_sub(1) };
+        sizes.flat_map(move |size| suspects.clone().into_iter().combinations(size)).take(SETS_IN_TURN)
     }
 
     /// Adds suspects to what was accepted as far as proxies take them, and leaves out each that they do not.

@@ -113,6 +113,22 @@ fn nothing_is_taken_away_to_find_the_one_that_is_to_blame() {
 }
 
 #[test]
+fn nothing_is_taken_away_to_find_several_that_are_to_blame_either() {
+    // 1 stands for what the proxy may have and must not lose: all but the guilty.
+    let guilty_of = |count: usize, guilty: &[usize]| {
+        let forms: Vec<Form> = (0..count).map(|number| (number, u32::from(guilty.contains(&number)))).collect();
+        let mut proxy = Proxy { is_lossless: true, ..Proxy::default() };
+        let (has, refused, asked) = proxy.settle(&forms, |(_, form)| form == 1);
+        assert_eq!((has.len(), &refused[..]), (count - guilty.len(), guilty));
+        asked
+    };
+    assert!(guilty_of(32, &[0, 1]) <= SETS_IN_TURN + 2);
+    guilty_of(32, &[7, 20]);
+    guilty_of(9, &[0, 1, 4, 5, 8]);
+    guilty_of(2, &[0]);
+}
+
+#[test]
 fn what_an_earlier_process_gave_is_not_taken_away_to_find_several_that_are_to_blame() {
     let forms: Vec<Form> = (0..10).map(|number| (number, u32::from([2, 5, 6].contains(&number)))).collect();
     let had = (0..10).flat_map(|number| offer((number, 0)).1.parts[0].bytes.to_vec());
