@@ -19,7 +19,7 @@ use stream::{Ended, How, News, Results};
 #[derive(clap::Args)]
 pub(crate) struct Wanted {
     /// Profiles that are judged, with commas between them.
-    #[arg(long, default_value = "GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP", value_parser = words)]
+    #[arg(long, default_value = "GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP,GATEWAY-UDP", value_parser = words)]
     profile: String,
     /// Only these tests, with commas between them; then there is no report.
     #[arg(long, value_parser = words, value_name = "NAMES")]

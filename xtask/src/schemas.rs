@@ -30,6 +30,7 @@ const KINDS: &[(&str, &str)] = &[
     ("gateway.networking.k8s.io_grpcroutes.yaml", "GRPCRoute.json"),
     ("gateway.networking.k8s.io_tlsroutes.yaml", "TLSRoute.json"),
     ("gateway.networking.k8s.io_tcproutes.yaml", "TCPRoute.json"),
+    ("gateway.networking.k8s.io_udproutes.yaml", "UDPRoute.json"),
     ("gateway.networking.k8s.io_backendtlspolicies.yaml", "BackendTLSPolicy.json"),
     ("gateway.networking.k8s.io_referencegrants.yaml", "ReferenceGrant.json"),
 ];

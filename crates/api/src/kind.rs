@@ -149,6 +149,8 @@ kinds! {
     TlsRoute, group::GATEWAY, ["v1", "v1alpha3", "v1alpha2"], "TLSRoute", "tlsroutes", Namespaced;
     /// Gateway API: rules for TCP connections.
     TcpRoute, group::GATEWAY, ["v1", "v1alpha2"], "TCPRoute", "tcproutes", Namespaced;
+    /// Gateway API: rules for UDP datagrams.
+    UdpRoute, group::GATEWAY, ["v1", "v1alpha2"], "UDPRoute", "udproutes", Namespaced;
     /// Gateway API: TLS to the endpoints of Services.
     BackendTlsPolicy, group::GATEWAY, ["v1", "v1alpha3"], "BackendTLSPolicy", "backendtlspolicies", Namespaced;
     /// Gateway API: leave to refer across namespaces.

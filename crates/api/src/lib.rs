@@ -76,4 +76,4 @@ pub use schema::{definition, is_dns_label, is_dns_subdomain, nearest};
 pub use secret::Secret;
 pub use selector::LabelSelector;
 pub use service::Service;
-pub use stream_route::{TcpRoute, TlsRoute};
+pub use stream_route::{TcpRoute, TlsRoute, UdpRoute};

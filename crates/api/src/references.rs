@@ -27,6 +27,7 @@ impl Object {
             | Self::GrpcRoute(_)
             | Self::TlsRoute(_)
             | Self::TcpRoute(_)
+            | Self::UdpRoute(_)
             | Self::Service(_)
             | Self::EndpointSlice(_)
             | Self::Secret(_)

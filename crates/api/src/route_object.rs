@@ -8,7 +8,7 @@ use crate::kind::{Kind, Object};
 use crate::meta::ObjectMeta;
 use crate::problem::{Fault, UnitFaults};
 use crate::reference::{GatewayScope, ParentRef};
-use crate::stream_route::{TcpRoute, TlsRoute};
+use crate::stream_route::{TcpRoute, TlsRoute, UdpRoute};
 
 /// Declares the kinds of routes: each a variant of [`RouteObject`], of [`Object`] and of [`Kind`].
 macro_rules! route_kinds {
@@ -84,13 +84,15 @@ route_kinds! {
     TlsRoute,
     /// For TCP connections.
     TcpRoute,
+    /// For UDP datagrams.
+    UdpRoute,
 }
 
 impl Kind {
     /// Whether it is a kind of routes for connections, whatever is spoken on them.
     #[must_use]
     pub const fn is_stream_route(self) -> bool {
-        matches!(self, Self::TlsRoute | Self::TcpRoute)
+        matches!(self, Self::TlsRoute | Self::TcpRoute | Self::UdpRoute)
     }
 }
 
@@ -102,7 +104,7 @@ impl RouteObject {
             Self::HttpRoute(route) => &route.spec.hostnames,
             Self::GrpcRoute(route) => &route.spec.hostnames,
             Self::TlsRoute(route) => &route.spec.hostnames,
-            Self::TcpRoute(_) => &[],
+            Self::TcpRoute(_) | Self::UdpRoute(_) => &[],
         }
     }
 }

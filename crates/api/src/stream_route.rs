@@ -1,4 +1,4 @@
-//! `TLSRoute` and `TCPRoute`: rules for connections. Backends are those of [`HttpRoute`](crate::HttpRoute), of which the schema lets no filters pass.
+//! `TLSRoute`, `TCPRoute` and `UDPRoute`: rules for connections and datagrams. Backends are those of [`HttpRoute`](crate::HttpRoute), of which the schema lets no filters pass.
 
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ pub type TlsRoute = Resource<TlsRouteSpec>;
 
 /// Rules for TCP connections.
 pub type TcpRoute = Resource<TcpRouteSpec>;
+
+/// Rules for UDP datagrams.
+pub type UdpRoute = Resource<UdpRouteSpec>;
 
 /// `TLSRoute.spec`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -44,15 +47,28 @@ pub struct TcpRouteSpec {
     pub rules: Box<[StreamRule]>,
 }
 
-/// `rules[]` of both.
+/// `UDPRoute.spec`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UdpRouteSpec {
+    /// What it attaches to.
+    #[serde(deserialize_with = "list")]
+    pub parent_refs: Arc<[ParentRef]>,
+    /// Whether it attaches to default Gateways (experimental).
+    pub use_default_gateways: Option<GatewayScope>,
+    /// One rule.
+    pub rules: Box<[StreamRule]>,
+}
+
+/// `rules[]` of each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StreamRule {
     /// Name, unique in the route.
     pub name: Option<Box<str>>,
-    /// Where connections go, by weight.
+    /// Where connections or datagrams go, by weight.
     pub backend_refs: Box<[HttpBackendRef]>,
-    /// Why what the rule wants cannot be done: connections are closed.
+    /// Why what the rule wants cannot be done: connections are closed, datagrams dropped.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
 }
@@ -67,6 +83,14 @@ impl Spec for TlsRouteSpec {
 
 impl Spec for TcpRouteSpec {
     const KIND: Kind = Kind::TcpRoute;
+
+    fn mark(&mut self, faults: UnitFaults) {
+        mark(&mut self.rules, faults);
+    }
+}
+
+impl Spec for UdpRouteSpec {
+    const KIND: Kind = Kind::UdpRoute;
 
     fn mark(&mut self, faults: UnitFaults) {
         mark(&mut self.rules, faults);

@@ -79,8 +79,7 @@ impl World {
     /// are warm.
     pub(crate) fn go_live(&mut self) {
         let outputs = self.translator.outputs();
-        let clusters: Vec<_> =
-            self.translator.graph().iter(outputs.clusters).map(|(cluster, _)| cluster.clone()).collect();
+        let clusters: Vec<_> = outputs.clusters(self.translator.graph()).map(|(cluster, _)| cluster.clone()).collect();
         let fleets: Vec<FleetName> =
             self.translator.graph().iter(outputs.infra).map(|(fleet, _)| fleet.clone()).collect();
         let (store, graph) = self.translator.store();

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use api::{Problem, Timestamp};
 use engine::Graph;
 use envoy::{StaticOptions, StaticParts};
-use ir::{EndpointSetName, EndpointSource, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
+use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::Input;
 use serde_json::{Map, Value, json};
 use translator::{InFleet, Options, Outputs, Translator};
@@ -91,7 +91,7 @@ impl Offline {
                 list(&of_fleet(graph.iter(outputs.route_configurations), &fleet))?,
             );
             content.insert("tcpProxies".to_owned(), list(&streams_of_fleet(graph, outputs, &fleet))?);
-            content.insert("clusters".to_owned(), list(&of_fleet(graph.iter(outputs.clusters), &fleet))?);
+            content.insert("clusters".to_owned(), list(&of_fleet(outputs.clusters(graph), &fleet))?);
             content.insert("secrets".to_owned(), list(&of_fleet(graph.iter(outputs.secrets), &fleet))?);
             content.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
             fleets.insert(fleet.0.to_string(), Value::Object(content));
@@ -123,7 +123,7 @@ impl Offline {
                 route_configurations: of_fleet(graph.iter(outputs.route_configurations), fleet),
                 separate_hosts: hosts_of_fleet(graph, outputs, fleet),
                 tcp_proxies: streams_of_fleet(graph, outputs, fleet),
-                clusters: of_fleet(graph.iter(outputs.clusters), fleet),
+                clusters: of_fleet(outputs.clusters(graph), fleet),
                 endpoints: sets.iter().collect(),
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
             };
@@ -205,13 +205,8 @@ fn streams_of_fleet<'g>(graph: &'g Graph, outputs: Outputs, fleet: &FleetName) -
 
 /// All sets of endpoints that a cluster reads, in order of name.
 fn endpoint_sets(graph: &Graph, outputs: Outputs) -> Vec<Endpoints> {
-    let read: BTreeSet<&EndpointSetName> = graph
-        .iter(outputs.clusters)
-        .filter_map(|(_, cluster)| match &cluster.endpoints {
-            EndpointSource::Discovered(set) => Some(set),
-            EndpointSource::Dns(_) => None,
-        })
-        .collect();
+    let read: BTreeSet<&EndpointSetName> =
+        outputs.clusters(graph).filter_map(|(_, cluster)| cluster.endpoints.set()).collect();
     let rows = outputs.endpoints(graph).filter(|(name, _)| read.contains(name));
     let mut sets: Vec<Endpoints> = rows.map(|(_, endpoints)| endpoints).collect();
     sets.sort_by(|a, b| a.name.cmp(&b.name));

@@ -132,7 +132,7 @@ impl Publisher {
 
     /// Sets that changed, for the clusters that read them; clusters that changed themselves bring theirs along.
     fn endpoints(&self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
-        let changed: UnorderedSet<_> = graph.changes(self.outputs.clusters).map(|change| change.key).collect();
+        let changed: UnorderedSet<_> = self.outputs.cluster_changes(graph).map(|change| change.key).collect();
         for set in self.outputs.endpoint_changes(graph) {
             for reader in self.outputs.readers_of(graph, set).filter(|reader| !changed.contains(reader)) {
                 let assignment = self.assignment(graph, sets, (&reader.name, set));
@@ -142,7 +142,7 @@ impl Publisher {
     }
 
     fn clusters(&self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
-        for change in graph.changes(self.outputs.clusters) {
+        for change in self.outputs.cluster_changes(graph) {
             let InFleet { fleet, name } = change.key;
             push(updates, fleet, change.new.map(|cluster| envoy::cluster(cluster)), TypeUrl::Cluster, &name.0);
             let set_of =

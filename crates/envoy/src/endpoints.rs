@@ -56,6 +56,9 @@ fn write_locality(locality: &Locality, to: &mut Vec<u8>) {
             write::number(2, health(endpoint.health) as u32, to);
         });
     }
+    if let Some(weight) = locality.weight {
+        write::message(3, to, |to| write::number(1, weight, to));
+    }
     write::number(5, locality.priority, to);
 }
 
@@ -132,11 +135,12 @@ pub(crate) fn message(cluster: &str, set: &Endpoints) -> ClusterLoadAssignment {
     }
 }
 
-/// Zones carry no weight: every endpoint of a priority gets the same share.
+/// Zones carry no weight as a rule: every endpoint of a priority gets the same share.
 fn locality(locality: &Locality) -> LocalityLbEndpoints {
     LocalityLbEndpoints {
         locality: locality.zone.as_deref().map(zone),
         lb_endpoints: locality.endpoints.iter().map(endpoint).collect(),
+        load_balancing_weight: locality.weight,
         priority: locality.priority,
         ..LocalityLbEndpoints::default()
     }

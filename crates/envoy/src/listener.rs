@@ -23,6 +23,7 @@ use crate::http_connection_manager::connection_manager;
 use crate::resource::{Encoded, Need, sorted_needs, type_url};
 use crate::tcp_proxy;
 use crate::tls::{SecretSource, downstream, downstream_needs};
+use crate::udp;
 use crate::wire::{ads, any_address, seconds, socket_address};
 
 /// What the operator decides for all listeners. A change of it replaces every listener.
@@ -61,6 +62,7 @@ pub fn listener(listener: &Listener, options: &Options) -> Encoded {
             Application::Close => None,
         });
     }
+    needs.extend(listener.udp.iter().map(|cluster| Need { type_url: type_url::CLUSTER, name: cluster.0.clone() }));
     let message = message(listener, options, Parts::Discovered);
     Encoded::whole(type_url::LISTENER, listener.name.0.clone(), &message, sorted_needs(needs))
 }
@@ -83,6 +85,9 @@ pub(crate) struct Written {
 
 /// `enable_reuse_port` is off because two processes that claim one port would share it silently.
 pub(crate) fn message(listener: &Listener, options: &Options, parts: Parts<'_>) -> listener::Listener {
+    if let Some(cluster) = &listener.udp {
+        return udp::message(listener, cluster, options);
+    }
     let port = listener.bound_port();
     let mut addresses = listener.addresses.iter().map(|ip| socket_address(*ip, port));
     let address = addresses.next().unwrap_or_else(|| any_address(port, options.ipv6));

@@ -34,6 +34,8 @@ pub struct Cluster {
 pub enum EndpointSource {
     /// Delivered apart, as [`Endpoints`] of this name.
     Discovered(EndpointSetName),
+    /// The same where each [`Locality`] has a share of its own.
+    Weighted(EndpointSetName),
     /// Names that the proxy resolves; every address found is an endpoint, and without a name there is none.
     Dns(Vec<DnsEndpoint>),
 }
@@ -42,7 +44,7 @@ impl EndpointSource {
     /// The set that is delivered apart, if there is one.
     pub fn set(&self) -> Option<&EndpointSetName> {
         match self {
-            Self::Discovered(set) => Some(set),
+            Self::Discovered(set) | Self::Weighted(set) => Some(set),
             Self::Dns(_) => None,
         }
     }
@@ -159,6 +161,9 @@ pub struct Locality {
     /// 0 first; the next is used when too few of the former are healthy.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: u32,
+    /// Its share among those of its priority, where shares are not those of the endpoints; 1 to 1,000,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
     /// Sorted by address.
     pub endpoints: Vec<Endpoint>,
 }

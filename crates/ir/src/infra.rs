@@ -22,14 +22,32 @@ pub struct Infra {
     /// Where the Gateway's listeners bind; empty means every interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
-    /// Ports in use, sorted. None: the Gateway cannot be served now, and what there is of its proxies stays as it is.
+    /// TCP ports in use, sorted. With no port of either kind the Gateway cannot be served now, and what there is of its proxies stays as it is.
     pub ports: Vec<u16>,
+    /// UDP ports in use, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub udp_ports: Vec<u16>,
     /// How each proxy runs.
     #[serde(default, skip_serializing_if = "ProxyOptions::is_default")]
     pub options: ProxyOptions,
     /// How their objects in a cluster shall be; none: they run on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<Box<KubernetesInfra>>,
+}
+
+impl Infra {
+    /// It has a port: the Gateway can be served.
+    pub fn is_served(&self) -> bool {
+        !self.ports.is_empty() || !self.udp_ports.is_empty()
+    }
+
+    /// Numbers of all ports, sorted, each once.
+    pub fn port_numbers(&self) -> Vec<u16> {
+        let mut all = [&*self.ports, &*self.udp_ports].concat();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 /// Namespace and name of an object.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::name::{ListenerName, RouteConfigurationName, SecretName, TcpProxyName};
+use crate::name::{ClusterName, ListenerName, RouteConfigurationName, SecretName, TcpProxyName};
 
 /// One bound port of a fleet. Listeners of the user's API that share a port are one of these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,8 +20,12 @@ pub struct Listener {
     /// The port that is bound in its place, if it is not this one: a Service leads there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_to: Option<u16>,
-    /// At least one; in order of server names, the chain without any last.
+    /// At least one; in order of server names, the chain without any last. None where datagrams are taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<FilterChain>,
+    /// UDP in place of TCP: the cluster to which the datagrams of each client go, and from which they come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp: Option<ClusterName>,
 }
 
 impl Listener {

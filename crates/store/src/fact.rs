@@ -114,6 +114,8 @@ pub struct ProxyFacts {
     pub awaited: Option<Arc<str>>,
     /// Ports that cannot be served and why (taken, not permitted), sorted by port.
     pub refused_ports: Vec<(u16, Arc<str>)>,
+    /// The same of those of UDP.
+    pub refused_udp_ports: Vec<(u16, Arc<str>)>,
     /// What keeps the proxy as a whole from running, in words for people.
     pub problem: Option<Arc<str>>,
     /// What of that is a matter of the `EnvoyProxy` in force: field and words.

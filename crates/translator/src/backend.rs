@@ -63,6 +63,8 @@ pub(crate) struct Verdict {
     pub(crate) target: ClusterTarget,
     /// None: it can be sent to.
     pub(crate) fault: Option<Box<BackendFault>>,
+    /// Proxies resolve a name to find it: it has no set of endpoints.
+    pub(crate) is_resolved: bool,
 }
 
 impl Reading {

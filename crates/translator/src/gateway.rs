@@ -14,7 +14,8 @@ use crate::envoy_proxy::Named;
 use crate::envoy_proxy::kubernetes::strings;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
-use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope};
+use crate::key::Transport;
+use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope, Socket};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::reference::{Grants, Permit, Reference, permit};
 
@@ -31,7 +32,7 @@ pub(crate) trait Lookup: Grants {
     /// Whether these can be combined with each other and with the static configuration; if not, why.
     fn combine(&mut self, parameters: &Parameters) -> Result<(), Arc<str>>;
     /// An older Gateway that has a port of one of these addresses (empty: all) on the same machine.
-    fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey>;
+    fn rival(&mut self, gateway: &ObjectKey, socket: Socket, addresses: &[IpAddr]) -> Option<ObjectKey>;
     /// The `ListenerSet`s of a Gateway, in order of precedence.
     fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>>;
     /// Who we are.
@@ -272,10 +273,11 @@ impl GatewayPlan {
         std::iter::once(own).chain(sets).collect()
     }
 
-    /// Ports that are bound, sorted.
-    pub(crate) fn bound_ports(&self) -> Vec<u16> {
+    /// Ports of a transport that are bound, sorted.
+    pub(crate) fn bound_ports(&self, transport: Transport) -> Vec<u16> {
         let bound = self.live_listeners().iter().filter(|listener| listener.refused.is_none());
-        let mut ports: Vec<u16> = bound.map(|listener| listener.port).collect();
+        let sockets = bound.map(ListenerPlan::socket).filter(|(_, of)| *of == transport);
+        let mut ports: Vec<u16> = sockets.map(|(port, _)| port).collect();
         ports.sort_unstable();
         ports.dedup();
         ports
@@ -374,7 +376,7 @@ pub(crate) fn bind_addresses(gateway: &Gateway) -> Vec<IpAddr> {
 
 /// A protocol that we bind a port for.
 pub(crate) fn is_served(protocol: &Protocol) -> bool {
-    matches!(protocol, Protocol::Http | Protocol::Https | Protocol::Tls | Protocol::Tcp)
+    !matches!(protocol, Protocol::Unknown(_))
 }
 
 /// The settings that hold: the Gateway's own, and those of its class; or why there are none. The class has a say only if it is asked: one

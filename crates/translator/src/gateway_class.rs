@@ -62,7 +62,7 @@ pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'stat
 const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
 
 /// All of them, sorted.
-const FEATURES: [&str; 49] = [
+const FEATURES: [&str; 50] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -112,6 +112,7 @@ const FEATURES: [&str; 49] = [
     "TLSRoute",
     "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
+    "UDPRoute",
 ];
 
 #[cfg(test)]

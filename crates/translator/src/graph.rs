@@ -23,7 +23,7 @@ use ir::RawName;
 use ir::infra::kubernetes::Place;
 use store::Tables;
 
-pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets, TlsPolicies};
+pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
 pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
@@ -141,6 +141,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         clusters: delivery.clusters,
         clusters_by_set: delivery.clusters_by_set,
         endpoint_sets: backends.sets,
+        shared_sets: delivery.shared_sets,
         secrets: delivery.secrets,
         infra: gateways.infra,
         held: gateways.held,

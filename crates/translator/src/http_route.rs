@@ -9,7 +9,7 @@ mod target;
 use std::sync::Arc;
 
 use api::reference::ParentRef;
-use api::{FieldPath, ObjectKey, Problem, RouteObject, Severity};
+use api::{FieldPath, Kind, ObjectKey, Problem, RouteObject, Severity};
 use ir::FleetName;
 use ir::route::{PathMatch, ValueMatch};
 
@@ -21,7 +21,7 @@ use self::target::{Sends, Targets};
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
-use crate::key::{Age, ClusterTarget, Place, Rank};
+use crate::key::{Age, ClusterTarget, Place, Rank, Transport};
 use crate::listener::{Owner, Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
 
@@ -36,7 +36,12 @@ pub(crate) trait Lookup: Grants {
     /// The labels of a namespace are selected.
     fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
     /// Whether a backend is there and can be reached.
-    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault>;
+    fn backend(
+        &mut self,
+        permit: &Permit,
+        port: Option<u16>,
+        transport: Transport,
+    ) -> Result<ClusterTarget, BackendFault>;
     /// Whether there is any policy in a namespace.
     fn has_policies(&mut self, namespace: &str) -> bool;
     /// The policy that a route or one of its rules is the target of.
@@ -196,7 +201,11 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &RouteO
         };
         let mut targets = Targets::new(lookup, key, sends);
         let rules = compile(&mut targets, route, &mut problems);
-        let (clusters, bad_reference) = targets.finish(&mut problems);
+        let (mut clusters, bad_reference) = targets.finish(&mut problems);
+        if key.kind() == Some(Kind::UdpRoute) {
+            // Datagrams go to a cluster of their listener, which has endpoints of all that the route names.
+            clusters = Box::default();
+        }
         faults.bad_reference = bad_reference;
         faults.unusable = rules.unusable.clone();
         if let Some(unusable) = faults.unusable.as_ref().filter(|unusable| unusable.all) {

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use api::gateway::Protocol;
+use api::service::TransportProtocol;
 use api::{Kind, ObjectKey, Timestamp};
 use engine::{Stable, StableHasher};
 use ir::{ClusterName, EndpointSetName, FleetName, RouteConfigurationName, TcpProxyName, VirtualHostName};
@@ -30,6 +32,33 @@ pub struct VirtualHostKey {
     pub name: VirtualHostName,
 }
 
+/// What carries it: a port of the one is none of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    /// Of a protocol as a listener writes it.
+    pub(crate) fn of(protocol: &Protocol) -> Self {
+        if *protocol == Protocol::Udp { Self::Udp } else { Self::Tcp }
+    }
+
+    /// What a kind of route is about.
+    pub(crate) fn of_route(route: &ObjectKey) -> Self {
+        if route.kind() == Some(Kind::UdpRoute) { Self::Udp } else { Self::Tcp }
+    }
+
+    /// As a Service and its slices write it.
+    pub(crate) fn word(self) -> TransportProtocol {
+        match self {
+            Self::Tcp => TransportProtocol::Tcp,
+            Self::Udp => TransportProtocol::Udp,
+        }
+    }
+}
+
 /// What can be sent to: one port of a Service, or a `Backend` object (port 0).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendKey {
@@ -37,15 +66,18 @@ pub(crate) struct BackendKey {
     pub object: ObjectKey,
     /// The Service's port, 1 to 65535; 0 for a `Backend`.
     pub port: u16,
+    /// Of that port; TCP for a `Backend`, whose endpoints are for both.
+    pub transport: Transport,
 }
 
 impl BackendKey {
-    /// `<namespace>/<service>/<port>`, or `Backend/<namespace>/<name>`: no namespace has a capital letter, so that nobody can
-    /// take the name of another's backend.
+    /// `<namespace>/<service>/<port>`, the same behind `UDP/`, or `Backend/<namespace>/<name>`: no namespace has a capital letter, so that
+    /// nobody can take the name of another's backend.
     fn text(&self) -> String {
         let (namespace, name) = (self.object.namespace(), self.object.name());
         match self.object.kind() {
             Some(Kind::Backend) => format!("Backend/{namespace}/{name}"),
+            _ if self.transport == Transport::Udp => format!("UDP/{namespace}/{name}/{}", self.port),
             _ => format!("{namespace}/{name}/{}", self.port),
         }
     }
@@ -189,6 +221,11 @@ impl Hash for ClusterTarget {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
+}
+
+/// The set of endpoints of a cluster, should it have one: what is behind the backend's name are settings.
+pub(crate) fn set_of(cluster: &ClusterName) -> EndpointSetName {
+    cluster.0.split('~').next().unwrap_or_default().into()
 }
 
 /// A route in names: `<namespace>/<name>`, with the kind in front where it is not an `HTTPRoute`.

@@ -16,12 +16,13 @@ use ir::{FleetName, RouteConfigurationName};
 pub(crate) use self::check::{certificate, certificate_refs, check, warnings};
 pub(crate) use self::conflict::mark_conflicts;
 pub(crate) use self::port::{
-    Bound, Chain, Place, StreamPlace, Writing, chains, ir_listeners, listener_name, places, stream_places,
+    Bound, Chain, Place, StreamPlace, Writing, chains, datagram_places, ir_listeners, listener_name, places,
+    stream_places,
 };
 use crate::backend::SecretUse;
 use crate::gateway::Lookup;
 use crate::hostname::Hostname;
-use crate::key::InFleet;
+use crate::key::{InFleet, Transport};
 
 /// A listener, judged from objects alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub(crate) fn judge_together(
         client::validate(lookup, key, frontend, listeners);
     }
     conflict::mark_conflicts(listeners, owned);
-    conflict::mark_taken(listeners, |port| lookup.rival(key, port, addresses));
+    conflict::mark_taken(listeners, |socket| lookup.rival(key, socket, addresses));
     conflict::mark_overlaps(listeners);
 }
 
@@ -91,7 +92,11 @@ pub(crate) enum Speaks {
     /// TLS, which ends at the backend.
     TlsPassthrough,
     Tcp,
+    Udp,
 }
+
+/// A port of a transport.
+pub(crate) type Socket = (u16, Transport);
 
 impl Speaks {
     /// Kinds of routes that can be carried.
@@ -100,6 +105,7 @@ impl Speaks {
             Self::Http | Self::Https => &[Kind::HttpRoute, Kind::GrpcRoute],
             Self::TlsTerminate | Self::TlsPassthrough => &[Kind::TlsRoute],
             Self::Tcp => &[Kind::TcpRoute],
+            Self::Udp => &[Kind::UdpRoute],
         }
     }
 
@@ -111,6 +117,11 @@ impl Speaks {
     /// Connections are passed on, whatever is spoken on them.
     pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::TlsTerminate | Self::TlsPassthrough | Self::Tcp)
+    }
+
+    /// Host names mean something: in requests or as server names.
+    pub(crate) fn has_hosts(self) -> bool {
+        !matches!(self, Self::Tcp | Self::Udp)
     }
 }
 
@@ -175,6 +186,16 @@ impl ListenerPlan {
     /// Connections are passed on, whatever is spoken on them.
     pub(crate) fn is_stream(&self) -> bool {
         self.speaks.is_some_and(Speaks::is_stream)
+    }
+
+    /// Requests are routed.
+    pub(crate) fn is_http(&self) -> bool {
+        matches!(self.speaks, Some(Speaks::Http | Speaks::Https))
+    }
+
+    /// Where it listens. One of a protocol that we do not know stands in nobody's way.
+    pub(crate) fn socket(&self) -> Socket {
+        (self.port, if self.speaks == Some(Speaks::Udp) { Transport::Udp } else { Transport::Tcp })
     }
 }
 

@@ -7,7 +7,7 @@ use api::{Gateway, Kind, ListenerSet, ObjectKey};
 use ir::FleetName;
 
 use crate::gateway::{GatewayPlan, Lookup};
-use crate::listener::{self, ListenerPlan, Namespaces, Refusal};
+use crate::listener::{self, ListenerPlan, Namespaces, Refusal, Socket};
 use crate::reference::Reference;
 
 /// A set as it wants to be, judged without looking at other listeners.
@@ -35,11 +35,11 @@ impl SetDraft {
 }
 
 impl SetDraft {
-    /// Ports that it wants, but for those that its own listeners dispute with each other.
-    pub(crate) fn ports(&self) -> Vec<u16> {
+    /// Where it wants to listen, but for those that its own listeners dispute with each other.
+    pub(crate) fn sockets(&self) -> Vec<Socket> {
         let mut listeners = self.listeners.to_vec();
         listener::mark_conflicts(&mut listeners, std::iter::once(self.listeners.len()));
-        listeners.iter().filter(|listener| listener.refused.is_none()).map(|listener| listener.port).collect()
+        listeners.iter().filter(|listener| listener.refused.is_none()).map(ListenerPlan::socket).collect()
     }
 }
 

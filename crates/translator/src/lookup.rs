@@ -17,8 +17,10 @@ use crate::gateway_class::ClassView;
 use crate::gating;
 use crate::graph::{Backends, Gateways, Own, Policies, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
-use crate::key::{AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, route_name};
-use crate::listener::{ListenerPlan, RouteScope};
+use crate::key::{
+    AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, Transport, route_name,
+};
+use crate::listener::{ListenerPlan, RouteScope, Socket};
 use crate::listener_set::SetDraft;
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::secret;
@@ -84,7 +86,7 @@ pub(crate) struct GatewayTables {
     pub(crate) secrets: Secrets,
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
-    pub(crate) claims: Index<u16, (u16, Seniority), Arc<[IpAddr]>>,
+    pub(crate) claims: Index<Socket, (Socket, Seniority), Arc<[IpAddr]>>,
     pub(crate) sets: Index<ObjectKey, SetKey, Arc<SetDraft>>,
     pub(crate) merge_types: Table<ObjectKey, MergeType>,
     pub(crate) file_mode: bool,
@@ -120,8 +122,8 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
         Named::new(permit.target(), self.cx.get(self.tables.proxy_verdicts, permit.target()))
     }
 
-    fn rival(&mut self, gateway: &ObjectKey, port: u16, addresses: &[IpAddr]) -> Option<ObjectKey> {
-        let claims = self.cx.members(self.tables.claims, &port);
+    fn rival(&mut self, gateway: &ObjectKey, socket: Socket, addresses: &[IpAddr]) -> Option<ObjectKey> {
+        let claims = self.cx.members(self.tables.claims, &socket);
         let earlier = claims.iter().take_while(|((_, seniority), _)| seniority.object != *gateway);
         let mut clashing = earlier.filter(|(_, theirs)| {
             addresses.is_empty() || theirs.is_empty() || theirs.iter().any(|address| addresses.contains(address))
@@ -210,22 +212,31 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         selects_namespace(self.cx, self.tables.namespaces, selector, namespace)
     }
 
-    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
+    fn backend(
+        &mut self,
+        permit: &Permit,
+        port: Option<u16>,
+        transport: Transport,
+    ) -> Result<ClusterTarget, BackendFault> {
         let object = permit.target();
         let no_port = |text: String| RefFault { reason: RefReason::NoPort, text: text.into() };
         let is_service = object.kind() == Some(Kind::Service);
-        let port = match (is_service, port) {
+        let (port, of_port) = match (is_service, port) {
             (true, None) => return Err(no_port(format!("port is needed with {object}"))),
-            (true, Some(port)) => port,
-            (false, _) => 0,
+            (true, Some(port)) => (port, transport),
+            (false, _) => (0, Transport::Tcp),
         };
-        let key = BackendKey { object: object.clone(), port };
+        let key = BackendKey { object: object.clone(), port, transport: of_port };
         match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
-            Some(Verdict { target, fault: None }) => Ok(target.clone()),
+            Some(Verdict { fault: None, is_resolved: true, .. }) if transport == Transport::Udp => {
+                let text = format!("{object} has a name that is resolved, which is for TCP only");
+                Err(RefFault { reason: RefReason::UnsupportedProtocol, text: text.into() })
+            }
+            Some(Verdict { target, fault: None, .. }) => Ok(target.clone()),
             Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
             // Only who asks for a port that is not there looks at the Service itself.
             None => Err(match self.cx.get(self.tables.inputs.services, object).filter(|_| is_service) {
-                Some(service) => no_port(format!("{object} has no port {port}{}", its_ports(service))),
+                Some(service) => no_port(lacks_port(object, service, (port, transport))),
                 None => RefFault { reason: RefReason::NotFound, text: format!("{object} does not exist").into() },
             }),
         }
@@ -251,6 +262,15 @@ pub(crate) fn selects_namespace(
         Some(labels) => selector.matches(labels),
         // A namespace without an object of its own has the label that Kubernetes gives to each.
         None => selector.matches(&[(NAMESPACE_LABEL, namespace)].into_iter().collect()),
+    }
+}
+
+/// A Service that somebody asked for a port that it does not have.
+fn lacks_port(object: &ObjectKey, service: &Service, (number, transport): (u16, Transport)) -> String {
+    let (of_number, wanted) = (service.spec.ports.iter().find(|port| port.port == number), transport.word());
+    match of_number {
+        Some(port) => format!("port {number} of {object} is for {}, not {wanted}", port.protocol),
+        None => format!("{object} has no port {number}{}", its_ports(service)),
     }
 }
 

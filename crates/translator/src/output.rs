@@ -18,7 +18,7 @@ use ir::{
 use crate::PieceKey;
 use crate::digest::Digest;
 use crate::gating::Effective;
-use crate::graph::{ComposedRows, EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes};
+use crate::graph::{ComposedRows, EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes, SharedSet};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 use crate::raw::{Read, Selected};
 use crate::status::rejected::Rejection;
@@ -29,6 +29,9 @@ pub(crate) type HostTables = [Table<VirtualHostKey, Arc<VirtualHost>>; 3];
 
 /// The same by their route configuration.
 pub(crate) type HostIndexes = [Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>; 3];
+
+/// Clusters: those that routes send to, and those of listeners that take datagrams.
+pub(crate) type ClusterTables = [Table<InFleet<ClusterName>, Arc<Cluster>>; 2];
 
 /// Clusters by the set of endpoints that they read.
 pub(crate) type ReaderIndex = Index<EndpointSetName, InFleet<ClusterName>, Arc<Cluster>>;
@@ -44,7 +47,7 @@ pub struct Outputs {
     /// then, and the one that answers 421 has its own.
     pub route_pieces: Table<PieceKey, Arc<RoutePiece>>,
     /// Clusters that something in their fleet names.
-    pub clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
+    pub(crate) clusters: ClusterTables,
     /// Certificates and bundles.
     pub secrets: Table<InFleet<SecretName>, Arc<Secret>>,
     /// Proxies that there shall be.
@@ -87,12 +90,14 @@ pub struct Outputs {
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
     pub(crate) hosts: HostTables,
     pub(crate) hosts_by_configuration: HostIndexes,
-    pub(crate) clusters_by_set: ReaderIndex,
+    pub(crate) clusters_by_set: [ReaderIndex; 2],
     pub(crate) raw_by_set: RawBySet,
     pub(crate) raw_composed: ComposedRows,
     pub(crate) raw_readings: Table<ObjectKey, Arc<Read>>,
     pub(crate) raw_selected: Table<Selected, ()>,
     pub(crate) endpoint_sets: EndpointSets,
+    /// Sets that are made of those of several backends, by weight.
+    pub(crate) shared_sets: Table<EndpointSetName, Arc<SharedSet>>,
     /// By kind of finding.
     pub(crate) findings: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
@@ -158,7 +163,8 @@ impl Outputs {
         graph: &'g Graph,
         set: &EndpointSetName,
     ) -> impl Iterator<Item = &'g InFleet<ClusterName>> + use<'g> {
-        graph.members(self.clusters_by_set, set).into_iter().map(|(cluster, _)| cluster)
+        let all = self.clusters_by_set.map(|index| graph.members(index, set));
+        all.into_iter().flatten().map(|(cluster, _)| cluster)
     }
 
     /// What workloads get that has a set of endpoints, in order.
@@ -170,6 +176,27 @@ impl Outputs {
         graph.members(self.raw_by_set, set).into_iter()
     }
 
+    /// All clusters, in no order.
+    pub fn clusters<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = (&'g InFleet<ClusterName>, &'g Arc<Cluster>)> + use<'g> {
+        all(graph, self.clusters)
+    }
+
+    /// One cluster.
+    pub fn cluster<'g>(&self, graph: &'g Graph, key: &InFleet<ClusterName>) -> Option<&'g Arc<Cluster>> {
+        self.clusters.iter().find_map(|table| graph.get(*table, key))
+    }
+
+    /// Clusters that the last tick changed, in no order, each once.
+    pub fn cluster_changes<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = Change<'g, InFleet<ClusterName>, Arc<Cluster>>> + use<'g> {
+        changes(graph, self.clusters)
+    }
+
     /// The clusters of a fleet, in no order. Looks at those of all fleets: for rare moments.
     pub fn clusters_of<'g>(
         &self,
@@ -177,25 +204,29 @@ impl Outputs {
         fleet: &FleetName,
     ) -> impl Iterator<Item = &'g ClusterName> + use<'g> {
         let fleet = fleet.clone();
-        let of_fleet = graph.iter(self.clusters).map(|(key, _)| key).filter(move |key| key.fleet == fleet);
+        let of_fleet = self.clusters(graph).map(|(key, _)| key).filter(move |key| key.fleet == fleet);
         of_fleet.map(|key| &key.name)
     }
 
     /// The endpoint sets of all backends, used or not, in no order.
     pub fn endpoints<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = (&'g EndpointSetName, Endpoints)> + use<'g> {
         let sets = self.endpoint_sets;
-        all(graph, sets.rows).map(move |(name, set)| (name, sets.make(graph, name, set)))
+        let backends = all(graph, sets.rows).map(move |(name, set)| (name, sets.make(graph, name, set)));
+        let shared = self.shared_sets;
+        backends.chain(graph.iter(shared).map(move |(name, set)| (name, sets.share(graph, name, set))))
     }
 
     /// One endpoint set.
     pub fn endpoint_set(&self, graph: &Graph, name: &EndpointSetName) -> Option<Endpoints> {
         let set = self.endpoint_sets.rows.iter().find_map(|table| graph.get(*table, name));
-        set.map(|set| self.endpoint_sets.make(graph, name, set))
+        let made = set.map(|set| self.endpoint_sets.make(graph, name, set));
+        made.or_else(|| Some(self.endpoint_sets.share(graph, name, graph.get(self.shared_sets, name)?)))
     }
 
     /// Endpoint sets that the last tick changed, in no order, each once.
     pub fn endpoint_changes<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = &'g EndpointSetName> + use<'g> {
-        changes(graph, self.endpoint_sets.rows).map(|change| change.key)
+        let shared = graph.changes(self.shared_sets).map(|change| change.key);
+        changes(graph, self.endpoint_sets.rows).map(|change| change.key).chain(shared)
     }
 
     /// The status of a route; no parent is listed that is not ours.

@@ -72,6 +72,8 @@ pub(crate) enum RefReason {
     NotFound,
     /// The Service is there and the port is not.
     NoPort,
+    /// It cannot be spoken to in the route's way.
+    UnsupportedProtocol,
 }
 
 impl RefReason {
@@ -81,6 +83,7 @@ impl RefReason {
             Self::NotPermitted => "RefNotPermitted",
             Self::InvalidKind => "InvalidKind",
             Self::NotFound | Self::NoPort => "BackendNotFound",
+            Self::UnsupportedProtocol => "UnsupportedProtocol",
         }
     }
 }

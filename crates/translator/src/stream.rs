@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ir::route::{Action, Backend};
 use ir::tcp::TcpDestination;
-use ir::{Route, TcpProxy, TcpProxyName};
+use ir::{EndpointSetName, Route, TcpProxy, TcpProxyName};
 
 use crate::hostname::Hostname;
-use crate::key::{Bucket, StreamKey, route_named};
+use crate::key::{Bucket, StreamKey, route_named, set_of};
 use crate::listener::StreamPlace;
 
 /// Finds the routes of a listener under a host name.
@@ -29,6 +29,26 @@ pub(crate) fn of_listener(lookup: &mut impl Lookup, place: &StreamPlace) -> Opti
         .into_iter()
         .find_map(|hostname| lookup.first(&Arc::new(Bucket { listener: place.listener.clone(), hostname })))?;
     Some(stream(place, &place.hostname, &first))
+}
+
+/// A share of the datagrams that come: those of so many clients of all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Share {
+    /// From where endpoints come; none: its datagrams are dropped.
+    pub(crate) set: Option<EndpointSetName>,
+    pub(crate) weight: u32,
+}
+
+/// Where datagrams go: what a route cannot do drops them.
+pub(crate) fn shares(action: &Action) -> Vec<Share> {
+    let share = |to: TcpDestination| {
+        let set = match to.backend {
+            Backend::Cluster(cluster) => Some(set_of(&cluster)),
+            Backend::Broken(_) => None,
+        };
+        Share { set, weight: to.weight }
+    };
+    destinations(action).into_iter().map(share).filter(|share| share.weight > 0).collect()
 }
 
 fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey, Arc<TcpProxy>) {

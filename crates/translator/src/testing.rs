@@ -38,6 +38,7 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::ListenerSet => api::ListenerSet::into(read(meta, spec)),
         Kind::HttpRoute => api::HttpRoute::into(read(meta, spec)),
         Kind::GrpcRoute => api::GrpcRoute::into(read(meta, spec)),
+        Kind::UdpRoute => api::UdpRoute::into(read(meta, spec)),
         Kind::ReferenceGrant => api::ReferenceGrant::into(read(meta, spec)),
         Kind::Service => api::Service::into(read(meta, spec)),
         Kind::EndpointSlice => api::EndpointSlice::into(read(meta, spec)),
@@ -104,6 +105,7 @@ pub(crate) fn aged(object: Object, seconds: i64) -> Object {
     match object {
         Object::HttpRoute(route) => Object::HttpRoute(age(route, seconds)),
         Object::GrpcRoute(route) => Object::GrpcRoute(age(route, seconds)),
+        Object::UdpRoute(route) => Object::UdpRoute(age(route, seconds)),
         Object::Gateway(gateway) => Object::Gateway(age(gateway, seconds)),
         Object::ListenerSet(set) => Object::ListenerSet(age(set, seconds)),
         Object::BackendTrafficPolicy(policy) => Object::BackendTrafficPolicy(age(policy, seconds)),
@@ -228,9 +230,8 @@ impl World {
     }
 
     pub(crate) fn clusters(&self) -> Vec<String> {
-        let table = self.translator.outputs().clusters;
-        let mut names: Vec<String> =
-            self.translator.graph().iter(table).map(|(_, cluster)| cluster.name.to_string()).collect();
+        let all = self.translator.outputs().clusters(self.translator.graph());
+        let mut names: Vec<String> = all.map(|(_, cluster)| cluster.name.to_string()).collect();
         names.sort();
         names
     }

@@ -8,6 +8,7 @@ mod hosts;
 mod incremental;
 mod statuses;
 mod tls;
+mod udp;
 
 use serde_json::json;
 

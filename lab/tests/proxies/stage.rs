@@ -160,6 +160,7 @@ pub(crate) fn fleet(namespace: &str, name: &str) -> Infra {
         gateway: ObjectName { namespace: namespace.into(), name: name.into() },
         addresses: Vec::new(),
         ports: vec![80],
+        udp_ports: Vec::new(),
         options: ProxyOptions::default(),
         kubernetes: Some(Box::new(kubernetes)),
     }

@@ -128,6 +128,13 @@ metadata: {name: far}
 spec:
   parentRefs: [{name: many}]
   rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: UDPRoute
+metadata: {name: far}
+spec:
+  parentRefs: [{name: many}]
+  rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
 ";
 
 /// Resources of Envoy's for the workloads of a namespace: an object of each kind, and a Pod that needs nothing.

@@ -75,6 +75,7 @@ pub(super) const ROOTS: &[&str] = &[
     "envoy/extensions/filters/network/http_connection_manager/v3/http_connection_manager.proto",
     "envoy/extensions/filters/network/rbac/v3/rbac.proto",
     "envoy/extensions/filters/network/tcp_proxy/v3/tcp_proxy.proto",
+    "envoy/extensions/filters/udp/udp_proxy/v3/route.proto",
     "envoy/extensions/filters/udp/udp_proxy/v3/udp_proxy.proto",
     "envoy/extensions/http/custom_response/local_response_policy/v3/local_response_policy.proto",
     "envoy/extensions/http/custom_response/redirect_policy/v3/redirect_policy.proto",

@@ -21,6 +21,7 @@ fn text(kind: Kind) -> &'static str {
         Kind::GrpcRoute => include_str!("../../schemas/gateway-api/GRPCRoute.json"),
         Kind::TlsRoute => include_str!("../../schemas/gateway-api/TLSRoute.json"),
         Kind::TcpRoute => include_str!("../../schemas/gateway-api/TCPRoute.json"),
+        Kind::UdpRoute => include_str!("../../schemas/gateway-api/UDPRoute.json"),
         Kind::ListenerSet => include_str!("../../schemas/gateway-api/ListenerSet.json"),
         Kind::BackendTlsPolicy => include_str!("../../schemas/gateway-api/BackendTLSPolicy.json"),
         Kind::ReferenceGrant => include_str!("../../schemas/gateway-api/ReferenceGrant.json"),

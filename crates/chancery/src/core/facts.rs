@@ -311,6 +311,7 @@ impl Core {
                     addresses: state.addresses,
                     missing_addresses: missing.map(|address| (address, words(address))).collect(),
                     refused_ports: state.refused_ports,
+                    refused_udp_ports: state.refused_udp_ports,
                     problem: state.problem,
                     ..ProxyFacts::default()
                 };

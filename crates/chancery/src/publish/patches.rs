@@ -214,11 +214,9 @@ impl Publisher {
         }
         let text = Arc::clone(&name.name);
         match name.kind() {
-            "Cluster" => {
-                graph.get(self.outputs.clusters, &InFleet { fleet: key.fleet, name: ClusterName(text) }).is_some()
-            }
+            "Cluster" => self.outputs.cluster(graph, &InFleet { fleet: key.fleet, name: ClusterName(text) }).is_some(),
             "ClusterLoadAssignment" => {
-                let cluster = graph.get(self.outputs.clusters, &InFleet { fleet: key.fleet, name: ClusterName(text) });
+                let cluster = self.outputs.cluster(graph, &InFleet { fleet: key.fleet, name: ClusterName(text) });
                 cluster.is_some_and(|cluster| cluster.endpoints.set().is_some())
             }
             "RouteConfiguration" => {
@@ -246,7 +244,7 @@ impl Publisher {
             "Cluster" | "ClusterLoadAssignment" => {
                 let (fleet, name) = fleet_key(Arc::clone(name));
                 let own = InFleet { fleet, name: ClusterName(name) };
-                let cluster = graph.get(self.outputs.clusters, &own)?;
+                let cluster = self.outputs.cluster(graph, &own)?;
                 let (encoded, url) = match key.name.kind() {
                     "Cluster" => (envoy::cluster(cluster), TypeUrl::Cluster),
                     _ => (self.assignment(graph, sets, (&own.name, cluster.endpoints.set()?)), TypeUrl::Endpoints),
@@ -295,7 +293,7 @@ impl Publisher {
         let outputs = self.outputs;
         let mut names: Vec<Arc<str>> = match name.kind() {
             "Listener" => of_fleet(graph.iter(outputs.listeners), fleet, |name| &name.0),
-            "Cluster" | "ClusterLoadAssignment" => of_fleet(graph.iter(outputs.clusters), fleet, |name| &name.0),
+            "Cluster" | "ClusterLoadAssignment" => of_fleet(outputs.clusters(graph), fleet, |name| &name.0),
             "RouteConfiguration" => of_fleet(graph.iter(outputs.route_configurations), fleet, |name| &name.0),
             _ => {
                 let hosts = outputs.virtual_hosts(graph).filter(|(key, _)| key.fleet == *fleet);

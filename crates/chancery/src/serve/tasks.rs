@@ -89,13 +89,14 @@ pub(super) fn follow(
 }
 
 /// Kinds without which most goes, in that order.
-const MISSED: [Kind; 8] = [
+const MISSED: [Kind; 9] = [
     Kind::Gateway,
     Kind::ListenerSet,
     Kind::HttpRoute,
     Kind::GrpcRoute,
     Kind::TlsRoute,
     Kind::TcpRoute,
+    Kind::UdpRoute,
     Kind::Service,
     Kind::Backend,
 ];

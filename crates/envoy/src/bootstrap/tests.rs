@@ -133,6 +133,7 @@ fn show(show_secrets: bool) -> Value {
             tls: None,
             application: Application::Http(routes.into()),
         }],
+        udp: None,
     };
     let (one, two) = (listener(80, "r"), listener(81, "r/x"));
     let configuration = |name: &str| RouteConfiguration { name: name.into(), hosts: Hosts::Separate };

@@ -25,7 +25,7 @@ fn check(localities: Vec<Locality>, wanted: &str) {
 }
 
 fn in_zone(zone: Option<&str>, priority: u32, endpoints: Vec<Endpoint>) -> Locality {
-    Locality { zone: zone.map(Into::into), priority, endpoints }
+    Locality { zone: zone.map(Into::into), priority, weight: None, endpoints }
 }
 
 #[test]
@@ -52,6 +52,25 @@ endpoints:
   - endpoint: {address: {socketAddress: {address: '::1', portValue: 1}}}
   - endpoint: {address: {pipe: {path: /run/a.sock}}}
   priority: 1
+",
+    );
+}
+
+#[test]
+fn localities_with_shares() {
+    let of =
+        |zone: &str, weight: u32, last: u8| Locality { weight: Some(weight), ..in_zone(Some(zone), 0, vec![ip(last)]) };
+    check(
+        vec![of("ns/a/53", 70, 1), of("ns/b/53", 30, 2)],
+        "
+clusterName: ns/a/80
+endpoints:
+- locality: {zone: ns/a/53}
+  lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 8080}}}}]
+  loadBalancingWeight: 70
+- locality: {zone: ns/b/53}
+  lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.2, portValue: 8080}}}}]
+  loadBalancingWeight: 30
 ",
     );
 }

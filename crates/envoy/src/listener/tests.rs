@@ -16,7 +16,7 @@ fn chain(name: &str, server_names: &[&str], tls: Option<DownstreamTls>, applicat
 }
 
 fn on(addresses: Vec<IpAddr>, chains: Vec<FilterChain>) -> Listener {
-    Listener { name: "ns/gw/80".into(), addresses, port: 80, mapped_to: None, chains }
+    Listener { name: "ns/gw/80".into(), addresses, port: 80, mapped_to: None, chains, udp: None }
 }
 
 fn http() -> Listener {
@@ -150,4 +150,37 @@ fn a_listener_needs_its_route_configurations_and_secrets_once() {
     let needs = listener(&on(Vec::new(), chains), &Options::default()).needs;
     let names: Vec<&str> = needs.iter().map(|need| need.name.as_ref()).collect();
     assert_eq!(names, ["r", "secret/ns/a"]);
+}
+
+#[test]
+fn a_listener_for_datagrams_sends_those_of_each_client_to_one_endpoint_of_its_cluster() {
+    let listener = Listener {
+        name: "ns/gw/53/udp".into(),
+        udp: Some("ns/gw/53/udp".into()),
+        port: 53,
+        ..on(Vec::new(), Vec::new())
+    };
+    let encoded = super::listener(&listener, &Options::default());
+    assert_eq!(encoded.needs.len(), 1, "the cluster");
+    expect(
+        &json(&encoded),
+        "
+name: ns/gw/53/udp
+address: {socketAddress: {protocol: UDP, address: '::', portValue: 53, ipv4Compat: true}}
+listenerFilters:
+- name: envoy.filters.udp_listener.udp_proxy
+  typedConfig:
+    '@type': type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig
+    statPrefix: udp-53
+    matcher:
+      onNoMatch:
+        action:
+          name: route
+          typedConfig:
+            '@type': type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.Route
+            cluster: ns/gw/53/udp
+udpListenerConfig: {}
+enableReusePort: true
+",
+    );
 }

@@ -170,7 +170,8 @@ fn bootstrap(folder: &Path, routes: Vec<Route>, application: Application) -> Boo
     let host = VirtualHost { name: "r/*".into(), domains: vec!["*".into()], pieces };
     let configuration = RouteConfiguration { name: "r".into(), hosts: Hosts::Inline(vec![Arc::new(host)]) };
     let chain = FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application };
-    let listener = Listener { name: "l".into(), addresses: Vec::new(), port: 80, mapped_to: None, chains: vec![chain] };
+    let listener =
+        Listener { name: "l".into(), addresses: Vec::new(), port: 80, mapped_to: None, chains: vec![chain], udp: None };
     let cluster = |name: &str| Cluster {
         name: name.into(),
         endpoints: EndpointSource::Discovered("e".into()),
@@ -181,7 +182,7 @@ fn bootstrap(folder: &Path, routes: Vec<Route>, application: Application) -> Boo
     };
     let clusters = [cluster("a"), cluster("b"), cluster("c")];
     let endpoint = Endpoint { address: Address::Unix(path("backend.sock").into()), health: Default::default() };
-    let locality = ir::cluster::Locality { zone: None, priority: 0, endpoints: vec![endpoint] };
+    let locality = ir::cluster::Locality { zone: None, priority: 0, weight: None, endpoints: vec![endpoint] };
     let endpoints = Endpoints { name: "e".into(), localities: vec![locality] };
     let parts = StaticParts {
         listeners: vec![&listener],

@@ -106,6 +106,12 @@ fn listeners() -> Vec<Listener> {
         port,
         mapped_to: None,
         chains,
+        udp: None,
+    };
+    let datagrams = Listener {
+        name: "ns/gw/53/udp".into(),
+        udp: Some("ns/gw/53/udp".into()),
+        ..listener(53, Vec::new(), Vec::new())
     };
     vec![
         listener(8080, Vec::new(), vec![chain("*", &[], None, http("ns/gw/8080"))]),
@@ -124,6 +130,7 @@ fn listeners() -> Vec<Listener> {
             Vec::new(),
             vec![chain("b.example", &["b.example"], None, Application::Tcp("ns/gw/9000".into()))],
         ),
+        datagrams,
     ]
 }
 
@@ -169,11 +176,13 @@ fn endpoints() -> Endpoints {
             Locality {
                 zone: None,
                 priority: 0,
+                weight: None,
                 endpoints: vec![endpoint(ip(1, 80), Health::Healthy), endpoint(ip(2, 80), Health::Draining)],
             },
             Locality {
                 zone: Some("z".into()),
                 priority: 1,
+                weight: None,
                 endpoints: vec![
                     endpoint(Address::Ip(Ipv6Addr::LOCALHOST.into(), 80), Health::Healthy),
                     endpoint(Address::Unix("/tmp/x.sock".into()), Health::Healthy),

@@ -28,6 +28,8 @@ pub struct EnvoyState {
     pub missing_addresses: Vec<IpAddr>,
     /// Ports that it cannot serve, with the reason and the remedy in words for people, sorted.
     pub refused_ports: Vec<(u16, Arc<str>)>,
+    /// The same of those of UDP.
+    pub refused_udp_ports: Vec<(u16, Arc<str>)>,
     /// What keeps it from running, in words for people.
     pub problem: Option<Arc<str>>,
 }
@@ -35,6 +37,7 @@ pub struct EnvoyState {
 impl EnvoyState {
     /// Something that the Gateway asks for is not there, and may come without anybody telling us.
     pub(crate) fn lacks_something(&self) -> bool {
-        !self.refused_ports.is_empty() || !self.missing_addresses.is_empty()
+        let has_all_ports = self.refused_ports.is_empty() && self.refused_udp_ports.is_empty();
+        !has_all_ports || !self.missing_addresses.is_empty()
     }
 }

@@ -44,6 +44,25 @@ pub fn port_permission(port: u16, envoy: Option<&Path>) -> Result<(), String> {
     ))
 }
 
+/// Which sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Those that accept connections.
+    Tcp,
+    /// Those that take datagrams of anybody.
+    Udp,
+}
+
+impl Table {
+    /// Where the kernel shows them, and the state that they have there (proc(5)): `TCP_LISTEN`, and `TCP_CLOSE` of what is not connected.
+    fn of(self) -> ([&'static str; 2], &'static str) {
+        match self {
+            Self::Tcp => (["/proc/net/tcp", "/proc/net/tcp6"], "0A"),
+            Self::Udp => (["/proc/net/udp", "/proc/net/udp6"], "07"),
+        }
+    }
+}
+
 /// What listens on this machine now. Read once for all ports that are asked for: the tables may be long, and to find out whose a socket is
 /// takes a look at every process.
 pub struct Listeners {
@@ -56,13 +75,14 @@ pub struct Listeners {
 impl Listeners {
     /// All but those of the process `ours`.
     #[must_use]
-    pub fn read(ours: Option<u32>) -> Self {
+    pub fn read(table: Table, ours: Option<u32>) -> Self {
         let own = || ours.map(inodes).unwrap_or_default();
         let before = own();
-        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| read_bounded(Path::new(path)));
+        let (paths, state) = table.of();
+        let tables = paths.map(|path| read_bounded(Path::new(path)));
         // it may have opened some meanwhile, or closed some
         let own = &own() | &before;
-        let all = tables.iter().flat_map(|table| table.lines().filter_map(parse_listening));
+        let all = tables.iter().flat_map(|table| table.lines().filter_map(|line| parse_listening(line, state)));
         Self { others: all.filter(|socket| !own.contains(&socket.inode)).collect(), owners: OnceCell::new() }
     }
 
@@ -105,11 +125,11 @@ fn has_file_right(program: &Path) -> bool {
     word(0).is_some_and(|flags| flags & 1 == 1) && word(4).is_some_and(|set| set >> NET_BIND_SERVICE & 1 == 1)
 }
 
-/// A line such as `0: 0100007F:1F90 00000000:0000 0A ... uid timeout inode`; `0A` is `TCP_LISTEN`.
-fn parse_listening(line: &str) -> Option<Listening> {
+/// A line such as `0: 0100007F:1F90 00000000:0000 0A ... uid timeout inode`, if it has this state (here `0A`).
+fn parse_listening(line: &str, state: &str) -> Option<Listening> {
     let mut fields = line.split_whitespace();
     let (address, port) = fields.nth(1)?.split_once(':')?;
-    if fields.nth(1)? != "0A" {
+    if fields.nth(1)? != state {
         return None;
     }
     Some(Listening {

@@ -358,7 +358,7 @@ impl Supervisor {
     }
 
     fn see_addresses(&mut self, infra: &Infra) {
-        self.state.addresses = client_addresses(&infra.addresses, &infra.ports);
+        self.state.addresses = client_addresses(&infra.addresses, &infra.port_numbers());
         self.state.missing_addresses = missing_addresses(&infra.addresses);
     }
 
@@ -368,15 +368,20 @@ impl Supervisor {
         self.see_addresses(infra);
         let (infra, program, pid) = (Arc::clone(infra), envoy.path.clone(), self.state.pid);
         let look = move || {
-            let listeners = port::Listeners::read(pid);
-            let refused = infra.ports.iter().filter_map(|number| {
-                let free = port::port_permission(*number, Some(&program))
-                    .and_then(|()| listeners.is_free(&infra.addresses, *number));
-                free.err().map(|why| (*number, why.into()))
-            });
-            refused.collect()
+            let refused = |table, numbers: &[u16]| {
+                // No port: nothing to read.
+                let listeners = numbers.first().map(|_| port::Listeners::read(table, pid));
+                let refused = numbers.iter().filter_map(|number| {
+                    let free = port::port_permission(*number, Some(&program))
+                        .and_then(|()| listeners.as_ref().map_or(Ok(()), |it| it.is_free(&infra.addresses, *number)));
+                    free.err().map(|why| (*number, why.into()))
+                });
+                refused.collect()
+            };
+            (refused(port::Table::Tcp, &infra.ports), refused(port::Table::Udp, &infra.udp_ports))
         };
-        self.state.refused_ports = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        (self.state.refused_ports, self.state.refused_udp_ports) =
+            tokio::task::spawn_blocking(look).await.unwrap_or_default();
         self.tell().await;
     }
 }

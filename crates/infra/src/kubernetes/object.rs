@@ -274,13 +274,13 @@ impl<'a> Maker<'a> {
     /// One port of the Service for each of the Gateway: clients and redirects know that one, whatever proxies bind.
     fn service(&self) -> Wanted {
         let settings = &self.kubernetes.service;
-        let ports = self.infra.ports.iter().map(|port| {
-            json!({ "name": format!("port-{port}"), "port": port, "protocol": "TCP", "targetPort": self.bound(*port) })
-        });
+        let port = |name: String, protocol: &str, port: u16| json!({ "name": name, "port": port, "protocol": protocol, "targetPort": self.bound(port) });
+        let tcp = self.infra.ports.iter().map(|number| port(format!("port-{number}"), "TCP", *number));
+        let udp = self.infra.udp_ports.iter().map(|number| port(format!("udp-{number}"), "UDP", *number));
         let mut spec = json!({
             "type": settings.service_type.as_str(),
             "selector": self.selector(),
-            "ports": ports.collect::<Vec<_>>(),
+            "ports": tcp.chain(udp).collect::<Vec<_>>(),
         });
         let of_nodes = settings.service_type != ServiceType::ClusterIp;
         let address = self.infra.addresses.first().map(ToString::to_string);

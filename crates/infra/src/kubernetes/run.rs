@@ -156,7 +156,7 @@ impl Cluster {
         self.known = true;
         let on_pods = wanted.values().filter(|infra| infra.kubernetes.is_some());
         let (wanted, held): (BTreeMap<Owner, &Arc<Infra>>, BTreeMap<_, _>) =
-            on_pods.map(|infra| (Owner::of(&infra.gateway), infra)).partition(|(_, infra)| !infra.ports.is_empty());
+            on_pods.map(|infra| (Owner::of(&infra.gateway), infra)).partition(|(_, infra)| infra.is_served());
         self.held = held.into_keys().collect();
         let stays = |owner: &Owner| wanted.contains_key(owner) || self.held.contains(owner);
         let going: Vec<Owner> = self.fleets.keys().filter(|owner| !stays(owner)).cloned().collect();

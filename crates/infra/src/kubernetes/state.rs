@@ -37,7 +37,8 @@ pub(super) fn state(fleet: &Fleet, infra: &Infra, world: &World) -> PodsState {
 
 /// Where clients reach the ports.
 fn addresses(service: &Service, infra: &Infra, nodes: Option<&BTreeSet<IpAddr>>) -> BTreeSet<SocketAddr> {
-    let at = |ip: IpAddr| infra.ports.iter().map(move |port| SocketAddr::new(ip, *port));
+    let numbers = infra.port_numbers();
+    let at = |ip: IpAddr| numbers.iter().map(move |port| SocketAddr::new(ip, *port)).collect::<Vec<_>>();
     let mut found: BTreeSet<SocketAddr> = service.external.iter().copied().flat_map(at).collect();
     match &*service.of_type {
         "LoadBalancer" => found.extend(service.ingress.iter().copied().flat_map(at)),

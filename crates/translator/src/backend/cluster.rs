@@ -1,7 +1,7 @@
 //! Clusters: a backend as one fleet uses it.
 
 use ir::cluster::{CircuitBreaker, Protocol};
-use ir::{Cluster, EndpointSource};
+use ir::{Cluster, ClusterName, EndpointSetName, EndpointSource};
 
 use super::BackendView;
 use crate::backend_tls_policy::TlsPolicy;
@@ -29,6 +29,18 @@ pub(crate) fn cluster(
         protocol: protocol(target, view.map(|view| view.protocol).unwrap_or_default()),
         tls,
         circuit_breaker,
+        connect_timeout: None,
+    }
+}
+
+/// The cluster of a listener that takes datagrams: its endpoints are those of all backends of a route.
+pub(crate) fn of_datagrams(name: ClusterName, limits: CircuitBreaker) -> Cluster {
+    Cluster {
+        endpoints: EndpointSource::Weighted(EndpointSetName(name.0.clone())),
+        name,
+        protocol: Protocol::default(),
+        tls: None,
+        circuit_breaker: (limits != CircuitBreaker::default()).then(|| Box::new(limits)),
         connect_timeout: None,
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn localities(backend: &Backend) -> Vec<Locality> {
     let localities = zones.into_iter().map(|(zone, mut endpoints)| {
         endpoints.sort_unstable();
         endpoints.dedup();
-        Locality { zone: zone.map(Arc::from), priority: 0, endpoints }
+        Locality { zone: zone.map(Arc::from), priority: 0, weight: None, endpoints }
     });
     localities.collect()
 }

@@ -2,29 +2,30 @@
 
 use std::sync::Arc;
 
-use api::service::{ServicePort, ServiceType, TransportProtocol};
+use api::service::{ServicePort, ServiceType};
 use api::{FieldPath, ObjectKey, Problem, Service, Severity};
 use ir::EndpointSource;
 use ir::cluster::{DnsEndpoint, Protocol, UpstreamTls};
 
 use super::{BackendView, Reading};
 use crate::hostname::Hostname;
-use crate::key::BackendKey;
+use crate::key::{BackendKey, Transport};
 use crate::reference::{RefFault, RefReason};
 
-/// One row per port number. Where a number is given for several transports, TCP is the one that HTTP can use.
+/// One row per port number and transport.
 pub(crate) fn read(key: &ObjectKey, service: &Service, external_names: bool) -> Vec<(BackendKey, Reading)> {
-    let mut ports: Vec<(usize, &ServicePort)> = service.spec.ports.iter().enumerate().collect();
-    ports.sort_by_key(|(index, port)| (port.port, port.protocol != TransportProtocol::Tcp, *index));
-    ports.dedup_by_key(|(_, port)| port.port);
-    ports
-        .into_iter()
-        .map(|(index, port)| {
-            let backend = BackendKey { object: key.clone(), port: port.port };
+    let mut found: Vec<(BackendKey, Reading)> = Vec::with_capacity(service.spec.ports.len());
+    for (index, port) in service.spec.ports.iter().enumerate() {
+        let Some(transport) = [Transport::Tcp, Transport::Udp].into_iter().find(|it| it.word() == port.protocol) else {
+            continue;
+        };
+        let backend = BackendKey { object: key.clone(), port: port.port, transport };
+        if found.iter().all(|(other, _)| *other != backend) {
             let reading = read_port(&backend, service, (index, port), external_names);
-            (backend, reading)
-        })
-        .collect()
+            found.push((backend, reading));
+        }
+    }
+    found
 }
 
 fn read_port(
@@ -34,9 +35,6 @@ fn read_port(
     external_names: bool,
 ) -> Reading {
     let not_found = |text: String| Reading::bad(RefFault { reason: RefReason::NotFound, text: text.into() });
-    if port.protocol != TransportProtocol::Tcp {
-        return not_found(format!("port {} of {} is for {}, not TCP", port.port, backend.object, port.protocol));
-    }
     let endpoints = if service.spec.service_type == ServiceType::ExternalName {
         let host = service.spec.external_name.as_deref().unwrap_or_default().trim_end_matches('.');
         if !external_names {
@@ -50,7 +48,8 @@ fn read_port(
     } else {
         EndpointSource::Discovered(backend.endpoint_set())
     };
-    let (protocol, tls) = speaks(port.app_protocol.as_deref());
+    let app_protocol = port.app_protocol.as_deref().filter(|_| backend.transport == Transport::Tcp);
+    let (protocol, tls) = speaks(app_protocol);
     let mut reading = Reading::good(BackendView {
         endpoints,
         port_name: port.name.as_deref().unwrap_or_default().into(),

@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::endpoint_slice::{EndpointConditions, SliceAddressType};
-use api::service::TransportProtocol;
 use api::{EndpointSlice, Kind, ObjectKey};
 use ir::cluster::{Health, Locality};
 use ir::{Address, Endpoint};
+
+use crate::key::Transport;
 
 /// The Service that a slice belongs to, by its label; one without a name if there is no label.
 pub(crate) fn service_of(slice: &EndpointSlice) -> ObjectKey {
@@ -26,16 +27,24 @@ pub(crate) enum Lack {
 }
 
 /// Why slices in which nothing was [found](find) give nothing.
-pub(crate) fn lack<'a>(port_name: &str, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Lack {
-    let found = slices.map(|slice| if port(port_name, slice).is_some() { Lack::Ready } else { Lack::Port });
+pub(crate) fn lack<'a>(wanted: PortName<'_>, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Lack {
+    let found = slices.map(|slice| if port(wanted, slice).is_some() { Lack::Ready } else { Lack::Port });
     found.max().unwrap_or(Lack::Slice)
 }
 
+/// By what a Service's port is found in slices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortName<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) transport: Transport,
+}
+
 /// The number of a slice's port; none where it has no port of that name, or addresses that are none.
-fn port(name: &str, slice: &EndpointSlice) -> Option<u16> {
+fn port(wanted: PortName<'_>, slice: &EndpointSlice) -> Option<u16> {
     let mut ports = slice.spec.ports.iter().filter(|_| slice.spec.address_type != SliceAddressType::Fqdn);
-    let named = ports
-        .find(|port| port.name.as_deref().unwrap_or_default() == name && port.protocol == TransportProtocol::Tcp)?;
+    let named = ports.find(|port| {
+        port.name.as_deref().unwrap_or_default() == wanted.name && port.protocol == wanted.transport.word()
+    })?;
     named.port.filter(|number| *number > 0)
 }
 
@@ -44,10 +53,10 @@ pub(crate) type Found<'a> = (Option<&'a str>, IpAddr, u16, Health);
 
 /// The endpoints of a port in slices, by zone, each address once, sorted. Ports go by name, as in Kubernetes: a slice's port of the
 /// Service port's name.
-pub(crate) fn find<'a>(port_name: &str, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Vec<Found<'a>> {
+pub(crate) fn find<'a>(wanted: PortName<'_>, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Vec<Found<'a>> {
     let mut found: Vec<Found<'a>> = Vec::new();
     for slice in slices {
-        let Some(number) = port(port_name, slice) else { continue };
+        let Some(number) = port(wanted, slice) else { continue };
         let endpoints = slice.spec.endpoints();
         found.reserve_exact(endpoints.len());
         found.extend(endpoints.filter_map(|endpoint| {
@@ -67,6 +76,7 @@ pub(crate) fn localities(found: &[Found<'_>]) -> Vec<Locality> {
     let localities = zones.map(|endpoints| Locality {
         zone: endpoints.first().and_then(|(zone, ..)| *zone).map(Arc::from),
         priority: 0,
+        weight: None,
         endpoints: endpoints
             .iter()
             .map(|(_, address, port, health)| Endpoint { address: Address::Ip(*address, *port), health: *health })

@@ -1,24 +1,27 @@
 //! Tables of Secrets, backends, endpoints and policies.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use api::{Backend, EndpointSlice, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
-use ir::cluster::CircuitBreaker;
-use ir::{EndpointSetName, Endpoints, FleetName};
+use ir::cluster::{CircuitBreaker, Health, Locality};
+use ir::{Address, Endpoint, EndpointSetName, Endpoints, FleetName};
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
-use crate::backend::slice::{self, Lack};
+use crate::backend::slice::{self, Lack, PortName};
 use crate::backend::{Reading, SecretUse, Verdict, service};
 use crate::backend_tls_policy::{self, TlsPolicy};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
-use crate::key::{BackendKey, ClusterTarget};
+use crate::key::{BackendKey, ClusterTarget, Transport};
 use crate::listener_set;
 use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
+use crate::stream::Share;
 
 /// Certificates and bundles: Secrets first, `ConfigMap`s second.
 #[derive(Clone, Copy)]
@@ -113,11 +116,62 @@ impl EndpointSets {
                 graph.get(self.objects, &backend.object).map_or_else(Vec::new, |object| object::localities(object));
             return Endpoints { name: name.clone(), localities };
         }
-        let port_name = graph.get(self.services, backend).map_or("", |reading| port_name(reading));
+        let name_of = graph.get(self.services, backend).map_or("", |reading| port_name(reading));
+        let wanted = PortName { name: name_of, transport: backend.transport };
         let slices = graph.members(self.slices, &backend.object);
-        Endpoints { name: name.clone(), localities: slice::localities(&slice::find(port_name, slices.values())) }
+        Endpoints { name: name.clone(), localities: slice::localities(&slice::find(wanted, slices.values())) }
     }
 }
+
+/// A set that is made of those of several backends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedSet {
+    shares: Arc<[Share]>,
+    /// What the sets of the shares are now.
+    digests: Vec<Option<Digest>>,
+}
+
+impl SharedSet {
+    /// The sets that have a share, each once.
+    pub(super) fn sets(&self) -> BTreeSet<EndpointSetName> {
+        self.shares.iter().filter_map(|share| share.set.clone()).collect()
+    }
+}
+
+impl EndpointSets {
+    /// What the shares come to now.
+    pub(super) fn shared(&self, cx: &mut Cx<'_>, shares: &Arc<[Share]>) -> SharedSet {
+        let mut digest_of = |share: &Share| {
+            let set = share.set.as_ref()?;
+            self.rows.iter().find_map(|table| cx.get(*table, set).map(|found| found.digest))
+        };
+        SharedSet { shares: Arc::clone(shares), digests: shares.iter().map(&mut digest_of).collect() }
+    }
+
+    /// The endpoints of such a set: a locality for each share. A share without endpoints goes where nobody answers, as otherwise the
+    /// others would get it.
+    pub(crate) fn share(&self, graph: &Graph, name: &EndpointSetName, shared: &SharedSet) -> Endpoints {
+        let endpoints = |set: &EndpointSetName| {
+            let row = self.rows.iter().find_map(|table| graph.get(*table, set))?;
+            let made = self.make(graph, set, row).localities;
+            Some(made.into_iter().flat_map(|locality| locality.endpoints).collect::<Vec<_>>())
+        };
+        let locality = |(at, share): (usize, &Share)| {
+            let found = share.set.as_ref().and_then(endpoints).filter(|found| !found.is_empty());
+            let zone = share.set.as_ref().map_or_else(|| format!("{at}"), |set| format!("{at}/{set}"));
+            Locality {
+                zone: Some(zone.into()),
+                priority: 0,
+                weight: Some(share.weight),
+                endpoints: found.unwrap_or_else(|| vec![Endpoint { address: DISCARD, health: Health::Healthy }]),
+            }
+        };
+        Endpoints { name: name.clone(), localities: shared.shares.iter().enumerate().map(locality).collect() }
+    }
+}
+
+/// The proxy's own port for what is to be dropped (RFC 863), which nobody has.
+const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 impl Backends {
     /// Whether a backend can be sent to.
@@ -143,7 +197,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         let enabled = settings.backends(cx).unwrap_or(options.file_mode);
         let private = cx.get(own.private, &()).cloned().unwrap_or_default();
         let allowed = Allowed { backends: enabled, loopback: options.file_mode, private: &private };
-        let key = BackendKey { object: key.clone(), port: 0 };
+        let key = BackendKey { object: key.clone(), port: 0, transport: Transport::Tcp };
         let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
         let reading = object::read(&mut reader, &key, backend, allowed);
         [(key, Arc::new(reading))]
@@ -151,6 +205,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
     let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
         target: ClusterTarget::of(key.clone(), discovered(reading).as_ref()),
         fault: reading.view.as_ref().err().cloned().map(Box::new),
+        is_resolved: reading.view.as_ref().is_ok_and(|view| view.endpoints.set().is_none()),
     };
     let verdicts = [
         g.map("service_verdict", services, move |_, key, reading| verdict(key, reading)),
@@ -161,8 +216,9 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         g.derive("endpoint_set", services, move |cx, key, reading| {
             let name = discovered(reading)?;
             let members = cx.members(slices, &key.object);
-            let found = slice::find(port_name(reading), members.values());
-            let lack = found.is_empty().then(|| slice::lack(port_name(reading), members.values()));
+            let wanted = PortName { name: port_name(reading), transport: key.transport };
+            let found = slice::find(wanted, members.values());
+            let lack = found.is_empty().then(|| slice::lack(wanted, members.values()));
             Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
         }),
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::{Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
-use ir::{Cluster, ClusterName, Secret, SecretName};
+use ir::{Cluster, ClusterName, EndpointSetName, Secret, SecretName};
 
-use super::{Backends, Gateways, Policies, Routes, Secrets, TlsPolicies};
+use super::{Backends, Gateways, Policies, Routes, Secrets, SharedSet, TlsPolicies};
 use crate::backend::{SecretUse, cluster};
 use crate::backend_tls_policy::TlsPolicy;
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
-use crate::output::ReaderIndex;
+use crate::output::{ClusterTables, ReaderIndex};
 use crate::secret;
 
 /// What this stage reads.
@@ -42,8 +42,11 @@ impl Sources {
 /// What fleets get.
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
-    pub(super) clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
-    pub(super) clusters_by_set: ReaderIndex,
+    pub(super) clusters: ClusterTables,
+    pub(super) clusters_by_set: [ReaderIndex; 2],
+    pub(super) shared_sets: Table<EndpointSetName, Arc<SharedSet>>,
+    /// By the sets that have a share.
+    pub(super) shared_by_set: Index<EndpointSetName, EndpointSetName, Arc<SharedSet>>,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
     /// Which fleets send to a backend that a policy for TLS is about.
     pub(super) tls_policy_uses: TlsPolicyUses,
@@ -88,9 +91,28 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     });
     let tls_policy_uses =
         g.index("tls_policy_use_by_backend", reached, |key: &ClusterKey, ()| [key.target.backend().object.clone()]);
-    let clusters_by_set =
-        g.index("cluster_by_endpoint_set", clusters, |_, cluster: &Arc<Cluster>| cluster.endpoints.set().cloned());
-    Delivery { clusters, clusters_by_set, secrets, tls_policy_uses }
+    let datagrams = routes.streams.datagrams;
+    let of_listeners = g.map("datagram_cluster", datagrams, move |cx, key: &InFleet<ClusterName>, _| {
+        let (limits, _) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
+        Arc::new(cluster::of_datagrams(key.name.clone(), limits))
+    });
+    let shared_sets = g.derive("shared_endpoint_set", datagrams, move |cx, key, shares| {
+        [(EndpointSetName(key.name.0.clone()), Arc::new(backends.sets.shared(cx, shares)))]
+    });
+    let shared_by_set = g.index("shared_set_by_share", shared_sets, |_, shared: &Arc<SharedSet>| shared.sets());
+    let set_of = |_: &InFleet<ClusterName>, cluster: &Arc<Cluster>| cluster.endpoints.set().cloned();
+    let clusters_by_set = [
+        g.index("cluster_by_endpoint_set", clusters, set_of),
+        g.index("datagram_cluster_by_set", of_listeners, set_of),
+    ];
+    Delivery {
+        clusters: [clusters, of_listeners],
+        clusters_by_set,
+        shared_sets,
+        shared_by_set,
+        secrets,
+        tls_policy_uses,
+    }
 }
 
 /// Secrets of the fleets' listeners and of what they send to.

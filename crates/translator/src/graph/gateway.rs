@@ -8,7 +8,7 @@ use api::{Gateway, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
 use ir::infra::{ObjectName, ProxyOptions};
-use ir::{FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
+use ir::{ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 
 use super::{Base, Routes, Secrets};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
@@ -16,8 +16,8 @@ use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway::{self, ClassOf, GatewayPlan, Marks};
 use crate::hostname::Hostname;
 use crate::http_route::ListenerPort;
-use crate::key::{Age, InFleet, ListenerKey, Seniority};
-use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope, StreamPlace, Writing};
+use crate::key::{Age, InFleet, ListenerKey, Seniority, Transport};
+use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope, Socket, StreamPlace, Writing};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::lookup::{self, GatewayTables, Reader};
 use crate::{Options, virtual_host};
@@ -33,6 +33,8 @@ pub(crate) struct Gateways {
     pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
     pub(crate) stream_places: Table<ListenerKey, Arc<StreamPlace>>,
+    /// Listeners that take datagrams, with their clusters.
+    pub(crate) datagram_places: Table<ListenerKey, ClusterName>,
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
     /// Ports that are bound as others, sorted.
     pub(crate) mapped: Table<ObjectKey, Arc<[(u16, u16)]>>,
@@ -54,6 +56,8 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
     let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
     let stream_places =
         g.derive("stream_place", plans, |_, _, plan| listener::stream_places(&plan.fleet, plan.live_listeners()));
+    let datagram_places =
+        g.derive("datagram_place", plans, |_, _, plan| listener::datagram_places(&plan.fleet, plan.live_listeners()));
     let chains = g.derive("chain", plans, |_, _, plan| listener::chains(&plan.fleet, plan.live_listeners()));
     let views = g.map("proxy_settings", plans, move |cx, _, plan| {
         // A Gateway whose settings cannot be combined is refused.
@@ -61,7 +65,11 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         Arc::new(spec.map(|spec| envoy_proxy::read(&spec, file_mode)).unwrap_or_default())
     });
     let mapped = g.map("mapped_ports", views, move |cx, key, view| {
-        let ports = cx.get(plans, key).map(|plan| plan.bound_ports()).unwrap_or_default();
+        let of = |plan: &Arc<GatewayPlan>| {
+            let numbers = [Transport::Tcp, Transport::Udp].map(|transport| plan.bound_ports(transport));
+            numbers.into_iter().flatten().collect::<BTreeSet<u16>>().into_iter().collect::<Vec<u16>>()
+        };
+        let ports = cx.get(plans, key).map(of).unwrap_or_default();
         let lowest = if view.objects.own_ports { 0 } else { LOWEST_FREE };
         if file_mode { Arc::default() } else { mapped_ports(&ports, lowest) }
     });
@@ -69,7 +77,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         let view = cx.get(views, key).cloned().unwrap_or_default();
         let infra = infra(key, plan, &view);
         // In a cluster whatever is there stays until its Gateway can be served again: an address that goes does not come back.
-        if file_mode && infra.ports.is_empty() {
+        if file_mode && !infra.is_served() {
             return None;
         }
         let mapped = cx.get(mapped, key).cloned().unwrap_or_default();
@@ -78,14 +86,14 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
     let held = held(g, base, plans);
-    Gateways { plans, sets, scopes, ports, places, stream_places, chains, mapped, infra, held }
+    Gateways { plans, sets, scopes, ports, places, stream_places, datagram_places, chains, mapped, infra, held }
 }
 
 /// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
 fn tables(g: &mut Graph, base: &Base, secrets: Secrets) -> GatewayTables {
     let Base { inputs, grants, settings, proxy_verdicts, merge_types, classes, options, .. } = *base;
     let no_claims = g.input("port_claim_none");
-    let claims = g.index("port_claim_none_by_port", no_claims, |(port, _): &PortClaim, _| [*port]);
+    let claims = g.index("port_claim_none_by_port", no_claims, |(socket, _): &PortClaim, _| [*socket]);
     let no_sets = g.input("listener_set_none");
     let sets = g.index("listener_set_none_by_gateway", no_sets, |(gateway, _): &SetKey, _| [gateway.clone()]);
     let file_mode = options.file_mode;
@@ -109,7 +117,7 @@ fn tables(g: &mut Graph, base: &Base, secrets: Secrets) -> GatewayTables {
         }
         port_claims(key, gateway, &gateway::Lookup::sets(&mut reader, key))
     });
-    GatewayTables { claims: g.index("port_claim_by_port", claims, |(port, _): &PortClaim, _| [*port]), ..asking }
+    GatewayTables { claims: g.index("port_claim_by_port", claims, |(socket, _): &PortClaim, _| [*socket]), ..asking }
 }
 
 /// Gateways of ours in a cluster of which nothing is known but that they are there, as they or their class cannot be read and no earlier form is known:
@@ -156,6 +164,7 @@ fn unread(key: &ObjectKey, class: &str, place: ObjectPlace) -> Infra {
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
         addresses: Vec::new(),
         ports: Vec::new(),
+        udp_ports: Vec::new(),
         options: ProxyOptions::default(),
         kubernetes: Some(Box::new(kubernetes)),
     }
@@ -192,7 +201,7 @@ pub(super) fn listeners(
 }
 
 /// A port and who wants it, in order of precedence.
-type PortClaim = (u16, Seniority);
+type PortClaim = (Socket, Seniority);
 
 /// A `ListenerSet` of a Gateway, in order of precedence.
 pub(crate) type SetKey = (ObjectKey, Seniority);
@@ -224,8 +233,9 @@ fn port_claims(key: &ObjectKey, gateway: &Gateway, sets: &[Arc<SetDraft>]) -> Ve
     let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp()), object: key.clone() };
     let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
     let own = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
-    let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.ports());
-    let mut ports: Vec<u16> = own.map(|listener| listener.port).chain(of_sets).collect();
+    let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.sockets());
+    let own = own.map(|listener| (listener.port, Transport::of(&listener.protocol)));
+    let mut ports: Vec<Socket> = own.chain(of_sets).collect();
     ports.sort_unstable();
     ports.dedup();
     ports.into_iter().map(|port| ((port, seniority.clone()), addresses.clone())).collect()
@@ -284,7 +294,8 @@ fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Infra {
         fleet: plan.fleet.clone(),
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
         addresses: plan.addresses.clone(),
-        ports: if plan.stands_still { Vec::new() } else { plan.bound_ports() },
+        ports: if plan.stands_still { Vec::new() } else { plan.bound_ports(Transport::Tcp) },
+        udp_ports: if plan.stands_still { Vec::new() } else { plan.bound_ports(Transport::Udp) },
         options: view.options.clone(),
         kubernetes: None,
     }

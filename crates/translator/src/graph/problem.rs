@@ -12,6 +12,7 @@ use ir::raw::RawFault;
 use store::{FactKey, ProxyFacts};
 
 use super::backend::EndpointSet;
+use super::delivery::Delivery;
 use super::status::Sources;
 use super::{Base, EndpointSets};
 use crate::backend::slice::Lack;
@@ -21,14 +22,14 @@ use crate::blame;
 use crate::envoy_patch_policy::{self, PatchOutcome, PatchStanding};
 use crate::envoy_proxy;
 use crate::gateway::{GatewayPlan, NamedSettings};
-use crate::key::{AttachmentKey, BackendKey, ProblemKey, short_hash};
+use crate::key::{AttachmentKey, BackendKey, ProblemKey, Transport, short_hash};
 use crate::listener::{ListenerPlan, Refusal};
 use crate::listener_set::{self, SetPlan};
-use crate::output::ReaderIndex;
 use crate::raw::{Lost, RawOutcome};
 use crate::reference::grant;
 use crate::secret::{NO_PAIR, Parsed};
 use crate::status;
+use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
@@ -64,7 +65,7 @@ pub(super) fn problems(
         let offset = key.part as u32;
         numbered(&key.object, offset, unusable(key, parsed, now).into_iter().map(Arc::new))
     };
-    let [silent, strays] = endpoints(g, &base, backends.sets, delivery.clusters_by_set);
+    let [silent, strays] = endpoints(g, &base, backends.sets, &delivery);
     let [classes, unserved, grants] = misspelt(g, &base);
     let [own_sets, bound_sets, stray_sets] = listener_sets(g, base, gateways.sets);
     [
@@ -303,16 +304,17 @@ fn endpoints(
     g: &mut Graph,
     base: &Base,
     sets: EndpointSets,
-    readers: ReaderIndex,
+    delivery: &Delivery,
 ) -> [Table<ProblemKey, Arc<Problem>>; 2] {
     let ([rows, _], services) = (sets.rows, base.inputs.services);
     let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
         g.index("endpoint_set_without_endpoints", rows, |_, set: &EndpointSet| {
             set.lack.map(|_| set.backend.object.clone())
         });
+    let ([readers, _], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
     let silent = g.derive_group("endpoint_problem", empty, move |cx, service, sets| {
-        let used = sets.iter().filter(|(name, _)| cx.any(readers, *name)).map(|(_, set)| set);
-        let lacks: Vec<(u16, Lack)> = used.filter_map(|set| Some((set.backend.port, set.lack?))).collect();
+        let used = sets.iter().filter(|(name, _)| cx.any(readers, *name) || cx.any(sharers, *name));
+        let lacks: Vec<_> = used.filter_map(|(_, set)| Some((&set.backend, set.lack?))).collect();
         let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
         let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, selects)).collect();
         // Without any slice each of its ports has the same to say.
@@ -333,23 +335,27 @@ fn endpoints(
 
 /// What a Service's port lacks. With a selector it may be complete for a cluster, which finds the endpoints itself: then it is worth
 /// knowing and not suspicious.
-fn lacking(service: &ObjectKey, (port, lack): (u16, Lack), selects: bool) -> Arc<Problem> {
+fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: bool) -> Arc<Problem> {
     let mut severity = Severity::Warning;
+    let (port, transport) = (backend.port, backend.transport);
+    let lost = match transport {
+        Transport::Tcp => "answered with 503",
+        Transport::Udp => "dropped",
+    };
     let (path, text) = match lack {
         Lack::Slice => {
             let label = format!("{SERVICE_NAME_LABEL}: {}", service.name());
-            let text = "no EndpointSlice gives it endpoints, so requests to it are answered with 503";
+            let text = format!("no EndpointSlice gives it endpoints, so requests to it are {lost}");
             let selector = if selects { " (its selector finds none without a cluster)" } else { "" };
             severity = if selects { Severity::Note } else { severity };
             ("", format!("{text}; add one with the label {label}{selector}"))
         }
         Lack::Port => {
-            let text = format!("no EndpointSlice of it has a TCP port with the same name as its port {port}");
-            ("spec.ports", format!("{text}, so requests to that port are answered with 503"))
+            let text =
+                format!("no EndpointSlice of it has a {} port with the same name as its port {port}", transport.word());
+            ("spec.ports", format!("{text}, so requests to that port are {lost}"))
         }
-        Lack::Ready => {
-            ("", format!("no endpoint of port {port} is ready, so requests to that port are answered with 503"))
-        }
+        Lack::Ready => ("", format!("no endpoint of port {port} is ready, so requests to that port are {lost}")),
     };
     Arc::new(Problem::of(service, path, severity, text))
 }
@@ -393,10 +399,9 @@ fn refused_ports<'a>(
     facts: &'a ProxyFacts,
 ) -> impl Iterator<Item = Arc<Problem>> + 'a {
     let accepted = listeners.iter().enumerate().filter(|(_, listener)| listener.refused.is_none());
-    accepted.flat_map(move |(index, listener)| {
-        let refused = facts.refused_ports.iter().filter(|(port, _)| *port == listener.port);
-        let path = move || format!("spec.listeners[{index}].port");
-        refused.map(move |(_, words)| Arc::new(Problem::of(key, path(), Severity::Error, &**words)))
+    accepted.filter_map(move |(index, listener)| {
+        let words = refused_port(facts, listener)?;
+        Some(Arc::new(Problem::of(key, format!("spec.listeners[{index}].port"), Severity::Error, &*words)))
     })
 }
 

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use api::{Kind, ObjectKey};
 use engine::{Chunk, Graph, Index, Table};
-use ir::{Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
+use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
 use store::{ClusterState, FactKey};
 
 use super::{Backends, Base, Gateways, Policies};
 use crate::PieceKey;
 use crate::gating::{self, Effective};
+use crate::hostname::Hostname;
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
-use crate::key::{AttachmentKey, Bucket, EntryKey, ListenerKey, StreamKey, VirtualHostKey};
+use crate::key::{AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, StreamKey, VirtualHostKey};
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, PieceTables, Reader, RouteTables, StreamTables};
 use crate::output::{HostIndexes, HostTables};
-use crate::{stream, virtual_host};
+use crate::stream::{self, Share};
+use crate::virtual_host;
 
 /// What is known of routes.
 #[derive(Clone, Copy)]
@@ -102,6 +104,8 @@ pub(crate) struct Streams {
     /// Those that routes bring with them, and those of listeners' own host names.
     pub(crate) rows: [Table<StreamKey, Arc<TcpProxy>>; 2],
     pub(crate) by_listener: [Index<ListenerKey, StreamKey, Arc<TcpProxy>>; 2],
+    /// By the clusters of listeners that take datagrams: from where those come that go there.
+    pub(crate) datagrams: Table<InFleet<ClusterName>, Arc<[Share]>>,
 }
 
 fn is_stream(key: &EntryKey) -> bool {
@@ -117,13 +121,20 @@ fn streams(g: &mut Graph, gateways: Gateways, entries: EntryTable) -> Streams {
         let place = cx.get(places, &bucket.listener)?;
         stream::own(place, &bucket.hostname, routes.values().next()?)
     });
+    let datagrams = g.derive("datagram_shares", gateways.datagram_places, move |cx, listener, cluster| {
+        let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: Hostname::ANY });
+        let first = cx.members(by_bucket, &bucket).values().next().cloned();
+        let shares = first.map(|route| stream::shares(&route.action)).unwrap_or_default();
+        let key = InFleet { fleet: listener.fleet.clone(), name: cluster.clone() };
+        [(key, Arc::from(shares))]
+    });
     let fixed = g.derive("listener_stream", places, move |cx, _, place| {
         stream::of_listener(&mut Reader { cx, tables: StreamTables { by_bucket } }, place)
     });
     let by_listener = |key: &StreamKey, _: &Arc<TcpProxy>| [key.listener.clone()];
     let by_listener =
         [g.index("own_stream_by_listener", own, by_listener), g.index("stream_by_listener", fixed, by_listener)];
-    Streams { rows: [own, fixed], by_listener }
+    Streams { rows: [own, fixed], by_listener, datagrams }
 }
 
 /// Entries in order of precedence, in pieces, by listener and host name.

@@ -116,6 +116,7 @@ fn written(route: &RouteObject) -> Vec<Written<'_>> {
     match route {
         RouteObject::TlsRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
         RouteObject::TcpRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
+        RouteObject::UdpRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
         RouteObject::HttpRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
         RouteObject::GrpcRoute(route) => route.spec.rules.iter().map(Written::from).collect(),
     }

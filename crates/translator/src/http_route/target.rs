@@ -8,7 +8,7 @@ use ir::ClusterName;
 
 use super::{Finding, Lookup};
 use crate::backend_traffic_policy::PolicyTarget;
-use crate::key::ClusterTarget;
+use crate::key::{ClusterTarget, Transport};
 use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
 
 /// How the listeners of a route send.
@@ -87,7 +87,10 @@ impl<'a, L: Lookup> Targets<'a, L> {
                     RefReason::NotFound => {
                         finding.naming(ObjectKey::new(&target.group, &target.kind, namespace, &target.name))
                     }
-                    RefReason::NotPermitted | RefReason::InvalidKind | RefReason::NoPort => finding,
+                    RefReason::NotPermitted
+                    | RefReason::InvalidKind
+                    | RefReason::NoPort
+                    | RefReason::UnsupportedProtocol => finding,
                 };
                 self.bad.push((finding, fault));
                 Err(text)
@@ -110,7 +113,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
             let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));
             return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
         }
-        let backend = self.lookup.backend(&permit, target.port)?;
+        let backend = self.lookup.backend(&permit, target.port, Transport::of_route(self.route))?;
         let backend = if self.route.kind() == Some(Kind::GrpcRoute) { backend.over_grpc() } else { backend };
         Ok(match &self.policy {
             None => backend,

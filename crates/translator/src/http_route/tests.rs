@@ -11,7 +11,7 @@ use super::{ListenerPort, Lookup, RouteOutcome, Verdict, evaluate};
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
-use crate::key::{BackendKey, ClusterTarget};
+use crate::key::{BackendKey, ClusterTarget, Transport};
 use crate::listener::{Namespaces, Owner, RouteScope, ScopeListener};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
 use crate::testing::object;
@@ -46,8 +46,13 @@ impl Lookup for Maps {
         false
     }
 
-    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
-        let key = BackendKey { object: permit.target().clone(), port: port.unwrap_or_default() };
+    fn backend(
+        &mut self,
+        permit: &Permit,
+        port: Option<u16>,
+        transport: Transport,
+    ) -> Result<ClusterTarget, BackendFault> {
+        let key = BackendKey { object: permit.target().clone(), port: port.unwrap_or_default(), transport };
         let missing = RefFault { reason: RefReason::NotFound, text: "it is not there".into() };
         if self.backends.contains(&key) { Ok(ClusterTarget::of(key, None)) } else { Err(missing) }
     }
@@ -73,7 +78,11 @@ fn maps() -> Maps {
     let listeners = vec![listener("http"), listener("https")];
     let scope =
         RouteScope { owner: Arc::new(Owner { fleet: "default/web".into(), controller: "us".into() }), listeners };
-    let service = |name: &str| BackendKey { object: ObjectKey::of(Kind::Service, "default", name), port: 80 };
+    let service = |name: &str| BackendKey {
+        object: ObjectKey::of(Kind::Service, "default", name),
+        port: 80,
+        transport: Transport::Tcp,
+    };
     Maps {
         scopes: [(ObjectKey::of(Kind::Gateway, "default", "web"), Arc::new(scope))].into(),
         backends: ["v1", "v2"].into_iter().map(service).collect(),

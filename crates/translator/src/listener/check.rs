@@ -20,7 +20,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
     let speaks = speaks(listener);
     let (hostname, odd_hostname) = match speaks {
         // Host names mean nothing there.
-        Some(Speaks::Tcp) => (Hostname::ANY, None),
+        Some(speaks) if !speaks.has_hosts() => (Hostname::ANY, None),
         _ => hostname(listener),
     };
     let (namespaces, odd_namespaces) = namespaces(listener);
@@ -66,15 +66,16 @@ fn speaks(listener: &Listener) -> Option<Speaks> {
         Protocol::Tls if passes => Some(Speaks::TlsPassthrough),
         Protocol::Tls => Some(Speaks::TlsTerminate),
         Protocol::Tcp => Some(Speaks::Tcp),
-        Protocol::Udp | Protocol::Unknown(_) => None,
+        Protocol::Udp => Some(Speaks::Udp),
+        Protocol::Unknown(_) => None,
     }
 }
 
 fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
     if speaks.is_none() {
         let protocol = listener.protocol.to_string();
-        let meant = did_you_mean(&protocol, ["HTTP", "HTTPS", "TLS", "TCP"]);
-        let text = format!("protocol {protocol} is not supported, HTTP, HTTPS, TLS and TCP are{meant}");
+        let meant = did_you_mean(&protocol, ["HTTP", "HTTPS", "TLS", "TCP", "UDP"]);
+        let text = format!("protocol {protocol} is not supported, HTTP, HTTPS, TLS, TCP and UDP are{meant}");
         return Some(Refusal::new("UnsupportedProtocol", text).at("protocol"));
     }
     if let Some(fault) = &listener.fault {
@@ -206,7 +207,7 @@ pub(crate) fn certificate(
     let invalid = |text: String| Refusal::new("InvalidCertificateRef", text);
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
-        RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort => {
+        RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort | RefReason::UnsupportedProtocol => {
             Refusal::new("InvalidCertificateRef", fault.text)
         }
     })?;

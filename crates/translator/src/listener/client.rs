@@ -77,7 +77,7 @@ fn plan(
 fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<SecretUse, Refusal> {
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
-        RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort => {
+        RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort | RefReason::UnsupportedProtocol => {
             Refusal::new("InvalidCACertificateRef", fault.text)
         }
     })?;

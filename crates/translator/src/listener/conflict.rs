@@ -5,24 +5,24 @@ use std::collections::{BTreeMap, HashSet};
 use api::ObjectKey;
 
 use super::host::PortHosts;
-use super::{ListenerPlan, Refusal, Speaks};
+use super::{ListenerPlan, Refusal, Socket, Speaks};
 use crate::hostname::Hostname;
 
 /// Marks listeners that share a port and cannot be told apart. Of one object no winner is chosen: all of them are conflicted. Those of an object
 /// that comes later lose against those that were accepted before, and are in nobody's way. `owned` says how many each object has, in order.
 pub(crate) fn mark_conflicts(listeners: &mut [ListenerPlan], owned: impl Iterator<Item = usize>) {
-    let mut taken: BTreeMap<u16, Taken> = BTreeMap::new();
+    let mut taken: BTreeMap<Socket, Taken> = BTreeMap::new();
     let mut rest = listeners;
     for count in owned {
         let Some((own, later)) = rest.split_at_mut_checked(count) else { return };
         for listener in own.iter_mut() {
-            let conflict = taken.get(&listener.port).and_then(|taken| taken.conflict(listener));
+            let conflict = taken.get(&listener.socket()).and_then(|taken| taken.conflict(listener));
             refuse(listener, conflict);
         }
         mark_twins(own);
         for listener in own.iter().filter(|listener| listener.refused.is_none()) {
             if let Some(family) = family(listener) {
-                let taken = taken.entry(listener.port).or_insert_with(|| Taken { family, hosts: HashSet::new() });
+                let taken = taken.entry(listener.socket()).or_insert_with(|| Taken { family, hosts: HashSet::new() });
                 taken.hosts.insert(listener.hostname.clone());
             }
         }
@@ -66,7 +66,7 @@ fn family(listener: &ListenerPlan) -> Option<Speaks> {
 
 /// Without host names only one can have the port.
 fn same_host(listener: &ListenerPlan) -> &'static str {
-    if listener.speaks == Some(Speaks::Tcp) { "ProtocolConflict" } else { "HostnameConflict" }
+    if listener.speaks.is_some_and(|speaks| !speaks.has_hosts()) { "ProtocolConflict" } else { "HostnameConflict" }
 }
 
 fn refuse(listener: &mut ListenerPlan, conflict: Option<Refusal>) {
@@ -78,12 +78,12 @@ fn refuse(listener: &mut ListenerPlan, conflict: Option<Refusal>) {
 
 /// Marks the listeners of one object that cannot be told apart.
 fn mark_twins(listeners: &mut [ListenerPlan]) {
-    let mut ports: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    let mut ports: BTreeMap<Socket, Vec<usize>> = BTreeMap::new();
     let candidates = listeners.iter().enumerate();
     for (index, listener) in candidates.filter(|(_, listener)| judged(listener) && listener.conflict.is_none()) {
-        ports.entry(listener.port).or_default().push(index);
+        ports.entry(listener.socket()).or_default().push(index);
     }
-    for (port, members) in ports.iter().filter(|(_, members)| members.len() > 1) {
+    for ((port, _), members) in ports.iter().filter(|(_, members)| members.len() > 1) {
         let seen: Vec<_> = members.iter().filter_map(|index| listeners.get(*index)).cloned().collect();
         let mixed = seen.windows(2).any(|pair| matches!(pair, [one, two] if family(one) != family(two)));
         for index in members {
@@ -116,9 +116,9 @@ pub(crate) fn mark_overlaps(listeners: &mut [ListenerPlan]) {
 }
 
 /// Marks the listeners whose port an older Gateway of this machine has.
-pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(u16) -> Option<ObjectKey>) {
+pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(Socket) -> Option<ObjectKey>) {
     for listener in listeners.iter_mut().filter(|listener| listener.refused.is_none()) {
-        if let Some(winner) = rival(listener.port) {
+        if let Some(winner) = rival(listener.socket()) {
             let winner = if listener.is_of_set() { "another Gateway".to_owned() } else { winner.to_string() };
             let text = format!("port {} belongs to {winner}, which is older or comes first by name", listener.port);
             listener.refused = Some(Refusal::new("PortUnavailable", text).at("port"));

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::ListenerPlan;
+use super::{ListenerPlan, Socket};
 use crate::hostname::Hostname;
 
 /// By port the host names of accepted listeners: on one port each has its own.
 #[derive(Default)]
 pub(super) struct PortHosts<'a> {
-    ports: BTreeMap<u16, Hosts<'a>>,
+    ports: BTreeMap<Socket, Hosts<'a>>,
 }
 
 /// Host names with their labels turned round (`*.a.com` is `com.a.`, every host is empty): what a wildcard covers begins with it.
@@ -19,7 +19,7 @@ impl<'a> PortHosts<'a> {
     pub(super) fn of(listeners: &'a [ListenerPlan]) -> Self {
         let mut found = Self::default();
         for listener in listeners.iter().filter(|listener| listener.refused.is_none()) {
-            found.ports.entry(listener.port).or_default().insert(turned(&listener.hostname), &listener.hostname);
+            found.ports.entry(listener.socket()).or_default().insert(turned(&listener.hostname), &listener.hostname);
         }
         found
     }
@@ -55,7 +55,7 @@ impl<'a> PortHosts<'a> {
     }
 
     fn hosts(&self, listener: &ListenerPlan) -> Option<&Hosts<'a>> {
-        self.ports.get(&listener.port)
+        self.ports.get(&listener.socket())
     }
 }
 

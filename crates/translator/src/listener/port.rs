@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ir::listener::{Application, ClientValidation, DownstreamTls};
-use ir::{FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
+use ir::{ClusterName, FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::host::PortHosts;
-use super::{ChainKey, ListenerPlan, Speaks};
+use super::{ChainKey, ListenerPlan, Socket, Speaks};
 use crate::hostname::Hostname;
-use crate::key::{InFleet, ListenerKey};
+use crate::key::{InFleet, ListenerKey, Transport};
 use crate::secret::name as secret_name;
 
 /// Where the routes of a listener go.
@@ -72,6 +72,18 @@ pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Ve
         .collect()
 }
 
+/// The cluster to which the datagrams of each listener go: also of one that cannot be served, as its port stays bound.
+pub(crate) fn datagram_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, ClusterName)> {
+    let bound = listeners.iter().filter(|listener| listener.refused.is_none());
+    bound
+        .filter(|listener| listener.socket().1 == Transport::Udp)
+        .map(|listener| {
+            let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
+            (key, ClusterName(listener_name(fleet, listener.socket()).0))
+        })
+        .collect()
+}
+
 /// What stands behind one route configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
@@ -82,7 +94,7 @@ pub(crate) struct Chain {
 /// Where the routes of each listener go.
 pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<Place>)> {
     let hosts = PortHosts::of(listeners);
-    let served = listeners.iter().filter(|listener| listener.serves() && !listener.is_stream());
+    let served = listeners.iter().filter(|listener| listener.serves() && listener.is_http());
     served
         .map(|listener| {
             let narrower = Narrower::of(&hosts, listener);
@@ -97,7 +109,7 @@ pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(List
 pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ChainKey, Arc<Chain>)> {
     let hosts = PortHosts::of(listeners);
     let mut chains: BTreeMap<RouteConfigurationName, Chain> = BTreeMap::new();
-    for listener in listeners.iter().filter(|listener| listener.serves() && !listener.is_stream()) {
+    for listener in listeners.iter().filter(|listener| listener.serves() && listener.is_http()) {
         let chain = chains.entry(configuration_name(fleet, &hosts, listener)).or_default();
         if listener.is_tls() {
             chain.misdirected = misdirected(&hosts, listener);
@@ -135,29 +147,35 @@ where
     S: FnMut(&ListenerKey) -> Vec<(Hostname, TcpProxyName)>,
 {
     let hosts = PortHosts::of(listeners);
-    let mut ports: BTreeMap<u16, Vec<&ListenerPlan>> = BTreeMap::new();
+    let mut ports: BTreeMap<Socket, Vec<&ListenerPlan>> = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.refused.is_none()) {
-        ports.entry(listener.port).or_default().push(listener);
+        ports.entry(listener.socket()).or_default().push(listener);
     }
     ports
         .into_iter()
-        .map(|(port, members)| {
-            let name = listener_name(fleet, port);
+        .map(|(socket, members)| {
+            let (name, port) = (listener_name(fleet, socket), socket.0);
+            let udp = (socket.1 == Transport::Udp).then(|| ClusterName(name.0.clone()));
+            let chains = if udp.is_some() { Vec::new() } else { filter_chains(fleet, &hosts, &members, &mut writing) };
             let listener = Listener {
                 name: name.clone(),
                 addresses: bound.addresses.to_vec(),
                 port,
                 mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
-                chains: filter_chains(fleet, &hosts, &members, &mut writing),
+                chains,
+                udp,
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
         .collect()
 }
 
-/// `<namespace>/<gateway>/<port>`.
-pub(crate) fn listener_name(fleet: &FleetName, port: u16) -> ListenerName {
-    format!("{fleet}/{port}").into()
+/// `<namespace>/<gateway>/<port>`, and `/udp` where datagrams are taken.
+pub(crate) fn listener_name(fleet: &FleetName, (port, transport): Socket) -> ListenerName {
+    match transport {
+        Transport::Tcp => format!("{fleet}/{port}").into(),
+        Transport::Udp => format!("{fleet}/{port}/udp").into(),
+    }
 }
 
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.

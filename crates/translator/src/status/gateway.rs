@@ -12,6 +12,7 @@ use store::{ListenerState, ProxyFacts};
 
 use super::{RESOLVED, Writer};
 use crate::gateway::{GatewayPlan, NO_LISTENER};
+use crate::key::Transport;
 use crate::listener::{ListenerPlan, Refusal, listener_name};
 use crate::listener_set::SetDraft;
 
@@ -73,7 +74,7 @@ fn attached_sets(plan: &GatewayPlan, facts: Option<&ProxyFacts>) -> u32 {
 
 /// It can get requests, as far as objects and ports go.
 fn usable(listener: &ListenerPlan, facts: Option<&ProxyFacts>) -> bool {
-    listener.serves() && facts.and_then(|facts| refused_port(facts, listener.port)).is_none()
+    listener.serves() && facts.and_then(|facts| refused_port(facts, listener)).is_none()
 }
 
 /// What listeners of one object are told from.
@@ -98,7 +99,7 @@ impl Told<'_> {
     pub(super) fn listeners(&self, lookup: &mut impl Lookup, listeners: &[ListenerPlan]) -> Entries {
         let mut entries = Entries { rows: Vec::with_capacity(listeners.len()), accepted: 0, usable: 0, programmed: 0 };
         for listener in listeners {
-            let port_refused = self.facts.and_then(|facts| refused_port(facts, listener.port));
+            let port_refused = self.facts.and_then(|facts| refused_port(facts, listener));
             let delivered =
                 if self.offline { Delivered::Offline } else { delivered(lookup, self.fleet, listener, self.facts) };
             let is_delivered = matches!(delivered, Delivered::Yes | Delivered::Partly(_));
@@ -116,8 +117,14 @@ impl Told<'_> {
     }
 }
 
-fn refused_port(facts: &ProxyFacts, port: u16) -> Option<Arc<str>> {
-    facts.refused_ports.iter().find(|(refused, _)| *refused == port).map(|(_, why)| why.clone())
+/// Why proxies cannot serve a listener's port, if that is so.
+pub(crate) fn refused_port(facts: &ProxyFacts, listener: &ListenerPlan) -> Option<Arc<str>> {
+    let (port, transport) = listener.socket();
+    let refused = match transport {
+        Transport::Tcp => &facts.refused_ports,
+        Transport::Udp => &facts.refused_udp_ports,
+    };
+    refused.iter().find(|(refused, _)| *refused == port).map(|(_, why)| why.clone())
 }
 
 fn delivered(
@@ -129,7 +136,7 @@ fn delivered(
     match facts {
         Some(ProxyFacts { problem: Some(problem), .. }) => return Delivered::No("Pending", problem.clone()),
         Some(facts) => {
-            if let Some(why) = refused_port(facts, listener.port) {
+            if let Some(why) = refused_port(facts, listener) {
                 return Delivered::No("PortUnavailable", why);
             }
         }
@@ -138,7 +145,7 @@ fn delivered(
     if let Some(words) = lookup.refused_secret(listener) {
         return Delivered::No("Invalid", words);
     }
-    let name = listener_name(fleet, listener.port);
+    let name = listener_name(fleet, listener.socket());
     match lookup.listener(&name) {
         Some(ListenerState::Accepted) => lookup.disputed(&name).map_or(Delivered::Yes, Delivered::Partly),
         Some(ListenerState::Refused(words)) => {

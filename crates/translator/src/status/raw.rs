@@ -101,7 +101,7 @@ fn references(writer: Writer, outcome: &RawOutcome) -> Condition {
     if let Some(fault) = &outcome.read.fault {
         let reason = match fault.reason {
             RefReason::NotPermitted => "RefNotPermitted",
-            RefReason::NotFound | RefReason::NoPort => "SecretNotFound",
+            RefReason::NotFound | RefReason::NoPort | RefReason::UnsupportedProtocol => "SecretNotFound",
             RefReason::InvalidKind => "InvalidSecret",
         };
         return writer.no(kind, reason, &format!("spec.secretRef: {}", fault.text));

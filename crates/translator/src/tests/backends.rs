@@ -20,7 +20,7 @@ fn to(refs: Value) -> Object {
 
 fn cluster(world: &World, name: &str) -> Arc<Cluster> {
     let outputs = world.translator.outputs();
-    let mut found = world.translator.graph().iter(outputs.clusters).filter(|(key, _)| key.name.as_str() == name);
+    let mut found = outputs.clusters(world.translator.graph()).filter(|(key, _)| key.name.as_str() == name);
     found.next().map(|(_, cluster)| cluster.clone()).unwrap_or_else(|| panic!("{name} in {:?}", world.clusters()))
 }
 
@@ -240,7 +240,7 @@ fn a_slice_touches_its_set_and_nothing_else() {
     let outputs = world.translator.outputs();
     let changed: Vec<_> = outputs.endpoint_changes(world.translator.graph()).map(ToString::to_string).collect();
     assert_eq!(changed, ["default/v1/80"]);
-    assert_eq!(world.translator.graph().changes(outputs.clusters).count(), 0);
+    assert_eq!(outputs.cluster_changes(world.translator.graph()).count(), 0);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn calls_go_by_service_and_method_the_longer_name_first_and_before_what_is_for_h
         ]
     );
     assert_eq!(world.listener("web", "http").attached_routes, 2);
-    let clusters = world.translator.graph().iter(world.translator.outputs().clusters);
+    let clusters = world.translator.outputs().clusters(world.translator.graph());
     let mut clusters: Vec<String> = clusters
         .map(|(_, cluster)| {
             format!("{} {}", cluster.name, if cluster.protocol == Protocol::Http2 { "HTTP/2" } else { "HTTP/1.1" })

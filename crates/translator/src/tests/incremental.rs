@@ -185,7 +185,7 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "host": outputs.virtual_hosts(graph),
         "stream": outputs.streams(graph),
         "piece": graph.iter(outputs.route_pieces),
-        "cluster": graph.iter(outputs.clusters),
+        "cluster": outputs.clusters(graph),
         "endpoints": outputs.endpoints(graph),
         "secret": graph.iter(outputs.secrets),
         "infra": graph.iter(outputs.infra),

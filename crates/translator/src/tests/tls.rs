@@ -269,7 +269,7 @@ fn a_gateways_own_certificate_is_shown_to_backends_that_speak_tls() {
     let shown = |world: &World| {
         let outputs = world.translator.outputs();
         let mut clusters: Vec<_> =
-            world.translator.graph().iter(outputs.clusters).map(|(_, cluster)| cluster.clone()).collect();
+            outputs.clusters(world.translator.graph()).map(|(_, cluster)| cluster.clone()).collect();
         clusters.sort_by(|one, two| one.name.cmp(&two.name));
         let certificate = |cluster: &ir::Cluster| cluster.tls.as_ref()?.certificate.as_ref().map(ToString::to_string);
         clusters.iter().map(|cluster| certificate(cluster)).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 //! Rights and conflicts of ports.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::time::Instant;
 
 use super::*;
@@ -11,18 +11,30 @@ fn a_port_is_taken_only_where_addresses_collide_and_never_by_its_own_proxy() {
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = holder.local_addr().unwrap().port();
     let pid = std::process::id();
-    let why = Listeners::read(None).is_free(&[], port).unwrap_err();
+    let why = Listeners::read(Table::Tcp, None).is_free(&[], port).unwrap_err();
     assert!(why.contains(&format!("process {pid}")) && why.contains("127.0.0.1"), "{why}");
-    assert!(Listeners::read(None).is_free(&["0.0.0.0".parse().unwrap()], port).is_err());
-    assert!(Listeners::read(None).is_free(&["127.0.0.1".parse().unwrap()], port).is_err());
-    assert_eq!(Listeners::read(None).is_free(&["127.0.0.2".parse().unwrap()], port), Ok(()));
-    assert_eq!(Listeners::read(Some(pid)).is_free(&[], port), Ok(()));
+    assert!(Listeners::read(Table::Tcp, None).is_free(&["0.0.0.0".parse().unwrap()], port).is_err());
+    assert!(Listeners::read(Table::Tcp, None).is_free(&["127.0.0.1".parse().unwrap()], port).is_err());
+    assert_eq!(Listeners::read(Table::Tcp, None).is_free(&["127.0.0.2".parse().unwrap()], port), Ok(()));
+    assert_eq!(Listeners::read(Table::Tcp, Some(pid)).is_free(&[], port), Ok(()));
     drop(holder);
     // A process that another test has forked has the socket too until it becomes another program.
     let began = Instant::now();
-    while let Err(why) = Listeners::read(None).is_free(&[], port) {
+    while let Err(why) = Listeners::read(Table::Tcp, None).is_free(&[], port) {
         assert!(began.elapsed() < DEADLINE, "{why}");
     }
+}
+
+#[test]
+fn datagrams_have_ports_of_their_own() {
+    let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port();
+    let why = Listeners::read(Table::Udp, None).is_free(&[], port).unwrap_err();
+    assert!(why.contains(&format!("process {}", std::process::id())), "{why}");
+    assert_eq!(Listeners::read(Table::Udp, Some(std::process::id())).is_free(&[], port), Ok(()));
+    let connected = UdpSocket::bind("127.0.0.1:0").unwrap();
+    connected.connect(("127.0.0.1", port)).unwrap();
+    assert_eq!(Listeners::read(Table::Udp, None).is_free(&[], connected.local_addr().unwrap().port()), Ok(()));
 }
 
 #[test]
@@ -32,12 +44,12 @@ fn lines_of_the_socket_table_are_read_for_both_families() {
     let v6 = "   1: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A 0:0 00:0 0 0 0 77 1";
     if cfg!(target_endian = "little") {
         let expect = Listening { address: "127.0.0.1".parse().unwrap(), port: 8080, inode: 4242 };
-        assert_eq!(parse_listening(v4), Some(expect));
-        assert_eq!(parse_listening(v6), Some(Listening { address: "::1".parse().unwrap(), port: 80, inode: 77 }));
+        assert_eq!(parse_listening(v4, "0A"), Some(expect));
+        assert_eq!(parse_listening(v6, "0A"), Some(Listening { address: "::1".parse().unwrap(), port: 80, inode: 77 }));
     }
-    assert_eq!(parse_listening(&v4.replace(" 0A ", " 01 ")), None);
-    assert_eq!(parse_listening("  sl  local_address rem_address   st"), None);
-    assert_eq!(parse_listening("0: 01:02 03:04 0A"), None);
+    assert_eq!(parse_listening(&v4.replace(" 0A ", " 01 "), "0A"), None);
+    assert_eq!(parse_listening("  sl  local_address rem_address   st", "0A"), None);
+    assert_eq!(parse_listening("0: 01:02 03:04 0A", "0A"), None);
 }
 
 #[test]
@@ -64,7 +76,7 @@ fn what_our_process_opens_while_it_is_looked_at_is_never_anothers() {
     });
     let mut looks = Vec::new();
     while !opening.is_finished() {
-        looks.push(Listeners::read(Some(std::process::id())));
+        looks.push(Listeners::read(Table::Tcp, Some(std::process::id())));
     }
     let opened = opening.join().unwrap();
     let ports: BTreeSet<u16> = opened.iter().map(|listener| listener.local_addr().unwrap().port()).collect();

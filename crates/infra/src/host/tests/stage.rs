@@ -206,6 +206,7 @@ pub(crate) fn gateway(name: &str, ports: &[u16]) -> Infra {
         gateway: ObjectName { namespace: "default".into(), name: name.into() },
         addresses: vec![Ipv4Addr::LOCALHOST.into()],
         ports: ports.to_vec(),
+        udp_ports: Vec::new(),
         options: ProxyOptions { concurrency: Some(1), ..ProxyOptions::default() },
         kubernetes: None,
     }

@@ -30,6 +30,7 @@ pub(in crate::kubernetes) fn infra(name: &str, kubernetes: KubernetesInfra) -> I
         gateway: ObjectName { namespace: "shop".into(), name: name.into() },
         addresses: Vec::new(),
         ports: vec![80, 8080],
+        udp_ports: Vec::new(),
         options: ProxyOptions::default(),
         kubernetes: Some(Box::new(kubernetes)),
     }

@@ -7,7 +7,8 @@ use ir::Address;
 use ir::cluster::Health;
 use serde_json::{Value, json};
 
-use super::{find, localities};
+use super::{PortName, find, localities};
+use crate::key::Transport;
 use crate::testing::object;
 
 fn slice(name: &str, spec: Value) -> Arc<EndpointSlice> {
@@ -19,7 +20,7 @@ fn slice(name: &str, spec: Value) -> Arc<EndpointSlice> {
 
 /// `zone: address health` per endpoint, for the port named `http`.
 fn check(slices: &[Arc<EndpointSlice>], expected: &[&str]) {
-    let localities = localities(&find("http", slices.iter()));
+    let localities = localities(&find(PortName { name: "http", transport: Transport::Tcp }, slices.iter()));
     let lines = localities.iter().flat_map(|locality| {
         locality.endpoints.iter().map(|endpoint| {
             let zone = locality.zone.as_deref().unwrap_or("-");

@@ -26,6 +26,7 @@ fn infra(gateway: &str, account: Option<&str>, place: Place) -> (FleetName, Arc<
         gateway: ObjectName { namespace: "shop".into(), name: gateway.into() },
         addresses: Vec::new(),
         ports: vec![80],
+        udp_ports: Vec::new(),
         options: ir::infra::ProxyOptions::default(),
         kubernetes: Some(Box::new(kubernetes)),
     };

@@ -1,0 +1,119 @@
+//! UDP: listeners that take datagrams, whose cluster has the endpoints of all backends of the first route.
+
+use serde_json::{Value, json};
+
+use crate::testing::{World, aged, gateway, object, short, with_meta};
+use api::{Kind, Object, ObjectKey, ObjectMeta};
+use ir::EndpointSetName;
+
+fn route(name: &str, backends: Value) -> Object {
+    object(Kind::UdpRoute, name, json!({"parentRefs": [{"name": "web"}], "rules": [{"backendRefs": backends}]}))
+}
+
+/// A Service with a port for datagrams.
+fn service(name: &str, port: u16) -> Object {
+    object(Kind::Service, name, json!({"ports": [{"port": port, "protocol": "UDP"}]}))
+}
+
+/// Its only slice.
+fn slice(service: &str, port: u16, addresses: &[&str]) -> Object {
+    let endpoints: Vec<Value> = addresses.iter().map(|address| json!({"addresses": [address]})).collect();
+    let spec = json!({"endpoints": endpoints, "ports": [{"port": port, "protocol": "UDP"}]});
+    let mut meta = ObjectMeta::new(ObjectKey::of(Kind::EndpointSlice, "default", &format!("{service}-1")));
+    meta.labels = [("kubernetes.io/service-name", service)].into_iter().collect();
+    with_meta(Kind::EndpointSlice, meta, spec)
+}
+
+fn udp(port: u16) -> Value {
+    json!({"name": format!("u{port}"), "port": port, "protocol": "UDP"})
+}
+
+/// `weight: addresses` of each locality.
+fn shares(world: &World, name: &str) -> Vec<String> {
+    let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+    let set = outputs.endpoint_set(graph, &EndpointSetName::from(name)).expect("a set");
+    let locality = |locality: &ir::cluster::Locality| {
+        let addresses: Vec<String> =
+            locality.endpoints.iter().map(|endpoint| format!("{:?}", endpoint.address)).collect();
+        format!("{}: {}", locality.weight.unwrap_or_default(), addresses.join(" "))
+    };
+    set.localities.iter().map(locality).collect()
+}
+
+#[test]
+fn datagrams_go_to_the_backends_of_the_first_route_by_weight() {
+    let mut world = World::with([
+        gateway("web", json!([udp(53), {"name": "t", "port": 53, "protocol": "TCP"}])),
+        service("a", 53),
+        slice("a", 5353, &["10.0.0.1", "10.0.0.2"]),
+        service("b", 53),
+        slice("b", 5353, &["10.0.0.3"]),
+    ]);
+    let listeners = world.translator.graph().iter(world.translator.outputs().listeners);
+    let mut named: Vec<_> = listeners.map(|(key, listener)| (key.name.to_string(), listener.udp.is_some())).collect();
+    named.sort();
+    assert_eq!(named, [("default/web/53".to_owned(), false), ("default/web/53/udp".to_owned(), true)]);
+    assert_eq!(shares(&world, "default/web/53/udp"), [""; 0], "without a route nothing gets anything");
+    let both = json!([{"name": "a", "port": 53, "weight": 7}, {"name": "b", "port": 53, "weight": 3}]);
+    world.apply([aged(route("first", both), 1), aged(route("second", json!([{"name": "b", "port": 53}])), 2)]);
+    let of = |last: u8| format!("Ip(10.0.0.{last}, 5353)");
+    assert_eq!(shares(&world, "default/web/53/udp"), [format!("7: {} {}", of(1), of(2)), format!("3: {}", of(3))]);
+    assert_eq!(world.listener("web", "u53").attached_routes, 2);
+    for name in ["first", "second"] {
+        assert_eq!(world.status(Kind::UdpRoute, name)[0], "Accepted=True/Accepted");
+    }
+    assert_eq!(world.clusters(), ["default/web/53/udp"]);
+    // endpoints move, and one backend has none: its share is dropped
+    world.apply([slice("a", 5353, &["10.0.0.9"])]);
+    world.apply([slice("b", 5353, &[])]);
+    assert_eq!(shares(&world, "default/web/53/udp"), [format!("7: {}", of(9)), "3: Ip(127.0.0.1, 9)".to_owned()]);
+    world.delete(Kind::UdpRoute, "default", "first");
+    assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(127.0.0.1, 9)"]);
+}
+
+#[test]
+fn what_a_route_cannot_do_drops_its_share_and_is_told() {
+    let world = World::with([
+        gateway("web", json!([udp(53)])),
+        service("a", 53),
+        slice("a", 5353, &["10.0.0.1"]),
+        route("r", json!([{"name": "a", "port": 53}, {"name": "nowhere", "port": 53}])),
+    ]);
+    assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(10.0.0.1, 5353)", "1: Ip(127.0.0.1, 9)"]);
+    assert_eq!(world.status(Kind::UdpRoute, "r")[1], "ResolvedRefs=False/BackendNotFound");
+}
+
+#[test]
+fn a_port_of_tcp_is_none_for_datagrams_and_one_number_can_be_both() {
+    let both = json!({"ports": [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "s", "port": 9, "protocol": "SCTP"}]});
+    let ports = json!([{"name": "t", "port": 5300}, {"name": "u", "port": 5301, "protocol": "UDP"}]);
+    let mut meta = ObjectMeta::new(ObjectKey::of(Kind::EndpointSlice, "default", "dns-1"));
+    meta.labels = [("kubernetes.io/service-name", "dns")].into_iter().collect();
+    let slice = json!({"endpoints": [{"addresses": ["10.0.0.1"]}], "ports": ports});
+    let backends = json!([{"name": "dns", "port": 53}, {"name": "web", "port": 80}, {"name": "dns", "port": 9}]);
+    let world = World::with([
+        gateway("web", json!([udp(53)])),
+        object(Kind::Service, "dns", both),
+        with_meta(Kind::EndpointSlice, meta, slice),
+        crate::testing::service("web", 80),
+        route("r", backends),
+    ]);
+    let nobody = "1: Ip(127.0.0.1, 9)";
+    assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(10.0.0.1, 5301)", nobody, nobody]);
+    let texts: Vec<String> = world.problems().into_iter().filter(|text| text.contains("port")).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].contains("port 80 of Service default/web is for TCP, not UDP"), "{texts:?}");
+    assert!(texts[1].contains("port 9 of Service default/dns is for SCTP, not UDP"), "{texts:?}");
+}
+
+#[test]
+fn a_udp_port_is_one_listeners_and_none_of_tcp() {
+    let world = World::with([gateway(
+        "web",
+        json!([udp(53), {"name": "twin", "port": 53, "protocol": "UDP"}, {"name": "h", "port": 53, "protocol": "HTTP"}]),
+    )]);
+    let accepted = |name: &str| short(&world.listener("web", name).conditions)[0].clone();
+    assert_eq!(accepted("u53"), "Accepted=False/ProtocolConflict");
+    assert_eq!(accepted("twin"), "Accepted=False/ProtocolConflict");
+    assert_eq!(accepted("h"), "Accepted=True/Accepted");
+}
