@@ -17,4 +17,4 @@ lab-status: ; @cargo run --quiet --package lab -- status # what of it runs
 lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
 lab-test: tools ; @tools/test --package lab # the tests in a cluster only
 chaos:    tools ; @CHAOS=full tools/test --package lab --test chaos # a cluster under load while everything fails and is replaced: API server away for 60 s, 100 backends
-conformance: ; @tools/conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) # the official suite, in a lab of its own (PROFILE=, TEST= narrow it, RUNS= repeats it)
+conformance: ; @tools/conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) $(if $(PUBLISH),--publish) # the official suite, in a lab of its own (PROFILE=, TEST= narrow it, RUNS= repeats it, CHANNEL=, GATEWAY_API= choose it)

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::definitions::{self, Channel};
+use crate::definitions::{self, Channel, NEWEST, Release};
 use crate::enter;
 use crate::place::Place;
 use stream::{Ended, How, News, Results};
@@ -27,9 +27,11 @@ pub(crate) struct Wanted {
     /// The class that is tested.
     #[arg(long, default_value = "chancery", value_name = "NAME")]
     class: String,
-    /// The channel whose definitions are installed; another one wants another lab.
-    #[arg(long, value_enum, default_value_t)]
-    channel: Channel,
+    #[command(flatten)]
+    release: Release,
+    /// Puts the report into `conformance/reports` if everything passed.
+    #[arg(long, conflicts_with = "test")]
+    publish: bool,
     /// Leaves the Gateways and services that all tests share, for the next run.
     #[arg(long)]
     keep: bool,
@@ -48,21 +50,43 @@ const LONGEST: &str = "60m";
 const ADDRESSES: [&str; 2] = ["198.18.0.250", "192.0.2.1"];
 
 /// What every report has to say of the place where it was made.
-const DISCLOSURES: [&str; 4] = [
+const DISCLOSURES: [&str; 3] = [
     "Pods are processes in namespaces, not containers; kubelet (simlet), scheduler and load balancer addresses are the lab's; there is no CNI and no NetworkPolicy.",
-    "One build of echo-basic (gateway-api-conformance-images v0.1.0) stands for the images v0.1.0 and v0.2.0; v0.2.0 of that module cannot be had, and is replaced by \
-     v0.1.0 in the suite's modules.",
     "What the suite judges is real: etcd, kube-apiserver, kube-controller-manager, kube-proxy, Envoy, requests. The suite is unmodified.",
     "The stream of `go test -json` is the truth; the report file comes second.",
 ];
 
+/// What it has to say of the servers that the suite asks for.
+const SERVERS: &str = "One build of echo-basic (gateway-api-conformance-images v0.1.0) stands for the images v0.1.0 and v0.2.0; v0.2.0 of that module cannot be had, \
+    and is replaced by v0.1.0 in the suite's modules.";
+
+/// The same of versions before 1.7.
+const EARLIER_SERVERS: &str = "echo-basic is built from the suite's own module, one for all its tags; CoreDNS is v1.12.2 with the four plugins that the suite's Corefile names.";
+
+fn disclosures(release: &Release) -> impl Iterator<Item = &'static str> {
+    let servers = if release.version == NEWEST { SERVERS } else { EARLIER_SERVERS };
+    DISCLOSURES.into_iter().chain([servers])
+}
+
+/// The report with the disclosures before it, under the name that the API's own collection of reports asks for.
+fn publish(place: &Place, release: &Release, report: &Path) -> anyhow::Result<()> {
+    let folder = place.project("conformance/reports").join(&release.version);
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let file = folder.join(format!("{}-v{}-default-report.yaml", release.channel, env!("CARGO_PKG_VERSION")));
+    let report = fs::read_to_string(report).with_context(|| format!("reading {}", report.display()))?;
+    let comments: String = disclosures(release).map(|line| format!("# {line}\n")).collect();
+    fs::write(&file, format!("{comments}{report}")).with_context(|| format!("writing {}", file.display()))?;
+    println!("{}", file.display());
+    Ok(())
+}
+
 /// Runs the suite; exit code 1 if anything failed.
 pub(crate) fn run(place: &Place, wanted: &Wanted) -> anyhow::Result<ExitCode> {
-    let suite = definitions::suite(place)?;
+    let suite = definitions::suite(place, &wanted.release)?;
     let output = place.project("target/conformance");
     fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
     enter::all(place)?;
-    definitions::apply(place, wanted.channel)?;
+    definitions::apply(place, &wanted.release)?;
     until_accepted(place, &wanted.class)?;
     let [stream, report] = ["jsonl", "yaml"].map(|kind| output.join(format!("{}.{kind}", name(wanted))));
     let _earlier = fs::remove_file(&report);
@@ -70,14 +94,19 @@ pub(crate) fn run(place: &Place, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     command.args(["-t", "-p", "conformance"]).arg(suite.join("conformance.test")).args(arguments(wanted, &report));
     let results = follow(command, &stream)?;
     print(wanted, &results, (&stream, &report));
+    if wanted.publish && results.is_good() {
+        publish(place, &wanted.release, &report)?;
+    }
     Ok(if results.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What the files of a run are called. One of some tests leaves those of a whole one alone.
 fn name(wanted: &Wanted) -> String {
-    let channel = if wanted.channel == Channel::Standard { "" } else { ".experimental" };
+    let Release { version, channel } = &wanted.release;
+    let version = if version == NEWEST { String::new() } else { format!(".{version}") };
+    let channel = if *channel == Channel::Standard { "" } else { ".experimental" };
     let some = if wanted.test.is_some() { ".some" } else { "" };
-    format!("{}{channel}{some}", wanted.profile.replace(',', "+"))
+    format!("{}{version}{channel}{some}", wanted.profile.replace(',', "+"))
 }
 
 /// The suite waits three minutes for what is there at once or never.
@@ -135,7 +164,7 @@ fn follow(mut command: Command, stream: &Path) -> anyhow::Result<Results> {
 
 fn print(wanted: &Wanted, results: &Results, (stream, report): (&Path, &Path)) {
     let text = fs::read_to_string(report).ok();
-    println!("Gateway API {}, {} channel, GatewayClass {}\n", definitions::VERSION, wanted.channel, wanted.class);
+    println!("{}, GatewayClass {}\n", wanted.release, wanted.class);
     print!("{}", table::results(results));
     match text.as_deref().map(table::profiles) {
         Some(Ok(profiles)) => print!("\n{profiles}"),
@@ -144,7 +173,7 @@ fn print(wanted: &Wanted, results: &Results, (stream, report): (&Path, &Path)) {
         None => println!("\nThe suite wrote no report."),
     }
     println!();
-    DISCLOSURES.iter().for_each(|line| println!("- {line}"));
+    disclosures(&wanted.release).for_each(|line| println!("- {line}"));
     println!();
     let files: Vec<PathBuf> = [stream, report].into_iter().filter(|file| file.is_file()).map(PathBuf::from).collect();
     files.iter().for_each(|file| println!("{}", file.display()));

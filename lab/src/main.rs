@@ -66,10 +66,7 @@ enum Verb {
         command: Vec<OsString>,
     },
     /// Installs the definitions of the Gateway API.
-    Definitions {
-        #[arg(long, value_enum, default_value_t)]
-        channel: definitions::Channel,
-    },
+    Definitions(definitions::Release),
     /// Runs the conformance suite of the Gateway API on what is installed: `lab conformance --test HTTPRouteSimpleSameNamespace`.
     Conformance(conformance::Wanted),
     /// Measures the Chancery that serves the cluster, and prints figures as JSON lines: `make bench B=B13`.
@@ -133,7 +130,7 @@ fn answer(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Verb::Enter { namespace, pod, container, command } => {
             enter::container(&place()?, &enter::Wanted { namespace, pod, container }, &command)
         }
-        Verb::Definitions { channel } => definitions::install(&place()?, channel),
+        Verb::Definitions(release) => definitions::install(&place()?, &release),
         Verb::Conformance(wanted) => conformance::run(&place()?, &wanted),
         Verb::Measure(wanted) => measure::run(&place()?, &wanted),
         Verb::Logs { program } => lifecycle::logs(&place()?, &program),

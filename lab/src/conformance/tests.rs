@@ -7,17 +7,21 @@ fn wanted(test: Option<&str>) -> Wanted {
         profile: "GATEWAY-HTTP".into(),
         test: test.map(Into::into),
         class: "chancery".into(),
-        channel: Channel::default(),
+        release: Release { version: NEWEST.into(), channel: Channel::default() },
+        publish: false,
         keep: false,
     }
 }
 
 #[test]
 fn a_run_overwrites_only_what_it_does_again() {
-    let experimental = Wanted { channel: Channel::Experimental, ..wanted(None) };
+    let release = |version: &str, channel| Release { version: version.into(), channel };
+    let experimental = Wanted { release: release(NEWEST, Channel::Experimental), ..wanted(None) };
+    let earlier = Wanted { release: release("v1.6.3", Channel::Standard), ..wanted(None) };
     let both = Wanted { profile: "GATEWAY-HTTP,GATEWAY-GRPC".into(), ..wanted(None) };
-    let names = [wanted(None), wanted(Some("A")), experimental, both].map(|wanted| name(&wanted));
-    assert_eq!(names, ["GATEWAY-HTTP", "GATEWAY-HTTP.some", "GATEWAY-HTTP.experimental", "GATEWAY-HTTP+GATEWAY-GRPC"]);
+    let names = [wanted(None), wanted(Some("A")), experimental, earlier, both].map(|wanted| name(&wanted));
+    let http = ["", ".some", ".experimental", ".v1.6.3", "+GATEWAY-GRPC"].map(|more| format!("GATEWAY-HTTP{more}"));
+    assert_eq!(names, http);
 }
 
 #[test]

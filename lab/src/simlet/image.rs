@@ -22,6 +22,15 @@ const NONROOT: u32 = 65532;
 /// Echo servers of the Gateway API conformance suite.
 const ECHO: &str = "registry.k8s.io/gateway-api/conformance/echo-basic";
 
+/// The same of the suites until v1.6, which come with it.
+const EARLIER_ECHO: &str = "registry.k8s.io/gateway-api/echo-basic";
+
+/// What answers datagrams for these.
+const COREDNS: &str = "registry.k8s.io/coredns/coredns";
+
+/// Where their programs are.
+const EARLIER: &str = ".tools/conformance/v1.6.3/bin";
+
 /// Any version: the pinned Envoy runs.
 const ENVOY: &str = "docker.io/envoyproxy/envoy";
 
@@ -41,6 +50,9 @@ pub(crate) fn find(place: &Place, name: &str) -> Option<Image> {
     };
     match repository.as_str() {
         ECHO => Some(image(place.programs().join("echo-basic"), "/echo-basic", NONROOT)),
+        EARLIER_ECHO => Some(image(place.project(EARLIER).join("echo-basic"), "/echo-basic", NONROOT)),
+        // Its file has the right to bind port 53 in the real image, where it is not root's.
+        COREDNS => Some(image(place.project(EARLIER).join("coredns"), "/coredns", 0)),
         ENVOY => {
             let user = if tag.starts_with("distroless-") { NONROOT } else { 0 };
             let envoy = image(place.project(".tools/envoy/1.40.0/bin/envoy"), "/usr/local/bin/envoy", user);
