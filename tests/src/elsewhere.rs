@@ -1,7 +1,7 @@
 //! An Envoy that somebody else started: it gets its configuration over TLS, by its certificate. And a Chancery for such.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use crate::binary;
 use crate::certificate::Pair;
 use crate::running::Running;
+use crate::wait;
 
 /// A Chancery that starts no Envoys. It listens on this port of loopback with `tls.crt` and `tls.key` of a folder, for clients that its `ca.crt`
 /// trusts.
@@ -79,6 +80,27 @@ impl Elsewhere {
     /// If a file cannot be written or Envoy not be started.
     pub fn run(folder: &Path, bootstrap: &str) -> anyhow::Result<Self> {
         Self::run_by(&mut Command::new(binary::envoy()?), folder, bootstrap)
+    }
+
+    /// Starts one of a workload (`namespace/name`), over the socket that a Chancery has for it.
+    ///
+    /// # Errors
+    /// If the socket does not appear, a file cannot be written, or Envoy not be started.
+    pub fn of_workload(running: &Running, workload: &str, folder: &Path) -> anyhow::Result<Self> {
+        let wanted = format!("workload/{workload}");
+        let socket = wait::until("the socket", || {
+            let named = |folder: &PathBuf| {
+                let name = std::fs::read_to_string(folder.join("gateway")).unwrap_or_default();
+                name.trim() == wanted && folder.join("xds.sock").exists()
+            };
+            let folders = std::fs::read_dir(running.state().join("gateways")).ok()?;
+            folders.flatten().map(|folder| folder.path()).find(named)
+        })?;
+        let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-socket.yaml"))?;
+        let bootstrap = bootstrap
+            .replace("/var/lib/chancery/gateways/HASH", &socket.display().to_string())
+            .replace("/tmp/envoy-admin.sock", &folder.join("admin.sock").display().to_string());
+        Self::run(folder, &bootstrap)
     }
 
     /// Starts one with this bootstrap by a command that Envoy's options follow.

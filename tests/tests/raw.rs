@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -92,19 +91,7 @@ fn answers(port: u16, body: &str) {
 
 /// An Envoy of the workload `default/web-1`, over the socket of that.
 fn envoy(running: &Running, place: &TempDir) -> Elsewhere {
-    let folder = wait::until("the socket", || {
-        let named = |folder: &PathBuf| {
-            let name = std::fs::read_to_string(folder.join("gateway")).unwrap_or_default();
-            name.trim() == "workload/default/web-1" && folder.join("xds.sock").exists()
-        };
-        let folders = std::fs::read_dir(running.state().join("gateways")).ok()?;
-        folders.flatten().map(|folder| folder.path()).find(named)
-    });
-    let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-socket.yaml")).unwrap();
-    let bootstrap = bootstrap
-        .replace("/var/lib/chancery/gateways/HASH", &folder.unwrap().display().to_string())
-        .replace("/tmp/envoy-admin.sock", &place.path().join("admin.sock").display().to_string());
-    Elsewhere::run(place.path(), &bootstrap).unwrap()
+    Elsewhere::of_workload(running, "default/web-1", place.path()).unwrap()
 }
 
 #[test]

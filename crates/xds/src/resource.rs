@@ -52,6 +52,13 @@ const TYPE_URLS: [(TypeUrl, &str); 10] = [
 ];
 
 impl TypeUrl {
+    /// Whether a client that names none of this kind means all, waits for the answer even if there is none, and takes what a `SotW` response
+    /// lacks for removed (xDS protocol, LDS and CDS; Envoy asks for SRDS in the same way).
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Self::Cluster | Self::Listener | Self::ScopedRoute)
+    }
+
     /// The type URL in full.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -116,6 +116,9 @@ pub(crate) enum Manner {
     News,
     /// What is removed never was: said as an error too, for clients that tell absence from removal by it (gRFC A88).
     Denial,
+    /// What is removed never was, and a request waits for it: Envoy asks for the virtual host of a host name that it has none for (on-demand VHDS),
+    /// and goes on when it gets a resource without a message, with that name as its alias.
+    Unresolved,
     /// The resources are unchanged, and live on for as long again.
     Heartbeat,
 }

@@ -164,22 +164,19 @@ impl Replicas {
         self.hears().then(|| (Arc::clone(fleet), named))
     }
 
-    /// So many proxies of a workload are connected here.
+    /// So many proxies of a workload are connected here. That is known where nobody is told as well.
     pub(super) fn note_workload(&mut self, fleet: &Arc<str>, connected: usize) {
-        if self.told.is_none() {
-            return;
-        }
         if connected > 0 {
             self.fleet(fleet).connected = connected;
         } else if self.own.remove(fleet).is_some() {
-            self.changed.insert(Arc::clone(fleet));
+            self.note_change(fleet);
         }
     }
 
     /// What is to be told of a workload is another.
     pub(super) fn touch(&mut self, fleet: &Arc<str>) {
         if self.own.contains_key(fleet) {
-            self.changed.insert(Arc::clone(fleet));
+            self.note_change(fleet);
         }
     }
 
@@ -258,7 +255,7 @@ impl Replicas {
         self.departed.remove(fleet);
         self.others.values_mut().for_each(|said| drop(said.remove(fleet)));
         if self.own.remove(fleet).is_some() {
-            self.changed.insert(Arc::clone(fleet));
+            self.note_change(fleet);
         }
     }
 
@@ -321,8 +318,15 @@ impl Replicas {
         news
     }
 
+    /// Something of a fleet has to be told anew, if there is anybody to tell.
+    fn note_change(&mut self, fleet: &Arc<str>) {
+        if self.told.is_some() {
+            self.changed.insert(Arc::clone(fleet));
+        }
+    }
+
     fn fleet(&mut self, fleet: &Arc<str>) -> &mut FleetSaid {
-        self.changed.insert(Arc::clone(fleet));
+        self.note_change(fleet);
         self.own.entry(Arc::clone(fleet)).or_default()
     }
 

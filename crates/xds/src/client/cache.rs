@@ -200,7 +200,7 @@ impl Cache {
         let Some(kind) = self.kinds.get_mut(&type_url) else { return Outcome::default() };
         let twice = named_twice(&response);
         let Self { lifetimes, count, bytes, .. } = self;
-        let whole = reading.variant == Variant::Sotw && matches!(type_url, TypeUrl::Listener | TypeUrl::Cluster);
+        let whole = reading.variant == Variant::Sotw && type_url.is_complete();
         let mut turn = Turn { type_url: &type_url, kind, lifetimes, count, bytes, reading, events: Vec::new() };
         let mut outcome = Outcome::default();
         let (mut refusals, unnamed) = (Vec::new(), response.unnamed);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::sotw::is_complete;
 use super::{Session, Turn};
 use crate::resource::TypeUrl;
 use crate::snapshot::{Item, Look};
@@ -18,7 +17,7 @@ impl Session {
     /// Notes when a resource that is being sent needs its next heartbeat.
     pub(super) fn note_ttl(&mut self, item: &Item, now: Duration) {
         let type_url = &item.resource.type_url;
-        if let Some(ttl) = item.resource.ttl().filter(|_| !is_complete(type_url) && self.understands_ttl()) {
+        if let Some(ttl) = item.resource.ttl().filter(|_| !type_url.is_complete() && self.understands_ttl()) {
             self.channel(type_url).beats.set(now + ttl / 2, item.name());
         }
     }

@@ -9,7 +9,7 @@ use crate::names::EVERYTHING;
 use crate::resource::{Need, TypeUrl, route_configuration_of};
 use crate::snapshot::Item;
 use crate::wire::write::AROUND;
-use crate::wire::{AGGREGATED, Manner, Nonce, Response, StreamId};
+use crate::wire::{AGGREGATED, Manner, Nonce, Response, StreamId, Variant};
 
 /// Size at which a response of independent resources is closed and another begun: gRPC libraries other than Envoy refuse messages
 /// above 4 MiB, and one resource is seldom above 1 MiB.
@@ -89,7 +89,11 @@ impl Session {
         if names.is_empty() {
             return;
         }
-        let manner = if self.envoy { Manner::News } else { Manner::Denial };
+        let manner = match (self.envoy, self.variant, type_url) {
+            (true, Variant::Delta, TypeUrl::VirtualHost) => Manner::Unresolved,
+            (true, ..) => Manner::News,
+            (false, ..) => Manner::Denial,
+        };
         self.send_as(manner, turn, type_url, Vec::new(), names);
     }
 

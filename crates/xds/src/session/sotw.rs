@@ -40,11 +40,6 @@ use crate::snapshot::{Item, Look};
 use crate::wire::read::LONGEST_NAME;
 use crate::wire::{Nonce, Request, Text, Variant, Whole, WholeRequest};
 
-/// Kinds of which a SotW response lists everything, so that absence from it is removal.
-pub(super) fn is_complete(type_url: &TypeUrl) -> bool {
-    matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener)
-}
-
 /// What a client wants of one kind on one stream.
 #[derive(Default)]
 pub(crate) struct Wants {
@@ -251,7 +246,7 @@ impl Session {
         version: &str,
     ) -> Vec<(Text, Option<Version>)> {
         let wildcard = names.is_empty() || names.iter().any(|name| name == EVERYTHING);
-        if !wildcard || !is_complete(type_url) {
+        if !wildcard || !type_url.is_complete() {
             let single = names.iter().filter(|name| !is_collection(name));
             return single.map(|name| (name.clone(), None)).collect();
         }
@@ -291,7 +286,7 @@ impl Session {
         if self.variant == Variant::Delta || fleet.stage() != Stage::Published {
             return;
         }
-        let kinds: Vec<TypeUrl> = self.channels.keys().filter(|type_url| is_complete(type_url)).cloned().collect();
+        let kinds: Vec<TypeUrl> = self.channels.keys().filter(|type_url| type_url.is_complete()).cloned().collect();
         for type_url in kinds {
             let Some(version) = self.channel(&type_url).muted.take() else { continue };
             let has = self.inherited(fleet, &type_url, &[], &version);
@@ -317,7 +312,7 @@ impl Session {
         puts.iter().for_each(|item| sent.put(item, Some(self.nonce)));
         removed.iter().for_each(|name| sent.remove(name));
         let all = || sent.items.values().map(|held| Arc::clone(&held.sent)).collect();
-        Some(Whole { version: sent.state, all: is_complete(type_url).then(all) })
+        Some(Whole { version: sent.state, all: type_url.is_complete().then(all) })
     }
 
     /// A response that was sent to try what is under suspicion proves nothing if it repeats something else that is not known to be good.
@@ -359,11 +354,11 @@ impl Session {
 
     /// Whether a SotW client cannot be told that something is gone: it finds out by what names it no more.
     pub(super) fn is_unspeakable(&self, type_url: &TypeUrl, puts: &[Arc<Item>]) -> bool {
-        self.variant == Variant::Sotw && puts.is_empty() && !is_complete(type_url)
+        self.variant == Variant::Sotw && puts.is_empty() && !type_url.is_complete()
     }
 
     /// Whether each response of this kind repeats what was sent before, what may be refused included.
     pub(super) fn repeats(&self, type_url: &TypeUrl) -> bool {
-        self.variant == Variant::Sotw && is_complete(type_url)
+        self.variant == Variant::Sotw && type_url.is_complete()
     }
 }

@@ -29,7 +29,7 @@ pub(super) const MOST_KINDS: usize = 32;
 /// Kinds where a first request without names means everything. Envoy's first VHDS request has no names either, and its first
 /// EDS message may be the answer to a set that came with a cluster.
 fn is_legacy_wildcard(type_url: &TypeUrl) -> bool {
-    matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener) || is_rest(type_url)
+    type_url.is_complete() || is_rest(type_url)
 }
 
 impl Session {
@@ -127,8 +127,7 @@ impl Session {
         let another = std::mem::replace(&mut channel.opened, true);
         channel.wildcard |= legacy;
         let wildcard = legacy || request.subscribe.iter().any(|name| name == EVERYTHING);
-        let awaits_response = matches!(type_url, TypeUrl::Cluster | TypeUrl::Listener);
-        channel.owes_first = wildcard && awaits_response && request.initial_versions.is_empty();
+        channel.owes_first = wildcard && type_url.is_complete() && request.initial_versions.is_empty();
         // one of many streams, each for one name: only that is compared
         channel.compare |= wildcard || !another;
         let mut listed = HashSet::with_capacity(request.initial_versions.len());

@@ -176,8 +176,11 @@ impl Writing {
         put_text(5, &response.nonce.to_string(), &mut fields);
         let errors = if response.whole.is_some() { 7 } else { 9 };
         for name in &response.removed {
-            if response.whole.is_none() {
-                put_text(6, name, &mut fields);
+            match response.manner {
+                // not as removed too: a name may stand in a response once
+                Manner::Unresolved => put_unresolved(name, &mut fields),
+                _ if response.whole.is_none() => put_text(6, name, &mut fields),
+                _ => {}
             }
             if response.manner == Manner::Denial {
                 put_not_found(errors, name, &mut fields);
@@ -193,6 +196,15 @@ impl Writing {
         into.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
         into.extend_from_slice(&fields);
     }
+}
+
+/// A `Resource` that says only that nothing is behind this name.
+fn put_unresolved(name: &str, into: &mut BytesMut) {
+    let mut fields = BytesMut::new();
+    put_text(3, name, &mut fields);
+    put_text(4, name, &mut fields);
+    put_header(2, fields.len(), into);
+    into.extend_from_slice(&fields);
 }
 
 /// A `ResourceError` (TP3): there is nothing of this name.

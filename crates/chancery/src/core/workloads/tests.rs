@@ -37,6 +37,10 @@ spec: {config: {name: two}}
 
 impl Replica {
     async fn start() -> Self {
+        Self::started(true).await
+    }
+
+    async fn started(tells: bool) -> Self {
         let options = translator::Options { file_mode: true, offline: false, read_raw: envoy::read_raw };
         let mut translator = Translator::new(options);
         translator.store().0.expect(Source::File);
@@ -52,7 +56,7 @@ impl Replica {
             believes_labels: false,
             clock: || api::Timestamp(0),
             board: None,
-            told: Some(say),
+            told: tells.then_some(say),
         };
         let (inputs, asking, thread) = start(parts).expect("a thread");
         let replica = Self { inputs, asking, told, _thread: thread };
@@ -194,6 +198,23 @@ async fn a_proxy_that_comes_to_us_says_all_itself() {
     leader.connected(0).await;
     leader.hear(&other).await;
     assert_eq!(leader.programmed("one").await, "Pending: none of the 1 workloads that it is for is connected");
+}
+
+#[tokio::test]
+async fn a_second_proxy_of_a_workload_takes_nothing_away_from_what_the_first_has_said() {
+    for tells in [false, true] {
+        let replica = Replica::started(tells).await;
+        replica.connected(1).await;
+        replica.answers("one", None).await;
+        let said = "Programmed: 1 of 1 proxies have acknowledged it";
+        replica.connected(2).await;
+        assert_eq!(replica.programmed("one").await, said);
+        let node = Arc::new(Node::default());
+        replica.take(Input::Xds(vec![Event::Gone { fleet: FLEET.into(), node, connected: 1 }])).await;
+        assert_eq!(replica.programmed("one").await, said);
+        replica.connected(0).await;
+        assert_eq!(replica.programmed("one").await, "Pending: none of the 1 workloads that it is for is connected");
+    }
 }
 
 #[tokio::test]

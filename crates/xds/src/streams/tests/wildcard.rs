@@ -4,14 +4,18 @@ use super::talk::{delta, envoy, four, grpc, sotw};
 
 #[test]
 fn who_names_nothing_in_the_first_request_gets_all_clusters_listeners_and_what_is_no_part_of_them() {
-    for short in ["cds", "lds", "rtds", "ecds", "other"] {
+    for short in ["cds", "lds", "srds", "rtds", "ecds", "other"] {
         four(envoy, &format!("{short} a"), |talk| {
             let kind = short.to_uppercase();
             talk.ask_all(short).is(&format!("{kind} a@1"));
             talk.ack(short).is("");
             talk.publish(&format!("{short} b")).are(
                 &format!("{kind} b@1"),
-                &if ["cds", "lds"].contains(&short) { format!("{kind} a@1 b@1") } else { format!("{kind} b@1") },
+                &if ["cds", "lds", "srds"].contains(&short) {
+                    format!("{kind} a@1 b@1")
+                } else {
+                    format!("{kind} b@1")
+                },
             );
         });
     }
@@ -19,7 +23,7 @@ fn who_names_nothing_in_the_first_request_gets_all_clusters_listeners_and_what_i
 
 #[test]
 fn who_names_nothing_in_the_first_request_gets_no_endpoints_routes_or_secrets() {
-    for short in ["eds", "rds", "sds", "srds"] {
+    for short in ["eds", "rds", "sds"] {
         four(envoy, &format!("{short} a"), |talk| {
             talk.ask_all(short).is("");
             talk.publish(&format!("{short} b")).is("");
