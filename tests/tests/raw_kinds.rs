@@ -38,6 +38,7 @@ const SCOPES: &str = r#"scoped_routes:
             name: by-header
             scope_key_builder:
               fragments: [{header_value_extractor: {name: x-scope, index: 0}}]
+            rds_config_source: {ads: {}, resource_api_version: V3}
             scoped_rds: {scoped_rds_config_source: {ads: {}, resource_api_version: V3}}"#;
 
 /// An object of a kind with a message; lines of that are indented by four.
