@@ -715,7 +715,7 @@ fn a_match_whose_fields_are_beside_path_takes_no_requests_and_is_told() {
 
 #[test]
 fn a_listener_of_an_unknown_protocol_is_named_as_the_reason_why_a_route_is_not_attached() {
-    let told = "protocol http is not supported, HTTP, HTTPS, TLS and TCP are; did you mean HTTP?";
+    let told = "protocol http is not supported, HTTP, HTTPS, TLS, TCP and UDP are; did you mean HTTP?";
     assert_eq!(
         pointed(&SHOP.replacen("protocol: HTTP", "protocol: http", 1)),
         [format!("9:15 error: {told}"), format!("19:5 error: listener http is not accepted: {told}"),]

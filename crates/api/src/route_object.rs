@@ -43,6 +43,12 @@ macro_rules! route_kinds {
                 }
             }
 
+            /// `spec.rules[].name`, of rules that have one.
+            #[must_use]
+            pub fn rule_names(&self) -> Vec<&str> {
+                match self { $(Self::$variant(route) => route.spec.rules.iter().filter_map(|rule| rule.name.as_deref()).collect(),)+ }
+            }
+
             /// `spec.useDefaultGateways`.
             #[must_use]
             pub fn use_default_gateways(&self) -> Option<&GatewayScope> {

@@ -117,7 +117,10 @@ fn claims(part: &View<'_>) -> Vec<Arc<str>> {
     }
     let locality = part.inner("locality");
     let text = |field: &str| locality.as_ref().map(|locality| locality.text(field)).unwrap_or_default();
-    let named = format!("locality {}/{}/{}", text("region"), text("zone"), text("sub_zone"));
+    let names = ["region", "zone", "sub_zone"].map(text);
+    let is_named = names.iter().any(|name| !name.is_empty());
+    let named =
+        if is_named { format!("locality {}", names.join("/")) } else { "the locality without a name".to_owned() };
     vec![format!("{named} of priority {}", part.number("priority")).into()]
 }
 

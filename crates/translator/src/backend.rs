@@ -27,7 +27,12 @@ pub(crate) struct BackendView {
     pub(crate) tls: Option<Box<UpstreamTls>>,
     /// Secrets that `tls` names.
     pub(crate) secrets: Box<[SecretUse]>,
+    /// Why no datagrams can be sent there; none if they can.
+    pub(crate) no_datagrams: Option<&'static str>,
 }
+
+/// Proxies resolve a name to find it: there is no set of endpoints that could be shared.
+pub(crate) const RESOLVED: &str = "has a name that is resolved";
 
 /// A Secret or `ConfigMap` that a proxy gets, and as what.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,8 +68,8 @@ pub(crate) struct Verdict {
     pub(crate) target: ClusterTarget,
     /// None: it can be sent to.
     pub(crate) fault: Option<Box<BackendFault>>,
-    /// Proxies resolve a name to find it: it has no set of endpoints.
-    pub(crate) is_resolved: bool,
+    /// Why no datagrams can be sent there; none if they can.
+    pub(crate) no_datagrams: Option<&'static str>,
 }
 
 impl Reading {

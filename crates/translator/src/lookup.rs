@@ -228,8 +228,8 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         };
         let key = BackendKey { object: object.clone(), port, transport: of_port };
         match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
-            Some(Verdict { fault: None, is_resolved: true, .. }) if transport == Transport::Udp => {
-                let text = format!("{object} has a name that is resolved, which is for TCP only");
+            Some(Verdict { fault: None, no_datagrams: Some(why), .. }) if transport == Transport::Udp => {
+                let text = format!("{object} {why}, which is for TCP only");
                 Err(RefFault { reason: RefReason::UnsupportedProtocol, text: text.into() })
             }
             Some(Verdict { target, fault: None, .. }) => Ok(target.clone()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::raw::{LabelCondition, RawSecretRef, STRICT, WorkloadSelector, is_strict};
 use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, Secret};
-use ir::raw::{RawFault, RawOutput, RawReading, ReadRaw};
+use ir::raw::{RawFault, RawOutput, RawPart, RawReading, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
 use serde_json::Value as Json;
 
@@ -306,7 +306,7 @@ fn merge(offers: &[Offer<'_>]) -> Option<Composed> {
             // Within one object it is the proxy's matter.
             let taken = |claim: &&Arc<str>| claimed.get(*claim).is_some_and(|by| *by != object);
             if let Some(claim) = part.claims.iter().find(taken) {
-                refused.extend(claimed.get(claim).map(|by| (Arc::clone(claim), (*by).clone())));
+                refused.extend(claimed.get(claim).map(|by| (what_is_lost(part, claim), (*by).clone())));
                 continue;
             }
             claimed.extend(part.claims.iter().map(|claim| (claim, object)));
@@ -325,6 +325,14 @@ fn merge(offers: &[Offer<'_>]) -> Option<Composed> {
     names.dedup();
     let (made_of, verdict) = (MadeOf::new(), Verdict::default());
     Some(Composed { resource: Arc::clone(first), parts, names, lost, made_of, verdict })
+}
+
+/// A part is left out as a whole, also where only one of its domains is another's.
+fn what_is_lost(part: &RawPart, claim: &Arc<str>) -> Arc<str> {
+    match part.claims.first() {
+        Some(name) if name != claim => format!("{name} (its {claim})").into(),
+        _ => Arc::clone(claim),
+    }
 }
 
 /// Whether it is of a kind that is put together from several objects.

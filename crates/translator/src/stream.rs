@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::ObjectKey;
 use ir::route::{Action, Backend};
 use ir::tcp::TcpDestination;
 use ir::{EndpointSetName, Route, TcpProxy, TcpProxyName};
@@ -37,6 +38,15 @@ pub(crate) struct Share {
     /// From where endpoints come; none: its datagrams are dropped.
     pub(crate) set: Option<EndpointSetName>,
     pub(crate) weight: u32,
+}
+
+/// Where the datagrams of a listener go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Datagrams {
+    /// None: they are dropped.
+    pub(crate) shares: Arc<[Share]>,
+    /// The `BackendTrafficPolicy` of the route or of its rule.
+    pub(crate) policy: Option<ObjectKey>,
 }
 
 /// Where datagrams go: what a route cannot do drops them.

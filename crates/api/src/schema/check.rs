@@ -388,7 +388,9 @@ impl<'a> Checker<'a> {
             missing(name) && schema.properties.iter().any(|property| *property.name == *name && !property.required)
         };
         let empty = schema.properties.iter().all(|property| missing(&property.name));
-        let default = if open("value") { Some("value") } else { Some("path").filter(|path| empty && open(path)) };
+        // What a match without any field takes is everything, of an HTTPRoute and of a GRPCRoute.
+        let whole = ["path", "method"].into_iter().find(|name| empty && open(name));
+        let default = if open("value") { Some("value") } else { whole };
         let lacking = near.filter(|near| open(near)).or(default);
         if let Some(lacking) = lacking.filter(|_| self.unit.is_some_and(|unit| unit.inner.is_some())) {
             let text =

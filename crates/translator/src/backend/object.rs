@@ -11,7 +11,7 @@ use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
 use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::{BackendView, Reading, SecretPart, SecretUse};
+use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse};
 use crate::hostname::Hostname;
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
@@ -86,7 +86,11 @@ fn view(
     });
     let source =
         if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
-    Ok(BackendView { endpoints: source, port_name: Box::default(), protocol, tls, secrets: secrets.into() })
+    // Envoy ends itself at the first datagram for a socket of the file system.
+    let has_path = endpoints.iter().any(|endpoint| endpoint.unix.is_some());
+    let no_datagrams = if names > 0 { Some(RESOLVED) } else { has_path.then_some("has a socket of the file system") };
+    let secrets = secrets.into();
+    Ok(BackendView { endpoints: source, port_name: Box::default(), protocol, tls, secrets, no_datagrams })
 }
 
 /// The endpoints of a `Backend` with addresses.

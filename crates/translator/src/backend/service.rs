@@ -7,7 +7,7 @@ use api::{FieldPath, ObjectKey, Problem, Service, Severity};
 use ir::EndpointSource;
 use ir::cluster::{DnsEndpoint, Protocol, UpstreamTls};
 
-use super::{BackendView, Reading};
+use super::{BackendView, RESOLVED, Reading};
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, Transport};
 use crate::reference::{RefFault, RefReason};
@@ -50,8 +50,10 @@ fn read_port(
     };
     let app_protocol = port.app_protocol.as_deref().filter(|_| backend.transport == Transport::Tcp);
     let (protocol, tls) = speaks(app_protocol);
+    let no_datagrams = endpoints.set().is_none().then_some(RESOLVED);
     let mut reading = Reading::good(BackendView {
         endpoints,
+        no_datagrams,
         port_name: port.name.as_deref().unwrap_or_default().into(),
         protocol,
         tls,

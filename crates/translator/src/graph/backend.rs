@@ -157,7 +157,7 @@ impl EndpointSets {
             Some(made.into_iter().flat_map(|locality| locality.endpoints).collect::<Vec<_>>())
         };
         let locality = |(at, share): (usize, &Share)| {
-            let found = share.set.as_ref().and_then(endpoints).filter(|found| !found.is_empty());
+            let found = share.set.as_ref().and_then(endpoints).filter(|found| !found.is_empty()).map(healthy);
             let zone = share.set.as_ref().map_or_else(|| format!("{at}"), |set| format!("{at}/{set}"));
             Locality {
                 zone: Some(zone.into()),
@@ -168,6 +168,14 @@ impl EndpointSets {
         };
         Endpoints { name: name.clone(), localities: shared.shares.iter().enumerate().map(locality).collect() }
     }
+}
+
+/// Endpoints that only drain serve while a backend has no others: beside those of other backends they would get nothing.
+fn healthy(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+    if endpoints.iter().all(|endpoint| endpoint.health == Health::Draining) {
+        endpoints.iter_mut().for_each(|endpoint| endpoint.health = Health::Healthy);
+    }
+    endpoints
 }
 
 /// The proxy's own port for what is to be dropped (RFC 863), which nobody has.
@@ -205,7 +213,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
     let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
         target: ClusterTarget::of(key.clone(), discovered(reading).as_ref()),
         fault: reading.view.as_ref().err().cloned().map(Box::new),
-        is_resolved: reading.view.as_ref().is_ok_and(|view| view.endpoints.set().is_none()),
+        no_datagrams: reading.view.as_ref().ok().and_then(|view| view.no_datagrams),
     };
     let verdicts = [
         g.map("service_verdict", services, move |_, key, reading| verdict(key, reading)),

@@ -92,12 +92,13 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     let tls_policy_uses =
         g.index("tls_policy_use_by_backend", reached, |key: &ClusterKey, ()| [key.target.backend().object.clone()]);
     let datagrams = routes.streams.datagrams;
-    let of_listeners = g.map("datagram_cluster", datagrams, move |cx, key: &InFleet<ClusterName>, _| {
+    let of_listeners = g.map("datagram_cluster", datagrams, move |cx, key: &InFleet<ClusterName>, datagrams| {
         let (limits, _) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
+        let limits = datagrams.policy.as_ref().map_or(limits, |own| policies.limits(cx, own));
         Arc::new(cluster::of_datagrams(key.name.clone(), limits))
     });
-    let shared_sets = g.derive("shared_endpoint_set", datagrams, move |cx, key, shares| {
-        [(EndpointSetName(key.name.0.clone()), Arc::new(backends.sets.shared(cx, shares)))]
+    let shared_sets = g.derive("shared_endpoint_set", datagrams, move |cx, key, datagrams| {
+        [(EndpointSetName(key.name.0.clone()), Arc::new(backends.sets.shared(cx, &datagrams.shares)))]
     });
     let shared_by_set = g.index("shared_set_by_share", shared_sets, |_, shared: &Arc<SharedSet>| shared.sets());
     let set_of = |_: &InFleet<ClusterName>, cluster: &Arc<Cluster>| cluster.endpoints.set().cloned();

@@ -153,6 +153,8 @@ fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
         let text = one.message.strip_prefix(path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&one.message);
         Some(Arc::new(Problem::of(key, FieldPath::from(path), severity, text)))
     }));
+    let refused = status::raw::refused(outcome);
+    found.extend(refused.map(|text| Arc::new(Problem::of(key, "spec.config", Severity::Error, text))));
     if let Some(Lost::Parts(parts) | Lost::EveryPart(parts)) = &outcome.lost {
         found.extend(parts.iter().map(|(claim, by)| {
             let problem =

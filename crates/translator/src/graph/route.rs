@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey};
-use engine::{Chunk, Graph, Index, Table};
+use api::{Kind, ObjectKey, RouteObject};
+use engine::{Chunk, Cx, Graph, Index, Table};
 use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
 use store::{ClusterState, FactKey};
 
 use super::{Backends, Base, Gateways, Policies};
 use crate::PieceKey;
+use crate::backend_traffic_policy::PolicyTarget;
 use crate::gating::{self, Effective};
 use crate::hostname::Hostname;
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
@@ -16,7 +17,7 @@ use crate::key::{AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, StreamKe
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, PieceTables, Reader, RouteTables, StreamTables};
 use crate::output::{HostIndexes, HostTables};
-use crate::stream::{self, Share};
+use crate::stream::{self, Datagrams};
 use crate::virtual_host;
 
 /// What is known of routes.
@@ -73,7 +74,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
     });
     let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
     let (pieces, buckets) = pieces(g, entries);
-    let streams = streams(g, gateways, entries);
+    let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
         [ChainKey { fleet: key.fleet.clone(), name: key.configuration.clone() }]
@@ -105,14 +106,33 @@ pub(crate) struct Streams {
     pub(crate) rows: [Table<StreamKey, Arc<TcpProxy>>; 2],
     pub(crate) by_listener: [Index<ListenerKey, StreamKey, Arc<TcpProxy>>; 2],
     /// By the clusters of listeners that take datagrams: from where those come that go there.
-    pub(crate) datagrams: Table<InFleet<ClusterName>, Arc<[Share]>>,
+    pub(crate) datagrams: Table<InFleet<ClusterName>, Datagrams>,
 }
 
 fn is_stream(key: &EntryKey) -> bool {
     key.route.kind().is_some_and(Kind::is_stream_route)
 }
 
-fn streams(g: &mut Graph, gateways: Gateways, entries: EntryTable) -> Streams {
+/// The policy that says how datagrams of a route are sent: one of its rule, of which there is one, else one of the route.
+fn datagram_policy(
+    cx: &mut Cx<'_>,
+    routes: Table<ObjectKey, RouteObject>,
+    policies: Policies,
+    route: &ObjectKey,
+) -> Option<ObjectKey> {
+    if !policies.any(cx, route.namespace()) {
+        return None;
+    }
+    let section = cx.get(routes, route).and_then(|route| route.rule_names().first().map(|name| Arc::from(*name)));
+    let target = |section| PolicyTarget { object: route.clone(), section };
+    let of_rule = section.and_then(|section| policies.of(cx, &target(Some(section))));
+    of_rule.or_else(|| policies.of(cx, &target(None)))
+}
+
+fn streams<P>(g: &mut Graph, gateways: Gateways, entries: EntryTable, policy: P) -> Streams
+where
+    P: Fn(&mut Cx<'_>, &ObjectKey) -> Option<ObjectKey> + Send + Sync + 'static,
+{
     let places = gateways.stream_places;
     let by_bucket = g.index("stream_entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
         is_stream(key).then(|| key.bucket.clone())
@@ -123,10 +143,10 @@ fn streams(g: &mut Graph, gateways: Gateways, entries: EntryTable) -> Streams {
     });
     let datagrams = g.derive("datagram_shares", gateways.datagram_places, move |cx, listener, cluster| {
         let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: Hostname::ANY });
-        let first = cx.members(by_bucket, &bucket).values().next().cloned();
-        let shares = first.map(|route| stream::shares(&route.action)).unwrap_or_default();
-        let key = InFleet { fleet: listener.fleet.clone(), name: cluster.clone() };
-        [(key, Arc::from(shares))]
+        let first = cx.members(by_bucket, &bucket).iter().next().map(|(key, route)| (key.route.clone(), route.clone()));
+        let datagrams = first
+            .map(|(key, route)| Datagrams { shares: stream::shares(&route.action).into(), policy: policy(cx, &key) });
+        [(InFleet { fleet: listener.fleet.clone(), name: cluster.clone() }, datagrams.unwrap_or_default())]
     });
     let fixed = g.derive("listener_stream", places, move |cx, _, place| {
         stream::of_listener(&mut Reader { cx, tables: StreamTables { by_bucket } }, place)

@@ -237,8 +237,13 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
         }
         outcome.is_some()
     };
+    let has_section = target.section.as_ref().is_none_or(|section| {
+        let route = cx.get(sources.base.inputs.routes, &target.object);
+        route.is_none_or(|route| route.rule_names().contains(&&**section))
+    });
     let standing = match sources.policies.of(cx, &target) {
         _ if !found => Standing::NotFound,
+        _ if !has_section => Standing::NoRule,
         Some(winner) if winner != *policy => Standing::Conflicted(winner),
         _ => Standing::Accepted,
     };

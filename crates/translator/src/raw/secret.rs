@@ -73,10 +73,7 @@ pub(super) fn filled(config: &Json, secret: &Secret, key: Option<&str>) -> Resul
         check_bundle(bundle)?;
         (VALIDATION, Map::from_iter([("trusted_ca".to_owned(), source(bundle))]))
     } else if has(TICKETS) {
-        (
-            TICKETS,
-            Map::from_iter([("keys".to_owned(), entries(secret, key)?.map(|(_, bytes)| source(bytes)).collect())]),
-        )
+        (TICKETS, Map::from_iter([("keys".to_owned(), tickets(secret, key)?)]))
     } else {
         (GENERIC, generic(secret, key)?)
     };
@@ -93,6 +90,21 @@ fn certificate(secret: &Secret) -> Result<Map<String, Json>, String> {
     let (chain, key) = (entry(secret, "tls.crt")?, entry(secret, "tls.key")?);
     check_pair(chain, key)?;
     Ok(Map::from_iter([("certificate_chain".to_owned(), source(chain)), ("private_key".to_owned(), source(key))]))
+}
+
+/// Bytes of a key of session tickets (Envoy `TlsSessionTicketKeys.keys`): it refuses others.
+const TICKET_KEY: usize = 80;
+
+fn tickets(secret: &Secret, key: Option<&str>) -> Result<Json, String> {
+    let wrong = |name: &str, bytes: &[u8]| {
+        let count = bytes.len();
+        format!("its entry {name} has {count} bytes, and a key of session tickets has {TICKET_KEY}")
+    };
+    let keys = entries(secret, key)?.map(|(name, bytes)| match bytes.len() {
+        TICKET_KEY => Ok(source(bytes)),
+        _ => Err(wrong(name, bytes)),
+    });
+    keys.collect::<Result<Vec<_>, _>>().map(Json::Array)
 }
 
 /// The one entry, or all by their names.

@@ -27,6 +27,8 @@ pub(crate) enum Standing {
     NotFound,
     /// The Service that is the target has no port of the section's name.
     NoPort,
+    /// The route that is the target has no rule of the section's name.
+    NoRule,
     /// This cannot be a target, or the policy cannot be used.
     Invalid(Arc<str>),
 }
@@ -62,6 +64,10 @@ impl Reached {
             Standing::NoPort => {
                 let section = self.target.section.as_deref().unwrap_or_default();
                 Some(("TargetNotFound", format!("{target} has no port of the name {section}")))
+            }
+            Standing::NoRule => {
+                let section = self.target.section.as_deref().unwrap_or_default();
+                Some(("TargetNotFound", format!("{target} has no rule of the name {section}")))
             }
             Standing::Invalid(text) => Some(("Invalid", text.to_string())),
         }

@@ -69,13 +69,7 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
     if offline {
         return writer.unknown(kind, "Pending", "translated offline, no proxy is asked");
     }
-    if let Some((workload, words, count)) = &outcome.refused {
-        let others = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
-        let text = format!(
-            "{accepted} of {connected} proxies use it; that of {}/{}{others} refused it: {words}",
-            workload.namespace(),
-            workload.name()
-        );
+    if let Some(text) = refused(outcome) {
         return writer.no(kind, "Invalid", &text);
     }
     match (selected, connected) {
@@ -94,6 +88,14 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
         }
         _ => writer.yes(kind, "Programmed", &format!("{accepted} of {connected} proxies have acknowledged it")),
     }
+}
+
+/// Which proxies refuse it, with the words of the first; none if nobody does.
+pub(crate) fn refused(outcome: &RawOutcome) -> Option<String> {
+    let (workload, words, count) = outcome.refused.as_ref()?;
+    let others = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+    let who = format!("{}/{}{others}", workload.namespace(), workload.name());
+    Some(format!("{} of {} proxies use it; that of {who} refused it: {words}", outcome.accepted, outcome.connected))
 }
 
 fn references(writer: Writer, outcome: &RawOutcome) -> Condition {

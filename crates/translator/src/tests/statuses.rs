@@ -7,7 +7,7 @@ use api::status::{EnvoyProxyStatus, PolicyStatus, Status};
 use api::{Fault, Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
-use crate::testing::{World, gateway, object, route, service, short};
+use crate::testing::{World, gateway, object, route, route_spec, service, short};
 
 const GROUP: &str = "gateway.networking.k8s.io";
 
@@ -158,10 +158,15 @@ fn a_policy_is_overridden_where_what_is_inside_its_target_has_one() {
     let policy = |name: &str, target: Value| object(Kind::BackendTrafficPolicy, name, json!({"targetRefs": [target]}));
     let mut rule = target("HTTPRoute", "r");
     rule["sectionName"] = json!("one");
+    let mut absent = rule.clone();
+    absent["sectionName"] = json!("two");
+    let mut spec = route_spec("web", &[], &[("/", "v1")]);
+    spec["rules"][0]["name"] = json!("one");
     let mut world = World::with([
         web(),
         service("v1", 80),
-        route("r", "web", &[], &[("/", "v1")]),
+        object(Kind::HttpRoute, "r", spec),
+        policy("absent", absent),
         policy("gateway", target("Gateway", "web")),
         policy("rule", rule),
     ]);
@@ -169,6 +174,7 @@ fn a_policy_is_overridden_where_what_is_inside_its_target_has_one() {
     let both = ["Accepted=True/Accepted", "Overridden=True/Overridden"];
     assert_eq!(conditions(&world, "gateway"), both);
     assert_eq!(conditions(&world, "rule"), both[..1]);
+    assert_eq!(conditions(&world, "absent"), ["Accepted=False/TargetNotFound"]);
     world.apply([policy("route", target("HTTPRoute", "r"))]);
     assert_eq!(conditions(&world, "route"), both);
     let told = policy_status(&world, "gateway").ancestors[0].conditions[1].message.to_string();

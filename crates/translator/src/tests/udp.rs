@@ -117,3 +117,58 @@ fn a_udp_port_is_one_listeners_and_none_of_tcp() {
     assert_eq!(accepted("twin"), "Accepted=False/ProtocolConflict");
     assert_eq!(accepted("h"), "Accepted=True/Accepted");
 }
+
+#[test]
+fn a_backend_that_only_drains_keeps_its_share() {
+    let mut draining = slice("b", 5353, &["10.0.0.2"]);
+    if let Object::EndpointSlice(slice) = &mut draining {
+        let spec = json!({
+            "endpoints": [{"addresses": ["10.0.0.2"], "conditions": {"ready": false, "serving": true, "terminating": true}}],
+            "ports": [{"port": 5353, "protocol": "UDP"}],
+        });
+        *slice = match with_meta(Kind::EndpointSlice, slice.meta.clone(), spec) {
+            Object::EndpointSlice(slice) => slice,
+            other => panic!("{other:?}"),
+        };
+    }
+    let world = World::with([
+        gateway("web", json!([udp(53)])),
+        service("a", 53),
+        slice("a", 5353, &["10.0.0.1"]),
+        service("b", 53),
+        draining,
+        route("r", json!([{"name": "a", "port": 53}, {"name": "b", "port": 53}])),
+    ]);
+    let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+    let set = outputs.endpoint_set(graph, &EndpointSetName::from("default/web/53/udp")).expect("a set");
+    let is_healthy = |locality: &ir::cluster::Locality| {
+        locality.endpoints.iter().all(|endpoint| endpoint.health == ir::cluster::Health::Healthy)
+    };
+    assert!(set.localities.len() == 2 && set.localities.iter().all(is_healthy), "{set:?}");
+}
+
+#[test]
+fn sockets_of_the_file_system_take_no_datagrams() {
+    let unix = json!({"endpoints": [{"unix": {"path": "/run/dns.sock"}}]});
+    let reference = json!([{"group": "gateway.envoyproxy.io", "kind": "Backend", "name": "ext"}]);
+    let world =
+        World::with([gateway("web", json!([udp(53)])), object(Kind::Backend, "ext", unix), route("r", reference)]);
+    assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(127.0.0.1, 9)"]);
+    assert_eq!(world.status(Kind::UdpRoute, "r")[1], "ResolvedRefs=False/UnsupportedProtocol");
+}
+
+#[test]
+fn the_policy_of_a_route_says_how_many_clients_its_listener_serves() {
+    let mut world = World::with([gateway("web", json!([udp(53)])), service("a", 53), slice("a", 5353, &["10.0.0.1"])]);
+    world.apply([route("r", json!([{"name": "a", "port": 53}]))]);
+    let limit = |world: &World| {
+        let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+        let (_, cluster) = outputs.clusters(graph).next().expect("a cluster");
+        cluster.circuit_breaker.as_ref().and_then(|breaker| breaker.max_connections)
+    };
+    assert_eq!(limit(&world), None);
+    let target = json!([{"group": "gateway.networking.k8s.io", "kind": "UDPRoute", "name": "r"}]);
+    let policy = json!({"targetRefs": target, "circuitBreaker": {"maxConnections": 100}});
+    world.apply([object(Kind::BackendTrafficPolicy, "p", policy)]);
+    assert_eq!(limit(&world), Some(100));
+}
