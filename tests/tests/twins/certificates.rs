@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, Issuer, KeyPair, SanType};
+use rcgen::{CertificateParams, DnType, Issuer, KeyPair, SanType};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -11,7 +11,15 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tests::certificate::{Pair, authority, self_signed};
 
 /// Names of what listeners show.
-const FRONT: [&str; 5] = ["*.example", "*.wild.example", "*.org.example", "tls.example.org", "abc.example.org"];
+const FRONT: [&str; 7] = [
+    "https.example",
+    "first.example",
+    "second.example",
+    "unknown.example",
+    "port-and-scheme.example",
+    "*.wild.example",
+    "*.tls.example",
+];
 
 /// Names of what backends show, beside [`IDENTITY`].
 const BACK: [&str; 2] = ["back.example", "other.back.example"];
@@ -108,6 +116,8 @@ fn issued(authority: &Pair) -> Pair {
     let issuer = Issuer::from_ca_cert_pem(&authority.certificate, key).unwrap();
     let mut params = CertificateParams::new(["client.example".to_owned()]).unwrap();
     params.use_authority_key_identifier_extension = true;
+    // Without a name of its own it would have its authority's, and look as if it had signed itself.
+    params.distinguished_name.push(DnType::CommonName, "client");
     let own = KeyPair::generate().unwrap();
     Pair { certificate: params.signed_by(&own, &issuer).unwrap().pem(), key: own.serialize_pem() }
 }

@@ -7,9 +7,9 @@
 //! | PORT | a word of the twin's or a shared one, or a number |
 //! | MORE | `name:value` a header, `sni=name` over TLS, `cert=of-a` with a certificate, `h2` over HTTP/2, `at=127.0.0.2` another address |
 //! | OUTCOME | `v1` answers; a status; `closed` after the connection was made, `broken` that or nobody listens, `silent` no datagram; several with `\|` |
-//! | SEEN | `path=`, `host=`, `method=`, `sni=`, `peer=` as the backend saw it; `name:value` a header that it saw; `<name:value` a header of the answer; `mirrored=v2` who got a copy |
+//! | SEEN | `path=`, `host=`, `method=`, `version=`, `sni=`, `peer=` as the backend saw it; `name:value` a header that it saw; `<name:value` a header of the answer; `mirrored=v2` who got a copy |
 //!
-//! A header without a value is absent. `{word}` is the number of a port, `$new` another number each time, `$self` who answered.
+//! A header is absent with `-` for its value. `{word}` is the number of a port, `$new` another number each time, `$self` who answered.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -273,7 +273,7 @@ fn is_seen(word: &str, answer: &Answer) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
     match word.split_once('=') {
         Some(("mirrored", _)) => return true,
-        Some((key @ ("path" | "host" | "method"), wanted)) => return text(&told[key]) == wanted,
+        Some((key @ ("path" | "host" | "method" | "version"), wanted)) => return text(&told[key]) == wanted,
         Some((key @ ("sni" | "peer"), wanted)) => return text(&told["tls"][key]) == wanted,
         _ => {}
     }
@@ -282,7 +282,7 @@ fn is_seen(word: &str, answer: &Answer) -> bool {
         Some(name) => answer.headers.get(name).cloned(),
         None => told["headers"][name].as_str().map(str::to_owned),
     };
-    let Some(found) = found else { return wanted.is_empty() };
+    let Some(found) = found else { return wanted == "-" };
     // Lists are written with spaces or without.
     let found = found.replace(", ", ",");
     wanted.split('|').any(|wanted| found == if wanted == "$self" { text(&told["backend"]) } else { wanted.to_owned() })

@@ -145,7 +145,7 @@ impl Words<'_> {
             (_, short) => short.as_object().unwrap_or_else(|| panic!("{key} has no fields")).clone(),
         };
         let mut metadata = fields.remove("metadata").unwrap_or_else(|| json!({}));
-        metadata["name"] = name.into();
+        metadata["name"] = if kind == "Namespace" { self.namespace_of(&name) } else { name }.into();
         if !["GatewayClass", "Namespace"].contains(&kind) {
             metadata["namespace"] = namespace.into();
         }
@@ -215,8 +215,11 @@ impl Words<'_> {
     }
 
     fn backend(&self, word: &str) -> Value {
-        let (word, weight) = word.split_once('*').unwrap_or((word, "1"));
-        let mut backend = json!({"port": 80, "weight": weight.parse::<u32>().unwrap()});
+        let (word, weight) = word.split_once('*').map_or((word, None), |(word, weight)| (word, Some(weight)));
+        let mut backend = json!({ "port": 80 });
+        if let Some(weight) = weight {
+            backend["weight"] = weight.parse::<u32>().unwrap().into();
+        }
         if let Some((namespace, name)) = word.split_once('/') {
             backend["namespace"] = self.namespace_of(namespace).into();
             backend["name"] = name.into();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::running::Running;
-use tests::wait::DEADLINE;
+
 use tokio::sync::watch;
 
 use super::certificates::Certificates;
@@ -20,6 +20,7 @@ use super::twin::{Ports, SHARED, Twin, Words};
 const BACKENDS: [&str; 5] = ["v1", "v2", "v3", "v4", "guarded"];
 
 /// Between two looks at the same fact.
+const DEADLINE: Duration = Duration::from_secs(12);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// See the module. All ends with it.
@@ -157,7 +158,9 @@ async fn follow(file: PathBuf, tell: watch::Sender<Value>) {
 }
 
 /// The objects in full; those that twins share have the listeners of all of them.
-fn prepare(twins: Vec<Twin>, certificates: &Certificates, ports: &mut Ports) -> Vec<Ready> {
+fn prepare(mut twins: Vec<Twin>, certificates: &Certificates, ports: &mut Ports) -> Vec<Ready> {
+    // Their words hold for all others.
+    twins.sort_by_key(|twin| twin.namespace() != SHARED);
     let mut listeners: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut ready: Vec<Ready> = twins
         .into_iter()
