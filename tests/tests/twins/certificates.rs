@@ -22,7 +22,7 @@ const FRONT: [&str; 7] = [
 ];
 
 /// Names of what backends show, beside [`IDENTITY`].
-const BACK: [&str; 2] = ["back.example", "other.back.example"];
+const BACK: [&str; 3] = ["back.example", "abc.back.example", "other.back.example"];
 
 /// Who a backend says it is.
 const IDENTITY: &str = "spiffe://back.example/identity";

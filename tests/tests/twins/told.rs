@@ -11,6 +11,7 @@
 //! | `generation=2` | every condition of the object is of this generation, and there is one |
 //! | `kinds=`, `routes=`, `sets=`, `listeners=`, `parents=`, `addresses=` | supported kinds, and numbers of others |
 //! | `address=127.0.0.2` | the first address, of type `IPAddress` |
+//! | `supports=HTTPRoute` | a feature of a class |
 //! | `untold` | nothing is told of the object, or of that parent |
 
 use serde_json::Value;
@@ -113,6 +114,9 @@ fn holds(part: &Value, word: &str) -> bool {
         ("address", wanted) => {
             let first = &part["addresses"][0];
             first["value"] == wanted && first["type"] == "IPAddress"
+        }
+        ("supports", wanted) => {
+            part["supportedFeatures"].as_array().into_iter().flatten().any(|feature| feature["name"] == wanted)
         }
         (kind, wanted) => {
             let found = part["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == kind);
