@@ -21,8 +21,8 @@ use super::certificates::Certificates;
 /// How long an answer may take before there is none.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a datagram may be on its way.
-const DATAGRAM: Duration = Duration::from_millis(300);
+/// How long a datagram and its answer may be on their way.
+const DATAGRAM: Duration = Duration::from_secs(1);
 
 /// What is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 //! | `Conflicted=absent` | it has no such condition |
 //! | `generation=2` | every condition of the object is of this generation, and there is one |
 //! | `kinds=`, `routes=`, `sets=`, `listeners=`, `parents=`, `addresses=` | supported kinds, and numbers of others |
-//! | `address=127.0.0.2` | the first address, of type `IPAddress` |
+//! | `address=127.0.0.2` | an address, of type `IPAddress` |
 //! | `supports=HTTPRoute` | a feature of a class |
 //! | `untold` | nothing is told of the object, or of that parent |
 
@@ -112,8 +112,8 @@ fn holds(part: &Value, word: &str) -> bool {
         ("sets", wanted) => number("attachedListenerSets") == wanted,
         (list @ ("listeners" | "parents" | "addresses"), wanted) => length(list) == wanted,
         ("address", wanted) => {
-            let first = &part["addresses"][0];
-            first["value"] == wanted && first["type"] == "IPAddress"
+            let mut addresses = part["addresses"].as_array().into_iter().flatten();
+            addresses.any(|address| address["value"] == wanted && address["type"] == "IPAddress")
         }
         ("supports", wanted) => {
             part["supportedFeatures"].as_array().into_iter().flatten().any(|feature| feature["name"] == wanted)

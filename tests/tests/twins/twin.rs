@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `twin` | the name of the test in the suite |
 //! | `why` | what is different with files, if something is |
-//! | `proxies` | `false`: only what is told of its objects counts, and no Envoy is started for its Gateways |
+//! | `proxies` | `false`: only what is told of its objects counts, and no Envoy is started for its Gateways: nobody binds their ports |
 //! | `backends` | Services in the twin's namespace, each of the backend of that name; `other/v1` in its namespace `other` |
 //! | `listeners` | its own listeners on shared Gateways, by the Gateway's name |
 //! | `objects` | `KIND NAME: spec`, with `metadata` beside the spec's fields; `KIND other/NAME` in its namespace `other` |

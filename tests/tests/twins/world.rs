@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::running::Running;
-
+use tests::wait::DEADLINE;
 use tokio::sync::watch;
 
 use super::certificates::Certificates;
@@ -20,7 +20,6 @@ use super::twin::{Ports, SHARED, Twin, Words};
 const BACKENDS: [&str; 5] = ["v1", "v2", "v3", "v4", "guarded"];
 
 /// Between two looks at the same fact.
-const DEADLINE: Duration = Duration::from_secs(12);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// See the module. All ends with it.
