@@ -7,7 +7,7 @@
 //! | `proxies` | `false`: only what is told of its objects counts, and no Envoy is started for its Gateways: nobody binds their ports |
 //! | `backends` | Services in the twin's namespace, each of the backend of that name; `other/v1` in its namespace `other` |
 //! | `listeners` | its own listeners on shared Gateways, by the Gateway's name |
-//! | `objects` | `KIND NAME: spec`, with `metadata` beside the spec's fields; `KIND other/NAME` in its namespace `other` |
+//! | `objects` | `KIND NAME: spec`, with `metadata` and `status` beside the spec's fields; `KIND other/NAME` in its namespace `other` |
 //! | `expect` | lines that [`super::expectation`] and [`super::told`] explain |
 //! | `then` | steps, one after another: `change` (objects, whole), `gone` (`KIND NAME`), and what to `expect` then |
 //!
@@ -54,9 +54,8 @@ impl Twin {
     }
 
     fn of(entry: &Value) -> Self {
-        let known = ["twin", "why", "proxies", "backends", "listeners", "objects", "expect", "then"];
-        let unknown = entry.as_object().unwrap().keys().find(|key| !known.contains(&key.as_str()));
-        assert_eq!(unknown, None, "in {entry}");
+        only(entry, &["twin", "why", "proxies", "backends", "listeners", "objects", "expect", "then"]);
+        list(&entry["then"]).iter().for_each(|step| only(step, &["change", "gone", "expect"]));
         let then = list(&entry["then"]).iter().map(|step| Step::of(step, "change"));
         Self {
             name: entry["twin"].as_str().unwrap().to_owned(),
@@ -155,6 +154,7 @@ impl Words<'_> {
         if ["HTTPRoute", "GRPCRoute"].contains(&kind) {
             fields.entry("parentRefs").or_insert_with(|| json!(["web/web"]));
         }
+        let status = fields.remove("status");
         let mut fields = Value::Object(fields);
         self.fill("", &mut fields);
         let mut object = json!({"apiVersion": api_version(kind), "kind": kind, "metadata": metadata});
@@ -162,6 +162,9 @@ impl Words<'_> {
             object.as_object_mut().unwrap().append(fields.as_object_mut().unwrap());
         } else {
             object["spec"] = fields;
+        }
+        if let Some(status) = status {
+            object["status"] = status;
         }
         object
     }
@@ -246,6 +249,12 @@ fn api_version(kind: &str) -> &'static str {
         "EnvoyProxy" => "gateway.envoyproxy.io/v1alpha1",
         _ => "gateway.networking.k8s.io/v1",
     }
+}
+
+/// A misspelt key would leave something out.
+fn only(entry: &Value, known: &[&str]) {
+    let unknown = entry.as_object().unwrap().keys().find(|key| !known.contains(&key.as_str()));
+    assert_eq!(unknown, None, "in {entry}");
 }
 
 fn list(value: &Value) -> &[Value] {
