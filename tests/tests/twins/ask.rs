@@ -58,6 +58,8 @@ pub(crate) struct Answer {
     pub(crate) headers: BTreeMap<String, String>,
     /// What the backend says.
     pub(crate) told: Value,
+    /// Whether the client was asked for a certificate.
+    pub(crate) is_asked: bool,
 }
 
 /// Why nothing came back.
@@ -65,6 +67,8 @@ pub(crate) struct Answer {
 pub(crate) enum Nothing {
     /// Nobody listens.
     Refused,
+    /// Somebody answered with another certificate than that of the name.
+    Distrusted,
     /// The connection was made, and ended.
     Ended(String),
     /// A datagram without an answer.
@@ -82,14 +86,18 @@ impl Ask {
         let answer = async {
             let Some(name) = &self.server_name else { return self.over(stream).await };
             let alpn: &[u8] = if self.is_second() { b"h2" } else { b"http/1.1" };
-            let config = certificates.client(self.certificate.as_deref(), alpn);
+            let (config, shown) = certificates.client(self.certificate.as_deref(), alpn);
             let name = ServerName::try_from(name.clone())?;
-            let stream = TlsConnector::from(Arc::clone(&config)).connect(name, stream).await?;
-            self.over(stream).await
+            let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+            Ok(Answer { is_asked: shown.is_asked(), ..self.over(stream).await? })
         };
         let answer = tokio::time::timeout(TIMEOUT, answer).await;
         let answer = answer.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in time")));
-        answer.map_err(|error| Nothing::Ended(format!("{error:#}")))
+        answer.map_err(
+            |error| {
+                if is_distrust(&error) { Nothing::Distrusted } else { Nothing::Ended(format!("{error:#}")) }
+            },
+        )
     }
 
     fn is_second(&self) -> bool {
@@ -170,6 +178,13 @@ impl Ask {
     }
 }
 
+/// Whether it was the client who ended it, as it did not like what it was shown.
+fn is_distrust(error: &anyhow::Error) -> bool {
+    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    let inner = inner.and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+}
+
 async fn read(speech: Speech, response: Response<Incoming>) -> anyhow::Result<Answer> {
     let (head, body) = response.into_parts();
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
@@ -182,9 +197,9 @@ async fn read(speech: Speech, response: Response<Incoming>) -> anyhow::Result<An
     let bytes = body.to_bytes();
     if speech != Speech::Grpc {
         let told = serde_json::from_slice(&bytes).unwrap_or_default();
-        return Ok(Answer { status: head.status.as_u16(), headers, told });
+        return Ok(Answer { status: head.status.as_u16(), headers, told, is_asked: false });
     }
     let code = trailers.get("grpc-status").or(head.headers.get("grpc-status")).context("no gRPC status")?;
     let told = serde_json::from_slice(bytes.get(5..).unwrap_or_default()).unwrap_or_default();
-    Ok(Answer { status: code.to_str()?.parse()?, headers, told })
+    Ok(Answer { status: code.to_str()?.parse()?, headers, told, is_asked: false })
 }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair, SanType};
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
 use tests::certificate::{Pair, authority, self_signed};
 
 /// Names of what listeners show.
@@ -77,17 +80,16 @@ impl Certificates {
         roots
     }
 
-    /// For a client that trusts what listeners and backends show, with what it shows itself.
-    pub(crate) fn client(&self, own: Option<&str>, alpn: &[u8]) -> Arc<ClientConfig> {
+    /// For a client that trusts what listeners and backends show, with what it shows itself if it is asked, and whether it was.
+    pub(crate) fn client(&self, own: Option<&str>, alpn: &[u8]) -> (ClientConfig, Arc<Shown>) {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let own = own.map(|name| CertifiedKey::from_der(self.chain(name), self.key(name), &provider).unwrap());
+        let shown = Arc::new(Shown { own: own.map(Arc::new), is_asked: AtomicBool::default() });
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let builder = builder.with_root_certificates(self.roots(&["front", "back"]));
-        let mut config = match own {
-            Some(name) => builder.with_client_auth_cert(self.chain(name), self.key(name)).unwrap(),
-            None => builder.with_no_client_auth(),
-        };
+        let mut config = builder.with_client_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesClientCert>);
         config.alpn_protocols = vec![alpn.to_vec()];
-        Arc::new(config)
+        (config, shown)
     }
 
     /// For a backend; it asks clients for a certificate of this authority.
@@ -107,6 +109,31 @@ impl Certificates {
         let mut config = builder.with_single_cert(self.chain("back"), self.key("back")).unwrap();
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Arc::new(config)
+    }
+}
+
+/// What a client shows if it is asked.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    own: Option<Arc<CertifiedKey>>,
+    is_asked: AtomicBool,
+}
+
+impl Shown {
+    /// Whether it was.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Acquire)
+    }
+}
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.is_asked.store(true, Ordering::Release);
+        self.own.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 

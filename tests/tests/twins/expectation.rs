@@ -6,8 +6,8 @@
 //! | VERB | a method of HTTP, `GRPC`, `WS`, `TCP` (HTTP/1.1 over the connection), `TLS` (the same with the host as server name), `UDP` |
 //! | PORT | a word of the twin's or a shared one, or a number |
 //! | MORE | `name:value` a header, `sni=name` over TLS, `cert=of-a` with a certificate, `h2` over HTTP/2, `at=127.0.0.2` another address |
-//! | OUTCOME | `v1` answers; a status; `closed` after the connection was made, `broken` that or nobody listens, `silent` no datagram; several with `\|` |
-//! | SEEN | `path=`, `host=`, `method=`, `version=`, `sni=`, `peer=` as the backend saw it; `name:value` a header that it saw; `<name:value` a header of the answer; `mirrored=v2` who got a copy |
+//! | OUTCOME | `v1` answers; a status; `closed` by the other side once the connection is made, `broken` that or nobody listens, `silent` no datagram; several with `\|` |
+//! | SEEN | `asked=yes`, whether the client was asked for a certificate; `path=`, `host=`, `method=`, `version=`, `sni=`, `peer=` as the backend saw it; `name:value` a header that it saw; `<name:value` a header of the answer; `mirrored=v2` who got a copy |
 //!
 //! A header is absent with `-` for its value. `{word}` is the number of a port, `$new` another number each time, `$self` who answered.
 
@@ -273,6 +273,7 @@ fn is_seen(word: &str, answer: &Answer) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
     match word.split_once('=') {
         Some(("mirrored", _)) => return true,
+        Some(("asked", wanted)) => return answer.is_asked == (wanted == "yes"),
         Some((key @ ("path" | "host" | "method" | "version"), wanted)) => return text(&told[key]) == wanted,
         Some((key @ ("sni" | "peer"), wanted)) => return text(&told["tls"][key]) == wanted,
         _ => {}
