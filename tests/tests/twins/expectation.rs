@@ -49,6 +49,12 @@ enum How {
 }
 
 impl Expectation {
+    /// Whether the line says of more than one request what becomes of it.
+    pub(crate) fn is_many(line: &str) -> bool {
+        let how = line.split(' ').next().unwrap_or_default();
+        ["shares", "mirrors"].contains(&how) || how.ends_with('x')
+    }
+
     /// Panics where a line cannot be understood.
     pub(crate) fn read(line: &str, port: impl Fn(&str) -> Option<u16>) -> Self {
         let line = with_ports(line, &port);
