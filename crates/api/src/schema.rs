@@ -243,6 +243,11 @@ impl Schema {
         }
     }
 
+    /// Whether a map has to have something in it.
+    fn needs_any(&self) -> bool {
+        self.properties.iter().any(|property| property.required)
+    }
+
     /// The schema that everything obeys.
     pub(crate) fn any() -> &'static Self {
         static ANY: OnceLock<Schema> = OnceLock::new();

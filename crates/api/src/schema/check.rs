@@ -106,7 +106,13 @@ impl<'a> Checker<'a> {
             self.path.push(Step::Field(word));
             match (schema.property(word), schema.values()) {
                 (Some(property), _) if property.schema.later => self.later(name, word),
-                (Some(property), _) if property.schema.guards && is_nothing(value) => self.empty(name, word),
+                (Some(property), _) if property.schema.guards && value.is_null() => {
+                    self.hollow(name, word, "is empty, which is the same as without it");
+                }
+                // What has to have something in it says so by itself.
+                (Some(property), _) if property.schema.guards && is_nothing(value) && !property.schema.needs_any() => {
+                    self.hollow(name, word, "has nothing in it: its defaults hold");
+                }
                 // Of labels to select by one without its value would be left out, and more selected.
                 (None, Some(_)) if value.is_null() && schema.guards => {
                     fine = self.error(value, "a text is missing".to_owned())
@@ -422,8 +428,8 @@ impl<'a> Checker<'a> {
     }
 
     /// A guard with nothing in it: whoever wrote it meant something.
-    fn empty(&mut self, name: Cursor<'a, 'a>, word: &str) {
-        self.add(name, Severity::Warning, format!("{word} is empty, which is the same as without it"));
+    fn hollow(&mut self, name: Cursor<'a, 'a>, word: &str, what: &str) {
+        self.add(name, Severity::Warning, format!("{word} {what}"));
     }
 
     fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {

@@ -181,6 +181,9 @@ impl Answers {
             Some(Kind::GrpcRoute) => {
                 Self { all: "calls get UNAVAILABLE", share: "its share of the calls gets UNAVAILABLE" }
             }
+            Some(Kind::UdpRoute) => {
+                Self { all: "datagrams are dropped", share: "its share of the datagrams is dropped" }
+            }
             Some(kind) if kind.is_stream_route() => {
                 Self { all: "connections are closed", share: "its share of the connections is closed" }
             }
