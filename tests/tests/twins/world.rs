@@ -1,6 +1,7 @@
 //! Everything that the twins share: backends, certificates, ports, and two Chanceries, one with real Envoys and one that only tells.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -91,12 +92,7 @@ impl World {
             }
             for line in &step.expect {
                 let mut last = String::new();
-                let waiting = async {
-                    while let Err(wrong) = self.check(twin, process, line).await {
-                        last = wrong;
-                        tokio::time::sleep(LOOK_AGAIN).await;
-                    }
-                };
+                let waiting = self.until(twin, process, line, &mut last);
                 let in_time = tokio::time::timeout(DEADLINE, waiting).await;
                 in_time.map_err(|_| format!("step {number}: {line}\n    {last}"))?;
             }
@@ -106,6 +102,21 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Waits until a line holds, and keeps what was wrong the last time.
+    async fn until(&self, twin: &Ready, process: &Process, line: &str, last: &mut String) {
+        let mut statuses = process.statuses.clone();
+        loop {
+            statuses.mark_unchanged();
+            match self.check(twin, process, line).await {
+                Ok(()) => return,
+                Err(wrong) => *last = wrong,
+            }
+            if Told::read(line).is_none() || statuses.changed().await.is_err() {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        }
     }
 
     async fn check(&self, twin: &Ready, process: &Process, line: &str) -> Result<(), String> {
@@ -142,15 +153,16 @@ fn status_file(running: &Running) -> PathBuf {
     running.conf().with_file_name("status.json")
 }
 
-/// Hands on what the file says whenever it says something else, for as long as anybody listens.
+/// Hands on what the file says whenever it is another one, for as long as anybody listens.
 async fn follow(file: PathBuf, tell: watch::Sender<Value>) {
-    let mut last = Vec::new();
+    let mut last = None;
     while !tell.is_closed() {
-        let now = std::fs::read(&file).unwrap_or_default();
-        if now != last {
-            if let Ok(statuses) = serde_json::from_slice(&now) {
-                tell.send_replace(statuses);
-            }
+        // It is renamed into its place, so that another file is another one.
+        let now = std::fs::metadata(&file).ok().map(|file| (file.ino(), file.modified().ok()));
+        if now != last
+            && let Ok(statuses) = serde_json::from_slice(&std::fs::read(&file).unwrap_or_default())
+        {
+            tell.send_replace(statuses);
             last = now;
         }
         tokio::time::sleep(LOOK_AGAIN).await;
