@@ -163,15 +163,19 @@ impl Proxy {
         format!("{} accepted", self.accepted) + &others.collect::<String>()
     }
 
-    /// Whether a person means it: `namespace/pod`, `pod.namespace`, `pod`, or the same of its Gateway behind `gateway/`.
+    /// Whether a person means it: `namespace/pod`, `pod.namespace`, `pod`, or the same of its Gateway behind `gateway/`, or of its workload.
     fn is_meant(&self, word: &str) -> bool {
-        let (full, word) = match word.strip_prefix("gateway/") {
-            Some(gateway) => (&self.gateway, gateway),
-            None => (&self.name, word),
-        };
-        let (namespace, name) = full.split_once('/').unwrap_or(("", full));
-        word == full || word == name || word.split_once('.').is_some_and(|pair| pair == (name, namespace))
+        if let Some(gateway) = word.strip_prefix("gateway/") {
+            return is_called(&self.gateway, gateway);
+        }
+        let workload = self.gateway.strip_prefix("workload/");
+        is_called(&self.name, word) || workload.is_some_and(|workload| word == self.gateway || is_called(workload, word))
     }
+}
+
+fn is_called(full: &str, word: &str) -> bool {
+    let (namespace, name) = full.split_once('/').unwrap_or(("", full));
+    word == full || word == name || word.split_once('.').is_some_and(|pair| pair == (name, namespace))
 }
 
 /// The one that is meant.

@@ -34,6 +34,22 @@ fn a_proxy_is_named_as_people_name_pods() {
 }
 
 #[test]
+fn the_proxy_of_a_workload_is_named_by_it() {
+    let proxies = all(&[("web-1.team", "workload/team/web-1"), ("far", "workload/team/web-2")]);
+    for (word, name) in [
+        ("web-1", "web-1.team"),
+        ("team/web-1", "web-1.team"),
+        ("workload/team/web-1", "web-1.team"),
+        ("gateway/workload/team/web-1", "web-1.team"),
+        ("web-2", "far"),
+        ("web-2.team", "far"),
+        ("far", "far"),
+    ] {
+        assert_eq!(found(&proxies, word).as_deref(), Ok(name), "{word}");
+    }
+}
+
+#[test]
 fn one_that_changes_replicas_is_one() {
     assert_eq!(found(&all(&[("shop/edge-1", "shop/edge"); 2]), "edge-1").as_deref(), Ok("shop/edge-1"));
 }
