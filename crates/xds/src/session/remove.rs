@@ -27,6 +27,13 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(900);
 /// the routes before until then, and asks for what they named no more (gRPC, measured). It may wait for a cluster for 15 s.
 const LONGEST_CHANGE: Duration = Duration::from_secs(20);
 
+/// Envoy ends what its filters ask of a cluster, such as whether a request may pass, with the cluster, and not when the answer is there
+/// (measured): requests that were let into a route before it changed may ask for so long.
+const LONGEST_ASKING: Duration = Duration::from_secs(10);
+
+/// What Envoy needs to ask.
+const ASKED: [TypeUrl; 3] = [TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret];
+
 /// Kinds that the connections of a listener that changed go on using. Virtual hosts are such only where their whole route
 /// configuration goes: a route that is deleted ends at once.
 const DRAINED: [TypeUrl; 5] =
@@ -68,6 +75,9 @@ impl Session {
                 let until = match kept {
                     true => Some(turn.now + LONGEST_DRAIN),
                     false if named && !self.envoy => Some(turn.now + LONGEST_CHANGE),
+                    false if self.envoy && ASKED.contains(type_url) => {
+                        self.drain_ends(turn.now).max(Some(turn.now + LONGEST_ASKING))
+                    }
                     false => self.drain_ends(turn.now),
                 };
                 let channel = self.channel(type_url);
