@@ -67,7 +67,7 @@ async fn answer(name: &'static str, request: Request<Incoming>) -> Result<Respon
 }
 
 /// A message as it goes over the wire: uncompressed, its length in four bytes, its bytes.
-fn message(bytes: &[u8]) -> Bytes {
+pub(crate) fn message(bytes: &[u8]) -> Bytes {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes();
     [&[0], &length[..], bytes].concat().into()
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`authority`] | servers that say whether a request may pass |
 //! | [`binary`] | where the binary under test and the pinned Envoy are, and how they are run |
 //! | [`certificate`] | certificates and keys, made when a test runs and never committed |
 //! | [`backend`] | small HTTP servers that answer with their name |
@@ -16,6 +17,7 @@
 //! | [`told`] | what `chancery validate` says of a text |
 //! | [`wait`] | waiting for a fact with a deadline |
 
+pub mod authority;
 pub mod backend;
 pub mod binary;
 pub mod certificate;

@@ -13,6 +13,7 @@ use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
 use proto::google::protobuf::Any;
 
 use crate::access_log::{AccessLog, loggers};
+use crate::route::external_auth;
 use crate::wire::seconds;
 
 /// A filter's name and its configuration.
@@ -21,6 +22,7 @@ type Declared = (&'static str, fn() -> Any);
 /// The HTTP filters in the order in which a request passes them; the router is last.
 const HTTP_FILTERS: &[Declared] = &[
     ("envoy.filters.http.cors", || Any::pack(&Cors {})),
+    (external_auth::FILTER, external_auth::nobody),
     ("envoy.filters.http.router", || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
 ];
 

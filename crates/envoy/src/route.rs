@@ -2,6 +2,7 @@
 //! route. This is the hot path: each route is built once and encoded once, as a field of its virtual host.
 
 mod cors;
+pub(crate) mod external_auth;
 mod forward;
 mod headers;
 mod matches;
@@ -85,11 +86,17 @@ fn position(bytes: usize) -> u32 {
 fn needs_of(routes: &[Arc<ir::Route>]) -> Vec<ClusterName> {
     let mut clusters = Vec::with_capacity(routes.len());
     for route in routes {
-        if let Action::Forward(forward) = &route.action {
-            forward::note_clusters(route, forward, &mut clusters);
-        }
+        note_clusters(route, &mut clusters);
     }
     cluster_needs(clusters)
+}
+
+/// The clusters that a route names, its filters included.
+fn note_clusters(route: &ir::Route, clusters: &mut Vec<ClusterName>) {
+    external_auth::note_clusters(&route.filters, clusters);
+    if let Action::Forward(forward) = &route.action {
+        forward::note_clusters(route, forward, clusters);
+    }
 }
 
 /// The same as messages, for configurations that are written whole.
@@ -103,8 +110,9 @@ pub(crate) fn messages(piece: &RoutePiece) -> Vec<Route> {
 
 /// Builds the Envoy routes of one route in order of precedence, and notes the clusters that they name.
 fn each(route: &ir::Route, clusters: &mut Vec<ClusterName>, mut emit: impl FnMut(Route)) {
+    note_clusters(route, clusters);
     match &route.action {
-        Action::Forward(forward) => forward::routes(route, forward, clusters, emit),
+        Action::Forward(forward) => forward::routes(route, forward, emit),
         Action::Redirect(redirect) => {
             emit(finish(base(route), &route.filters, route::Action::Redirect(redirect::action(redirect))));
         }
@@ -128,6 +136,10 @@ fn finish(mut message: Route, filters: &Filters, action: route::Action) -> Route
         headers::mutations(&filters.response_headers);
     if let Some(cors) = &filters.cors {
         message.typed_per_filter_config.insert(cors::FILTER.to_owned(), cors::policy(cors));
+    }
+    if !filters.external_auth.is_empty() {
+        let asked = external_auth::policy(&filters.external_auth);
+        message.typed_per_filter_config.insert(external_auth::FILTER.to_owned(), asked);
     }
     message.action = Some(action);
     message

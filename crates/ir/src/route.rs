@@ -1,6 +1,7 @@
 //! Routes: who answers a request, and what is changed on the way.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,6 +192,9 @@ pub struct Filters {
     /// Cross-origin requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<Arc<Cors>>,
+    /// Who is asked first whether the request may pass, one after the other: all of them have to allow it. It holds for every action.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub external_auth: Vec<Arc<ExternalAuth>>,
     /// Instead of forwarding: only on a destination whose own filters redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Box<Redirect>>,
@@ -278,6 +282,7 @@ impl Nothing for Filters {
         rewrite: None,
         mirrors: Vec::new(),
         cors: None,
+        external_auth: Vec::new(),
         redirect: None,
     };
 }
@@ -373,6 +378,45 @@ pub struct Cors {
     pub max_age: u32,
     /// Cookies and the like are allowed.
     pub allow_credentials: bool,
+}
+
+/// A server that is asked whether a request may pass (Gateway API `HTTPExternalAuthFilter`). Whatever goes wrong in asking, it may not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalAuth {
+    /// Who is asked.
+    pub cluster: ClusterName,
+    /// How.
+    pub protocol: AuthProtocol,
+    /// Headers of the request that the server is told, in lower case: over HTTP besides host, method, path and authorization, which it is always
+    /// told; over gRPC all where none is given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub request_headers: Vec<Arc<str>>,
+    /// The longest body that is sent along, in bytes; a request with a longer one is answered 413. `None` sends none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_body: Option<NonZeroU32>,
+}
+
+/// How a server is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AuthProtocol {
+    /// The request as it came, without its body. 200 allows it, anything else is what the client gets.
+    #[serde(rename_all = "camelCase")]
+    Http {
+        /// In front of the request's path; empty, or with a slash at the beginning and none at the end.
+        #[serde(skip_serializing_if = "str::is_empty")]
+        path_prefix: Arc<str>,
+        /// Headers of an answer that allows it, which the request gets, in lower case; all where none is given. Never those that say who is
+        /// asked for, or where the request ends.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        response_headers: Vec<Arc<str>>,
+    },
+    /// `envoy.service.auth.v3.Authorization`.
+    Grpc {
+        /// The host that the calls are for.
+        authority: Arc<str>,
+    },
 }
 
 /// Further tries after a failed one. A connection that could not be made is always tried again.

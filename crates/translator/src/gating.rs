@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::ObjectKey;
-use ir::route::{Action, Backend, MaybeFilters};
+use ir::route::{Action, Backend, ExternalAuth, MaybeFilters};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
@@ -165,7 +165,7 @@ fn failing(desired: &AttachedRoute, words: &Arc<str>) -> Arc<AttachedRoute> {
 }
 
 /// The desired form, but for entries that need a held cluster: they stay as they were served; else they are absent while the
-/// cluster may still warm, and answer 500 where it was refused.
+/// cluster may still warm, and answer 500 where it was refused. What would pass unasked as it was served answers 500 too.
 fn patch(
     desired: &AttachedRoute,
     served: Option<&AttachedRoute>,
@@ -180,6 +180,9 @@ fn patch(
         let entries = listener.entries.iter().filter_map(|entry| {
             let Some(blocked) = needs(&entry.route, held) else { return Some(entry.clone()) };
             match (old(listener, entry), blocked) {
+                (Some(old), blocked) if asks_fewer(&old.route, &entry.route) => {
+                    Some(refused_entry(entry, blocked.unwrap_or_else(|| UNASKED.into())))
+                }
                 (Some(old), _) => Some(old),
                 (None, None) => None,
                 (None, Some(words)) => Some(refused_entry(entry, words)),
@@ -195,6 +198,9 @@ fn patch(
     patched.clusters = clusters.into();
     patched
 }
+
+/// Why a request is answered 500 that would pass without authorisation.
+const UNASKED: &str = "who authorises these requests, or where they go, cannot be reached yet";
 
 fn refused_entry(entry: &Entry, words: Arc<str>) -> Entry {
     let route =
@@ -213,11 +219,29 @@ fn clusters(route: &Route) -> impl Iterator<Item = &ClusterName> {
         Action::Forward(forward) => &*forward.destinations,
         _ => &[],
     };
-    let mirrors = destinations.iter().map(|destination| &destination.filters);
-    let mirrors = std::iter::once(&route.filters).chain(mirrors).flat_map(|filters| filters.mirrors.iter());
+    let mirrors = filters(route).flat_map(|filters| filters.mirrors.iter());
     let named = destinations.iter().filter_map(|destination| match &destination.backend {
         Backend::Cluster(name) => Some(name),
         _ => None,
     });
-    mirrors.map(|mirror| &mirror.cluster).chain(named)
+    mirrors.map(|mirror| &mirror.cluster).chain(named).chain(authorities(route).map(|auth| &auth.cluster))
+}
+
+/// The filters of a route and of its destinations.
+fn filters(route: &Route) -> impl Iterator<Item = &MaybeFilters> {
+    let destinations = match &route.action {
+        Action::Forward(forward) => &*forward.destinations,
+        _ => &[],
+    };
+    std::iter::once(&route.filters).chain(destinations.iter().map(|destination| &destination.filters))
+}
+
+/// Who is asked whether requests may pass.
+fn authorities(route: &Route) -> impl Iterator<Item = &Arc<ExternalAuth>> {
+    filters(route).flat_map(|filters| filters.external_auth.iter())
+}
+
+/// Whether a form asks fewer than another: what the other would ask about would pass. Who is asked in place of another is as any other change.
+fn asks_fewer(form: &Route, desired: &Route) -> bool {
+    authorities(form).count() < authorities(desired).count()
 }

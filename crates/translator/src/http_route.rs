@@ -17,6 +17,8 @@ pub(crate) use self::attach::Verdict;
 use self::attach::{Attachment, attach};
 pub(crate) use self::compile::fail;
 use self::compile::{Flavour, compile};
+pub(crate) use self::filter::check_token;
+pub(crate) use self::matching::lower;
 use self::target::{Sends, Targets};
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;

@@ -29,6 +29,7 @@ mod digest;
 mod envoy_patch_policy;
 mod envoy_proxy;
 mod explain;
+mod external_auth;
 mod gateway;
 mod gateway_class;
 mod gating;

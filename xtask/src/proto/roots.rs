@@ -39,6 +39,7 @@ pub(super) const ROOTS: &[&str] = &[
     "envoy/extensions/filters/http/bandwidth_limit/v3/bandwidth_limit.proto",
     "envoy/extensions/filters/http/basic_auth/v3/basic_auth.proto",
     "envoy/extensions/filters/http/buffer/v3/buffer.proto",
+    "envoy/extensions/filters/http/composite/v3/composite.proto",
     "envoy/extensions/filters/http/compressor/v3/compressor.proto",
     "envoy/extensions/filters/http/cors/v3/cors.proto",
     "envoy/extensions/filters/http/credential_injector/v3/credential_injector.proto",

@@ -14,7 +14,7 @@ use crate::tree::{Cursor, Value};
 const MAX_VIOLATIONS: usize = 100;
 
 /// Types of filters that the API has and that are not supported.
-const REFUSED: [&str; 2] = ["ExtensionRef", "ExternalAuth"];
+const REFUSED: [&str; 1] = ["ExtensionRef"];
 
 /// Everything that is wrong with a tree.
 #[derive(Debug, Default)]
@@ -110,7 +110,12 @@ impl<'a> Checker<'a> {
                     self.hollow(name, word, "is empty, which is the same as without it");
                 }
                 // What has to have something in it says so by itself.
-                (Some(property), _) if property.schema.guards && is_nothing(value) && !property.schema.needs_any() => {
+                (Some(property), _)
+                    if property.schema.guards
+                        && is_nothing(value)
+                        && !property.schema.needs_any()
+                        && !self.has_defaults(value) =>
+                {
                     self.hollow(name, word, "has nothing in it: its defaults hold");
                 }
                 // Of labels to select by one without its value would be left out, and more selected.
@@ -425,6 +430,12 @@ impl<'a> Checker<'a> {
         };
         self.error(name, format!("{what}: {follows}; did you mean {}?", guard.name));
         self.unit = around;
+    }
+
+    /// Settings that have to be there and all of which have a default, so that nothing in them says something: `externalAuth.http` and `.grpc`.
+    fn has_defaults(&self, value: Cursor<'_, '_>) -> bool {
+        let is_one = matches!(*self.path, [.., Step::Field("externalAuth"), Step::Field("http" | "grpc")]);
+        is_one && !value.is_null()
     }
 
     /// A guard with nothing in it: whoever wrote it meant something.

@@ -110,6 +110,8 @@ rds: {configSource: {ads: {}, resourceApiVersion: V3}, routeConfigName: ns/gw/80
 httpFilters:
 - name: envoy.filters.http.cors
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors}
+- name: chancery.external_auth
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
 - name: envoy.filters.http.router
   typedConfig:
     '@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router

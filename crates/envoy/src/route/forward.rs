@@ -12,7 +12,7 @@ use proto::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use proto::envoy::config::route::v3::{Route, RouteAction, WeightedCluster, route};
 
 use super::path::{PathPlan, substitute};
-use super::{base, finish, headers, mirror, reason, redirect, respond_route, retry};
+use super::{base, external_auth, finish, headers, mirror, reason, redirect, respond_route, retry};
 use crate::wire::{duration, millionths, seconds};
 
 /// Destinations of weight 0 get nothing and are left out.
@@ -20,14 +20,8 @@ use crate::wire::{duration, millionths, seconds};
 /// Envoy's weighted clusters can change headers per destination, but neither path nor host nor copies nor CORS: then each
 /// destination gets an Envoy route of its own. Those take the request one after the other by a fraction of one random value,
 /// which Envoy draws once per request, so the thresholds add up and the last one takes the rest.
-pub(super) fn routes(
-    route: &ir::Route,
-    forward: &Forward,
-    clusters: &mut Vec<ClusterName>,
-    mut emit: impl FnMut(Route),
-) {
+pub(super) fn routes(route: &ir::Route, forward: &Forward, mut emit: impl FnMut(Route)) {
     let live = || forward.destinations.iter().filter(|destination| destination.weight > 0);
-    note_clusters(route, forward, clusters);
     let count = live().count();
     if count == 0 {
         return emit(respond_route(route, &Respond { status: 500, reason: "no destination has a weight".into() }));
@@ -49,7 +43,7 @@ pub(super) fn routes(
     }
 }
 
-/// Nothing of a destination that redirects is asked for, its mirrors included.
+/// Of a destination that redirects nothing is used but who authorises the request, not even its mirrors.
 pub(super) fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut Vec<ClusterName>) {
     let redirects =
         |destination: &Destination| destination.filters.redirect.is_some() || route.filters.redirect.is_some();
@@ -57,7 +51,11 @@ pub(super) fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut
         clusters.extend(filters.mirrors.iter().filter(|mirror| mirror.share > 0).map(|mirror| mirror.cluster.clone()));
     };
     let mut forwards = false;
-    for destination in forward.destinations.iter().filter(|found| found.weight > 0 && !redirects(found)) {
+    for destination in forward.destinations.iter().filter(|found| found.weight > 0) {
+        external_auth::note_clusters(&destination.filters, clusters);
+        if redirects(destination) {
+            continue;
+        }
         forwards = true;
         mirrors(&destination.filters, clusters);
         if let Backend::Cluster(cluster) = &destination.backend {
@@ -71,7 +69,11 @@ pub(super) fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut
 
 /// What Envoy cannot say in a `ClusterWeight`.
 fn needs_own_route(filters: &Filters) -> bool {
-    filters.rewrite.is_some() || !filters.mirrors.is_empty() || filters.cors.is_some() || filters.redirect.is_some()
+    filters.rewrite.is_some()
+        || !filters.mirrors.is_empty()
+        || filters.cors.is_some()
+        || !filters.external_auth.is_empty()
+        || filters.redirect.is_some()
 }
 
 /// `reached` of `total`, to the nearest millionth.
@@ -193,6 +195,7 @@ fn merged<'a>(outer: &'a Filters, inner: &'a Filters) -> Cow<'a, Filters> {
         rewrite: merged_rewrite(outer.rewrite.as_deref(), inner.rewrite.as_deref()).map(Box::new),
         mirrors,
         cors: inner.cors.clone().or_else(|| outer.cors.clone()),
+        external_auth: outer.external_auth.iter().chain(&inner.external_auth).cloned().collect(),
         redirect: inner.redirect.clone().or_else(|| outer.redirect.clone()),
     })
 }

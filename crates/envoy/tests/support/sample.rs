@@ -299,6 +299,25 @@ fn redirects() -> Vec<Route> {
         .collect()
 }
 
+/// By both protocols, with and without all that can be said.
+fn asked() -> Vec<Arc<ExternalAuth>> {
+    let http = |path_prefix: &str, headers: &[&str]| AuthProtocol::Http {
+        path_prefix: path_prefix.into(),
+        response_headers: headers.iter().copied().map(Arc::from).collect(),
+    };
+    let asked = |protocol, headers: &[&str], max_body| {
+        let request_headers = headers.iter().copied().map(Arc::from).collect();
+        Arc::new(ExternalAuth { cluster: "ns/b/80".into(), protocol, request_headers, max_body })
+    };
+    let grpc = AuthProtocol::Grpc { authority: "auth.ns".into() };
+    vec![
+        asked(http("", &[]), &[], None),
+        asked(http("/check", &["x-user"]), &["x-token"], std::num::NonZeroU32::new(1024)),
+        asked(grpc.clone(), &[], None),
+        asked(grpc, &["x-token"], std::num::NonZeroU32::new(1)),
+    ]
+}
+
 fn filtered() -> Vec<Route> {
     let cors = Cors {
         allow_origins: ["https://a.example", "https://*.b.example:8443", "*"].map(Arc::from).to_vec(),
@@ -317,6 +336,7 @@ fn filtered() -> Vec<Route> {
             Mirror { cluster: "ns/c/443".into(), share: 1_000_000 },
         ],
         cors: Some(Arc::new(cors)),
+        external_auth: asked(),
         redirect: None,
     };
     let with = |filters: Filters, cluster: &str| Destination { filters: filters.into(), ..to(cluster) };

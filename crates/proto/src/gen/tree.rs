@@ -229,6 +229,11 @@ pub mod envoy {
                         include!("envoy.extensions.filters.http.buffer.v3.rs");
                     }
                 }
+                pub mod composite {
+                    pub mod v3 {
+                        include!("envoy.extensions.filters.http.composite.v3.rs");
+                    }
+                }
                 pub mod compressor {
                     pub mod v3 {
                         include!("envoy.extensions.filters.http.compressor.v3.rs");

@@ -376,6 +376,9 @@ fn rule_body<'r, L: Lookup>(
         return Err(refuse(UNSUPPORTED, format!("{}.sessionPersistence", path()), text.into()));
     }
     let timeouts = timeouts(rule).map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.{field}", path()), text))?;
+    if let Some(reason) = filters.closed {
+        return Ok((Draft::default(), Answer::Fail(reason)));
+    }
     let answer = if filters.redirects() {
         Answer::Redirect
     } else {
@@ -401,6 +404,9 @@ fn destinations<'r, L: Lookup>(
             Err(reason) => (Backend::Broken(reason.clone()), Backend::Broken(reason)),
         };
         let (backend, as_it_comes, filters) = match backend_filters(targets, target, on_prefix, &path) {
+            Ok(Draft { closed: Some(reason), .. }) => {
+                (Backend::Broken(reason.clone()), Backend::Broken(reason), Draft::default())
+            }
             Ok(filters) => (backend, as_it_comes, filters),
             Err((reason, place, text)) => {
                 losses.add(reason, &place, &format!("{text}, {}", losses.answer.share));

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use api::http_route::{
-    CorsFilter, HeaderFilter, HttpMethod, HttpRouteFilter, PathModifier, RequestMirrorFilter, RequestRedirectFilter,
-    UrlRewriteFilter,
+    CorsFilter, ExternalAuthFilter, HeaderFilter, HttpMethod, HttpRouteFilter, PathModifier, RequestMirrorFilter,
+    RequestRedirectFilter, UrlRewriteFilter,
 };
 use ir::route::{Cors, Filters, HeaderChanges, MaybeFilters, Mirror, PathChange, PathMatch, Redirect, Rewrite};
 
 use super::matching::{lower, prefix};
 use super::target::{Resolved, Targets};
 use super::{ListenerPort, Lookup};
+use crate::external_auth;
 
 /// The filters of a rule or backend, checked.
 #[derive(Default)]
@@ -21,6 +22,8 @@ pub(super) struct Draft<'r> {
     fixed: Filters,
     rewrite: Option<&'r UrlRewriteFilter>,
     redirect: Option<&'r RequestRedirectFilter>,
+    /// Nothing may pass, and why: who would have to be asked is not there.
+    pub(super) closed: Option<Arc<str>>,
 }
 
 /// Why filters cannot be done: requests that would have passed them are answered with an error, they are never skipped.
@@ -86,7 +89,11 @@ pub(super) fn draft<'r, L: Lookup>(
                 once(draft.fixed.cors.is_some())?;
                 draft.fixed.cors = Some(Arc::new(cross_origin(cors).map_err(refused)?));
             }
-            HttpRouteFilter::ExternalAuth(_) => return Err(refused("filter ExternalAuth is not supported".into())),
+            HttpRouteFilter::ExternalAuth(auth) => {
+                once(draft.closed.is_some() || !draft.fixed.external_auth.is_empty())?;
+                let place = || format!("{}[{index}].externalAuth.backendRef", path());
+                draft.ask(targets, auth, place).map_err(refused)?;
+            }
             HttpRouteFilter::ExtensionRef(target) => {
                 return Err(refused(format!("filter {} {:?} is not supported", target.kind, target.name)));
             }
@@ -103,6 +110,22 @@ pub(super) fn draft<'r, L: Lookup>(
 }
 
 impl Draft<'_> {
+    /// A server that is not there lets nothing pass. Its reference is followed whatever else is wrong: a bad one is always reported.
+    fn ask<L: Lookup>(
+        &mut self,
+        targets: &mut Targets<'_, L>,
+        auth: &ExternalAuthFilter,
+        place: impl FnOnce() -> String,
+    ) -> Result<(), String> {
+        let asked = targets.authority(auth, place);
+        let whole = external_auth::read(auth, targets.namespace())?;
+        match asked {
+            Ok(cluster) => self.fixed.external_auth.push(Arc::new(whole(cluster))),
+            Err(reason) => self.closed = Some(reason),
+        }
+        Ok(())
+    }
+
     /// It answers by itself.
     pub(super) fn redirects(&self) -> bool {
         self.redirect.is_some()
@@ -228,7 +251,7 @@ fn changeable(name: &str) -> Result<Arc<str>, String> {
 }
 
 /// A token (RFC 9110, 5.6.2).
-fn check_token(name: &str) -> Result<(), String> {
+pub(crate) fn check_token(name: &str) -> Result<(), String> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
         return Err(format!("{name:?} is not a header name"));

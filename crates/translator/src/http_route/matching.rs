@@ -171,7 +171,7 @@ fn value(kind: &ValueMatchType, text: &str, what: &str) -> Result<ValueMatch, St
 }
 
 /// Header names are compared without regard to case; small letters are their normal form.
-pub(super) fn lower(name: &str) -> Arc<str> {
+pub(crate) fn lower(name: &str) -> Arc<str> {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
 }
 

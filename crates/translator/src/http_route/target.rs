@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use api::http_route::ExternalAuthFilter;
 use api::reference::BackendObjectRef;
 use api::{Kind, ObjectKey};
 use ir::ClusterName;
 
 use super::{Finding, Lookup};
 use crate::backend_traffic_policy::PolicyTarget;
+use crate::external_auth;
 use crate::key::{ClusterTarget, Transport};
 use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
 
@@ -77,25 +79,47 @@ impl<'a, L: Lookup> Targets<'a, L> {
                 self.clusters.push(target);
                 Ok(Resolved { by_itself: name.clone(), as_it_comes: name })
             }
-            Err(fault) => {
-                let text = fault.text.clone();
-                let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
-                let field = if fault.reason == RefReason::NoPort { ".port" } else { "" };
-                let finding = Finding::error(format!("{}{field}", path()), &*text);
-                // of what may not be used nothing is said, not even what is there
-                let finding = match fault.reason {
-                    RefReason::NotFound => {
-                        finding.naming(ObjectKey::new(&target.group, &target.kind, namespace, &target.name))
-                    }
-                    RefReason::NotPermitted
-                    | RefReason::InvalidKind
-                    | RefReason::NoPort
-                    | RefReason::UnsupportedProtocol => finding,
-                };
-                self.bad.push((finding, fault));
-                Err(text)
-            }
+            Err(fault) => Err(self.bad(target, fault, path)),
         }
+    }
+
+    /// The cluster of who is asked whether a request may pass, or why there is none. The route's policy is about its own traffic, not about that.
+    pub(super) fn authority(
+        &mut self,
+        filter: &ExternalAuthFilter,
+        path: impl FnOnce() -> String,
+    ) -> Result<ClusterName, Arc<str>> {
+        match self.backend(&filter.backend_ref) {
+            Ok(target) => {
+                let target = if external_auth::is_grpc(filter) { target.over_grpc() } else { target };
+                let name = target.name().clone();
+                self.clusters.push(target);
+                Ok(name)
+            }
+            Err(fault) => Err(self.bad(&filter.backend_ref, fault, path)),
+        }
+    }
+
+    /// The namespace of the route.
+    pub(super) fn namespace(&self) -> &str {
+        self.route.namespace()
+    }
+
+    /// Notes a reference that leads nowhere, and says why.
+    fn bad(&mut self, target: &BackendObjectRef, fault: RefFault, path: impl FnOnce() -> String) -> Arc<str> {
+        let text = fault.text.clone();
+        let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
+        let field = if fault.reason == RefReason::NoPort { ".port" } else { "" };
+        let finding = Finding::error(format!("{}{field}", path()), &*text);
+        // of what may not be used nothing is said, not even what is there
+        let finding = match fault.reason {
+            RefReason::NotFound => finding.naming(ObjectKey::new(&target.group, &target.kind, namespace, &target.name)),
+            RefReason::NotPermitted | RefReason::InvalidKind | RefReason::NoPort | RefReason::UnsupportedProtocol => {
+                finding
+            }
+        };
+        self.bad.push((finding, fault));
+        text
     }
 
     /// The clusters, sorted, and the first bad reference.
@@ -108,16 +132,21 @@ impl<'a, L: Lookup> Targets<'a, L> {
     }
 
     fn follow(&mut self, target: &BackendObjectRef) -> Result<ClusterTarget, RefFault> {
-        let permit = permit(self.lookup, self.route, Reference::from(target))?;
-        if !matches!(permit.target().kind(), Some(Kind::Service | Kind::Backend)) {
-            let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));
-            return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
-        }
-        let backend = self.lookup.backend(&permit, target.port, Transport::of_route(self.route))?;
+        let backend = self.backend(target)?;
         let backend = if self.route.kind() == Some(Kind::GrpcRoute) { backend.over_grpc() } else { backend };
         Ok(match &self.policy {
             None => backend,
             Some(policy) => backend.under(policy),
         })
+    }
+
+    /// A backend by itself.
+    fn backend(&mut self, target: &BackendObjectRef) -> Result<ClusterTarget, RefFault> {
+        let permit = permit(self.lookup, self.route, Reference::from(target))?;
+        if !matches!(permit.target().kind(), Some(Kind::Service | Kind::Backend)) {
+            let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));
+            return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
+        }
+        self.lookup.backend(&permit, target.port, Transport::of_route(self.route))
     }
 }

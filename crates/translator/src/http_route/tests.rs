@@ -140,7 +140,10 @@ fn what_is_not_supported_costs_its_rule_and_is_said() {
     let unsupported = "UnsupportedValue";
     let filter = |filter: Value| json!({"filters": [filter]});
     refused(filter(json!({"type": "Teleport"})), unsupported, "Teleport");
-    refused(filter(json!({"type": "ExternalAuth", "externalAuth": {"protocol": "HTTP"}})), unsupported, "ExternalAuth");
+    let mut odd = auth("v1");
+    odd["externalAuth"]["protocol"] = json!("SOAP");
+    refused(filter(odd), unsupported, "SOAP");
+    refused(json!({"filters": [auth("v1"), auth("v2")]}), "IncompatibleFilters", "twice");
     refused(filter(json!({"type": "ExtensionRef", "extensionRef": {"kind": "X", "name": "y"}})), unsupported, "y");
     refused(json!({"sessionPersistence": {"type": "Cookie"}}), unsupported, "session persistence");
     refused(json!({"timeouts": {"request": "soon"}}), unsupported, "soon");
@@ -225,6 +228,45 @@ fn a_mirror_that_leads_nowhere_is_left_out_and_the_request_goes_on() {
     assert_eq!(mirrors, ["default/v2/80", "default/v1/80"]);
     assert_eq!(outcome.bad_reference().expect("said").reason, RefReason::NotFound);
     assert_eq!(outcome.attached[0].clusters.len(), 2, "clusters of mirrors are wanted too");
+}
+
+fn auth(server: &str) -> Value {
+    let server = json!({"name": server, "port": 80});
+    json!({"type": "ExternalAuth", "externalAuth": {"protocol": "HTTP", "http": {}, "backendRef": server}})
+}
+
+#[test]
+fn who_authorises_is_asked_by_a_cluster_of_the_route() {
+    let outcome = outcome(json!([{"filters": [auth("v2")], "backendRefs": v1()}]));
+    let asked: Vec<String> =
+        routes(&outcome)[0].filters.external_auth.iter().map(|auth| auth.cluster.to_string()).collect();
+    assert_eq!(asked, ["default/v2/80"]);
+    assert_eq!(outcome.attached[0].clusters.len(), 2, "the route waits for it");
+    assert_eq!(outcome.problems(), []);
+}
+
+#[test]
+fn nothing_passes_whose_authority_is_not_there() {
+    let redirect = json!({"type": "RequestRedirect", "requestRedirect": {}});
+    for rule in [
+        json!({"filters": [auth("gone")], "backendRefs": v1()}),
+        json!({"filters": [redirect, auth("gone")]}),
+        json!({"filters": [auth("gone")]}),
+    ] {
+        let outcome = outcome(json!([rule]));
+        let routes = routes(&outcome);
+        assert!(matches!(&routes[0].action, Action::Respond(respond) if respond.status == 500), "{:?}", routes[0]);
+        let bad = outcome.bad_reference().expect("said");
+        assert_eq!(bad.reason, RefReason::NotFound);
+        assert_eq!(outcome.parents[0].verdict, Verdict::Accepted, "it is only the reference");
+    }
+    let mut backend = v1()[0].clone();
+    backend["filters"] = json!([auth("gone")]);
+    let outcome = outcome(json!([{"backendRefs": [backend, v1()[0]]}]));
+    let routes = routes(&outcome);
+    let destinations = &forward(&routes[0]).destinations;
+    assert!(matches!(&destinations[0].backend, Backend::Broken(_)), "{destinations:?}");
+    assert!(matches!(&destinations[1].backend, Backend::Cluster(_)));
 }
 
 #[test]

@@ -152,6 +152,31 @@ fn a_refused_cluster_answers_500_where_nothing_was_served_and_the_status_has_env
     assert_eq!(world.problems(), [""; 0]);
 }
 
+#[test]
+fn who_authorises_is_waited_for_and_nothing_passes_unasked_when_that_takes_too_long() {
+    let mut world = world();
+    let asking = |server: &str| {
+        let server = json!({"name": server, "port": 80});
+        let auth = json!({"protocol": "HTTP", "http": {}, "backendRef": server});
+        let mut spec = route_spec("web", &[HOST], &[("/", "v1")]);
+        spec["rules"][0]["filters"] = json!([{"type": "ExternalAuth", "externalAuth": auth}]);
+        object(Kind::HttpRoute, "r", spec)
+    };
+    world.apply([service("v3", 80), asking("v2")]);
+    world.translator.remember_served();
+    assert_eq!(ask(&world, "/"), "default/v1/80*1", "the edit is not in force yet");
+    assert_eq!(world.clusters(), ["default/v1/80", "default/v2/80"]);
+    set(&mut world, "default/v2/80", Some(ClusterState::Stalled));
+    assert_eq!(ask(&world, "/"), "500");
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+    world.apply([asking("v3")]);
+    world.translator.remember_served();
+    set(&mut world, "default/v3/80", Some(ClusterState::Stalled));
+    assert_eq!(ask(&world, "/"), "default/v1/80*1", "the one before is asked still");
+    assert_eq!(world.clusters(), ["default/v1/80", "default/v2/80", "default/v3/80"]);
+}
+
 /// A proxy refuses a resource, as the server tells it.
 fn refuse(world: &mut World, resource: &str) {
     let tables = world.translator.stored().tables();

@@ -67,12 +67,20 @@ fn proxy_ref(name: &str) -> Value {
     json!({"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "namespace": "default", "name": name})
 }
 
+fn external_auth(name: &str, namespace: &str, protocol: &str) -> Value {
+    let server = json!({"name": name, "namespace": namespace, "port": 80});
+    let asked = json!({"protocol": protocol, "backendRef": server, protocol.to_lowercase(): {}});
+    json!({"type": "ExternalAuth", "externalAuth": asked})
+}
+
 fn rule() -> impl Strategy<Value = Value> {
     let path = pick(&["/", "/a", "/a/b", "no-path"]);
     let kind = pick(&["PathPrefix", "Exact", "RegularExpression", "Strange"]);
     let filter = prop::option::of(prop::sample::select(vec![
         json!({"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}),
         json!({"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "s2", "port": 80}}}),
+        external_auth("s2", "default", "HTTP"),
+        external_auth("s3", "other", "GRPC"),
         json!({"type": "Unknown"}),
     ]));
     let backend = (pick(&["s1", "s2", "s3"]), prop::option::of(pick(NAMESPACES)), 0..3_u32).prop_map(

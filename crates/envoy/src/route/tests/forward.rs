@@ -1,8 +1,11 @@
 //! Forwarding, weights, broken destinations, time-outs and retries.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ir::route::{Action, Filters, Forward, HeaderChanges, Mirror, Redirect, Retry, Rewrite};
+use ir::route::{
+    Action, AuthProtocol, ExternalAuth, Filters, Forward, HeaderChanges, Mirror, Redirect, Retry, Rewrite,
+};
 
 use super::{broken, check, check_one, forward, forwarding, route, sets, to, with};
 use crate::route::route_piece;
@@ -189,4 +192,25 @@ route:
         ),
     );
     check_forward(|forward| forward.retry = retry(0, &[500], None), "route: {cluster: a}");
+}
+
+#[test]
+fn who_is_asked_for_one_destination_has_a_route_of_its_own_and_is_asked_after_that_of_the_rule() {
+    let asked = |cluster: &str| {
+        let protocol = AuthProtocol::Grpc { authority: cluster.into() };
+        let auth = ExternalAuth { cluster: cluster.into(), protocol, request_headers: Vec::new(), max_body: None };
+        Filters { external_auth: vec![Arc::new(auth)], ..Filters::default() }
+    };
+    let found = forwarding(vec![to("a", 1), with(asked("two"), to("b", 1))], asked("one"));
+    let routes = super::routes(found);
+    let order: Vec<Vec<String>> = routes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|route| {
+            let text = route["typedPerFilterConfig"]["chancery.external_auth"].to_string();
+            text.split("\"clusterName\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+        })
+        .collect();
+    assert_eq!(order, [vec!["one"], vec!["one", "two"]]);
 }

@@ -1,5 +1,6 @@
 //! Any route encodes to what Envoy's API allows, the same each time.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,14 @@ use ir::route::*;
 use ir::{Route, RoutePiece, VirtualHost};
 use proptest::prelude::*;
 use prost::Message as _;
+use proto::envoy::config::core::v3::{grpc_service::TargetSpecifier, http_uri::HttpUpstreamType};
 use proto::envoy::config::route::v3 as envoy;
+use proto::envoy::extensions::filters::http::composite::v3::{CompositePerRoute, ExecuteFilterAction};
+use proto::envoy::extensions::filters::http::ext_authz::v3::{ExtAuthz, ext_authz::Services};
+use proto::xds::r#type::matcher::v3::matcher;
 
 use crate::resource::type_url;
-use crate::route::{messages, route_piece};
+use crate::route::{external_auth, messages, route_piece};
 use crate::testing::joined;
 use crate::virtual_host::virtual_host;
 
@@ -87,6 +92,21 @@ fn cors() -> impl Strategy<Value = Cors> {
     )
 }
 
+fn external_auth() -> impl Strategy<Value = ExternalAuth> {
+    let list = || prop::collection::vec(name(), 0..3);
+    let protocol = prop_oneof![
+        (text("(/[a-z]{1,5})?"), list())
+            .prop_map(|(path_prefix, response_headers)| AuthProtocol::Http { path_prefix, response_headers }),
+        name().prop_map(|authority| AuthProtocol::Grpc { authority }),
+    ];
+    (name(), protocol, list(), any::<u32>()).prop_map(|(cluster, protocol, request_headers, body)| ExternalAuth {
+        cluster: cluster.into(),
+        protocol,
+        request_headers,
+        max_body: NonZeroU32::new(body),
+    })
+}
+
 fn filters() -> impl Strategy<Value = Filters> {
     let rewrite = (prop::option::of(name()), prop::option::of(path_change()))
         .prop_map(|(host, path)| Box::new(Rewrite { host, path }));
@@ -98,14 +118,16 @@ fn filters() -> impl Strategy<Value = Filters> {
         prop::option::weighted(0.3, rewrite),
         prop::collection::vec(mirror, 0..2),
         prop::option::weighted(0.3, cors().prop_map(Arc::new)),
+        prop::collection::vec(external_auth().prop_map(Arc::new), 0..2),
         redirect,
     )
-        .prop_map(|(request_headers, response_headers, rewrite, mirrors, cors, redirect)| Filters {
+        .prop_map(|(request_headers, response_headers, rewrite, mirrors, cors, external_auth, redirect)| Filters {
             request_headers: request_headers.into(),
             response_headers: response_headers.into(),
             rewrite,
             mirrors,
             cors,
+            external_auth,
             redirect,
         })
 }
@@ -198,10 +220,30 @@ fn limit(route: &envoy::Route) -> Option<u32> {
     Some(fraction.default_value.as_ref()?.numerator)
 }
 
+/// The clusters of those that an Envoy route asks.
+fn asked(route: &envoy::Route) -> Vec<String> {
+    let Some(config) = route.typed_per_filter_config.get(external_auth::FILTER) else { return Vec::new() };
+    let always = CompositePerRoute::decode(&*config.value).unwrap().matcher.unwrap().on_no_match.unwrap();
+    let Some(matcher::on_match::OnMatch::Action(action)) = always.on_match else { panic!("an action") };
+    let action = ExecuteFilterAction::decode(&*action.typed_config.unwrap().value).unwrap();
+    let chain = action.filter_chain.unwrap().typed_config.into_iter();
+    let cluster = |filter: ExtAuthz| match filter.services.unwrap() {
+        Services::HttpService(http) => match http.server_uri.unwrap().http_upstream_type.unwrap() {
+            HttpUpstreamType::Cluster(cluster) => cluster,
+        },
+        Services::GrpcService(grpc) => match grpc.target_specifier.unwrap() {
+            TargetSpecifier::EnvoyGrpc(grpc) => grpc.cluster_name,
+            TargetSpecifier::GoogleGrpc(_) => panic!("not by Envoy"),
+        },
+    };
+    chain.map(|filter| cluster(ExtAuthz::decode(&*filter.typed_config.unwrap().value).unwrap())).collect()
+}
+
 /// The clusters that an Envoy route names, but for the one that never exists.
 fn clusters(route: &envoy::Route) -> Vec<String> {
-    let Some(envoy::route::Action::Route(action)) = &route.action else { return Vec::new() };
-    let mut names: Vec<String> = action.request_mirror_policies.iter().map(|mirror| mirror.cluster.clone()).collect();
+    let mut names = asked(route);
+    let Some(envoy::route::Action::Route(action)) = &route.action else { return names };
+    names.extend(action.request_mirror_policies.iter().map(|mirror| mirror.cluster.clone()));
     match &action.cluster_specifier {
         Some(envoy::route_action::ClusterSpecifier::Cluster(name)) => names.push(name.clone()),
         Some(envoy::route_action::ClusterSpecifier::WeightedClusters(weighted)) => {

@@ -1,0 +1,222 @@
+//! `ExternalAuth`: from files, through a real Envoy that asks servers over HTTP and over gRPC, while what is asked changes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+
+use tests::authority::{Asked, Authority, GOOD};
+use tests::backend::Backend;
+use tests::client::{Answer, get, get_with};
+use tests::objects::{documents, gateway, ruled, service};
+use tests::ports::free_ports;
+use tests::prober::Prober;
+use tests::running::Running;
+use tests::wait;
+
+/// Two servers that are asked, backends, and a port. `echo` is a backend that notes what it gets.
+struct World {
+    running: Running,
+    port: u16,
+    http: Authority,
+    grpc: Authority,
+    echo: Authority,
+    backends: [Backend; 2],
+}
+
+impl World {
+    /// With these rules (indented by two).
+    fn start(rules: &str) -> Self {
+        let mut running = Running::prepare().unwrap();
+        let [port] = free_ports().unwrap();
+        let backends = [Backend::start("one").unwrap(), Backend::start("two").unwrap()];
+        let (http, grpc, echo) = (Authority::http().unwrap(), Authority::grpc().unwrap(), Authority::http().unwrap());
+        running.write("gateway.yaml", &gateway(port)).unwrap();
+        let services = [
+            service("one", backends[0].port),
+            service("two", backends[1].port),
+            service("http", http.port),
+            service("grpc", grpc.port),
+            service("echo", echo.port),
+        ];
+        running.write("services.yaml", &documents(services.iter().map(String::as_str))).unwrap();
+        running.write("route.yaml", &ruled("shop", &format!("  rules:\n{rules}"))).unwrap();
+        running.start().unwrap();
+        Self { running, port, http, grpc, echo, backends }
+    }
+
+    fn rules(&self, rules: &str) {
+        self.running.write("route.yaml", &ruled("shop", &format!("  rules:\n{rules}"))).unwrap();
+    }
+
+    fn ask(&self, path: &str, authorization: &str) -> anyhow::Result<Answer> {
+        get_with(self.port, "x.example", path, &[("authorization", authorization), ("x-token", "t")])
+    }
+
+    fn until(&self, path: &str, authorization: &str, status: u16) {
+        wait::until(&format!("{status} at {path}"), || {
+            self.ask(path, authorization).ok().filter(|answer| answer.status == status)
+        })
+        .unwrap();
+    }
+}
+
+/// A rule for a path that asks this (an `externalAuth` in one line).
+fn rule(path: &str, auth: &str, backend: &str) -> String {
+    format!(
+        "  - matches: [{{path: {{value: {path}}}}}]\n    filters: [{{type: ExternalAuth, externalAuth: {{{auth}}}}}]\n    \
+         backendRefs: [{{name: {backend}, port: 80}}]\n"
+    )
+}
+
+fn http(settings: &str, more: &str) -> String {
+    format!("protocol: HTTP, http: {{{settings}}}, backendRef: {{name: http, port: 80}}{more}")
+}
+
+fn grpc(settings: &str, more: &str) -> String {
+    format!("protocol: GRPC, grpc: {{{settings}}}, backendRef: {{name: grpc, port: 80}}{more}")
+}
+
+fn one(authority: &Authority) -> Asked {
+    let mut asked = authority.take();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    asked.remove(0)
+}
+
+fn post(port: u16, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: x.example\r\nauthorization: {GOOD}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_server_is_told_what_is_written_and_the_backend_gets_what_it_says() {
+    let tokens = "allowedHeaders: [X-Token]";
+    let world = World::start(
+        &[
+            rule("/plain", &http("", ""), "echo"),
+            rule("/more", &http(&format!("path: check/, {tokens}, allowedResponseHeaders: [X-User]"), ""), "echo"),
+            rule("/call", &grpc("", ""), "echo"),
+            rule("/few", &grpc("allowedHeaders: [authorization]", ""), "echo"),
+            rule("/body", &http("", ", forwardBody: {maxSize: 8}"), "echo"),
+            rule("/called", &grpc("", ", forwardBody: {maxSize: 8}"), "echo"),
+        ]
+        .concat(),
+    );
+    world.until("/plain", GOOD, 200);
+    let (http, grpc, echo) = (&world.http, &world.grpc, &world.echo);
+    drop((http.take(), echo.take()));
+
+    assert_eq!(world.ask("/plain/a?b=c", GOOD).unwrap().status, 200);
+    let asked = one(http);
+    assert_eq!((&*asked.method, &*asked.path), ("GET", "/plain/a?b=c"));
+    assert_eq!(asked.headers["host"], "x.example");
+    assert_eq!(asked.headers["content-length"], "0");
+    assert!(!asked.headers.contains_key("x-token"), "{asked:?}");
+    let got = one(echo).headers;
+    assert_eq!((&*got["x-user"], &*got["x-more"]), ("ann", "more"));
+    assert_eq!(got["host"], "x.example", "whose request it is stays");
+    assert!(!got.contains_key("content-length"), "that of the answer is not the request's: {got:?}");
+
+    assert_eq!(world.ask("/more/a", GOOD).unwrap().status, 200);
+    let asked = one(http);
+    assert_eq!((&*asked.path, &*asked.headers["x-token"]), ("/check/more/a", "t"));
+    let got = one(echo).headers;
+    assert_eq!((got.get("x-user").map(|it| &**it), got.get("x-more")), (Some("ann"), None));
+
+    assert_eq!(world.ask("/call/a", GOOD).unwrap().status, 200);
+    let asked = one(grpc);
+    assert_eq!((&*asked.method, &*asked.path, &*asked.headers["x-token"]), ("GET", "/call/a", "t"));
+    let got = one(echo).headers;
+    assert_eq!((&*got["x-user"], &*got["host"]), ("ann", "x.example"));
+
+    assert_eq!(world.ask("/few", GOOD).unwrap().status, 200);
+    let asked = one(grpc);
+    assert_eq!((asked.headers.get("x-token"), &*asked.headers["authorization"]), (None, GOOD));
+    drop(echo.take());
+
+    for (path, authority) in [("/body", http), ("/called", grpc)] {
+        assert!(post(world.port, path, "12345678").starts_with("HTTP/1.1 200"));
+        assert_eq!((one(authority).body, one(echo).body), ("12345678".to_owned(), "12345678".to_owned()));
+        assert!(post(world.port, path, "123456789").starts_with("HTTP/1.1 413"), "longer than may be told");
+        assert_eq!((authority.take(), echo.take()), (Vec::new(), Vec::new()));
+    }
+    let denied = get(world.port, "x.example", "/plain").unwrap();
+    assert_eq!(denied, Answer { status: 401, body: "who are you?".to_owned() });
+    assert_eq!(get(world.port, "x.example", "/call").unwrap().status, 403);
+    assert_eq!(echo.take(), Vec::new());
+}
+
+#[test]
+fn who_cannot_be_asked_lets_nothing_pass() {
+    let mut world = World::start(&rule("/a", &http("", ""), "one"));
+    world.until("/a", GOOD, 200);
+    let port = world.http.port;
+    world.http = Authority::grpc().unwrap();
+    world.until("/a", GOOD, 403);
+    world.http = Authority::http_on(port).unwrap();
+    world.until("/a", GOOD, 200);
+    // Nobody is behind it, and then not even that is there.
+    let empty = service("http", port).replace("endpoints:\n- addresses: [\"127.0.0.1\"]\n", "endpoints: []\n");
+    let others = [service("one", world.backends[0].port), empty];
+    world.running.write("services.yaml", &documents(others.iter().map(String::as_str))).unwrap();
+    world.until("/a", GOOD, 403);
+    world.running.write("services.yaml", &others[0]).unwrap();
+    world.until("/a", GOOD, 500);
+    let status = world.running.status(&[]).unwrap();
+    assert!(status.contains("Service default/http does not exist"), "{status}");
+}
+
+/// While everything about it changes, what is good passes and nothing else does.
+#[test]
+fn edits_let_nothing_pass_that_is_not_allowed_and_lose_nothing_that_is() {
+    let world = World::start("  - backendRefs: [{name: one, port: 80}]\n");
+    world.until("/a", "", 200);
+    world.rules(&rule("/", &http("", ""), "one"));
+    world.until("/a", "", 401);
+
+    let prober = Prober::default();
+    let (port, paths) = (world.port, ["/a", "/b"]);
+    thread::scope(|scope| {
+        let asking = prober.until_dropped();
+        for authorization in [GOOD, "no"] {
+            let prober = &prober;
+            scope.spawn(move || {
+                let ask = |path: &str| get_with(port, "x.example", path, &[("authorization", authorization)]);
+                prober.run_judged(ask, &paths, |_, _, answer| match answer {
+                    Ok(Answer { status: 200, body }) => authorization == GOOD && ["one", "two"].contains(&&**body),
+                    Ok(Answer { status: 401 | 403, .. }) => authorization != GOOD,
+                    _ => false,
+                });
+            });
+        }
+        let forms = [
+            rule("/", &grpc("", ""), "one"),
+            rule("/", &http("path: /check", ""), "two"),
+            [rule("/a", &grpc("", ""), "one"), rule("/", &http("", ""), "two")].concat(),
+            [rule("/", &http("", ""), "two"), rule("/a", &grpc("", ""), "two")].concat(),
+            rule("/", &http("", ", forwardBody: {maxSize: 100}"), "one"),
+            rule("/", &grpc("allowedHeaders: [authorization]", ""), "two"),
+            rule("/", &http("", ""), "one"),
+        ];
+        for _ in 0..4 {
+            for form in &forms {
+                world.rules(form);
+                prober.more(60).unwrap();
+            }
+        }
+        drop(asking);
+    });
+    let (asked, wrong) = prober.told();
+    assert_eq!(wrong, BTreeMap::new(), "of {asked}");
+    assert!(!world.grpc.take().is_empty() && !world.http.take().is_empty());
+}
