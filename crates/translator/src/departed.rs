@@ -1,13 +1,11 @@
 //! Clusters that are gone: what was said of them is forgotten, so that their routes wait for them again when they come back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use engine::{Graph, Table};
-use ir::{Cluster, ClusterName};
 use store::{ClusterState, FactKey};
 
-use crate::key::InFleet;
+use crate::output::ClusterTables;
 
 /// For this many publications, words about a cluster that is gone are taken for late ones. They come within one or two.
 const REMEMBERED: u64 = 64;
@@ -21,14 +19,9 @@ pub(crate) struct Departed {
 
 impl Departed {
     /// Forgets facts about clusters that went in the last tick, and about those that went before and are not back.
-    pub(crate) fn forget(
-        &mut self,
-        graph: &mut Graph,
-        clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
-        facts: Table<FactKey, ClusterState>,
-    ) {
+    pub(crate) fn forget(&mut self, graph: &mut Graph, clusters: ClusterTables, facts: Table<FactKey, ClusterState>) {
         self.publications += 1;
-        for change in graph.changes(clusters) {
+        for change in clusters.into_iter().flat_map(|table| graph.changes(table)) {
             let fact = FactKey { fleet: change.key.fleet.0.clone(), name: change.key.name.0.clone() };
             match change.new {
                 None => drop(self.gone.insert(fact, self.publications)),

@@ -184,8 +184,7 @@ impl Translator {
             }
         }
         self.remember_raw();
-        let [of_routes, _] = self.outputs.clusters;
-        self.departed.forget(&mut self.graph, of_routes, self.store.tables().cluster_state);
+        self.departed.forget(&mut self.graph, self.outputs.clusters, self.store.tables().cluster_state);
         self.blame.forget(&mut self.graph, self.store.tables(), self.own, self.outputs);
     }
 }

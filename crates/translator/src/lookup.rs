@@ -410,6 +410,11 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
         self.cx.get(self.tables.inputs.listener_state, &fact).cloned()
     }
 
+    fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState> {
+        let fact = FactKey { fleet: self.tables.fleet.0.clone(), name: name.0.clone() };
+        self.cx.get(self.tables.inputs.cluster_state, &fact).cloned()
+    }
+
     fn disputed(&mut self, name: &ListenerName) -> Option<Arc<str>> {
         let fact = FactKey::of_kind(self.tables.fleet.0.clone(), "Listener", &name.0);
         self.cx.get(self.tables.inputs.disputes, &fact).cloned()

@@ -184,6 +184,11 @@ impl Outputs {
         all(graph, self.clusters)
     }
 
+    /// How many clusters there are.
+    pub fn cluster_count(&self, graph: &Graph) -> usize {
+        self.clusters.iter().map(|table| graph.len(*table)).sum()
+    }
+
     /// One cluster.
     pub fn cluster<'g>(&self, graph: &'g Graph, key: &InFleet<ClusterName>) -> Option<&'g Arc<Cluster>> {
         self.clusters.iter().find_map(|table| graph.get(*table, key))

@@ -169,7 +169,8 @@ impl Proxy {
             return is_called(&self.gateway, gateway);
         }
         let workload = self.gateway.strip_prefix("workload/");
-        is_called(&self.name, word) || workload.is_some_and(|workload| word == self.gateway || is_called(workload, word))
+        is_called(&self.name, word)
+            || workload.is_some_and(|workload| word == self.gateway || is_called(workload, word))
     }
 }
 

@@ -93,7 +93,7 @@ impl Metrics {
         series("objects", "gauge", "Objects in force", core.translator.stored().len().to_string());
         series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());
         series("gateways", "gauge", "Gateways with a status", graph.len(core.outputs.gateway_statuses).to_string());
-        series("clusters", "gauge", "Clusters of all fleets", core.outputs.clusters(graph).count().to_string());
+        series("clusters", "gauge", "Clusters of all fleets", core.outputs.cluster_count(graph).to_string());
         series(
             "problems",
             "gauge",

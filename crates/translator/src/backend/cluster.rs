@@ -33,14 +33,23 @@ pub(crate) fn cluster(
     }
 }
 
+/// Clients of one listener that have sent a datagram in the last minute: each is a socket of the proxy's, which anybody can ask for with an address that is
+/// not his own, and Envoy 1.40 ends when it gets none any more. 48 listeners with so many fit into the million of files that a service has as a rule.
+const DATAGRAM_CLIENTS: u32 = 16_384;
+
+/// So many a policy may allow: a busy resolver's, beside which there is room for others.
+const MOST_DATAGRAM_CLIENTS: u32 = 131_072;
+
 /// The cluster of a listener that takes datagrams: its endpoints are those of all backends of a route.
 pub(crate) fn of_datagrams(name: ClusterName, limits: CircuitBreaker) -> Cluster {
+    let clients = limits.max_connections.unwrap_or(DATAGRAM_CLIENTS).min(MOST_DATAGRAM_CLIENTS);
+    let limits = CircuitBreaker { max_connections: Some(clients), ..limits };
     Cluster {
         endpoints: EndpointSource::Weighted(EndpointSetName(name.0.clone())),
         name,
         protocol: Protocol::default(),
         tls: None,
-        circuit_breaker: (limits != CircuitBreaker::default()).then(|| Box::new(limits)),
+        circuit_breaker: Some(Box::new(limits)),
         connect_timeout: None,
     }
 }

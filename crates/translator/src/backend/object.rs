@@ -88,7 +88,12 @@ fn view(
         if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
     // Envoy ends itself at the first datagram for a socket of the file system.
     let has_path = endpoints.iter().any(|endpoint| endpoint.unix.is_some());
-    let no_datagrams = if names > 0 { Some(RESOLVED) } else { has_path.then_some("has a socket of the file system") };
+    let whys = [
+        (names > 0, RESOLVED),
+        (has_path, "has a socket of the file system"),
+        (tls.is_some(), "is spoken to over TLS"),
+    ];
+    let no_datagrams = whys.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| why);
     let secrets = secrets.into();
     Ok(BackendView { endpoints: source, port_name: Box::default(), protocol, tls, secrets, no_datagrams })
 }

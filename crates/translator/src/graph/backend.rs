@@ -18,6 +18,7 @@ use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget, Transport};
+use crate::listener::DISCARD_PORT;
 use crate::listener_set;
 use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
@@ -178,8 +179,8 @@ fn healthy(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints
 }
 
-/// The proxy's own port for what is to be dropped (RFC 863), which nobody has.
-const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+/// The proxy's own port for what is to be dropped, which nobody has.
+const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PORT);
 
 impl Backends {
     /// Whether a backend can be sent to.

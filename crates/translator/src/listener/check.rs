@@ -6,7 +6,7 @@ use api::gateway::{Listener, Protocol, RouteNamespacesFrom, TlsMode};
 use api::reference::{RouteGroupKind, SecretRef};
 use api::{Kind, ObjectKey};
 
-use super::{ListenerPlan, Namespaces, Refusal, Speaks};
+use super::{DISCARD_PORT, ListenerPlan, Namespaces, Refusal, Speaks};
 use crate::backend::{SecretPart, SecretUse};
 use crate::gateway::Lookup;
 use crate::hostname::Hostname;
@@ -83,6 +83,10 @@ fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
     }
     if listener.port == 0 {
         return Some(Refusal::new(UNSUPPORTED_VALUE, "port 0 is not a port").at("port"));
+    }
+    if listener.port == DISCARD_PORT && speaks == Some(Speaks::Udp) {
+        let text = format!("port {DISCARD_PORT} is where datagrams are sent that are to be dropped");
+        return Some(Refusal::new("PortUnavailable", text).at("port"));
     }
     if listener.filters.as_ref().is_some_and(|filters| !filters.requests.is_empty()) {
         return Some(Refusal::new(UNSUPPORTED_VALUE, "filters of listeners are not supported").at("filters"));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use api::gateway::AddressType;
 use api::reference::RouteGroupKind;
 use api::status::{Condition, GatewayStatus, GatewayStatusAddress, ListenerStatus};
-use ir::{FleetName, ListenerName};
-use store::{ListenerState, ProxyFacts};
+use ir::{ClusterName, FleetName, ListenerName};
+use store::{ClusterState, ListenerState, ProxyFacts};
 
 use super::{RESOLVED, Writer};
 use crate::gateway::{GatewayPlan, NO_LISTENER};
@@ -24,6 +24,8 @@ pub(crate) trait Lookup {
     fn proxies(&mut self) -> Option<Arc<ProxyFacts>>;
     /// What the proxies made of a listener.
     fn listener(&mut self, name: &ListenerName) -> Option<ListenerState>;
+    /// What the proxies made of a cluster.
+    fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState>;
     /// The words of proxies that refuse a listener which others may have taken.
     fn disputed(&mut self, name: &ListenerName) -> Option<Arc<str>>;
     /// The words of a proxy that refused a certificate or bundle of a listener.
@@ -146,12 +148,28 @@ fn delivered(
         return Delivered::No("Invalid", words);
     }
     let name = listener_name(fleet, listener.socket());
+    if listener.socket().1 == Transport::Udp
+        && let Some(lacking) = datagrams_undelivered(lookup, &name)
+    {
+        return lacking;
+    }
     match lookup.listener(&name) {
         Some(ListenerState::Accepted) => lookup.disputed(&name).map_or(Delivered::Yes, Delivered::Partly),
         Some(ListenerState::Refused(words)) => {
             Delivered::No("Invalid", format!("the proxy refused it: {words}").into())
         }
         None => Delivered::No("Pending", "no proxy has acknowledged it yet".into()),
+    }
+}
+
+/// What keeps the cluster of a listener that takes datagrams, which has its name and belongs to no route, from being used.
+fn datagrams_undelivered(lookup: &mut impl Lookup, name: &ListenerName) -> Option<Delivered> {
+    match lookup.cluster(&ClusterName(name.0.clone()))? {
+        ClusterState::Refused(words) => {
+            Some(Delivered::No("Invalid", format!("the proxy refused its cluster: {words}").into()))
+        }
+        ClusterState::Stalled => Some(Delivered::No("Pending", "its cluster does not become ready".into())),
+        _ => None,
     }
 }
 

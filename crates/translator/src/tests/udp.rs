@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::testing::{World, aged, gateway, object, short, with_meta};
 use api::{Kind, Object, ObjectKey, ObjectMeta};
 use ir::EndpointSetName;
+use store::{ClusterState, FactKey};
 
 fn route(name: &str, backends: Value) -> Object {
     object(Kind::UdpRoute, name, json!({"parentRefs": [{"name": "web"}], "rules": [{"backendRefs": backends}]}))
@@ -158,6 +159,36 @@ fn sockets_of_the_file_system_take_no_datagrams() {
 }
 
 #[test]
+fn what_is_to_be_encrypted_takes_no_datagrams() {
+    let endpoints = json!([{"ip": {"address": "10.0.0.1", "port": 53}}]);
+    let backend = json!({"endpoints": endpoints, "tls": {"wellKnownCACertificates": "System", "sni": "a.example"}});
+    let reference = json!([{"group": "gateway.envoyproxy.io", "kind": "Backend", "name": "ext"}]);
+    let world =
+        World::with([gateway("web", json!([udp(53)])), object(Kind::Backend, "ext", backend), route("r", reference)]);
+    assert_eq!(world.status(Kind::UdpRoute, "r")[1], "ResolvedRefs=False/UnsupportedProtocol");
+}
+
+#[test]
+fn nobody_listens_where_datagrams_are_dropped() {
+    let world = World::with([gateway("web", json!([udp(9), udp(53)]))]);
+    assert_eq!(short(&world.listener("web", "u9").conditions)[0], "Accepted=False/PortUnavailable");
+    assert_eq!(short(&world.listener("web", "u53").conditions)[0], "Accepted=True/Accepted");
+}
+
+#[test]
+fn a_listener_whose_cluster_is_refused_is_not_programmed() {
+    let mut world = World::with([gateway("web", json!([udp(53)])), service("a", 53), slice("a", 5353, &["10.0.0.1"])]);
+    world.apply([route("r", json!([{"name": "a", "port": 53}]))]);
+    let fact = FactKey { fleet: "default/web".into(), name: "default/web/53/udp".into() };
+    let (store, graph) = world.translator.store();
+    graph.set(store.tables().cluster_state, fact, ClusterState::Refused("no such thing".into()));
+    world.translator.tick();
+    let conditions = world.listener("web", "u53").conditions;
+    let programmed = conditions.iter().find(|one| &*one.condition_type == "Programmed").expect("a condition");
+    assert!(programmed.message.contains("no such thing"), "{programmed:?}");
+}
+
+#[test]
 fn the_policy_of_a_route_says_how_many_clients_its_listener_serves() {
     let mut world = World::with([gateway("web", json!([udp(53)])), service("a", 53), slice("a", 5353, &["10.0.0.1"])]);
     world.apply([route("r", json!([{"name": "a", "port": 53}]))]);
@@ -166,7 +197,7 @@ fn the_policy_of_a_route_says_how_many_clients_its_listener_serves() {
         let (_, cluster) = outputs.clusters(graph).next().expect("a cluster");
         cluster.circuit_breaker.as_ref().and_then(|breaker| breaker.max_connections)
     };
-    assert_eq!(limit(&world), None);
+    assert_eq!(limit(&world), Some(16_384));
     let target = json!([{"group": "gateway.networking.k8s.io", "kind": "UDPRoute", "name": "r"}]);
     let policy = json!({"targetRefs": target, "circuitBreaker": {"maxConnections": 100}});
     world.apply([object(Kind::BackendTrafficPolicy, "p", policy)]);
