@@ -23,7 +23,8 @@ fn routes_go_out_when_the_clusters_that_they_name_are_ready_and_what_is_gone_goe
             talk.ask("eds", &["b"]).is("EDS b@1");
             talk.ack("eds").is("RDS r@2");
         }
-        talk.ack("rds").are("CDS -a", "CDS b@1");
+        talk.ack("rds").is("");
+        talk.pass(10_000).are("CDS -a", "CDS b@1");
     });
 }
 
