@@ -109,6 +109,10 @@ fn a_server_is_told_what_is_written_and_the_backend_gets_what_it_says() {
             rule("/few", &grpc("allowedHeaders: [authorization]", ""), "echo"),
             rule("/body", &http("", ", forwardBody: {maxSize: 8}"), "echo"),
             rule("/called", &grpc("", ", forwardBody: {maxSize: 8}"), "echo"),
+            rule("/both", &http("", ""), "echo").replace(
+                "port: 80}]\n",
+                &format!("port: 80, filters: [{{type: ExternalAuth, externalAuth: {{{}}}}}]}}]\n", grpc("", "")),
+            ),
         ]
         .concat(),
     );
@@ -150,6 +154,8 @@ fn a_server_is_told_what_is_written_and_the_backend_gets_what_it_says() {
         assert!(post(world.port, path, "123456789").starts_with("HTTP/1.1 413"), "longer than may be told");
         assert_eq!((authority.take(), echo.take()), (Vec::new(), Vec::new()));
     }
+    assert_eq!(world.ask("/both", GOOD).unwrap().status, 200);
+    assert_eq!((one(http).path, one(grpc).path, one(echo).path), ("/both".into(), "/both".into(), "/both".into()));
     let denied = get(world.port, "x.example", "/plain").unwrap();
     assert_eq!(denied, Answer { status: 401, body: "who are you?".to_owned() });
     assert_eq!(get(world.port, "x.example", "/call").unwrap().status, 403);
@@ -219,4 +225,82 @@ fn edits_let_nothing_pass_that_is_not_allowed_and_lose_nothing_that_is() {
     let (asked, wrong) = prober.told();
     assert_eq!(wrong, BTreeMap::new(), "of {asked}");
     assert!(!world.grpc.take().is_empty() && !world.http.take().is_empty());
+}
+
+/// A Gateway with one listener that asks these, in order.
+fn asking(port: u16, filters: &[&str]) -> String {
+    let filters: Vec<String> =
+        filters.iter().map(|auth| format!("{{type: ExternalAuth, externalAuth: {{{auth}}}}}")).collect();
+    format!("{}    filters: {{requests: [{}]}}\n", gateway(port), filters.join(", "))
+}
+
+#[test]
+fn a_listener_asks_before_a_route_is_chosen_and_the_route_asks_behind_it() {
+    let of_user = "  - matches: [{headers: [{name: x-user, value: ann}]}]\n    backendRefs: [{name: two, port: 80}]\n";
+    let world = World::start(&[of_user, &rule("/own", &grpc("", ""), "one")].concat());
+    world.until("/own", GOOD, 200);
+    assert_eq!(world.ask("/none", GOOD).unwrap().status, 404);
+    let gateway = |filters: &[&str]| world.running.write("gateway.yaml", &asking(world.port, filters)).unwrap();
+    gateway(&[&http("path: /first", "")]);
+    world.until("/none", "", 401);
+    drop((world.http.take(), world.grpc.take()));
+    assert_eq!(world.ask("/own", "").unwrap().status, 401, "asked before the route asks");
+    assert_eq!((one(&world.http).path, world.grpc.take()), ("/first/own".to_owned(), Vec::new()));
+    let answer = world.ask("/any", GOOD).unwrap();
+    assert_eq!(answer, Answer { status: 200, body: "two".to_owned() }, "by the header that the answer brought");
+    assert_eq!(one(&world.http).path, "/first/any");
+
+    gateway(&[&grpc("", ""), &http("path: /second, allowedHeaders: [x-more], allowedResponseHeaders: [x-none]", "")]);
+    wait::until("both", || {
+        drop((world.http.take(), world.grpc.take()));
+        world.ask("/any", GOOD).ok().filter(|answer| answer.body == "two")?;
+        (world.http.take().first()?.path == "/second/any" && !world.grpc.take().is_empty()).then_some(())
+    })
+    .unwrap();
+    world.ask("/any", GOOD).unwrap();
+    assert_eq!(
+        one(&world.http).headers.get("x-more").map(|it| &**it),
+        Some("more"),
+        "the second sees what the first said"
+    );
+
+    gateway(&["protocol: HTTP, http: {}, backendRef: {name: gone, port: 80}"]);
+    world.until("/any", GOOD, 500);
+    gateway(&[]);
+    world.until("/none", "", 404);
+}
+
+/// Filters of a listener come and go, and nothing that is good is lost, nor does anything else pass while there are some.
+#[test]
+fn edits_of_what_a_listener_asks_let_nothing_pass_and_lose_nothing() {
+    let world = World::start("  - backendRefs: [{name: one, port: 80}]\n");
+    world.until("/a", "", 200);
+    let gateway = |filters: &[&str]| world.running.write("gateway.yaml", &asking(world.port, filters)).unwrap();
+    gateway(&[&http("", "")]);
+    world.until("/a", "", 401);
+    let prober = Prober::default();
+    let port = world.port;
+    thread::scope(|scope| {
+        let asking = prober.until_dropped();
+        for authorization in [GOOD, "no"] {
+            let prober = &prober;
+            scope.spawn(move || {
+                let ask = |path: &str| get_with(port, "x.example", path, &[("authorization", authorization)]);
+                prober.run_judged(ask, &["/a"], |_, _, answer| match answer {
+                    Ok(Answer { status: 200, .. }) => authorization == GOOD,
+                    Ok(Answer { status: 401 | 403, .. }) => authorization != GOOD,
+                    _ => false,
+                });
+            });
+        }
+        for _ in 0..4 {
+            for filters in [vec![grpc("", "")], vec![http("path: /x", ""), grpc("", "")], vec![http("", "")]] {
+                gateway(&filters.iter().map(String::as_str).collect::<Vec<_>>());
+                prober.more(100).unwrap();
+            }
+        }
+        drop(asking);
+    });
+    let (asked, wrong) = prober.told();
+    assert_eq!(wrong, BTreeMap::new(), "of {asked}");
 }

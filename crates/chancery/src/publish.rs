@@ -340,6 +340,10 @@ fn compose<T>(
             needs.push(Arc::clone(&piece.needs));
         }
     }
+    if !host.external_auth.is_empty() {
+        let clusters = host.external_auth.iter().map(|auth| Need::new(TypeUrl::Cluster, Arc::clone(&auth.cluster.0)));
+        needs.push(clusters.collect());
+    }
     (encode(host, &pieces), needs)
 }
 

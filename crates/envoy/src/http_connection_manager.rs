@@ -22,7 +22,8 @@ type Declared = (&'static str, fn() -> Any);
 /// The HTTP filters in the order in which a request passes them; the router is last.
 const HTTP_FILTERS: &[Declared] = &[
     ("envoy.filters.http.cors", || Any::pack(&Cors {})),
-    (external_auth::FILTER, external_auth::nobody),
+    (external_auth::FILTERS[0], external_auth::nobody),
+    (external_auth::FILTERS[1], external_auth::nobody),
     ("envoy.filters.http.router", || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
 ];
 
@@ -56,7 +57,7 @@ pub(crate) fn connection_manager(
         codec_type: CodecType::Auto as i32,
         stat_prefix,
         route_specifier: Some(routes),
-        http_filters: HTTP_FILTERS.iter().map(|(name, config)| filter(name, config())).collect(),
+        http_filters: http_filters(),
         access_log: loggers(access_log),
         common_http_protocol_options: Some(HttpProtocolOptions {
             idle_timeout: Some(seconds(IDLE_SECONDS)),
@@ -80,6 +81,13 @@ pub(crate) fn connection_manager(
         path_with_escaped_slashes_action: PathWithEscapedSlashesAction::KeepUnchanged as i32,
         ..HttpConnectionManager::default()
     }
+}
+
+/// First what virtual hosts may put before the choice of a route, off until one does.
+fn http_filters() -> Vec<HttpFilter> {
+    let before = external_auth::LISTENER_FILTERS.iter();
+    let before = before.map(|name| HttpFilter { disabled: true, ..filter(name, external_auth::nobody()) });
+    before.chain(HTTP_FILTERS.iter().map(|(name, config)| filter(name, config()))).collect()
 }
 
 pub(crate) fn filter(name: &str, config: Any) -> HttpFilter {

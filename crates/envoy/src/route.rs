@@ -137,10 +137,8 @@ fn finish(mut message: Route, filters: &Filters, action: route::Action) -> Route
     if let Some(cors) = &filters.cors {
         message.typed_per_filter_config.insert(cors::FILTER.to_owned(), cors::policy(cors));
     }
-    if !filters.external_auth.is_empty() {
-        let asked = external_auth::policy(&filters.external_auth);
-        message.typed_per_filter_config.insert(external_auth::FILTER.to_owned(), asked);
-    }
+    let asked = external_auth::policies(&filters.external_auth, external_auth::Asks::OfRoute);
+    message.typed_per_filter_config.extend(asked);
     message.action = Some(action);
     message
 }

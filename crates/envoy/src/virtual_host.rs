@@ -13,7 +13,7 @@ use proto::envoy::config::route::v3 as route;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::resource::{Encoded, EncodedHost, EncodedPiece, Versions, named, type_url};
-use crate::route::messages;
+use crate::route::{external_auth, messages};
 use crate::wire::ads;
 use crate::write;
 
@@ -24,13 +24,17 @@ const HOSTS_FIELD: u32 = 2;
 /// collected here, so that a change costs its piece.
 pub fn virtual_host(host: &VirtualHost, pieces: &[&EncodedPiece]) -> Encoded {
     let head = write_head(host);
-    let mut versions = Versions::of(1 + pieces.len());
+    let mut versions = Versions::of(1 + pieces.len() + usize::from(!host.external_auth.is_empty()));
     versions.part(xxh3_128(&head));
     let mut body = Vec::with_capacity(1 + pieces.len());
     body.push(head);
     for piece in pieces {
         versions.part(piece.hash);
         body.push(piece.bytes.clone());
+    }
+    if let Some(tail) = write_tail(host) {
+        versions.part(xxh3_128(&tail));
+        body.push(tail);
     }
     let (name, version) = (host.name.0.clone(), versions.version());
     Encoded { type_url: type_url::VIRTUAL_HOST, name, version, body, needs: Vec::new(), vhds: false }
@@ -89,7 +93,9 @@ pub(crate) fn message<'a>(
 }
 
 fn host_message(host: &VirtualHost) -> route::VirtualHost {
-    route::VirtualHost { routes: host.pieces.iter().flat_map(|piece| messages(piece)).collect(), ..head(host) }
+    let routes = host.pieces.iter().flat_map(|piece| messages(piece)).collect();
+    let typed_per_filter_config = tail(host).typed_per_filter_config;
+    route::VirtualHost { routes, typed_per_filter_config, ..head(host) }
 }
 
 /// Everything of a virtual host that stands before its routes, by field number.
@@ -99,6 +105,17 @@ fn head(host: &VirtualHost) -> route::VirtualHost {
         domains: host.domains.iter().map(|domain| domain.as_ref().to_owned()).collect(),
         ..route::VirtualHost::default()
     }
+}
+
+/// Everything of it that stands behind them.
+fn tail(host: &VirtualHost) -> route::VirtualHost {
+    let asked = external_auth::policies(&host.external_auth, external_auth::Asks::BeforeRoutes);
+    route::VirtualHost { typed_per_filter_config: asked.collect(), ..route::VirtualHost::default() }
+}
+
+/// The bytes of [`tail`]; most hosts have none.
+fn write_tail(host: &VirtualHost) -> Option<Bytes> {
+    (!host.external_auth.is_empty()).then(|| Bytes::from(tail(host).encode_to_vec()))
 }
 
 /// The bytes of [`head`].

@@ -40,6 +40,10 @@ pub struct VirtualHost {
     /// The routes in order of precedence (the first that matches wins), in pieces that change, and are encoded, on their own.
     /// No route at all answers 404.
     pub pieces: Vec<Arc<RoutePiece>>,
+    /// Who is asked whether a request may pass before its route is chosen, one after the other: all of them have to allow it. The route is chosen by the
+    /// request as their answers change it, and asks by itself behind them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub external_auth: Vec<Arc<ExternalAuth>>,
 }
 
 /// A run of consecutive routes of a virtual host.

@@ -9,12 +9,12 @@ use api::reference::SecretRef;
 use api::{Gateway, Kind, ObjectKey};
 use ir::FleetName;
 
-use crate::backend::{SecretPart, SecretUse};
+use crate::backend::{BackendFault, SecretPart, SecretUse};
 use crate::envoy_proxy::Named;
 use crate::envoy_proxy::kubernetes::strings;
 use crate::gateway_class::ClassView;
 use crate::http_route::ListenerPort;
-use crate::key::Transport;
+use crate::key::{ClusterTarget, Transport};
 use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope, Socket};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::reference::{Grants, Permit, Reference, permit};
@@ -25,6 +25,8 @@ pub(crate) trait Lookup: Grants {
     fn class(&mut self, name: &str) -> ClassOf;
     /// Whether a certificate or bundle is there and good; none if it is not there.
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+    /// Whether a backend is there and can be reached.
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault>;
     /// Whether an `EnvoyProxy` is there and can be used.
     fn envoy_proxy(&mut self, permit: &Permit) -> Named;
     /// Whether an `EnvoyProxy` that is there replaces those behind it.

@@ -121,7 +121,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let backends = backend::backends(g, &base, secrets);
     let policies = backend::policies(g, &base);
     let tls_policies = backend::tls_policies(g, &base, secrets);
-    let gateways = gateway::gateways(g, &base, secrets);
+    let gateways = gateway::gateways(g, &base, secrets, backends);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
     let raws = raw::raws(g, &base, backends.sets);
     let patches = patch::patches(g, &base, gateways);

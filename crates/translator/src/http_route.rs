@@ -232,6 +232,11 @@ fn fill(
 ) -> Arc<AttachedRoute> {
     let counted = !rules.unusable.as_ref().is_some_and(|unusable| unusable.all);
     let mut made: Vec<(Flavour, Arc<[Entry]>)> = Vec::with_capacity(1);
+    let mut clusters = clusters.to_vec();
+    // Whom a listener asks its routes need as well as their backends.
+    clusters.extend(attachment.listeners.iter().flat_map(|listener| listener.asked.iter().cloned()));
+    clusters.sort_unstable();
+    clusters.dedup();
     let listeners = attachment.listeners.into_iter().map(|listener| {
         let flavour = Flavour { port: listener.port.filter(|_| rules.redirects), passes_tls: listener.passes_tls };
         let found = made.iter().find(|(candidate, _)| *candidate == flavour).map(|(_, entries)| entries.clone());

@@ -3,6 +3,7 @@
 mod check;
 mod client;
 mod conflict;
+mod filter;
 mod host;
 mod port;
 
@@ -15,6 +16,7 @@ use ir::{FleetName, RouteConfigurationName};
 
 pub(crate) use self::check::{certificate, certificate_refs, check, warnings};
 pub(crate) use self::conflict::mark_conflicts;
+pub(crate) use self::filter::Gate;
 pub(crate) use self::port::{
     Bound, Chain, Place, StreamPlace, Writing, chains, datagram_places, ir_listeners, listener_name, places,
     stream_places,
@@ -22,7 +24,7 @@ pub(crate) use self::port::{
 use crate::backend::SecretUse;
 use crate::gateway::Lookup;
 use crate::hostname::Hostname;
-use crate::key::{InFleet, Transport};
+use crate::key::{ClusterTarget, InFleet, Transport};
 
 /// A listener, judged from objects alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) certificates: Vec<SecretUse>,
     /// How certificates of clients are judged.
     pub(crate) client: Option<ClientPlan>,
+    /// What stands between it and its routes.
+    pub(crate) gate: Gate,
 }
 
 /// Judges the listeners of a Gateway and of its `ListenerSet`s against each other: clients' certificates, conflicts, ports of other Gateways,
@@ -170,9 +174,11 @@ impl Refusal {
 }
 
 impl ListenerPlan {
-    /// It gets requests: accepted, certificates there, a kind of route to take. (With some kinds wrong it still has the others.)
+    /// It gets requests: accepted, certificates there, a kind of route to take. (With some kinds wrong it still has the others, and with nobody to
+    /// ask it answers by itself.)
     pub(crate) fn serves(&self) -> bool {
-        let unresolved = self.unresolved.as_ref().is_some_and(|refusal| refusal.reason != "InvalidRouteKinds");
+        let spares = |refusal: &Refusal| refusal.reason == "InvalidRouteKinds" || refusal.closes();
+        let unresolved = self.unresolved.as_ref().is_some_and(|refusal| !spares(refusal));
         self.refused.is_none() && !unresolved && !self.kinds.is_empty()
     }
 
@@ -262,6 +268,8 @@ pub(crate) struct ScopeListener {
     pub(crate) passes_tls: bool,
     pub(crate) takes: Takes,
     pub(crate) namespaces: Namespaces,
+    /// Clusters without which none of its routes can be served.
+    pub(crate) asked: Arc<[ClusterTarget]>,
 }
 
 impl ScopeListener {
@@ -278,6 +286,7 @@ impl ScopeListener {
             passes_tls: listener.speaks == Some(Speaks::TlsPassthrough),
             takes,
             namespaces: listener.namespaces.clone(),
+            asked: listener.gate.clusters.clone(),
         }
     }
 }

@@ -84,6 +84,7 @@ pub(crate) struct GatewayTables {
     pub(crate) grants: GrantIndex,
     pub(crate) settings: Settings,
     pub(crate) secrets: Secrets,
+    pub(crate) backends: Backends,
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
     pub(crate) claims: Index<Socket, (Socket, Seniority), Arc<[IpAddr]>>,
@@ -116,6 +117,10 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
 
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
         secret_verdict(self.cx, self.tables.secrets, permit, part)
+    }
+
+    fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
+        backend(self.cx, (self.tables.inputs, self.tables.backends), permit, (port, Transport::Tcp))
     }
 
     fn envoy_proxy(&mut self, permit: &Permit) -> Named {
@@ -218,28 +223,7 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         port: Option<u16>,
         transport: Transport,
     ) -> Result<ClusterTarget, BackendFault> {
-        let object = permit.target();
-        let no_port = |text: String| RefFault { reason: RefReason::NoPort, text: text.into() };
-        let is_service = object.kind() == Some(Kind::Service);
-        let (port, of_port) = match (is_service, port) {
-            (true, None) => return Err(no_port(format!("port is needed with {object}"))),
-            (true, Some(port)) => (port, transport),
-            (false, _) => (0, Transport::Tcp),
-        };
-        let key = BackendKey { object: object.clone(), port, transport: of_port };
-        match self.cx.get(self.tables.backends.verdicts_of(object), &key) {
-            Some(Verdict { fault: None, no_datagrams: Some(why), .. }) if transport == Transport::Udp => {
-                let text = format!("{object} {why}, which is for TCP only");
-                Err(RefFault { reason: RefReason::UnsupportedProtocol, text: text.into() })
-            }
-            Some(Verdict { target, fault: None, .. }) => Ok(target.clone()),
-            Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
-            // Only who asks for a port that is not there looks at the Service itself.
-            None => Err(match self.cx.get(self.tables.inputs.services, object).filter(|_| is_service) {
-                Some(service) => no_port(lacks_port(object, service, (port, transport))),
-                None => RefFault { reason: RefReason::NotFound, text: format!("{object} does not exist").into() },
-            }),
-        }
+        backend(self.cx, (self.tables.inputs, self.tables.backends), permit, (port, transport))
     }
 
     fn has_policies(&mut self, namespace: &str) -> bool {
@@ -248,6 +232,37 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
 
     fn policy(&mut self, target: &PolicyTarget) -> Option<ObjectKey> {
         self.tables.policies.of(self.cx, target)
+    }
+}
+
+/// What is behind a reference to a backend.
+fn backend(
+    cx: &mut Cx<'_>,
+    (inputs, backends): (Tables, Backends),
+    permit: &Permit,
+    (port, transport): (Option<u16>, Transport),
+) -> Result<ClusterTarget, BackendFault> {
+    let object = permit.target();
+    let no_port = |text: String| RefFault { reason: RefReason::NoPort, text: text.into() };
+    let is_service = object.kind() == Some(Kind::Service);
+    let (port, of_port) = match (is_service, port) {
+        (true, None) => return Err(no_port(format!("port is needed with {object}"))),
+        (true, Some(port)) => (port, transport),
+        (false, _) => (0, Transport::Tcp),
+    };
+    let key = BackendKey { object: object.clone(), port, transport: of_port };
+    match cx.get(backends.verdicts_of(object), &key) {
+        Some(Verdict { fault: None, no_datagrams: Some(why), .. }) if transport == Transport::Udp => {
+            let text = format!("{object} {why}, which is for TCP only");
+            Err(RefFault { reason: RefReason::UnsupportedProtocol, text: text.into() })
+        }
+        Some(Verdict { target, fault: None, .. }) => Ok(target.clone()),
+        Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
+        // Only who asks for a port that is not there looks at the Service itself.
+        None => Err(match cx.get(inputs.services, object).filter(|_| is_service) {
+            Some(service) => no_port(lacks_port(object, service, (port, transport))),
+            None => RefFault { reason: RefReason::NotFound, text: format!("{object} does not exist").into() },
+        }),
     }
 }
 
@@ -311,11 +326,17 @@ pub(crate) struct PieceTables {
     pub(crate) by_bucket: Index<Arc<Bucket>, PieceKey, Arc<RoutePiece>>,
     /// How many buckets of a listener stand for more than one host.
     pub(crate) wide: Table<ListenerKey, usize>,
+    pub(crate) cluster_state: Table<FactKey, ClusterState>,
 }
 
 impl virtual_host::Lookup for Reader<'_, '_, PieceTables> {
     fn has_wide(&mut self, listener: &ListenerKey) -> bool {
         self.cx.contains(self.tables.wide, listener)
+    }
+
+    fn is_ready(&mut self, fleet: &FleetName, cluster: &ClusterName) -> bool {
+        let state = self.cx.get(self.tables.cluster_state, &FactKey::new(fleet.0.clone(), cluster.as_str()));
+        !matches!(state, Some(ClusterState::Stalled | ClusterState::Refused(_)))
     }
 
     fn extend(&mut self, bucket: &Arc<Bucket>, pieces: &mut Vec<Arc<RoutePiece>>) {

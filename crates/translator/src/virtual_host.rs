@@ -6,17 +6,21 @@
 
 use std::sync::Arc;
 
-use ir::route::{Action, Hosts, PathMatch, Respond, RouteMatch};
-use ir::{Route, RouteConfiguration, RouteConfigurationName, RoutePiece, VirtualHost, VirtualHostName};
+use ir::route::{Action, ExternalAuth, Hosts, PathMatch, Respond, RouteMatch};
+use ir::{
+    ClusterName, FleetName, Route, RouteConfiguration, RouteConfigurationName, RoutePiece, VirtualHost, VirtualHostName,
+};
 
 use crate::hostname::Hostname;
 use crate::key::{Bucket, ListenerKey, VirtualHostKey};
-use crate::listener::{Chain, ChainKey, Place};
+use crate::listener::{Chain, ChainKey, Gate, Place};
 
 /// Finds the pieces of buckets.
 pub(crate) trait Lookup {
     /// Whether the listener has routes under any wildcard, or under no host name at all: most have none.
     fn has_wide(&mut self, listener: &ListenerKey) -> bool;
+    /// Whether a cluster of a fleet serves, or may soon.
+    fn is_ready(&mut self, fleet: &FleetName, cluster: &ClusterName) -> bool;
     /// Adds the pieces of a bucket, in order; nothing if no route has that host name on that listener.
     fn extend(&mut self, bucket: &Arc<Bucket>, pieces: &mut Vec<Arc<RoutePiece>>);
 }
@@ -42,7 +46,7 @@ pub(crate) fn own_host(
     }
     let mut pieces = own.collect();
     append_broader(lookup, &bucket.listener, hostname, &mut pieces);
-    Some(host(&place.chain, vec![hostname.domain()], pieces))
+    Some(gated(lookup, place, hostname, pieces))
 }
 
 /// The host that a listener has whatever its routes.
@@ -55,13 +59,37 @@ pub(crate) fn listener_host(
     let mut pieces = Vec::new();
     lookup.extend(&bucket, &mut pieces);
     append_broader(lookup, listener, &place.hostname, &mut pieces);
-    host(&place.chain, vec![place.hostname.domain()], pieces)
+    gated(lookup, place, &place.hostname, pieces)
+}
+
+/// A host behind what its listener asks: every request is asked about, also one that no route takes. Where somebody who has to be asked is not there
+/// nothing passes. Without any route there is nothing to ask about.
+fn gated(
+    lookup: &mut impl Lookup,
+    place: &Place,
+    hostname: &Hostname,
+    mut pieces: Vec<Arc<RoutePiece>>,
+) -> (VirtualHostKey, Arc<VirtualHost>) {
+    let Gate { asked, closed, .. } = &place.gate;
+    let mut missing = asked.iter().filter(|auth| !lookup.is_ready(&place.chain.fleet, &auth.cluster));
+    let unready =
+        missing.next().map(|auth| format!("{} cannot be asked whether requests may pass", auth.cluster).into());
+    let (domains, no_route) = (vec![hostname.domain()], "no route takes it".into());
+    match closed.clone().or(unready) {
+        Some(reason) => host(&place.chain, domains, vec![answer("closed", 500, reason)], &[]),
+        None if asked.is_empty() || pieces.is_empty() => host(&place.chain, domains, pieces, &[]),
+        None => {
+            pieces.push(answer("unmatched", 404, no_route));
+            host(&place.chain, domains, pieces, asked)
+        }
+    }
 }
 
 /// The host of a chain for requests that belong to other chains.
 pub(crate) fn misdirected_host(key: &ChainKey, chain: &Chain) -> Option<(VirtualHostKey, Arc<VirtualHost>)> {
     let domains: Vec<_> = chain.misdirected.iter().map(Hostname::domain).collect();
-    (!domains.is_empty()).then(|| host(key, domains, vec![misdirected()]))
+    let reason = || "another listener of this port answers for this host".into();
+    (!domains.is_empty()).then(|| host(key, domains, vec![answer("misdirected", 421, reason())], &[]))
 }
 
 /// The name of a route configuration whose hosts are delivered one by one. It differs from the other's, so that the step from the
@@ -103,15 +131,20 @@ fn append_broader(
     }
 }
 
-fn host(chain: &ChainKey, domains: Vec<Arc<str>>, pieces: Vec<Arc<RoutePiece>>) -> (VirtualHostKey, Arc<VirtualHost>) {
+fn host(
+    chain: &ChainKey,
+    domains: Vec<Arc<str>>,
+    pieces: Vec<Arc<RoutePiece>>,
+    asked: &[Arc<ExternalAuth>],
+) -> (VirtualHostKey, Arc<VirtualHost>) {
     let first = domains.first().map_or("*", |domain| &**domain);
     let name: VirtualHostName = format!("{}{SEPARATE}/{first}", chain.name).into();
     let key = VirtualHostKey { fleet: chain.fleet.clone(), configuration: chain.name.clone(), name: name.clone() };
-    (key, Arc::new(VirtualHost { name, domains, pieces }))
+    (key, Arc::new(VirtualHost { name, domains, pieces, external_auth: asked.to_vec() }))
 }
 
-/// 421 for everything (RFC 9110, 15.5.20): the client should use another connection.
-fn misdirected() -> Arc<RoutePiece> {
+/// One answer for everything. 421 says that the client should use another connection (RFC 9110, 15.5.20).
+fn answer(name: &str, status: u16, reason: Arc<str>) -> Arc<RoutePiece> {
     let matches = RouteMatch {
         path: PathMatch::Prefix("/".into()),
         method: None,
@@ -119,8 +152,7 @@ fn misdirected() -> Arc<RoutePiece> {
         query: Vec::new(),
         grpc: false,
     };
-    let reason = "another listener of this port answers for this host".into();
-    let action = Action::Respond(Respond { status: 421, reason });
-    let route = Route { name: "misdirected".into(), matches, action, filters: ir::route::MaybeFilters::default() };
+    let action = Action::Respond(Respond { status, reason });
+    let route = Route { name: name.into(), matches, action, filters: ir::route::MaybeFilters::default() };
     Arc::new(RoutePiece { routes: vec![Arc::new(route)] })
 }

@@ -138,7 +138,12 @@ fn show(show_secrets: bool) -> Value {
     let (one, two) = (listener(80, "r"), listener(81, "r/x"));
     let configuration = |name: &str| RouteConfiguration { name: name.into(), hosts: Hosts::Separate };
     let configurations = [configuration("r"), configuration("r/x")];
-    let host = |name: &str| VirtualHost { name: name.into(), domains: vec!["*".into()], pieces: Vec::new() };
+    let host = |name: &str| VirtualHost {
+        name: name.into(),
+        domains: vec!["*".into()],
+        pieces: Vec::new(),
+        external_auth: Vec::new(),
+    };
     let hosts = [host("r/*"), host("r/x/*")];
     let cluster = Cluster {
         name: "c".into(),

@@ -108,9 +108,23 @@ fn the_connection_manager_in_full() {
 statPrefix: http-80
 rds: {configSource: {ads: {}, resourceApiVersion: V3}, routeConfigName: ns/gw/80}
 httpFilters:
+- name: chancery.external_auth.listener
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.2
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.3
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.4
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
 - name: envoy.filters.http.cors
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors}
 - name: chancery.external_auth
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+- name: chancery.external_auth.next
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
 - name: envoy.filters.http.router
   typedConfig:

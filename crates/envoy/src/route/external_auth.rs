@@ -12,9 +12,7 @@ use proto::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use proto::envoy::config::core::v3::{
     ApiVersion, GrpcService, HttpUri, TypedExtensionConfig, http_uri::HttpUpstreamType,
 };
-use proto::envoy::extensions::filters::http::composite::v3::{
-    Composite, CompositePerRoute, ExecuteFilterAction, FilterChainConfiguration,
-};
+use proto::envoy::extensions::filters::http::composite::v3::{Composite, CompositePerRoute, ExecuteFilterAction};
 use proto::envoy::extensions::filters::http::ext_authz::v3::{
     AuthorizationResponse, BufferSettings, ExtAuthz, HttpService, ext_authz::Services,
 };
@@ -25,8 +23,26 @@ use proto::xds::r#type::matcher::v3::{Matcher, matcher};
 
 use crate::wire::seconds;
 
-/// The filter's name, as key of a route's configuration for it.
-pub(crate) const FILTER: &str = "chancery.external_auth";
+/// The names of the filters that routes say what to be, as keys of their configuration: one for who is asked by a rule, and one for who is asked for a
+/// destination. Each is one filter: of several inside one `composite` Envoy leaves out those behind one that waits for an answer (measured with 1.40).
+pub(crate) const FILTERS: [&str; 2] = ["chancery.external_auth", "chancery.external_auth.next"];
+
+/// Those before them, of which virtual hosts say what they are to be: they come before anything that looks at a route. They are off where the virtual
+/// host says nothing, which does not change while a request is under way, as its route may.
+pub(crate) const LISTENER_FILTERS: [&str; 4] = [
+    "chancery.external_auth.listener",
+    "chancery.external_auth.listener.2",
+    "chancery.external_auth.listener.3",
+    "chancery.external_auth.listener.4",
+];
+
+/// Where it is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Before a route is chosen: by the request as the answer changes it.
+    BeforeRoutes,
+    OfRoute,
+}
 
 /// Who does not answer in this time has not allowed it. People may be waiting, and the server may ask others in turn.
 const ANSWER_SECONDS: u32 = 10;
@@ -40,11 +56,27 @@ pub(crate) fn nobody() -> Any {
     Any::pack(&Composite::default())
 }
 
-/// Asks one after the other; the first that does not allow it answers.
-pub(super) fn policy(asked: &[Arc<ExternalAuth>]) -> Any {
-    let typed_config = asked.iter().map(|auth| extension("envoy.filters.http.ext_authz", Any::pack(&filter(auth))));
-    let chain = FilterChainConfiguration { typed_config: typed_config.collect() };
-    let action = ExecuteFilterAction { filter_chain: Some(chain), ..ExecuteFilterAction::default() };
+/// What the filters are to be, by their names: they ask one after the other, and the first that does not allow it answers. More than there are filters
+/// for cannot be asked, and nothing passes.
+pub(crate) fn policies(asked: &[Arc<ExternalAuth>], asks: Asks) -> impl Iterator<Item = (String, Any)> + use<'_> {
+    let names: &[&str] = match asks {
+        Asks::BeforeRoutes => &LISTENER_FILTERS,
+        Asks::OfRoute => &FILTERS,
+    };
+    let too_many = asked.len() > names.len();
+    names.iter().zip(asked).enumerate().map(move |(at, (name, auth))| {
+        let nobody =
+            (too_many && at == 0).then(|| ExternalAuth { cluster: ClusterName::INVALID.into(), ..(**auth).clone() });
+        ((*name).to_owned(), policy(nobody.as_ref().unwrap_or(auth), asks))
+    })
+}
+
+fn policy(auth: &ExternalAuth, asks: Asks) -> Any {
+    let filter = TypedExtensionConfig {
+        name: "envoy.filters.http.ext_authz".to_owned(),
+        typed_config: Some(Any::pack(&filter(auth, asks))),
+    };
+    let action = ExecuteFilterAction { typed_config: Some(filter), ..ExecuteFilterAction::default() };
     let action = proto::xds::core::v3::TypedExtensionConfig {
         name: "composite-action".to_owned(),
         typed_config: Some(Any::pack(&action)),
@@ -60,15 +92,12 @@ pub(super) fn note_clusters(filters: &Filters, clusters: &mut Vec<ClusterName>) 
     clusters.extend(filters.external_auth.iter().map(|auth| auth.cluster.clone()));
 }
 
-fn extension(name: &str, config: Any) -> TypedExtensionConfig {
-    TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) }
-}
-
 /// Whatever goes wrong is answered 403, which is Envoy's default. Of a body that is longer than what may be sent nothing is sent: a request is judged
 /// as a whole or not at all.
-fn filter(auth: &ExternalAuth) -> ExtAuthz {
+fn filter(auth: &ExternalAuth, asks: Asks) -> ExtAuthz {
     ExtAuthz {
         transport_api_version: ApiVersion::V3 as i32,
+        clear_route_cache: asks == Asks::BeforeRoutes,
         with_request_body: auth
             .max_body
             .map(|bytes| BufferSettings { max_request_bytes: bytes.get(), ..BufferSettings::default() }),

@@ -19,7 +19,8 @@ use crate::virtual_host::virtual_host;
 fn routes(route: Route) -> Value {
     let piece = Arc::new(RoutePiece { routes: vec![Arc::new(route)] });
     let encoded = route_piece(&piece, None);
-    let host = VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![piece] };
+    let host =
+        VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![piece], external_auth: Vec::new() };
     json(&virtual_host(&host, &[&encoded]))["routes"].take()
 }
 

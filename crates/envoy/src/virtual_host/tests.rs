@@ -28,7 +28,7 @@ fn piece(paths: &[&str]) -> Arc<RoutePiece> {
 }
 
 fn host(name: &str, pieces: Vec<Arc<RoutePiece>>) -> VirtualHost {
-    VirtualHost { name: name.into(), domains: vec![name.into()], pieces }
+    VirtualHost { name: name.into(), domains: vec![name.into()], pieces, external_auth: Vec::new() }
 }
 
 fn encode(host: &VirtualHost) -> Encoded {

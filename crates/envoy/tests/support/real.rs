@@ -167,7 +167,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<String> {
 fn bootstrap(folder: &Path, routes: Vec<Route>, application: Application) -> Bootstrap {
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let pieces = vec![Arc::new(RoutePiece { routes: routes.into_iter().map(Arc::new).collect() })];
-    let host = VirtualHost { name: "r/*".into(), domains: vec!["*".into()], pieces };
+    let host = VirtualHost { name: "r/*".into(), domains: vec!["*".into()], pieces, external_auth: Vec::new() };
     let configuration = RouteConfiguration { name: "r".into(), hosts: Hosts::Inline(vec![Arc::new(host)]) };
     let chain = FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application };
     let listener =

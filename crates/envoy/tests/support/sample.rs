@@ -194,7 +194,7 @@ fn endpoints() -> Endpoints {
 
 fn host(configuration: &str, routes: Vec<Route>) -> VirtualHost {
     let pieces = vec![Arc::new(RoutePiece { routes: routes.into_iter().map(Arc::new).collect() })];
-    VirtualHost { name: format!("{configuration}/*").into(), domains: vec!["*".into()], pieces }
+    VirtualHost { name: format!("{configuration}/*").into(), domains: vec!["*".into()], pieces, external_auth: asked() }
 }
 
 pub(crate) fn to(cluster: &str) -> Destination {
@@ -336,7 +336,7 @@ fn filtered() -> Vec<Route> {
             Mirror { cluster: "ns/c/443".into(), share: 1_000_000 },
         ],
         cors: Some(Arc::new(cors)),
-        external_auth: asked(),
+        external_auth: asked().split_off(2),
         redirect: None,
     };
     let with = |filters: Filters, cluster: &str| Destination { filters: filters.into(), ..to(cluster) };

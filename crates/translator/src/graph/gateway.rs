@@ -10,7 +10,7 @@ use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as O
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 
-use super::{Base, Routes, Secrets};
+use super::{Backends, Base, Routes, Secrets};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway::{self, ClassOf, GatewayPlan, Marks};
@@ -43,9 +43,9 @@ pub(crate) struct Gateways {
     pub(crate) held: [Table<FleetName, Arc<Infra>>; 2],
 }
 
-pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways {
+pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> Gateways {
     let Base { settings, inputs, options: Options { file_mode, .. }, .. } = *base;
-    let tables = tables(g, base, secrets);
+    let tables = tables(g, base, secrets, backends);
     let plans = g.derive("gateway_plan", inputs.gateways, move |cx, key, gateway| {
         let plan = gateway::plan(&mut Reader { cx, tables }, key, gateway)?;
         Some((key.clone(), Arc::new(plan)))
@@ -90,7 +90,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets) -> Gateways
 }
 
 /// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
-fn tables(g: &mut Graph, base: &Base, secrets: Secrets) -> GatewayTables {
+fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> GatewayTables {
     let Base { inputs, grants, settings, proxy_verdicts, merge_types, classes, options, .. } = *base;
     let no_claims = g.input("port_claim_none");
     let claims = g.index("port_claim_none_by_port", no_claims, |(socket, _): &PortClaim, _| [*socket]);
@@ -102,6 +102,7 @@ fn tables(g: &mut Graph, base: &Base, secrets: Secrets) -> GatewayTables {
         grants,
         settings,
         secrets,
+        backends,
         proxy_verdicts,
         merge_types,
         classes,

@@ -73,7 +73,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
             .collect::<Vec<_>>()
     });
     let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
-    let (pieces, buckets) = pieces(g, entries);
+    let (pieces, buckets) = pieces(g, entries, inputs.cluster_state);
     let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
@@ -158,7 +158,11 @@ where
 }
 
 /// Entries in order of precedence, in pieces, by listener and host name.
-fn pieces(g: &mut Graph, entries: EntryTable) -> (PieceTable, PieceTables) {
+fn pieces(
+    g: &mut Graph,
+    entries: EntryTable,
+    cluster_state: Table<FactKey, ClusterState>,
+) -> (PieceTable, PieceTables) {
     let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
         (!is_stream(key)).then(|| key.bucket.clone())
     });
@@ -172,7 +176,7 @@ fn pieces(g: &mut Graph, entries: EntryTable) -> (PieceTable, PieceTables) {
         bucket.hostname.is_wide().then(|| (bucket.clone(), ()))
     });
     let wide = g.tally("wide_bucket_by_listener", wide, |bucket: &Arc<Bucket>, ()| [bucket.listener.clone()]);
-    (pieces, PieceTables { by_bucket, wide })
+    (pieces, PieceTables { by_bucket, wide, cluster_state })
 }
 
 fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Route>)> {

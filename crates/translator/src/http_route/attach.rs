@@ -9,6 +9,7 @@ use ir::FleetName;
 
 use super::{Finding, ListenerPort, Lookup, ParentOutcome};
 use crate::hostname::Hostname;
+use crate::key::ClusterTarget;
 use crate::listener::{Namespaces, Refusal, RouteScope, ScopeListener, Takes};
 use crate::reference::did_you_mean;
 
@@ -42,6 +43,8 @@ pub(super) struct Taken {
     /// TLS of clients goes to the backend as it comes.
     pub(super) passes_tls: bool,
     pub(super) hostnames: Box<[Hostname]>,
+    /// Clusters that it asks before it chooses a route.
+    pub(super) asked: Arc<[ClusterTarget]>,
     /// Its place: the parent, and which of that one's listeners it is.
     at: (ObjectKey, usize),
 }
@@ -152,8 +155,14 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
         let hostnames: Box<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
         if !hostnames.is_empty() {
-            let (id, passes_tls) = (listener.id.clone(), listener.passes_tls);
-            taken.push(Taken { id, port: port_of(index), passes_tls, hostnames, at: (object.clone(), index) });
+            taken.push(Taken {
+                id: listener.id.clone(),
+                port: port_of(index),
+                passes_tls: listener.passes_tls,
+                hostnames,
+                asked: listener.asked.clone(),
+                at: (object.clone(), index),
+            });
         }
     }
     let verdict = match (any_named, any_admitted, taken.is_empty()) {

@@ -74,6 +74,7 @@ fn maps() -> Maps {
         takes: crate::listener::Takes::Kinds([Kind::HttpRoute].into()),
         namespaces: Namespaces::Same,
         passes_tls: false,
+        asked: Arc::default(),
     };
     let listeners = vec![listener("http"), listener("https")];
     let scope =

@@ -6,6 +6,7 @@ use api::gateway::{Listener, Protocol, RouteNamespacesFrom, TlsMode};
 use api::reference::{RouteGroupKind, SecretRef};
 use api::{Kind, ObjectKey};
 
+use super::filter::gate;
 use super::{DISCARD_PORT, ListenerPlan, Namespaces, Refusal, Speaks};
 use crate::backend::{SecretPart, SecretUse};
 use crate::gateway::Lookup;
@@ -13,7 +14,7 @@ use crate::hostname::Hostname;
 use crate::reference::{RefReason, Reference, did_you_mean, permit};
 
 /// The reason of values that are not supported.
-const UNSUPPORTED_VALUE: &str = "UnsupportedValue";
+pub(super) const UNSUPPORTED_VALUE: &str = "UnsupportedValue";
 
 /// Judges a listener without looking at the others.
 pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &Listener) -> ListenerPlan {
@@ -25,7 +26,8 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
     };
     let (namespaces, odd_namespaces) = namespaces(listener);
     let is_odd = odd_hostname.is_some();
-    let refused = refused(listener, speaks).or(odd_hostname).or(odd_namespaces);
+    let (gate, odd_filter, bad_filter) = gate(lookup, owner, listener);
+    let refused = refused(listener, speaks).or(odd_filter).or(odd_hostname).or(odd_namespaces);
     let (kinds, odd_kinds) = match speaks {
         Some(speaks) => kinds(listener, speaks.kinds()),
         None => (Box::default(), None),
@@ -49,11 +51,12 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
         namespaces,
         kinds,
         refused,
-        unresolved: bad_certificate.or(odd_kinds),
+        unresolved: bad_certificate.or(bad_filter).or(odd_kinds),
         conflict: None,
         overlaps: false,
         certificates,
         client: None,
+        gate,
     }
 }
 
@@ -87,9 +90,6 @@ fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
     if listener.port == DISCARD_PORT && speaks == Some(Speaks::Udp) {
         let text = format!("port {DISCARD_PORT} is where datagrams are sent that are to be dropped");
         return Some(Refusal::new("PortUnavailable", text).at("port"));
-    }
-    if listener.filters.as_ref().is_some_and(|filters| !filters.requests.is_empty()) {
-        return Some(Refusal::new(UNSUPPORTED_VALUE, "filters of listeners are not supported").at("filters"));
     }
     let mode = listener.tls.as_deref().map(|tls| &tls.mode);
     match (speaks, mode) {

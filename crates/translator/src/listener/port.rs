@@ -9,7 +9,7 @@ use ir::{ClusterName, FilterChain, FleetName, Listener, ListenerName, RouteConfi
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::host::PortHosts;
-use super::{ChainKey, ListenerPlan, Socket, Speaks};
+use super::{ChainKey, Gate, ListenerPlan, Socket, Speaks};
 use crate::hostname::Hostname;
 use crate::key::{InFleet, ListenerKey, Transport};
 use crate::secret::name as secret_name;
@@ -21,6 +21,8 @@ pub(crate) struct Place {
     pub(crate) hostname: Hostname,
     /// Host names of other listeners of the port inside ours: requests for them are theirs.
     pub(crate) narrower: Narrower,
+    /// What stands between the listener and its routes.
+    pub(crate) gate: Gate,
 }
 
 /// Host names of a port that lie inside one of its listeners', sorted.
@@ -99,7 +101,7 @@ pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(List
         .map(|listener| {
             let narrower = Narrower::of(&hosts, listener);
             let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, &hosts, listener) };
-            let place = Place { chain, hostname: listener.hostname.clone(), narrower };
+            let place = Place { chain, hostname: listener.hostname.clone(), narrower, gate: listener.gate.clone() };
             (ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() }, Arc::new(place))
         })
         .collect()

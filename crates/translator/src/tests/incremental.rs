@@ -31,8 +31,11 @@ fn listener() -> impl Strategy<Value = Value> {
     let port = prop::sample::select(vec![80, 81]);
     let from = pick(&["Same", "All", "Selector", "Odd"]);
     let protocol = pick(&["HTTP", "HTTP", "HTTP", "HTTPS", "TCP"]);
-    (name, host, port, from, protocol).prop_map(|(name, host, port, from, protocol)| {
+    let asked = prop::option::weighted(0.3, pick(&["s1", "s2"]));
+    (name, host, port, from, protocol, asked).prop_map(|(name, host, port, from, protocol, asked)| {
+        let filters = asked.map(|server| json!({"requests": [external_auth(server, "default", "HTTP")]}));
         json!({
+            "filters": filters,
             "name": name, "hostname": host, "port": port, "protocol": protocol,
             "allowedRoutes": {"namespaces": {"from": from, "selector": {"matchLabels": {"team": "blue"}}}},
             "tls": {"certificateRefs": [{"name": "cert"}]},

@@ -8,7 +8,7 @@ use ir::route::{
 };
 
 use super::{broken, check, check_one, forward, forwarding, route, sets, to, with};
-use crate::route::route_piece;
+use crate::route::{external_auth, route_piece};
 
 #[test]
 fn one_destination_is_a_cluster_without_any_time_limit() {
@@ -203,14 +203,15 @@ fn who_is_asked_for_one_destination_has_a_route_of_its_own_and_is_asked_after_th
     };
     let found = forwarding(vec![to("a", 1), with(asked("two"), to("b", 1))], asked("one"));
     let routes = super::routes(found);
+    let cluster = |route: &serde_json::Value, filter: &str| {
+        let text = route["typedPerFilterConfig"][filter].to_string();
+        text.split("\"clusterName\":\"").nth(1).map(|rest| rest.split('"').next().unwrap().to_owned())
+    };
     let order: Vec<Vec<String>> = routes
         .as_array()
         .unwrap()
         .iter()
-        .map(|route| {
-            let text = route["typedPerFilterConfig"]["chancery.external_auth"].to_string();
-            text.split("\"clusterName\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-        })
+        .map(|route| external_auth::FILTERS.iter().filter_map(|filter| cluster(route, filter)).collect())
         .collect();
     assert_eq!(order, [vec!["one"], vec!["one", "two"]]);
 }

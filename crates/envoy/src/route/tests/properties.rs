@@ -175,7 +175,7 @@ proptest! {
         let piece = Arc::new(RoutePiece { routes: routes.into_iter().map(Arc::new).collect() });
         let encoded = route_piece(&piece, None);
         prop_assert_eq!(&encoded, &route_piece(&piece.as_ref().clone(), None));
-        let host = VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![Arc::clone(&piece)] };
+        let host = VirtualHost { name: "h".into(), domains: vec!["*".into()], pieces: vec![Arc::clone(&piece)], external_auth: Vec::new() };
         let bytes = joined(&virtual_host(&host, &[&encoded]).body);
         let decoded = envoy::VirtualHost::decode(bytes.clone()).unwrap();
         prop_assert_eq!(&decoded.routes, &messages(&piece));
@@ -222,11 +222,6 @@ fn limit(route: &envoy::Route) -> Option<u32> {
 
 /// The clusters of those that an Envoy route asks.
 fn asked(route: &envoy::Route) -> Vec<String> {
-    let Some(config) = route.typed_per_filter_config.get(external_auth::FILTER) else { return Vec::new() };
-    let always = CompositePerRoute::decode(&*config.value).unwrap().matcher.unwrap().on_no_match.unwrap();
-    let Some(matcher::on_match::OnMatch::Action(action)) = always.on_match else { panic!("an action") };
-    let action = ExecuteFilterAction::decode(&*action.typed_config.unwrap().value).unwrap();
-    let chain = action.filter_chain.unwrap().typed_config.into_iter();
     let cluster = |filter: ExtAuthz| match filter.services.unwrap() {
         Services::HttpService(http) => match http.server_uri.unwrap().http_upstream_type.unwrap() {
             HttpUpstreamType::Cluster(cluster) => cluster,
@@ -236,7 +231,15 @@ fn asked(route: &envoy::Route) -> Vec<String> {
             TargetSpecifier::GoogleGrpc(_) => panic!("not by Envoy"),
         },
     };
-    chain.map(|filter| cluster(ExtAuthz::decode(&*filter.typed_config.unwrap().value).unwrap())).collect()
+    let configs = external_auth::FILTERS.iter().filter_map(|name| route.typed_per_filter_config.get(*name));
+    let asked = configs.map(|config| {
+        let always = CompositePerRoute::decode(&*config.value).unwrap().matcher.unwrap().on_no_match.unwrap();
+        let Some(matcher::on_match::OnMatch::Action(action)) = always.on_match else { panic!("an action") };
+        let action = ExecuteFilterAction::decode(&*action.typed_config.unwrap().value).unwrap();
+        let filter = action.typed_config.unwrap().typed_config.unwrap();
+        cluster(ExtAuthz::decode(&*filter.value).unwrap())
+    });
+    asked.collect()
 }
 
 /// The clusters that an Envoy route names, but for the one that never exists.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::listener::{Namespaces, Refusal, Speaks};
+use crate::listener::{Gate, Namespaces, Refusal, Speaks};
 
 fn listener(port: u16, hostname: &str) -> ListenerPlan {
     let hostname = if hostname == "*" { Hostname::ANY } else { Hostname::parse(hostname).unwrap() };
@@ -24,6 +24,7 @@ fn listener(port: u16, hostname: &str) -> ListenerPlan {
         overlaps: false,
         certificates: Vec::new(),
         client: None,
+        gate: Gate::default(),
     }
 }
 
