@@ -263,7 +263,7 @@ impl GatewayPlan {
     /// Why the Gateway is not accepted, as far as objects say it.
     pub(crate) fn not_accepted(&self) -> Option<Refusal> {
         let nothing = || Refusal::new("ListenersNotValid", NO_LISTENER);
-        let any = self.own_listeners().iter().any(|listener| listener.refused.is_none());
+        let any = self.own_listeners().iter().any(|listener| listener.not_accepted().is_none());
         self.refused.clone().or_else(|| (!any).then(nothing))
     }
 

@@ -66,6 +66,7 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
     };
     if let Some(words) = lookup.refused(desired) {
         let form = lookup.fallback().filter(|form| survives(lookup, form)).map(|form| spread(&form, desired));
+        let form = form.map(|form| guarded(form, desired));
         return serve(&form.unwrap_or_else(|| failing(desired, &words)), Some(words));
     }
     let held = held(lookup, desired);
@@ -132,7 +133,11 @@ fn spread(served: &Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedR
     let entries = |listener: &AttachedListener| {
         let mut alike = desired.listeners.iter().filter(|other| other.entries == listener.entries);
         alike.find_map(|other| Some(Arc::clone(&on(&other.listener)?.entries))).unwrap_or_else(|| {
-            listener.entries.iter().filter(|entry| clusters(&entry.route).all(is_served)).cloned().collect()
+            let is_served = |entry: &Entry| clusters(&entry.route).all(is_served);
+            let entries = listener.entries.iter().filter(|entry| is_served(entry) || asks(&entry.route));
+            entries
+                .map(|entry| if is_served(entry) { entry.clone() } else { refused_entry(entry, UNASKED.into()) })
+                .collect()
         })
     };
     let new = new.into_iter().map(|listener| AttachedListener { entries: entries(listener), ..listener.clone() });
@@ -184,7 +189,8 @@ fn patch(
                     Some(refused_entry(entry, blocked.unwrap_or_else(|| UNASKED.into())))
                 }
                 (Some(old), _) => Some(old),
-                (None, None) => None,
+                // Without it a wider match would take its requests, and let them pass unasked.
+                (None, None) => asks(&entry.route).then(|| refused_entry(entry, UNASKED.into())),
                 (None, Some(words)) => Some(refused_entry(entry, words)),
             }
         });
@@ -241,7 +247,53 @@ fn authorities(route: &Route) -> impl Iterator<Item = &Arc<ExternalAuth>> {
     filters(route).flat_map(|filters| filters.external_auth.iter())
 }
 
-/// Whether a form asks fewer than another: what the other would ask about would pass. Who is asked in place of another is as any other change.
+/// Whether anybody is asked.
+fn asks(route: &Route) -> bool {
+    authorities(route).next().is_some()
+}
+
+/// Whether a form asks fewer than another on any way that requests take in it: what the other would ask about would pass. Who is asked in place of
+/// another is as any other change.
 fn asks_fewer(form: &Route, desired: &Route) -> bool {
-    authorities(form).count() < authorities(desired).count()
+    let wanted = ways(desired);
+    // On a way that the other does not know at least as many as on any that it does.
+    let least = wanted.iter().map(|(_, count)| *count).min().unwrap_or_default();
+    let of = |to: Option<&ClusterName>| wanted.iter().filter(|(other, _)| *other == to).map(|(_, count)| *count).max();
+    ways(form).into_iter().any(|(to, count)| count < of(to).unwrap_or(least))
+}
+
+/// Where requests go, and how many are asked before; one way without a cluster where they are answered at once.
+fn ways(route: &Route) -> Vec<(Option<&ClusterName>, usize)> {
+    let own = route.filters.external_auth.len();
+    let Action::Forward(forward) = &route.action else { return vec![(None, own)] };
+    let ways = forward.destinations.iter().filter_map(|destination| match &destination.backend {
+        Backend::Cluster(name) => Some((Some(name), own + destination.filters.external_auth.len())),
+        Backend::Broken(_) => None,
+    });
+    ways.collect()
+}
+
+/// An earlier form in place of a refused one: what asks fewer than is wanted now answers 500, and so does what is to ask and was not there, unless
+/// its match may be what was refused.
+fn guarded(form: Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedRoute> {
+    if !desired.listeners.iter().flat_map(|listener| listener.entries.iter()).any(|entry| asks(&entry.route)) {
+        return form;
+    }
+    let listeners = form.listeners.iter().map(|listener| {
+        let wanted = desired.listeners.iter().find(|other| other.listener == listener.listener);
+        let wanted: Vec<&Entry> = wanted.into_iter().flat_map(|wanted| wanted.entries.iter()).collect();
+        let same = |one: &Entry, other: &Entry| one.route.matches == other.route.matches;
+        let kept = listener.entries.iter().map(|entry| {
+            let lacks = wanted.iter().any(|wanted| same(wanted, entry) && asks_fewer(&entry.route, &wanted.route));
+            if lacks { refused_entry(entry, UNASKED.into()) } else { entry.clone() }
+        });
+        let is_new = |wanted: &&&Entry| {
+            let taken =
+                |entry: &Entry| same(entry, wanted) || (entry.rank == wanted.rank && entry.place == wanted.place);
+            asks(&wanted.route) && expressions(&wanted.route).next().is_none() && !listener.entries.iter().any(taken)
+        };
+        let added = wanted.iter().filter(is_new).map(|entry| refused_entry(entry, UNASKED.into()));
+        AttachedListener { entries: kept.chain(added).collect(), ..listener.clone() }
+    });
+    Arc::new(AttachedRoute { listeners: listeners.collect(), ..(*form).clone() })
 }

@@ -46,6 +46,9 @@ pub(crate) struct ListenerPlan {
     pub(crate) kinds: Box<[Kind]>,
     /// `Accepted`: none if it holds.
     pub(crate) refused: Option<Refusal>,
+    /// `Accepted` does not hold, as its filters cannot be what they say. It keeps its host names, which a wider listener would serve unasked,
+    /// and answers 500.
+    pub(crate) misgated: Option<Refusal>,
     /// `ResolvedRefs`: none if it holds.
     pub(crate) unresolved: Option<Refusal>,
     /// `Conflicted`: the reason and the words.
@@ -174,6 +177,11 @@ impl Refusal {
 }
 
 impl ListenerPlan {
+    /// Why `Accepted` does not hold.
+    pub(crate) fn not_accepted(&self) -> Option<&Refusal> {
+        self.refused.as_ref().or(self.misgated.as_ref())
+    }
+
     /// It gets requests: accepted, certificates there, a kind of route to take. (With some kinds wrong it still has the others, and with nobody to
     /// ask it answers by itself.)
     pub(crate) fn serves(&self) -> bool {

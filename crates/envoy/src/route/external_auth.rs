@@ -12,6 +12,7 @@ use proto::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use proto::envoy::config::core::v3::{
     ApiVersion, GrpcService, HttpUri, TypedExtensionConfig, http_uri::HttpUpstreamType,
 };
+use proto::envoy::config::route::v3::route_action::UpgradeConfig;
 use proto::envoy::extensions::filters::http::composite::v3::{Composite, CompositePerRoute, ExecuteFilterAction};
 use proto::envoy::extensions::filters::http::ext_authz::v3::{
     AuthorizationResponse, BufferSettings, ExtAuthz, HttpService, ext_authz::Services,
@@ -90,6 +91,14 @@ fn policy(auth: &ExternalAuth, asks: Asks) -> Any {
 /// Notes the clusters of those that are asked.
 pub(super) fn note_clusters(filters: &Filters, clusters: &mut Vec<ClusterName>) {
     clusters.extend(filters.external_auth.iter().map(|auth| auth.cluster.clone()));
+}
+
+/// Of a request that asks for another protocol Envoy shows nobody the body: where bodies are judged there is no such request.
+pub(super) fn upgrades(filters: &Filters) -> Vec<UpgradeConfig> {
+    let judged = filters.external_auth.iter().any(|auth| auth.max_body.is_some());
+    let none =
+        || UpgradeConfig { upgrade_type: "websocket".to_owned(), enabled: Some(false), ..UpgradeConfig::default() };
+    judged.then(none).into_iter().collect()
 }
 
 /// Whatever goes wrong is answered 403, which is Envoy's default. Of a body that is longer than what may be sent nothing is sent: a request is judged

@@ -139,6 +139,7 @@ fn action(forward: &Forward, filters: &Filters) -> RouteAction {
         timeout: Some(forward.timeout.map_or_else(|| seconds(0), duration)),
         retry_policy: retry::policy(forward),
         request_mirror_policies: mirror::policies(&filters.mirrors),
+        upgrade_configs: external_auth::upgrades(filters),
         host_rewrite_specifier: host.map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.as_ref().to_owned())),
         ..RouteAction::default()
     };

@@ -459,7 +459,7 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
     found.extend(own.into_iter().flatten().map(|refusal| error("spec", refusal)));
     for (index, listener) in plan.own_listeners().iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
-        let refusals = [&listener.refused, &listener.unresolved];
+        let refusals = [&listener.refused, &listener.misgated, &listener.unresolved];
         found.extend(refusals.into_iter().flatten().map(|refusal| error(&owner, refusal)));
     }
     found
@@ -477,7 +477,7 @@ fn listener_set_problems(key: &ObjectKey, plan: &SetPlan) -> Vec<Arc<Problem>> {
     }
     for (index, listener) in plan.listeners.iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
-        for refusal in [&listener.refused, &listener.unresolved].into_iter().flatten() {
+        for refusal in [&listener.refused, &listener.misgated, &listener.unresolved].into_iter().flatten() {
             found.push(error(refusal.path(&owner), refusal));
         }
     }

@@ -26,8 +26,17 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
     };
     let (namespaces, odd_namespaces) = namespaces(listener);
     let is_odd = odd_hostname.is_some();
-    let (gate, odd_filter, bad_filter) = gate(lookup, owner, listener);
-    let refused = refused(listener, speaks).or(odd_filter).or(odd_hostname).or(odd_namespaces);
+    let (mut gate, odd_filter, bad_filter) = gate(lookup, owner, listener);
+    let asks = matches!(speaks, Some(Speaks::Http | Speaks::Https));
+    let fault = listener.fault.as_ref().filter(|fault| asks && fault.path.to_string().contains("].filters"));
+    let misgated = match fault {
+        Some(fault) => Some(Refusal::new(UNSUPPORTED_VALUE, format!("{}: {}", fault.path, fault.text))),
+        None => odd_filter,
+    };
+    if let Some(refusal) = &misgated {
+        gate.close(refusal.text.clone());
+    }
+    let refused = refused(listener, speaks, fault.is_some()).or(odd_hostname).or(odd_namespaces);
     let (kinds, odd_kinds) = match speaks {
         Some(speaks) => kinds(listener, speaks.kinds()),
         None => (Box::default(), None),
@@ -51,6 +60,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
         namespaces,
         kinds,
         refused,
+        misgated,
         unresolved: bad_certificate.or(bad_filter).or(odd_kinds),
         conflict: None,
         overlaps: false,
@@ -74,14 +84,14 @@ fn speaks(listener: &Listener) -> Option<Speaks> {
     }
 }
 
-fn refused(listener: &Listener, speaks: Option<Speaks>) -> Option<Refusal> {
+fn refused(listener: &Listener, speaks: Option<Speaks>, is_misgated: bool) -> Option<Refusal> {
     if speaks.is_none() {
         let protocol = listener.protocol.to_string();
         let meant = did_you_mean(&protocol, ["HTTP", "HTTPS", "TLS", "TCP", "UDP"]);
         let text = format!("protocol {protocol} is not supported, HTTP, HTTPS, TLS, TCP and UDP are{meant}");
         return Some(Refusal::new("UnsupportedProtocol", text).at("protocol"));
     }
-    if let Some(fault) = &listener.fault {
+    if let Some(fault) = listener.fault.as_ref().filter(|_| !is_misgated) {
         return Some(Refusal::new(UNSUPPORTED_VALUE, format!("{}: {}", fault.path, fault.text)));
     }
     if listener.port == 0 {

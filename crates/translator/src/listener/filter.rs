@@ -31,6 +31,13 @@ pub(crate) struct Gate {
     pub(crate) closed: Option<Arc<str>>,
 }
 
+impl Gate {
+    /// Lets nothing pass.
+    pub(super) fn close(&mut self, why: Arc<str>) {
+        *self = Self { closed: Some(why), ..Self::default() };
+    }
+}
+
 /// The filters of a listener, with why `Accepted` and why `ResolvedRefs` do not hold.
 pub(super) fn gate(
     lookup: &mut impl Lookup,

@@ -106,7 +106,7 @@ impl Told<'_> {
                 if self.offline { Delivered::Offline } else { delivered(lookup, self.fleet, listener, self.facts) };
             let is_delivered = matches!(delivered, Delivered::Yes | Delivered::Partly(_));
             entries.programmed += usize::from(listener.serves() && is_delivered);
-            entries.accepted += usize::from(listener.refused.is_none() && port_refused.is_none());
+            entries.accepted += usize::from(listener.not_accepted().is_none() && port_refused.is_none());
             entries.usable += usize::from(usable(listener, self.facts));
             entries.rows.push(ListenerStatus {
                 name: (&*listener.name).into(),
@@ -180,7 +180,7 @@ fn listener_conditions(
 ) -> Vec<Condition> {
     let writer = told.writer;
     let mut conditions = Vec::with_capacity(5);
-    conditions.push(match (&listener.refused, &port_refused) {
+    conditions.push(match (listener.not_accepted(), &port_refused) {
         (Some(refusal), _) => writer.no("Accepted", refusal.reason, &refusal.text),
         (None, Some(why)) => writer.no("Accepted", "PortUnavailable", why),
         (None, None) => writer.yes("Accepted", "Accepted", "the listener is accepted"),
@@ -209,8 +209,8 @@ fn listener_programmed(told: &Told<'_>, listener: &ListenerPlan, delivered: Deli
     if let Some(conflict) = &listener.conflict {
         return writer.no("Programmed", conflict.reason, &conflict.text);
     }
-    let own = listener.refused.as_ref().or(listener.unresolved.as_ref());
-    if let Some(refusal) = told.refused.or(own.filter(|_| !listener.serves())) {
+    let own = listener.not_accepted().or(listener.unresolved.as_ref());
+    if let Some(refusal) = told.refused.or(own.filter(|_| !listener.serves() || listener.misgated.is_some())) {
         return writer.no("Programmed", "Invalid", &refusal.text);
     }
     match delivered {

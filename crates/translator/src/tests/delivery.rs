@@ -7,7 +7,7 @@ use serde_json::json;
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
 
 use crate::testing::{World, gateway, object, route, route_spec, service, short};
-use api::Kind;
+use api::{Kind, Object};
 
 const FLEET: &str = "default/web";
 const HOST: &str = "x.org";
@@ -175,6 +175,46 @@ fn who_authorises_is_waited_for_and_nothing_passes_unasked_when_that_takes_too_l
     set(&mut world, "default/v3/80", Some(ClusterState::Stalled));
     assert_eq!(ask(&world, "/"), "default/v1/80*1", "the one before is asked still");
     assert_eq!(world.clusters(), ["default/v1/80", "default/v2/80", "default/v3/80"]);
+}
+
+/// The route `r` with a rule for each (prefix, who is asked), all of which send to `v1`.
+fn guarded(rules: &[(&str, Option<&str>)]) -> Object {
+    let plain: Vec<(&str, &str)> = rules.iter().map(|(prefix, _)| (*prefix, "v1")).collect();
+    let mut spec = route_spec("web", &[HOST], &plain);
+    for (index, server) in rules.iter().enumerate().filter_map(|(index, (_, server))| Some((index, (*server)?))) {
+        let auth = json!({"protocol": "HTTP", "http": {}, "backendRef": {"name": server, "port": 80}});
+        spec["rules"][index]["filters"] = json!([{"type": "ExternalAuth", "externalAuth": auth}]);
+    }
+    object(Kind::HttpRoute, "r", spec)
+}
+
+#[test]
+fn what_is_to_be_asked_about_is_not_left_to_a_wider_match_wherever_its_rule_stands() {
+    let mut world = world();
+    world.apply([guarded(&[("/admin", Some("v2")), ("/", None)])]);
+    world.translator.remember_served();
+    set(&mut world, "default/v2/80", Some(ClusterState::Stalled));
+    assert_eq!((ask(&world, "/admin"), ask(&world, "/")), ("500".to_owned(), "default/v1/80*1".to_owned()));
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(ask(&world, "/admin"), "default/v1/80*1");
+    // another server, and another place
+    world.apply([service("v3", 80), guarded(&[("/x", None), ("/admin", Some("v3")), ("/", None)])]);
+    world.translator.remember_served();
+    set(&mut world, "default/v3/80", Some(ClusterState::Stalled));
+    assert_eq!((ask(&world, "/admin"), ask(&world, "/")), ("500".to_owned(), "default/v1/80*1".to_owned()));
+}
+
+#[test]
+fn the_form_before_a_refused_one_lets_nothing_pass_that_was_to_be_asked_about() {
+    let mut world = world();
+    edit(&mut world, &[("/", "v1"), ("/old", "v1")]);
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    world.apply([guarded(&[("/", Some("v2")), ("/old", None), ("/new", Some("v2"))])]);
+    world.translator.remember_served();
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    refuse(&mut world, "default/web/80/hosts/x.org");
+    assert_eq!((ask(&world, "/"), ask(&world, "/new")), ("500".to_owned(), "500".to_owned()));
+    assert_eq!(ask(&world, "/old"), "default/v1/80*1");
 }
 
 /// A proxy refuses a resource, as the server tells it.

@@ -19,6 +19,7 @@ fn listener(port: u16, hostname: &str) -> ListenerPlan {
         namespaces: Namespaces::Same,
         kinds: Box::default(),
         refused: None,
+        misgated: None,
         unresolved: None,
         conflict: None,
         overlaps: false,
