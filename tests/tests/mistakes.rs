@@ -203,7 +203,7 @@ fn an_unknown_filter_is_told_with_those_that_are_supported() {
     assert_eq!(
         with(BACKEND, &filters),
         ["31:22 error: \"Compression\" is not one of RequestHeaderModifier, ResponseHeaderModifier, RequestMirror, \
-             RequestRedirect, URLRewrite, CORS"]
+             RequestRedirect, URLRewrite, CORS, ExternalAuth"]
     );
 }
 
