@@ -40,7 +40,7 @@ pub fn authority(name: &str) -> anyhow::Result<Pair> {
 }
 
 /// Replaces marks in a text by material made now: `@cert(NAME)` and `@key(NAME)` become the base64 of one pair per name,
-/// `@cert(NAME,expired)` one that has expired. The same name gives the same pair as long as `Marks` lives.
+/// `@cert(NAME,expired)` one that has expired, `@pem(NAME)` the certificate as a quoted text. The same name gives the same pair as long as `Marks` lives.
 #[derive(Default)]
 pub struct Marks(Mutex<BTreeMap<String, Pair>>);
 
@@ -52,14 +52,18 @@ impl Marks {
     pub fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(at) = rest.find("@cert(").into_iter().chain(rest.find("@key(")).min() {
+        while let Some(at) = ["@cert(", "@key(", "@pem("].iter().filter_map(|mark| rest.find(mark)).min() {
             let (before, mark) = rest.split_at(at);
             filled.push_str(before);
             let open = mark.find('(').unwrap_or_default();
             let close = mark.find(')').ok_or_else(|| anyhow::anyhow!("a mark without its closing bracket"))?;
             let (kind, name) = (mark.get(..open).unwrap_or_default(), mark.get(open + 1..close).unwrap_or_default());
             let pair = self.pair(name)?;
-            filled.push_str(&base64(if kind == "@cert" { &pair.certificate } else { &pair.key }.as_bytes()));
+            filled.push_str(&match kind {
+                "@cert" => base64(pair.certificate.as_bytes()),
+                "@key" => base64(pair.key.as_bytes()),
+                _ => serde_json::to_string(&pair.certificate)?,
+            });
             rest = mark.get(close + 1..).unwrap_or_default();
         }
         filled.push_str(rest);

@@ -33,6 +33,7 @@ const KINDS: &[(&str, &str)] = &[
     ("gateway.networking.k8s.io_udproutes.yaml", "UDPRoute.json"),
     ("gateway.networking.k8s.io_backendtlspolicies.yaml", "BackendTLSPolicy.json"),
     ("gateway.networking.k8s.io_referencegrants.yaml", "ReferenceGrant.json"),
+    ("gateway.networking.x-k8s.io_xbackends.yaml", "XBackend.json"),
 ];
 /// Where the output is kept.
 const OUTPUT: &str = "crates/api/schemas/gateway-api";
@@ -91,11 +92,11 @@ fn outputs(crds: &Path) -> anyhow::Result<BTreeMap<&'static str, String>> {
     KINDS.iter().map(|(crd, name)| Ok((*name, schema(&crds.join(crd)).with_context(|| format!("in {crd}"))?))).collect()
 }
 
-/// The schema of a CRD's `v1`: one line of JSON per field of `spec` keeps diffs readable.
+/// The schema of the version that a CRD's objects are stored in: one line of JSON per field of `spec` keeps diffs readable.
 fn schema(crd: &Path) -> anyhow::Result<String> {
     let crd: Value = serde_saphyr::from_str(&fs::read_to_string(crd)?)?;
     let versions = crd["spec"]["versions"].as_array().context("a CRD has versions")?;
-    let version = versions.iter().find(|version| version["name"] == "v1").context("there is no v1")?;
+    let version = versions.iter().find(|version| version["storage"] == true).context("no version is stored")?;
     let mut schema = slim(&version["schema"]["openAPIV3Schema"]);
     let fields = schema["properties"].as_object_mut().context("the schema has properties")?;
     fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));

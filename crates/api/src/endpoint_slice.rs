@@ -16,7 +16,16 @@ pub type EndpointSlice = Resource<EndpointSliceSpec>;
 /// The label that names the Service of a slice.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
+/// The label that names the `ServiceImport` of a slice.
+pub const IMPORT_NAME_LABEL: &str = "multicluster.kubernetes.io/service-name";
+
 impl EndpointSlice {
+    /// The `ServiceImport` of this slice, in the slice's namespace.
+    #[must_use]
+    pub fn import_name(&self) -> Option<&str> {
+        self.meta.labels.get(IMPORT_NAME_LABEL)
+    }
+
     /// The Service of this slice, in the slice's namespace.
     #[must_use]
     pub fn service_name(&self) -> Option<&str> {

@@ -12,8 +12,8 @@ use crate::tree::{Builder, Tree, Value};
 
 /// What is kept of `metadata`. Not `resourceVersion`: it changes with every status that is written, and an object of which nothing else
 /// changed has to be equal to the one before. Whoever writes needs it, and gets it from the source.
-pub const METADATA: [&str; 7] =
-    ["name", "namespace", "uid", "generation", "creationTimestamp", "labels", "annotations"];
+pub const METADATA: [&str; 8] =
+    ["name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "labels", "annotations"];
 
 /// Why a text is no JSON.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl std::error::Error for JsonError {}
 /// Reads the object of a kind as an API server gives it, and checks it as [`decode`] does: an old definition of the kind may have let
 /// pass what ours does not. Problems have no place.
 ///
-/// `apiVersion` and `kind` may be missing, as they are in the lists of core kinds. Of the status, of `managedFields` and of
+/// `apiVersion` and `kind` may be missing, as they are in the lists of core kinds. Of the status (but that of a Pod), of `managedFields` and of
 /// other metadata that nobody reads no value is made.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ impl<'t> Visitor<'t> for Whole<'_, 't> {
         }
         while let Some(Text(name)) = map.next_key()? {
             let is_metadata = name == "metadata";
-            if matches!(&*name, "apiVersion" | "kind" | "status") {
+            if matches!(&*name, "apiVersion" | "kind") || name == "status" && kind != Kind::Pod {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }

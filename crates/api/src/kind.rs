@@ -18,6 +18,12 @@ pub mod group {
     pub const ENVOY_GATEWAY: &str = "gateway.envoyproxy.io";
     /// The group of Bootes, which we keep so that its users' objects work unchanged.
     pub const BOOTES: &str = "bootes.io";
+    /// The group of Gateway API's kinds that are still tried out.
+    pub const EXPERIMENTAL: &str = "gateway.networking.x-k8s.io";
+    /// The group of the Multi-Cluster Services API.
+    pub const MULTICLUSTER: &str = "multicluster.x-k8s.io";
+    /// The group of `ClusterTrustBundle`.
+    pub const CERTIFICATES: &str = "certificates.k8s.io";
     /// Our own group.
     pub const CHANCERY: &str = "chancery.io";
 }
@@ -155,6 +161,10 @@ kinds! {
     BackendTlsPolicy, group::GATEWAY, ["v1", "v1alpha3"], "BackendTLSPolicy", "backendtlspolicies", Namespaced;
     /// Gateway API: leave to refer across namespaces.
     ReferenceGrant, group::GATEWAY, ["v1", "v1beta1"], "ReferenceGrant", "referencegrants", Namespaced;
+    /// Gateway API, experimental: a target with how it is spoken to.
+    XBackend, group::EXPERIMENTAL, ["v1alpha1"], "XBackend", "xbackends", Namespaced;
+    /// Multi-Cluster Services: a Service that several clusters have.
+    ServiceImport, group::MULTICLUSTER, ["v1alpha1"], "ServiceImport", "serviceimports", Namespaced;
     /// Core: a named set of ports and, through slices, endpoints.
     Service, group::CORE, ["v1"], "Service", "services", Namespaced;
     /// Core: endpoints of a Service.
@@ -163,6 +173,8 @@ kinds! {
     Secret, group::CORE, ["v1"], "Secret", "secrets", Namespaced;
     /// Core: CA certificates and other texts.
     ConfigMap, group::CORE, ["v1"], "ConfigMap", "configmaps", Namespaced;
+    /// CA certificates for everybody in a cluster.
+    ClusterTrustBundle, group::CERTIFICATES, ["v1", "v1beta1", "v1alpha1"], "ClusterTrustBundle", "clustertrustbundles", Cluster;
     /// Core: labels that listeners select by.
     Namespace, group::CORE, ["v1"], "Namespace", "namespaces", Cluster;
     /// Envoy Gateway: a target that is no Service.

@@ -7,9 +7,10 @@ use crate::key::ObjectKey;
 use crate::kind::{Kind, Object};
 use crate::raw::RawSpec;
 use crate::reference_grant::ReferenceGrantSpec;
+use crate::x_backend::XBackendSpec;
 
 impl Object {
-    /// The Secrets and `ConfigMap`s that it names, the class of a Gateway, and, of what is for workloads, all Pods of a namespace ([`pods_of`]): a source
+    /// The Secrets, `ConfigMap`s and `ClusterTrustBundle`s that it names, the class of a Gateway, and, of what is for workloads or selects Pods, all Pods of a namespace ([`pods_of`]): a source
     /// that does not read all objects of these kinds reads those. Whether the object may name them, and whether it is of use itself, is not asked. Sorted, each once.
     #[must_use]
     pub fn references(&self) -> Vec<ObjectKey> {
@@ -19,6 +20,7 @@ impl Object {
             Self::ListenerSet(set) => found.of_listeners(&set.spec.listeners),
             Self::Backend(backend) => found.of_backend(&backend.spec),
             Self::BackendTlsPolicy(policy) => found.of_backend_tls_policy(&policy.spec),
+            Self::XBackend(backend) => found.of_x_backend(&backend.spec),
             Self::Raw(_, object) => found.of_raw(&object.spec),
             Self::ReferenceGrant(grant) => found.of_grant(&grant.spec),
             // These name none in the fields that are read.
@@ -32,6 +34,8 @@ impl Object {
             | Self::EndpointSlice(_)
             | Self::Secret(_)
             | Self::ConfigMap(_)
+            | Self::ClusterTrustBundle(_)
+            | Self::ServiceImport(_)
             | Self::Namespace(_)
             | Self::EnvoyProxy(_)
             | Self::BackendTrafficPolicy(_)
@@ -86,6 +90,18 @@ impl References<'_> {
         }
     }
 
+    fn of_x_backend(&mut self, spec: &XBackendSpec) {
+        if spec.endpoint_selector.is_some() {
+            self.keys.push(pods_of(self.namespace));
+        }
+        let Some(tls) = spec.tls.as_deref() else { return };
+        let bundles = tls.validation.iter().flat_map(|validation| &validation.ca_certificate_refs);
+        bundles.for_each(|to| self.add(&to.group, &to.kind, None, &to.name));
+        if let Some(to) = &tls.client_certificate_ref {
+            self.add(&to.group, &to.kind, to.namespace.as_deref(), &to.name);
+        }
+    }
+
     fn of_backend_tls_policy(&mut self, spec: &BackendTlsPolicySpec) {
         spec.validation.ca_certificate_refs.iter().for_each(|to| self.add(&to.group, &to.kind, None, &to.name));
     }
@@ -106,8 +122,12 @@ impl References<'_> {
     }
 
     fn add(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
-        if let Some(kind @ (Kind::Secret | Kind::ConfigMap)) = Kind::find(group, kind) {
-            self.keys.push(ObjectKey::of(kind, namespace.unwrap_or(self.namespace), name));
+        match Kind::find(group, kind) {
+            Some(kind @ (Kind::Secret | Kind::ConfigMap)) => {
+                self.keys.push(ObjectKey::of(kind, namespace.unwrap_or(self.namespace), name));
+            }
+            Some(Kind::ClusterTrustBundle) => self.keys.push(ObjectKey::of(Kind::ClusterTrustBundle, "", name)),
+            _ => {}
         }
     }
 }

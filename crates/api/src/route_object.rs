@@ -7,7 +7,7 @@ use crate::http_route::HttpRoute;
 use crate::kind::{Kind, Object};
 use crate::meta::ObjectMeta;
 use crate::problem::{Fault, UnitFaults};
-use crate::reference::{GatewayScope, ParentRef};
+use crate::reference::{BackendObjectRef, GatewayScope, ParentRef};
 use crate::stream_route::{TcpRoute, TlsRoute, UdpRoute};
 
 /// Declares the kinds of routes: each a variant of [`RouteObject`], of [`Object`] and of [`Kind`].
@@ -47,6 +47,15 @@ macro_rules! route_kinds {
             #[must_use]
             pub fn rule_names(&self) -> Vec<&str> {
                 match self { $(Self::$variant(route) => route.spec.rules.iter().filter_map(|rule| rule.name.as_deref()).collect(),)+ }
+            }
+
+            /// Everything in `spec.rules[].backendRefs[]`.
+            pub fn backend_refs(&self) -> Box<dyn Iterator<Item = &BackendObjectRef> + '_> {
+                match self {
+                    $(Self::$variant(route) => {
+                        Box::new(route.spec.rules.iter().flat_map(|rule| rule.backend_refs.iter()).map(|to| &to.target))
+                    })+
+                }
             }
 
             /// `spec.useDefaultGateways`.

@@ -19,6 +19,7 @@ pub(crate) use self::check::{Violation, check};
 pub use self::near::nearest;
 pub use self::openapi::definition;
 pub(crate) use self::pattern::Pattern;
+pub(crate) use self::pattern::is_qualified_name;
 pub use self::pattern::{is_dns_label, is_dns_subdomain};
 use crate::cel::Program;
 use crate::kind::Kind;
@@ -164,6 +165,8 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::UdpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
     (Kind::BackendTlsPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
     (Kind::BackendTlsPolicy, &["spec", "validation"], UnitKind::Whole),
+    (Kind::XBackend, &["spec"], UnitKind::Whole),
+    (Kind::ServiceImport, &["spec", "ports"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "from"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "to"], UnitKind::Dropped),
     (Kind::Service, &["spec", "ports"], UnitKind::Dropped),
@@ -175,6 +178,7 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::BackendTrafficPolicy, &["spec"], UnitKind::Whole),
     (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
     (Kind::EnvoyPatchPolicy, &["spec"], UnitKind::Whole),
+    (Kind::Pod, &["status"], UnitKind::Whole),
 ];
 
 /// Fields that narrow or guard: without them more is taken, let through or changed. A misspelt one is an error where it would
@@ -220,6 +224,8 @@ const GUARDS: &[(Kind, &[&str], Depth)] = &[
     (Kind::UdpRoute, &["spec", "rules"], Depth::Field),
     (Kind::BackendTlsPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
     (Kind::BackendTlsPolicy, &["spec", "validation"], Depth::All),
+    (Kind::XBackend, &["spec", "endpointSelector"], Depth::All),
+    (Kind::XBackend, &["spec", "tls"], Depth::All),
     (Kind::ReferenceGrant, &["spec", "to", "name"], Depth::Field),
     (Kind::Backend, &["spec", "tls"], Depth::Field),
     (Kind::EnvoyPatchPolicy, &["spec", "jsonPatches"], Depth::Field),

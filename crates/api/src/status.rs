@@ -28,7 +28,7 @@ impl Kind {
                 Some(OwnStatus::Whole)
             }
             kind if kind.is_route() => Some(OwnStatus::Entries("parents")),
-            Self::BackendTlsPolicy | Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy => {
+            Self::BackendTlsPolicy | Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy | Self::XBackend => {
                 Some(OwnStatus::Entries("ancestors"))
             }
             Self::ReferenceGrant
@@ -36,6 +36,8 @@ impl Kind {
             | Self::EndpointSlice
             | Self::Secret
             | Self::ConfigMap
+            | Self::ClusterTrustBundle
+            | Self::ServiceImport
             | Self::Namespace
             | Self::EnvoyGateway
             | Self::Pod => None,

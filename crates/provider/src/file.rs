@@ -75,7 +75,7 @@ impl Loaded {
             match change {
                 Change::Apply(object, origin) => loaded.objects.push((object, origin)),
                 Change::Problems { origin, problems } => loaded.problems.push((origin, problems)),
-                Change::Delete(_) | Change::Reject(..) => {}
+                Change::Delete(_) | Change::Reject(..) | Change::Definitions(_) => {}
             }
         }
         loaded

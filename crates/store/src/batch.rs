@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{Object, ObjectKey, Problem};
 
-use crate::fact::Rejected;
+use crate::fact::{Definitions, Rejected};
 
 /// A source of objects. Declaration order is precedence, strongest first; the crate's opening says what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +70,8 @@ pub enum Change {
     Delete(ObjectKey),
     /// The source has one that cannot be used at all, and no usable form from before; none: not any more.
     Reject(ObjectKey, Option<Arc<Rejected>>),
+    /// Which kinds of objects the source can have.
+    Definitions(Arc<Definitions>),
     /// Replaces what the source said was wrong at this place before.
     Problems {
         /// A file, or whatever else the source keeps apart. It only tells lists of one source from each other.

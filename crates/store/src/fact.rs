@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use api::Timestamp;
 use api::reference::ParentRef;
+use api::{Kind, Timestamp};
 
 /// A thing of a fleet: a cluster, a listener, a secret, or a form of a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +95,24 @@ pub struct Rejected {
     pub refers_to: Box<[ParentRef]>,
     /// Why, in words for people.
     pub words: Arc<str>,
+}
+
+/// Which kinds of objects a cluster has. No row: all, as with files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Definitions {
+    /// Those that we read and it has.
+    pub kinds: BTreeSet<Kind>,
+    /// Of the Gateway API, what its definitions say of themselves; none where they may not be read.
+    pub gateway_api: Option<GatewayApi>,
+}
+
+/// What the definitions of the Gateway API say of themselves, in annotations.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GatewayApi {
+    /// Releases, for example `v1.7.0`; more than one where somebody updated a part of them. Of a definition that says none the text is empty.
+    pub versions: BTreeSet<Arc<str>>,
+    /// They are those of the experimental channel, all of them.
+    pub is_experimental: bool,
 }
 
 /// What is known of the proxies of a fleet, from whoever runs them.

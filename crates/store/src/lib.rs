@@ -19,8 +19,8 @@ pub mod tables;
 
 pub use batch::{Batch, Change, Origin, Source};
 pub use fact::{
-    ClusterState, FactKey, ListenerState, LoadFacts, LocalityLoad, PatchState, ProxyFacts, RawState, Refusals,
-    Rejected, Traffic,
+    ClusterState, Definitions, FactKey, GatewayApi, ListenerState, LoadFacts, LocalityLoad, PatchState, ProxyFacts,
+    RawState, Refusals, Rejected, Traffic,
 };
 pub use store::{Store, identity};
 pub use tables::Tables;

@@ -7,7 +7,7 @@ use api::{Kind, Object, ObjectKey, RouteObject};
 use engine::{Graph, Table, Value};
 
 use crate::fact::{
-    ClusterState, FactKey, ListenerState, LoadFacts, PatchState, ProxyFacts, RawState, Refusals, Rejected,
+    ClusterState, Definitions, FactKey, ListenerState, LoadFacts, PatchState, ProxyFacts, RawState, Refusals, Rejected,
 };
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
@@ -49,6 +49,8 @@ macro_rules! object_tables {
             pub loads: Table<FactKey, Arc<LoadFacts>>,
             /// Fleet: what is known of its proxies.
             pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
+            /// Which kinds of objects there can be: at most one row.
+            pub definitions: Table<(), Arc<Definitions>>,
             /// Objects that cannot be used at all.
             pub rejected: Table<ObjectKey, Arc<Rejected>>,
         }
@@ -74,6 +76,7 @@ macro_rules! object_tables {
                     refusals: graph.input("refusals"),
                     loads: graph.input("loads"),
                     proxies: graph.input("proxies"),
+                    definitions: graph.input("definitions"),
                     rejected: graph.input("rejected"),
                 }
             }
@@ -169,6 +172,12 @@ object_tables! {
     backend_traffic_policies: BackendTrafficPolicy,
     /// EnvoyPatchPolicy of `gateway.envoyproxy.io`.
     envoy_patch_policies: EnvoyPatchPolicy,
+    /// XBackend.
+    x_backends: XBackend,
+    /// ServiceImport.
+    service_imports: ServiceImport,
+    /// ClusterTrustBundle.
+    cluster_trust_bundles: ClusterTrustBundle,
     /// Service.
     services: Service,
     /// EndpointSlice.

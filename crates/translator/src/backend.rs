@@ -4,10 +4,11 @@ pub(crate) mod cluster;
 pub(crate) mod object;
 pub(crate) mod service;
 pub(crate) mod slice;
+pub(crate) mod x_backend;
 
 use std::sync::Arc;
 
-use api::{ObjectKey, Problem};
+use api::{Kind, ObjectKey, Problem};
 use ir::EndpointSource;
 use ir::cluster::{Protocol, UpstreamTls};
 
@@ -34,13 +35,69 @@ pub(crate) struct BackendView {
 /// Proxies resolve a name to find it: there is no set of endpoints that could be shared.
 pub(crate) const RESOLVED: &str = "has a name that is resolved";
 
-/// A Secret or `ConfigMap` that a proxy gets, and as what.
+/// A Secret, `ConfigMap` or `ClusterTrustBundle` that a proxy gets, and as what; or several of them as one bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SecretUse {
     /// Which object.
     pub(crate) object: ObjectKey,
     /// As a certificate with its key, or as a bundle of certificates to believe.
     pub(crate) part: SecretPart,
+    /// More objects whose bundles belong to the same.
+    pub(crate) with: Box<[ObjectKey]>,
+}
+
+impl SecretUse {
+    /// One object.
+    pub(crate) fn of(object: ObjectKey, part: SecretPart) -> Self {
+        Self { object, part, with: Box::default() }
+    }
+
+    /// Bundles that are believed together; none where there is no bundle.
+    pub(crate) fn bundles(objects: impl IntoIterator<Item = ObjectKey>) -> Option<Self> {
+        let mut objects = objects.into_iter();
+        let object = objects.next()?;
+        let mut with: Vec<ObjectKey> = Vec::new();
+        for other in objects.filter(|other| *other != object) {
+            if !with.contains(&other) {
+                with.push(other);
+            }
+        }
+        Some(Self { object, part: SecretPart::Bundle, with: with.into() })
+    }
+
+    /// The single objects of it.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Self> {
+        let part = self.part;
+        std::iter::once(&self.object).chain(&self.with).map(move |object| Self::of(object.clone(), part))
+    }
+}
+
+/// Kinds of objects that can hold certificates to believe.
+pub(crate) fn holds_bundles(kind: Option<Kind>) -> bool {
+    matches!(kind, Some(Kind::ConfigMap | Kind::Secret | Kind::ClusterTrustBundle))
+}
+
+/// Kinds of objects that can be sent to, in the order of [`of_kind`].
+pub(crate) const KINDS: [Kind; 4] = [Kind::Service, Kind::ServiceImport, Kind::Backend, Kind::XBackend];
+
+/// What there is once for each of [`KINDS`], of the kind of an object.
+pub(crate) fn of_kind<T>([services, imports, objects, x_backends]: [T; 4], object: &ObjectKey) -> T {
+    match object.kind() {
+        Some(Kind::ServiceImport) => imports,
+        Some(Kind::Backend) => objects,
+        Some(Kind::XBackend) => x_backends,
+        _ => services,
+    }
+}
+
+/// Whether objects of a kind can be sent to.
+pub(crate) fn is_backend(kind: Option<Kind>) -> bool {
+    kind.is_some_and(|kind| KINDS.contains(&kind))
+}
+
+/// Whether ports of objects of a kind are told apart.
+pub(crate) fn has_ports(kind: Option<Kind>) -> bool {
+    matches!(kind, Some(Kind::Service | Kind::ServiceImport))
 }
 
 /// What of an object is used.

@@ -9,12 +9,11 @@ use api::{Kind, ObjectKey};
 use ir::cluster::{SubjectAltName, Trust, UpstreamTls};
 
 use crate::backend::object::Lookup;
-use crate::backend::{SecretPart, SecretUse};
+use crate::backend::{SecretPart, SecretUse, holds_bundles};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Refusal;
 use crate::reference::{Reference, permit};
-use crate::secret::bundle_name;
-use crate::status;
+use crate::{secret, status};
 
 /// A policy, judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +24,8 @@ pub(crate) struct TlsPolicy {
     pub(crate) tls: Result<Box<UpstreamTls>, TlsFault>,
     /// Bundles that `tls` names.
     pub(crate) secrets: Box<[SecretUse]>,
+    /// Why `ResolvedRefs` does not hold where some of several bundles can be used, and are.
+    pub(crate) unresolved: Option<Refusal>,
     /// What is written and ignored: reason and words.
     pub(crate) warnings: Vec<(&'static str, String)>,
 }
@@ -40,10 +41,13 @@ pub(crate) struct TlsFault {
 
 /// Judges a policy by itself.
 pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTlsPolicy) -> TlsPolicy {
-    let mut secrets = Vec::new();
-    let tls = match &policy.spec.fault {
+    let read = match &policy.spec.fault {
         Some(fault) => Err(invalid(&fault.to_string())),
-        None => upstream(lookup, key, &policy.spec.validation, &mut secrets).map(Box::new),
+        None => upstream(lookup, key, &policy.spec.validation),
+    };
+    let (tls, secrets, unresolved) = match read {
+        Ok(Verified { tls, bundle, unresolved }) => (Ok(tls), bundle.into_iter().collect(), unresolved),
+        Err(fault) => (Err(fault), Box::default(), None),
     };
     let ignored = policy.spec.ignored.iter().map(|field| (status::UNSUPPORTED, field.to_string()));
     let options = (!policy.spec.options.is_empty())
@@ -52,7 +56,8 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
         generation: policy.meta.generation,
         targets: targets(policy),
         tls,
-        secrets: secrets.into(),
+        secrets,
+        unresolved,
         warnings: ignored.chain(options).collect(),
     }
 }
@@ -61,7 +66,7 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
 pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
     let namespace = policy.meta.namespace();
     let bundles = policy.spec.validation.ca_certificate_refs.iter();
-    bundles.map(|to| ObjectKey::new(&to.group, &to.kind, namespace, &to.name)).collect()
+    bundles.map(|to| Reference::from(to).object(namespace)).collect()
 }
 
 pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
@@ -70,7 +75,9 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
         let section: Option<Arc<str>> = reference.section_name.as_deref().map(Arc::from);
         match (object.kind(), &section) {
-            (Some(Kind::Service), _) | (Some(Kind::Backend), None) => Target::Known(PolicyTarget { object, section }),
+            (Some(Kind::Service | Kind::ServiceImport), _) | (Some(Kind::Backend), None) => {
+                Target::Known(PolicyTarget { object, section })
+            }
             (Some(Kind::Backend), Some(_)) => {
                 let text = format!("{object}: a Backend has no sections").into();
                 Target::Refused(object, text)
@@ -84,33 +91,41 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
     policy.spec.target_refs.iter().map(read).collect()
 }
 
-fn upstream(
+/// How a certificate is checked.
+pub(crate) struct Verified {
+    pub(crate) tls: Box<UpstreamTls>,
+    /// What `tls` names.
+    pub(crate) bundle: Option<SecretUse>,
+    /// Why not all that is written can be used; it is checked with the rest.
+    pub(crate) unresolved: Option<Refusal>,
+}
+
+/// Reads how a certificate is to be checked, as an object says it that lies at `key`.
+pub(crate) fn upstream(
     lookup: &mut impl Lookup,
     key: &ObjectKey,
     validation: &BackendTlsValidation,
-    secrets: &mut Vec<SecretUse>,
-) -> Result<UpstreamTls, TlsFault> {
-    let trust = match (&*validation.ca_certificate_refs, validation.well_known_ca_certificates.as_deref()) {
-        ([reference], None) => {
-            let wanted = bundle(lookup, key, reference)?;
-            let trust = Trust::Bundle(bundle_name(&wanted.object));
-            secrets.push(wanted);
-            trust
-        }
-        ([], Some("System")) => Trust::System,
-        ([], Some(word)) => {
-            return Err(invalid(&format!("wellKnownCACertificates {word:?} is not supported, System is")));
-        }
-        ([_, _, ..], None) => return Err(invalid("several references in caCertificateRefs are not supported")),
-        _ => return Err(invalid("exactly one of caCertificateRefs and wellKnownCACertificates is needed")),
-    };
+) -> Result<Verified, TlsFault> {
+    let (trust, bundle, unresolved) =
+        match (&*validation.ca_certificate_refs, validation.well_known_ca_certificates.as_deref()) {
+            (references @ [_, ..], None) => {
+                let (bundle, unresolved) = bundles(lookup, key, references)?;
+                (Trust::Bundle(secret::name(&bundle)), Some(bundle), unresolved)
+            }
+            ([], Some("System")) => (Trust::System, None, None),
+            ([], Some(word)) => {
+                return Err(invalid(&format!("wellKnownCACertificates {word:?} is not supported, System is")));
+            }
+            _ => return Err(invalid("exactly one of caCertificateRefs and wellKnownCACertificates is needed")),
+        };
     let names = validation.subject_alt_names.iter().map(subject_alt_name);
-    Ok(UpstreamTls {
+    let tls = UpstreamTls {
         server_name: Some((&*validation.hostname).into()),
         subject_alt_names: names.collect::<Result<_, _>>()?,
         trust,
         certificate: None,
-    })
+    };
+    Ok(Verified { tls: Box::new(tls), bundle, unresolved })
 }
 
 fn subject_alt_name(name: &Written) -> Result<SubjectAltName, TlsFault> {
@@ -125,26 +140,48 @@ fn subject_alt_name(name: &Written) -> Result<SubjectAltName, TlsFault> {
     }
 }
 
-fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef) -> Result<SecretUse, TlsFault> {
-    const AT: &str = "spec.validation.caCertificateRefs[0].name";
-    let fault = |reason: &'static str, text: String| TlsFault {
-        accepted: Refusal::new("NoValidCACertificate", &*text).at(AT),
-        resolved: Some(Refusal::new(reason, text).at(AT)),
-    };
-    let LocalObjectRef { group, kind, name } = reference;
-    let to = Reference { group, kind, namespace: None, name };
-    let permit = permit(lookup, key, to).map_err(|found| fault("InvalidCACertificateRef", found.text.to_string()))?;
-    let target = permit.target();
-    if !matches!(target.kind(), Some(Kind::ConfigMap | Kind::Secret)) {
-        let text = format!("{kind} of group {group:?} cannot hold CA certificates, a ConfigMap can");
-        return Err(fault("InvalidKind", text));
+/// What is to be believed: all bundles that can be had, and why that is not all of them.
+fn bundles(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    references: &[LocalObjectRef],
+) -> Result<(SecretUse, Option<Refusal>), TlsFault> {
+    let (mut found, mut unresolved) = (Vec::with_capacity(references.len()), None);
+    for (index, reference) in references.iter().enumerate() {
+        match bundle(lookup, key, reference) {
+            Ok(object) => found.push(object),
+            Err(refusal) => {
+                let at = format!("spec.validation.caCertificateRefs[{index}].name");
+                unresolved = unresolved.or_else(|| Some(refusal.at(at)));
+            }
+        }
     }
-    match lookup.secret(&permit, SecretPart::Bundle) {
-        Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Bundle }),
-        Some(Err(text)) => Err(fault("InvalidCACertificateRef", format!("{target}: {text}"))),
-        None => Err(fault("InvalidCACertificateRef", format!("{target} does not exist"))),
+    match (SecretUse::bundles(found), unresolved) {
+        (Some(bundle), unresolved) => Ok((bundle, unresolved)),
+        (None, resolved) => {
+            let (text, at) = resolved.as_ref().map_or(("", ""), |refusal| (&*refusal.text, &*refusal.at));
+            Err(TlsFault { accepted: Refusal::new("NoValidCACertificate", text).at(at), resolved })
+        }
     }
 }
+
+fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef) -> Result<ObjectKey, Refusal> {
+    let LocalObjectRef { group, kind, name } = reference;
+    let to = Reference { group, kind, namespace: None, name };
+    let permit = permit(lookup, key, to).map_err(|found| Refusal::new(INVALID_BUNDLE, found.text))?;
+    let target = permit.target();
+    if !holds_bundles(target.kind()) || !lookup.is_served(target) {
+        let text = format!("{kind} of group {group:?} cannot hold CA certificates, a ConfigMap can");
+        return Err(Refusal::new("InvalidKind", text));
+    }
+    match lookup.secret(&permit, SecretPart::Bundle) {
+        Some(Ok(())) => Ok(target.clone()),
+        Some(Err(text)) => Err(Refusal::new(INVALID_BUNDLE, format!("{target}: {text}"))),
+        None => Err(Refusal::new(INVALID_BUNDLE, format!("{target} does not exist"))),
+    }
+}
+
+const INVALID_BUNDLE: &str = "InvalidCACertificateRef";
 
 fn invalid(text: &str) -> TlsFault {
     TlsFault { accepted: Refusal::new("Invalid", text).at("spec.validation"), resolved: None }

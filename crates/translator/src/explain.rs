@@ -115,7 +115,7 @@ pub fn explain(graph: &Graph, tables: Tables, outputs: Outputs, workload: &Objec
     for (key, offer) in &offers {
         by_name.entry(&key.target.name).or_default().insert(key, offer);
     }
-    let [ports, _] = outputs.endpoint_sets.rows;
+    let [ports, ..] = outputs.endpoint_sets.rows;
     let missing = |resource: &RawResource| {
         let named = resource.names.iter().filter(|name| !by_name.contains_key(name)).map(absent);
         let port = resource

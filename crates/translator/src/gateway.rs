@@ -25,6 +25,8 @@ pub(crate) trait Lookup: Grants {
     fn class(&mut self, name: &str) -> ClassOf;
     /// Whether a certificate or bundle is there and good; none if it is not there.
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+    /// Whether there can be objects of this kind at all.
+    fn is_served(&mut self, object: &ObjectKey) -> bool;
     /// Whether a backend is there and can be reached.
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault>;
     /// Whether an `EnvoyProxy` is there and can be used.

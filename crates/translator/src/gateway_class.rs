@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::reference::ObjectRef;
 use api::{GatewayClass, Kind, ObjectKey};
+use store::GatewayApi;
 
 use crate::envoy_proxy::Named;
 
@@ -12,6 +13,17 @@ use crate::envoy_proxy::Named;
 pub(crate) struct ClassView {
     /// The `EnvoyProxy` that it names, or why it can name none there.
     pub(crate) parameters: Result<Option<Named>, Arc<str>>,
+    /// What the cluster has; none with files.
+    pub(crate) installed: Option<Installed>,
+}
+
+/// What of the APIs a cluster has that a class tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Installed {
+    /// Not known where definitions may not be read.
+    pub(crate) gateway_api: Option<GatewayApi>,
+    /// There can be objects of kind `ClusterTrustBundle`.
+    pub(crate) trust_bundles: bool,
 }
 
 impl ClassView {
@@ -32,13 +44,14 @@ impl ClassView {
 pub(crate) fn read(
     class: &GatewayClass,
     controller: &str,
+    installed: Option<Installed>,
     find: impl FnOnce(&ObjectKey) -> Named,
 ) -> Option<ClassView> {
     if &*class.spec.controller_name != controller {
         return None;
     }
     let parameters = class.spec.parameters_ref.as_deref().map(|reference| parameters(reference, find)).transpose();
-    Some(ClassView { parameters })
+    Some(ClassView { parameters, installed })
 }
 
 fn parameters(reference: &ObjectRef, find: impl FnOnce(&ObjectKey) -> Named) -> Result<Named, Arc<str>> {
@@ -53,18 +66,53 @@ fn parameters(reference: &ObjectRef, find: impl FnOnce(&ObjectKey) -> Named) -> 
     Ok(find(&key))
 }
 
-/// Features of the conformance suite that are really built (`GatewayClass.status.supportedFeatures`).
-pub(crate) fn supported_features(file_mode: bool) -> impl Iterator<Item = &'static str> {
-    FEATURES.into_iter().filter(move |feature| !file_mode || !IN_CLUSTERS.contains(feature))
+/// Features of the conformance suite that are really built (`GatewayClass.status.supportedFeatures`), sorted: those of the installed release and channel.
+pub(crate) fn supported_features(installed: Option<&Installed>, file_mode: bool) -> Vec<&'static str> {
+    let gateway_api = installed.and_then(|installed| installed.gateway_api.as_ref());
+    let is_experimental = file_mode || gateway_api.is_some_and(|found| found.is_experimental);
+    let is_earlier = gateway_api.is_some_and(|found| found.versions.iter().any(|version| is_of(version, "v1.6")));
+    let has_trust_bundles = is_experimental && installed.is_none_or(|installed| installed.trust_bundles);
+    let claimed = |feature: &&str| match *feature {
+        "GatewayInfrastructure" => !file_mode,
+        "ClusterTrustBundle" => has_trust_bundles,
+        "GatewayListenerFilters" => is_experimental,
+        // Names of v1.6, where these are of the experimental channel.
+        "HTTPRouteRetry" | "HTTPRouteRetryBackendTimeout" => is_earlier && is_experimental,
+        _ => true,
+    };
+    FEATURES.into_iter().filter(claimed).collect()
 }
 
-/// Those that only a cluster has: objects are made for a Gateway.
-const IN_CLUSTERS: [&str; 1] = ["GatewayInfrastructure"];
+/// Releases of the Gateway API that objects are read as of; the last is what is built in.
+const RELEASES: [&str; 2] = ["v1.6", "v1.7"];
+
+/// Whether a version is one of a release, for example `v1.7.0` of `v1.7`.
+fn is_of(version: &str, release: &str) -> bool {
+    version.strip_prefix(release).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+}
+
+/// Whether the installed definitions are of releases that we know, in words.
+pub(crate) fn version(installed: Option<&Installed>) -> Result<String, String> {
+    let Some(gateway_api) = installed.and_then(|installed| installed.gateway_api.as_ref()) else {
+        // The definitions by which objects are read are built in.
+        return Ok("objects are read as of Gateway API v1.7".to_owned());
+    };
+    let unknown = gateway_api.versions.iter().find(|version| !RELEASES.iter().any(|release| is_of(version, release)));
+    let all = || gateway_api.versions.iter().map(|version| &**version).collect::<Vec<_>>().join(", ");
+    match unknown.map(|version| &**version) {
+        None => Ok(format!("the definitions of Gateway API are of {}, objects are read as of v1.7", all())),
+        Some("") => Err("a definition of Gateway API does not say of which release it is".to_owned()),
+        Some(version) => {
+            Err(format!("definitions of Gateway API are of {version}, supported are {}", RELEASES.join(" and ")))
+        }
+    }
+}
 
 /// All of them, sorted.
-const FEATURES: [&str; 50] = [
+const FEATURES: [&str; 54] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
+    "ClusterTrustBundle",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "GRPCRouteRequestHeaderModifier",
@@ -76,6 +124,7 @@ const FEATURES: [&str; 50] = [
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayInfrastructure",
+    "GatewayListenerFilters",
     "GatewayPort8080",
     "GatewayRouteHostnameIntersectionPrecedence",
     "GatewayStaticAddresses",
@@ -103,6 +152,8 @@ const FEATURES: [&str; 50] = [
     "HTTPRouteRequestPercentageMirror",
     "HTTPRouteRequestTimeout",
     "HTTPRouteResponseHeaderModification",
+    "HTTPRouteRetry",
+    "HTTPRouteRetryBackendTimeout",
     "HTTPRouteRetryCodes",
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
@@ -117,7 +168,16 @@ const FEATURES: [&str; 50] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{FEATURES, IN_CLUSTERS, supported_features};
+    use std::sync::Arc;
+
+    use store::GatewayApi;
+
+    use super::{FEATURES, Installed, supported_features, version};
+
+    fn installed(version: &str, is_experimental: bool, trust_bundles: bool) -> Installed {
+        let versions = [Arc::from(version)].into();
+        Installed { gateway_api: Some(GatewayApi { versions, is_experimental }), trust_bundles }
+    }
 
     #[test]
     fn features_are_sorted_and_no_more_than_the_api_allows() {
@@ -126,8 +186,30 @@ mod tests {
     }
 
     #[test]
-    fn with_files_there_are_those_that_need_no_cluster() {
-        assert_eq!(supported_features(false).count(), FEATURES.len());
-        assert!(!supported_features(true).any(|feature| IN_CLUSTERS.contains(&feature)));
+    fn what_is_claimed_follows_the_installed_release_and_channel() {
+        let claims = |installed: &Installed, feature| supported_features(Some(installed), false).contains(&feature);
+        let (standard, experimental) = (installed("v1.7.0", false, true), installed("v1.7.0", true, true));
+        for feature in ["ClusterTrustBundle", "GatewayListenerFilters"] {
+            assert!(!claims(&standard, feature) && claims(&experimental, feature), "{feature}");
+        }
+        assert!(!claims(&installed("v1.7.0", true, false), "ClusterTrustBundle"), "the cluster has no such kind");
+        for feature in ["HTTPRouteRetry", "HTTPRouteRetryBackendTimeout"] {
+            assert!(claims(&installed("v1.6.3", true, false), feature), "{feature}");
+            assert!(
+                !claims(&installed("v1.6.3", false, false), feature) && !claims(&experimental, feature),
+                "{feature}"
+            );
+        }
+        let files = supported_features(None, true);
+        assert!(files.contains(&"GatewayListenerFilters") && !files.contains(&"GatewayInfrastructure"));
+    }
+
+    #[test]
+    fn a_release_that_is_not_known_is_told() {
+        assert!(version(Some(&installed("v1.7.3", true, true))).is_ok());
+        assert!(version(Some(&installed("v1.6.0-rc.1", true, true))).is_ok());
+        assert!(version(Some(&installed("v1.5.1", true, true))).unwrap_err().contains("v1.5.1"));
+        assert!(version(Some(&installed("", true, true))).is_err(), "a definition without a version");
+        assert!(version(None).is_ok(), "files");
     }
 }

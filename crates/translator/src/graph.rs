@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use api::envoy_gateway::DeployType;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
-use api::{Labels, ObjectKey};
+use api::{Kind, Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
 use ir::RawName;
 use ir::infra::kubernetes::Place;
-use store::Tables;
+use store::{GatewayApi, Tables};
 
 pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
 pub(crate) use self::gateway::{Gateways, SetKey};
@@ -65,6 +65,7 @@ pub(crate) struct Base {
     pub(crate) own: Own,
     pub(crate) options: Options,
     pub(crate) settings: Settings,
+    pub(crate) installed: Installed,
     pub(crate) grants: GrantIndex,
     pub(crate) namespaces: Table<ObjectKey, Arc<Labels>>,
     pub(crate) proxies: Table<ObjectKey, Arc<ProxyView>>,
@@ -113,6 +114,39 @@ impl Settings {
     }
 }
 
+/// Which kinds there are, one table per asker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Installed {
+    trust_bundles: Table<(), bool>,
+    gateway_api: Table<(), Option<GatewayApi>>,
+}
+
+impl Installed {
+    fn declare(g: &mut Graph, inputs: Tables) -> Self {
+        Self {
+            trust_bundles: g.map("has_trust_bundles", inputs.definitions, |_, (), found| {
+                found.kinds.contains(&Kind::ClusterTrustBundle)
+            }),
+            gateway_api: g.map("gateway_api", inputs.definitions, |_, (), found| found.gateway_api.clone()),
+        }
+    }
+
+    /// Whether there can be objects of a kind: of those that a reference may name and a cluster may lack.
+    pub(crate) fn serves(&self, cx: &mut Cx<'_>, object: &ObjectKey) -> bool {
+        object.kind() != Some(Kind::ClusterTrustBundle) || self.has_trust_bundles(cx)
+    }
+
+    fn has_trust_bundles(&self, cx: &mut Cx<'_>) -> bool {
+        cx.get(self.trust_bundles, &()).copied().unwrap_or(true)
+    }
+
+    /// What a class says of the cluster that it is in; none with files.
+    pub(crate) fn view(&self, cx: &mut Cx<'_>) -> Option<gateway_class::Installed> {
+        let gateway_api = cx.get(self.gateway_api, &()).cloned()?;
+        Some(gateway_class::Installed { gateway_api, trust_bundles: self.has_trust_bundles(cx) })
+    }
+}
+
 /// Declares everything behind the store's tables.
 pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, Outputs) {
     let own = own(g);
@@ -153,6 +187,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         policy_statuses: statuses.policies,
         tls_policy_statuses: statuses.tls_policies,
         backend_statuses: statuses.backends,
+        x_backend_statuses: statuses.x_backends,
         envoy_proxy_statuses: statuses.envoy_proxies,
         patch_statuses: statuses.patches,
         patches: patches.sets,
@@ -183,6 +218,7 @@ fn own(g: &mut Graph) -> Own {
 }
 
 fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
+    let installed = Installed::declare(g, inputs);
     let settings = Settings {
         controller: g.map("controller_name", inputs.settings, |_, (), settings| {
             Arc::from(&*settings.spec.gateway.controller_name)
@@ -212,8 +248,22 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
     let proxy_verdicts = g.map("envoy_proxy_verdict", proxies, |_, _, view| view.fault.clone().map_or(Ok(()), Err));
     let classes = g.derive("gateway_class_view", inputs.gateway_classes, move |cx, key, class| {
         let controller = settings.controller(cx);
-        let view = gateway_class::read(class, &controller, |proxy| Named::new(proxy, cx.get(proxy_verdicts, proxy)));
+        let found = installed.view(cx);
+        let view =
+            gateway_class::read(class, &controller, found, |proxy| Named::new(proxy, cx.get(proxy_verdicts, proxy)));
         view.map(|view| (key.clone(), Arc::new(view)))
     });
-    Base { inputs, own, options, settings, grants, namespaces, proxies, proxy_verdicts, merge_types, classes }
+    Base {
+        inputs,
+        own,
+        options,
+        settings,
+        installed,
+        grants,
+        namespaces,
+        proxies,
+        proxy_verdicts,
+        merge_types,
+        classes,
+    }
 }

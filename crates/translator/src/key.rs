@@ -59,26 +59,27 @@ impl Transport {
     }
 }
 
-/// What can be sent to: one port of a Service, or a `Backend` object (port 0).
+/// What can be sent to: one port of a Service or `ServiceImport`, or a `Backend` or `XBackend` (port 0).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendKey {
-    /// Service or `Backend`.
+    /// Which object.
     pub object: ObjectKey,
-    /// The Service's port, 1 to 65535; 0 for a `Backend`.
+    /// The Service's port, 1 to 65535; 0 where ports are not told apart.
     pub port: u16,
-    /// Of that port; TCP for a `Backend`, whose endpoints are for both.
+    /// Of that port; TCP where ports are not told apart, whose endpoints are for both.
     pub transport: Transport,
 }
 
 impl BackendKey {
-    /// `<namespace>/<service>/<port>`, the same behind `UDP/`, or `Backend/<namespace>/<name>`: no namespace has a capital letter, so that
-    /// nobody can take the name of another's backend.
+    /// `<namespace>/<service>/<port>`, that behind `ServiceImport/`, `UDP/` or both, or `Backend/<namespace>/<name>` and `XBackend/..`: no namespace has a
+    /// capital letter, so that nobody can take the name of another's backend.
     fn text(&self) -> String {
         let (namespace, name) = (self.object.namespace(), self.object.name());
+        let transport = if self.transport == Transport::Udp { "UDP/" } else { "" };
         match self.object.kind() {
-            Some(Kind::Backend) => format!("Backend/{namespace}/{name}"),
-            _ if self.transport == Transport::Udp => format!("UDP/{namespace}/{name}/{}", self.port),
-            _ => format!("{namespace}/{name}/{}", self.port),
+            Some(kind @ (Kind::Backend | Kind::XBackend)) => format!("{kind}/{namespace}/{name}"),
+            Some(Kind::ServiceImport) => format!("{transport}ServiceImport/{namespace}/{name}/{}", self.port),
+            _ => format!("{transport}{namespace}/{name}/{}", self.port),
         }
     }
 

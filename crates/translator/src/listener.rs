@@ -51,6 +51,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) misgated: Option<Refusal>,
     /// `ResolvedRefs`: none if it holds.
     pub(crate) unresolved: Option<Refusal>,
+    /// Some of several bundles for certificates of clients cannot be used: `ResolvedRefs` does not hold, and it serves with the others.
+    pub(crate) untrusted: Option<Refusal>,
     /// `Conflicted`: the reason and the words.
     pub(crate) conflict: Option<Refusal>,
     /// `OverlappingTLSConfig`.

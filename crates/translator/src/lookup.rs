@@ -4,18 +4,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
-use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret, Service};
+use api::service::ServicePort;
+use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
-use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict};
+use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::envoy_proxy::{self, Named};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating;
-use crate::graph::{Backends, Gateways, Own, Policies, Secrets, SetKey, Settings};
+use crate::graph::{Backends, Gateways, Installed, Own, Policies, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{
     AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, Transport, route_name,
@@ -53,6 +54,7 @@ impl<T: HasGrants> Grants for Reader<'_, '_, T> {
 pub(crate) struct BackendTables {
     pub(crate) grants: GrantIndex,
     pub(crate) secrets: Secrets,
+    pub(crate) installed: Installed,
 }
 
 impl HasGrants for BackendTables {
@@ -65,6 +67,10 @@ impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
         secret_verdict(self.cx, self.tables.secrets, permit, part)
     }
+
+    fn is_served(&mut self, object: &ObjectKey) -> bool {
+        self.tables.installed.serves(self.cx, object)
+    }
 }
 
 fn secret_verdict(
@@ -73,7 +79,7 @@ fn secret_verdict(
     permit: &Permit,
     part: SecretPart,
 ) -> Option<Result<(), Arc<str>>> {
-    let wanted = SecretUse { object: permit.target().clone(), part };
+    let wanted = SecretUse::of(permit.target().clone(), part);
     cx.get(secrets.verdicts_of(&wanted.object), &wanted).cloned()
 }
 
@@ -83,6 +89,7 @@ pub(crate) struct GatewayTables {
     pub(crate) inputs: Tables,
     pub(crate) grants: GrantIndex,
     pub(crate) settings: Settings,
+    pub(crate) installed: Installed,
     pub(crate) secrets: Secrets,
     pub(crate) backends: Backends,
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
@@ -117,6 +124,10 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
 
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
         secret_verdict(self.cx, self.tables.secrets, permit, part)
+    }
+
+    fn is_served(&mut self, object: &ObjectKey) -> bool {
+        self.tables.installed.serves(self.cx, object)
     }
 
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
@@ -244,8 +255,8 @@ fn backend(
 ) -> Result<ClusterTarget, BackendFault> {
     let object = permit.target();
     let no_port = |text: String| RefFault { reason: RefReason::NoPort, text: text.into() };
-    let is_service = object.kind() == Some(Kind::Service);
-    let (port, of_port) = match (is_service, port) {
+    let has_ports = has_ports(object.kind());
+    let (port, of_port) = match (has_ports, port) {
         (true, None) => return Err(no_port(format!("port is needed with {object}"))),
         (true, Some(port)) => (port, transport),
         (false, _) => (0, Transport::Tcp),
@@ -259,8 +270,8 @@ fn backend(
         Some(Verdict { target, fault: None, .. }) => Ok(target.clone()),
         Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
         // Only who asks for a port that is not there looks at the Service itself.
-        None => Err(match cx.get(inputs.services, object).filter(|_| is_service) {
-            Some(service) => no_port(lacks_port(object, service, (port, transport))),
+        None => Err(match its_ports(cx, inputs, object) {
+            Some(ports) => no_port(lacks_port(object, &ports, (port, transport))),
             None => RefFault { reason: RefReason::NotFound, text: format!("{object} does not exist").into() },
         }),
     }
@@ -280,18 +291,26 @@ pub(crate) fn selects_namespace(
     }
 }
 
+/// The ports of a Service or `ServiceImport` that is there.
+fn its_ports(cx: &mut Cx<'_>, inputs: Tables, object: &ObjectKey) -> Option<Box<[ServicePort]>> {
+    match object.kind() {
+        Some(Kind::ServiceImport) => cx.get(inputs.service_imports, object).map(|import| import.spec.ports.clone()),
+        Some(Kind::Service) => cx.get(inputs.services, object).map(|service| service.spec.ports.clone()),
+        _ => None,
+    }
+}
+
 /// A Service that somebody asked for a port that it does not have.
-fn lacks_port(object: &ObjectKey, service: &Service, (number, transport): (u16, Transport)) -> String {
-    let (of_number, wanted) = (service.spec.ports.iter().find(|port| port.port == number), transport.word());
-    match of_number {
-        Some(port) => format!("port {number} of {object} is for {}, not {wanted}", port.protocol),
-        None => format!("{object} has no port {number}{}", its_ports(service)),
+fn lacks_port(object: &ObjectKey, ports: &[ServicePort], (number, transport): (u16, Transport)) -> String {
+    match ports.iter().find(|port| port.port == number) {
+        Some(port) => format!("port {number} of {object} is for {}, not {}", port.protocol, transport.word()),
+        None => format!("{object} has no port {number}{}", listed(ports)),
     }
 }
 
 /// The ports of a Service that somebody asked for another one: `; it has 80, 443`.
-fn its_ports(service: &Service) -> String {
-    let ports: Vec<String> = service.spec.ports.iter().take(MAX_PORTS).map(|port| port.port.to_string()).collect();
+fn listed(ports: &[ServicePort]) -> String {
+    let ports: Vec<String> = ports.iter().take(MAX_PORTS).map(|port| port.port.to_string()).collect();
     if ports.is_empty() { String::new() } else { format!("; it has {}", ports.join(", ")) }
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod pod;
 use std::sync::Arc;
 
 use api::reference_grant::ReferenceGrant;
-use api::{ObjectKey, group};
+use api::{Kind, ObjectKey, Scope, group};
 
 /// The proof that a reference is allowed. Tables of targets are read with it and with nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +31,22 @@ pub(crate) struct Reference<'a> {
     pub(crate) name: &'a str,
 }
 
-impl Reference<'_> {
+impl<'a> Reference<'a> {
+    /// An object in full.
+    pub(crate) fn to(object: &'a ObjectKey) -> Self {
+        let (group, kind) = (object.group(), object.kind_name());
+        Self { group, kind, namespace: Some(object.namespace()), name: object.name() }
+    }
+
     /// The object that is meant in an object of this namespace, whether it may be named or not.
     pub(crate) fn object(self, namespace: &str) -> ObjectKey {
-        ObjectKey::new(self.group, self.kind, self.namespace.unwrap_or(namespace), self.name)
+        let namespace = if self.is_of_cluster() { "" } else { self.namespace.unwrap_or(namespace) };
+        ObjectKey::new(self.group, self.kind, namespace, self.name)
+    }
+
+    /// What it names belongs to no namespace: everybody may name it.
+    fn is_of_cluster(self) -> bool {
+        Kind::find(self.group, self.kind).is_some_and(|kind| kind.scope() == Scope::Cluster)
     }
 }
 
@@ -92,7 +104,7 @@ impl RefReason {
 /// before existence and kind (Gateway API `ReferenceGrant`).
 pub(crate) fn permit(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'_>) -> Result<Permit, RefFault> {
     let namespace = to.namespace.unwrap_or_else(|| from.namespace());
-    if namespace != from.namespace() && !is_granted(grants, from, to, namespace) {
+    if namespace != from.namespace() && !to.is_of_cluster() && !is_granted(grants, from, to, namespace) {
         let kind = to.kind;
         let text = format!(
             "{kind} {namespace}/{} is in another namespace and no ReferenceGrant there allows it; add a ReferenceGrant in \

@@ -4,7 +4,7 @@ mod key;
 
 use std::sync::Arc;
 
-use api::{ConfigMap, Kind, ObjectKey, Secret, Timestamp};
+use api::{ClusterTrustBundle, ConfigMap, Kind, ObjectKey, Secret, Timestamp};
 use ir::SecretName;
 use ir::secret::{Hidden, SecretContent};
 use rustls_pki_types::CertificateDer;
@@ -38,20 +38,42 @@ pub(crate) fn certificate_name(object: &ObjectKey) -> SecretName {
     format!("secret/{}/{}", object.namespace(), object.name()).into()
 }
 
-/// The name under which a proxy asks for a bundle; a Secret may hold both.
-pub(crate) fn bundle_name(object: &ObjectKey) -> SecretName {
+/// The name of a bundle; a Secret may hold both.
+fn bundle_name(object: &ObjectKey) -> String {
+    let (namespace, name) = (object.namespace(), object.name());
     match object.kind() {
-        Some(Kind::Secret) => format!("secret/{}/{}/{BUNDLE}", object.namespace(), object.name()).into(),
-        _ => format!("configmap/{}/{}", object.namespace(), object.name()).into(),
+        Some(Kind::Secret) => format!("secret/{namespace}/{name}/{BUNDLE}"),
+        Some(Kind::ClusterTrustBundle) => format!("clustertrustbundle/{name}"),
+        _ => format!("configmap/{namespace}/{name}"),
     }
 }
 
-/// The name of a use.
+/// The name under which a proxy asks for it; of bundles that belong together their names with `+` between them.
 pub(crate) fn name(wanted: &SecretUse) -> SecretName {
-    match wanted.part {
-        SecretPart::Certificate => certificate_name(&wanted.object),
-        SecretPart::Bundle => bundle_name(&wanted.object),
+    if wanted.part == SecretPart::Certificate {
+        return certificate_name(&wanted.object);
     }
+    let names: Vec<String> = wanted.parts().map(|part| bundle_name(&part.object)).collect();
+    names.join("+").into()
+}
+
+/// What a proxy gets for it; none as long as a part of it is not there, or bad.
+pub(crate) fn content(
+    wanted: &SecretUse,
+    mut part: impl FnMut(&SecretUse) -> Option<SecretContent>,
+) -> Option<SecretContent> {
+    if wanted.with.is_empty() {
+        return part(wanted);
+    }
+    let mut joined = Vec::new();
+    for one in wanted.parts() {
+        let SecretContent::Bundle(Hidden(text)) = part(&one)? else { return None };
+        joined.extend_from_slice(&text);
+        if !text.ends_with(b"\n") {
+            joined.push(b'\n');
+        }
+    }
+    Some(SecretContent::Bundle(Hidden(joined.into())))
 }
 
 /// Key of a trust bundle in a Secret or `ConfigMap` (Gateway API `caCertificateRefs`).
@@ -76,6 +98,11 @@ pub(crate) fn read_config_map(config_map: &ConfigMap) -> Vec<(SecretPart, Parsed
         None => Parsed::bad(format!("it has no key {BUNDLE}")),
     };
     vec![(SecretPart::Bundle, parsed)]
+}
+
+/// What a `ClusterTrustBundle` that somebody uses can be used for.
+pub(crate) fn read_trust_bundle(bundle: &ClusterTrustBundle) -> Vec<(SecretPart, Parsed)> {
+    vec![(SecretPart::Bundle, parse_bundle(bundle.spec.trust_bundle.as_bytes()))]
 }
 
 fn certificate(secret: &Secret) -> Parsed {

@@ -29,6 +29,7 @@ pub(super) enum Function {
 pub(crate) enum Format {
     Dns1123Label,
     Dns1123Subdomain,
+    QualifiedName,
 }
 
 /// Name, number of arguments, function.
@@ -56,6 +57,7 @@ impl Function {
         match name {
             "dns1123Label" => Ok(Self::Format(Format::Dns1123Label)),
             "dns1123Subdomain" => Ok(Self::Format(Format::Dns1123Subdomain)),
+            "qualifiedName" => Ok(Self::Format(Format::QualifiedName)),
             _ => Err(CelError(format!("the format {name} is not known"))),
         }
     }
@@ -115,11 +117,12 @@ fn size(value: &Val<'_>) -> Result<i64, Failure> {
 }
 
 impl Format {
-    /// RFC 1123, as Kubernetes understands it: small letters only.
+    /// RFC 1123 as Kubernetes understands it: small letters only; and the names of labels.
     fn holds(self, text: &str) -> bool {
         match self {
             Self::Dns1123Label => crate::schema::is_dns_label(text),
             Self::Dns1123Subdomain => crate::schema::is_dns_subdomain(text),
+            Self::QualifiedName => crate::schema::is_qualified_name(text),
         }
     }
 }

@@ -25,6 +25,9 @@ fn text(kind: Kind) -> &'static str {
         Kind::ListenerSet => include_str!("../../schemas/gateway-api/ListenerSet.json"),
         Kind::BackendTlsPolicy => include_str!("../../schemas/gateway-api/BackendTLSPolicy.json"),
         Kind::ReferenceGrant => include_str!("../../schemas/gateway-api/ReferenceGrant.json"),
+        Kind::XBackend => include_str!("../../schemas/gateway-api/XBackend.json"),
+        Kind::ServiceImport => include_str!("../../schemas/own/ServiceImport.yaml"),
+        Kind::ClusterTrustBundle => include_str!("../../schemas/own/ClusterTrustBundle.yaml"),
         Kind::Service => include_str!("../../schemas/own/Service.yaml"),
         Kind::EndpointSlice => include_str!("../../schemas/own/EndpointSlice.yaml"),
         Kind::Secret => include_str!("../../schemas/own/Secret.yaml"),
@@ -86,8 +89,16 @@ pub(super) fn try_load(kind: Kind) -> Result<Schema, String> {
     };
     let mut whole = read(text(kind))?;
     let frame = read(FRAME)?;
-    let mut properties: Vec<_> = whole.properties.into_iter().chain(frame.properties).collect();
+    let own = |name: &str| whole.properties.iter().any(|property| *property.name == *name);
+    let frame = frame.properties.into_iter().filter(|property| !own(&property.name)).collect::<Vec<_>>();
+    let mut properties: Vec<_> = whole.properties.into_iter().chain(frame).collect();
     sort(&mut properties);
+    // Its names have colons (`example.com:internal:v1`).
+    if kind == Kind::ClusterTrustBundle {
+        let metadata = properties.iter_mut().find(|property| *property.name == *"metadata");
+        let fields = metadata.into_iter().flat_map(|metadata| &mut metadata.schema.properties);
+        fields.filter(|field| *field.name == *"name").for_each(|name| name.schema.pattern = None);
+    }
     // The static configuration is a file and need not have a name.
     if kind == Kind::EnvoyGateway {
         properties

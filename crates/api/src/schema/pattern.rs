@@ -97,6 +97,16 @@ pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && is_name(text)
 }
 
+/// The name of a label: at most 63 letters, digits, dashes, underscores and dots, with a letter or digit at either end; in front of it there may be a
+/// subdomain and a slash.
+pub(crate) fn is_qualified_name(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let at_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let ends = at_end(name.bytes().next()) && at_end(name.bytes().next_back());
+    prefix.is_none_or(is_dns_subdomain) && (1..=63).contains(&name.len()) && ends && name.bytes().all(inside)
+}
+
 /// Small letters, digits and dashes, no dash at the ends, of any length.
 fn is_label(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -112,7 +112,7 @@ impl Core {
             Some(node) => {
                 let mut meta = ObjectMeta::new(key.clone());
                 meta.labels = node.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
-                let pod = Arc::new(Pod { meta, spec: PodSpec {} });
+                let pod = Arc::new(Pod { meta, spec: PodSpec::default() });
                 said.insert(Arc::clone(fleet), Arc::clone(&pod));
                 graph.set(pods, key, pod);
                 true

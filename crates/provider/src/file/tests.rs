@@ -68,6 +68,7 @@ impl State {
                     self.objects.insert(title(object.key()), format!("{version} {place}"));
                 }
                 Change::Reject(key, _) => panic!("files reject nothing: {key}"),
+                Change::Definitions(_) => panic!("files have every kind"),
                 Change::Delete(key) => {
                     assert!(self.objects.remove(&title(&key)).is_some(), "deleted without being there: {key}");
                 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use api::{Kind, Labels, ObjectKey, Problem};
+use api::{Kind, Labels, ObjectKey, Problem, group};
 use serde::Deserialize;
-use store::{Batch, Change, Source};
+use store::{Batch, Change, Definitions, GatewayApi, Source};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
@@ -91,6 +91,10 @@ struct Follower {
     replan: bool,
     /// What is wrong may have changed.
     report: bool,
+    /// What the definitions of the Gateway API say of themselves, by name: version and channel. Nothing is known where they may not be read.
+    annotations: BTreeMap<Box<str>, (Arc<str>, bool)>,
+    /// What was handed on of definitions last.
+    definitions: Arc<Definitions>,
     /// What was said to be wrong last.
     problems: Vec<Problem>,
     /// Everything has been handed on once.
@@ -112,6 +116,8 @@ impl Follower {
             left_out: 0,
             replan: false,
             report: false,
+            annotations: BTreeMap::new(),
+            definitions: Arc::default(),
             problems: Vec::new(),
             listed: false,
         }
@@ -121,6 +127,7 @@ impl Follower {
     fn batch(&mut self) -> Option<Batch> {
         let mut changes = self.catalog.take_changes();
         changes.extend(self.changed_problems());
+        changes.extend(self.changed_definitions());
         let listed = self.listed || self.is_complete();
         let is_news = !changes.is_empty() || listed && !self.listed;
         self.listed = listed;
@@ -143,6 +150,37 @@ impl Follower {
         }
         self.problems.clone_from(&problems);
         Some(Change::Problems { origin: SOURCE.into(), problems })
+    }
+
+    fn changed_definitions(&mut self) -> Option<Change> {
+        let served = self.found.served.as_ref()?;
+        let own = self.annotations.values();
+        let gateway_api = (!self.annotations.is_empty()).then(|| GatewayApi {
+            versions: own.clone().map(|(version, _)| Arc::clone(version)).collect(),
+            is_experimental: own.clone().all(|(_, is_experimental)| *is_experimental),
+        });
+        let definitions = Definitions { kinds: served.keys().copied().collect(), gateway_api };
+        if definitions == *self.definitions {
+            return None;
+        }
+        self.definitions = Arc::new(definitions);
+        Some(Change::Definitions(Arc::clone(&self.definitions)))
+    }
+
+    /// A definition came, or went.
+    fn defined(&mut self, seen: &Seen, is_there: bool) {
+        let is_ours = |kind| Resource::Kind(kind, "").full_name() == seen.key.name();
+        if kinds().any(is_ours) {
+            self.nudge.notify_one();
+        }
+        // Those that are experimental by their group are of one channel only.
+        if seen.key.name().ends_with(&format!(".{}", group::GATEWAY)) {
+            if is_there {
+                self.annotations.insert(seen.key.name().into(), says(seen));
+            } else {
+                self.annotations.remove(seen.key.name());
+            }
+        }
     }
 
     fn discovered(&mut self, found: Found) {
@@ -183,12 +221,8 @@ impl Follower {
                 self.nameless.insert(target.clone(), text);
                 self.report = true;
             }
-            Event::Applied(seen) | Event::Deleted(seen) if target.resource == Resource::Definitions => {
-                let is_ours = |kind| Resource::Kind(kind, "").full_name() == seen.key.name();
-                if kinds().any(is_ours) {
-                    self.nudge.notify_one();
-                }
-            }
+            Event::Applied(seen) if target.resource == Resource::Definitions => self.defined(&seen, true),
+            Event::Deleted(seen) if target.resource == Resource::Definitions => self.defined(&seen, false),
             Event::Applied(seen) if !is_truth && self.catalog.knows_better(&seen) => {}
             Event::Applied(seen) => self.applied(&seen),
             Event::Deleted(seen) => {
@@ -344,6 +378,28 @@ fn has_other_way(target: &Target, scope: &Scope) -> bool {
     let is_together = target.name.is_none();
     let by_cluster = kind.scope() == api::Scope::Cluster && matches!(scope, Scope::Namespaces(_));
     is_together && (is_named(kind) || by_cluster)
+}
+
+/// Of which release and channel a definition of the Gateway API is.
+fn says(seen: &Seen) -> (Arc<str>, bool) {
+    let annotations = annotations(seen);
+    let of = |name: &str| annotations.get(&format!("{}/{name}", group::GATEWAY)).unwrap_or_default();
+    (of("bundle-version").into(), of("channel") == "experimental")
+}
+
+/// The annotations of an object that came.
+fn annotations(seen: &Seen) -> Labels {
+    #[derive(Deserialize)]
+    struct Annotated {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        annotations: Option<Labels>,
+    }
+    let read = serde_json::from_slice::<Annotated>(&seen.text);
+    read.ok().and_then(|object| object.metadata.annotations).unwrap_or_default()
 }
 
 /// The labels of an object that came.

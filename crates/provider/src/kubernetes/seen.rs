@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use api::ObjectKey;
 use api::json::METADATA;
+use api::pod::PodStatus;
+use api::{Kind, ObjectKey};
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -62,11 +63,14 @@ impl Seen {
         let Outer { metadata, status, kept } = serde_json::from_str(json).map_err(|error| error.to_string())?;
         let Metadata { name, namespace, version, kept: kept_too } = metadata.ok_or("metadata is missing")?;
         let name = name.filter(|name| !name.is_empty()).ok_or("metadata.name is missing, or is no string")?;
+        // The status of other kinds nobody reads.
+        let is_read = resource.kind() == Some(Kind::Pod);
+        let of_status = status.filter(|_| is_read).map(pod_status).unwrap_or_default();
         Ok(Self {
             key: resource.key(namespace.as_deref().unwrap_or_default(), &name),
             api_version: resource.api_version(),
             version: Version::new(version.as_deref().unwrap_or_default()),
-            kept: kept.wrapping_add(kept_too),
+            kept: kept.wrapping_add(kept_too).wrapping_add(of_status),
             text: text.clone(),
             status: status.map(|status| text.slice_ref(status.get().as_bytes())),
         })
@@ -202,6 +206,12 @@ impl<'de> Visitor<'de> for MetadataVisitor {
 /// The hash of a field. Fields are added up, so that their order does not matter.
 fn entry(name: &str, value: &RawValue) -> u64 {
     xxh3_64_with_seed(value.get().as_bytes(), xxh3_64_with_seed(name.as_bytes(), 0))
+}
+
+/// The hash of what is read of a Pod's status.
+fn pod_status(status: &RawValue) -> u64 {
+    let read = serde_json::from_str::<PodStatus>(status.get());
+    read.map_or_else(|_| entry("status", status), |read| xxh3_64_with_seed(format!("{read:?}").as_bytes(), 1))
 }
 
 /// The hash of all annotations but the fleeting ones.

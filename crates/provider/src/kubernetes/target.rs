@@ -142,6 +142,7 @@ impl fmt::Display for Target {
 
 /// Whether a text can be the name of an object or of a namespace: others are not asked for, as they cannot exist.
 pub(crate) fn can_be_name(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    // Colons are in names of `ClusterTrustBundle`s.
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':');
     (1..=253).contains(&text.len()) && text.bytes().all(fits) && !text.contains("..") && text != "."
 }

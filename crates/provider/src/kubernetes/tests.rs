@@ -80,6 +80,7 @@ impl State {
                 Change::Reject(key, None) => {
                     assert!(self.rejected.remove(&key.to_string()).is_some(), "not rejected before: {key}");
                 }
+                Change::Definitions(_) => {}
                 Change::Problems { origin, problems } if problems.is_empty() => {
                     assert!(self.problems.remove(&*origin).is_some(), "nothing was wrong at {origin}");
                 }

@@ -6,21 +6,24 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
-use api::{FieldPath, Kind, ObjectKey, Problem, Severity};
+use api::reference::LocalObjectRef;
+use api::{FieldPath, ObjectKey, Problem, Severity};
 use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
 use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse};
+use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles};
 use crate::hostname::Hostname;
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
-use crate::secret::{bundle_name, certificate_name};
+use crate::secret;
 
 /// What a `Backend` asks of the tables.
 pub(crate) trait Lookup: Grants {
     /// Whether a certificate or bundle is there and good; none if it is not there.
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+    /// Whether there can be objects of this kind at all.
+    fn is_served(&mut self, object: &ObjectKey) -> bool;
 }
 
 /// What is allowed where we run.
@@ -119,12 +122,9 @@ pub(crate) fn localities(backend: &Backend) -> Vec<Locality> {
 pub(crate) fn secret_uses(backend: &Backend) -> Vec<ObjectKey> {
     let Some(tls) = backend.spec.tls.as_deref() else { return Vec::new() };
     let namespace = backend.meta.namespace();
-    let bundles = tls.ca_certificate_refs.iter().map(|to| ObjectKey::new(&to.group, &to.kind, namespace, &to.name));
-    let certificate = tls
-        .client_certificate_ref
-        .iter()
-        .map(|to| ObjectKey::new(&to.group, &to.kind, to.namespace.as_deref().unwrap_or(namespace), &to.name));
-    bundles.chain(certificate).collect()
+    let bundles = tls.ca_certificate_refs.iter().map(Reference::from);
+    let certificate = tls.client_certificate_ref.iter().map(Reference::from);
+    bundles.chain(certificate).map(|reference| reference.object(namespace)).collect()
 }
 
 fn dns(endpoints: &[BackendEndpoint]) -> Vec<DnsEndpoint> {
@@ -146,17 +146,7 @@ fn address(endpoint: &BackendEndpoint) -> Option<Address> {
 
 fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<(), String> {
     match (&endpoint.fqdn, &endpoint.ip, &endpoint.unix) {
-        (Some(name), None, None) => {
-            let host = name.hostname.trim_end_matches('.');
-            // Not knowing where the name leads: the way to what a proxy shows on its own loopback is shut.
-            if name.port == CONFIG_PORT && !allowed.loopback {
-                return Err(format!(
-                    "{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"
-                ));
-            }
-            let good = Hostname::parse(host).is_some() && !host.starts_with('*') && name.port > 0;
-            if good { Ok(()) } else { Err(format!("{:?} port {} is not a host to resolve", name.hostname, name.port)) }
-        }
+        (Some(name), None, None) => check_host(name.hostname.trim_end_matches('.'), name.port, allowed),
         (None, Some(ip), None) => match ip.address.parse::<IpAddr>().map(|address| address.to_canonical()) {
             _ if ip.port == 0 => Err("port 0 is not a port".into()),
             Ok(address) if address.is_loopback() && !allowed.loopback => {
@@ -179,6 +169,16 @@ fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<()
         (None, None, Some(_)) => Ok(()),
         _ => Err("exactly one of fqdn, ip and unix is needed".into()),
     }
+}
+
+/// Whether a name and port may be resolved and sent to.
+pub(super) fn check_host(host: &str, port: u16, allowed: Allowed<'_>) -> Result<(), String> {
+    // Not knowing where the name leads: the way to what a proxy shows on its own loopback is shut.
+    if port == CONFIG_PORT && !allowed.loopback {
+        return Err(format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"));
+    }
+    let good = Hostname::parse(host).is_some() && !host.starts_with('*') && port > 0;
+    if good { Ok(()) } else { Err(format!("{host:?} port {port} is not a host to resolve")) }
 }
 
 /// Whether a path leads into one of these folders, `.` and `..` followed by name. Below `/proc` lie other names of everything.
@@ -209,21 +209,18 @@ fn upstream(
     let fault = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
     let trust = match (tls.insecure_skip_verify, &*tls.ca_certificate_refs, tls.well_known_ca_certificates.as_deref()) {
         (true, ..) => Trust::Anything,
-        (false, [bundle], None) => {
-            let permit = permit(lookup, object, Reference::from(bundle))?;
-            if !matches!(permit.target().kind(), Some(Kind::ConfigMap | Kind::Secret)) {
-                let text = format!("{object}: {} cannot hold CA certificates", bundle.kind);
-                return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
-            }
-            usable(lookup, object, &permit, SecretPart::Bundle)?;
-            secrets.push(SecretUse { object: permit.target().clone(), part: SecretPart::Bundle });
-            Trust::Bundle(bundle_name(permit.target()))
+        (false, references @ [_, ..], None) => {
+            let bundles = references.iter().map(|reference| bundle(lookup, object, reference));
+            let bundles = SecretUse::bundles(bundles.collect::<Result<Vec<_>, _>>()?);
+            let bundle = bundles.ok_or_else(|| fault(format!("{object}: caCertificateRefs is empty")))?;
+            let trust = Trust::Bundle(secret::name(&bundle));
+            secrets.push(bundle);
+            trust
         }
         (false, [], Some("System") | None) => Trust::System,
         (false, [], Some(word)) => {
             return Err(fault(format!("{object}: wellKnownCACertificates {word:?} is not supported")));
         }
-        (false, [_, _, ..], None) => return Err(fault(format!("{object}: several CA references are not supported"))),
         (false, [..], Some(_)) => {
             return Err(fault(format!("{object}: caCertificateRefs and wellKnownCACertificates exclude each other")));
         }
@@ -232,14 +229,30 @@ fn upstream(
     if let Some(reference) = &tls.client_certificate_ref {
         let permit = permit(lookup, object, Reference::from(reference))?;
         usable(lookup, object, &permit, SecretPart::Certificate)?;
-        secrets.push(SecretUse { object: permit.target().clone(), part: SecretPart::Certificate });
-        certificate = Some(certificate_name(permit.target()));
+        secrets.push(SecretUse::of(permit.target().clone(), SecretPart::Certificate));
+        certificate = Some(secret::certificate_name(permit.target()));
     }
     let server_name = tls.sni.as_deref().map(Arc::from);
     Ok(UpstreamTls { server_name, subject_alt_names: Vec::new(), trust, certificate })
 }
 
-fn usable(lookup: &mut impl Lookup, object: &ObjectKey, permit: &Permit, part: SecretPart) -> Result<(), RefFault> {
+/// Certificates to believe; with one of several missing, what the user wants believed is not known.
+fn bundle(lookup: &mut impl Lookup, object: &ObjectKey, reference: &LocalObjectRef) -> Result<ObjectKey, RefFault> {
+    let permit = permit(lookup, object, Reference::from(reference))?;
+    if !holds_bundles(permit.target().kind()) || !lookup.is_served(permit.target()) {
+        let text = format!("{object}: {} cannot hold CA certificates", reference.kind);
+        return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
+    }
+    usable(lookup, object, &permit, SecretPart::Bundle)?;
+    Ok(permit.target().clone())
+}
+
+pub(super) fn usable(
+    lookup: &mut impl Lookup,
+    object: &ObjectKey,
+    permit: &Permit,
+    part: SecretPart,
+) -> Result<(), RefFault> {
     let text = match lookup.secret(permit, part) {
         Some(Ok(())) => return Ok(()),
         Some(Err(text)) => format!("{object}: {}: {text}", permit.target()),

@@ -1,9 +1,9 @@
-//! Service: its ports as backends.
+//! Service and `ServiceImport`: their ports as backends.
 
 use std::sync::Arc;
 
 use api::service::{ServicePort, ServiceType};
-use api::{FieldPath, ObjectKey, Problem, Service, Severity};
+use api::{FieldPath, ObjectKey, Problem, Service, ServiceImport, Severity};
 use ir::EndpointSource;
 use ir::cluster::{DnsEndpoint, Protocol, UpstreamTls};
 
@@ -14,30 +14,43 @@ use crate::reference::{RefFault, RefReason};
 
 /// One row per port number and transport.
 pub(crate) fn read(key: &ObjectKey, service: &Service, external_names: bool) -> Vec<(BackendKey, Reading)> {
-    let mut found: Vec<(BackendKey, Reading)> = Vec::with_capacity(service.spec.ports.len());
-    for (index, port) in service.spec.ports.iter().enumerate() {
+    let is_external = service.spec.service_type == ServiceType::ExternalName;
+    let external = is_external.then(|| service.spec.external_name.as_deref().unwrap_or_default());
+    read_ports(key, &service.spec.ports, external.map(|name| External { name, allowed: external_names }))
+}
+
+/// The same of a Service of several clusters.
+pub(crate) fn read_import(key: &ObjectKey, import: &ServiceImport) -> Vec<(BackendKey, Reading)> {
+    read_ports(key, &import.spec.ports, None)
+}
+
+/// A name that stands for the endpoints.
+#[derive(Clone, Copy)]
+struct External<'a> {
+    name: &'a str,
+    allowed: bool,
+}
+
+fn read_ports(key: &ObjectKey, ports: &[ServicePort], external: Option<External<'_>>) -> Vec<(BackendKey, Reading)> {
+    let mut found: Vec<(BackendKey, Reading)> = Vec::with_capacity(ports.len());
+    for (index, port) in ports.iter().enumerate() {
         let Some(transport) = [Transport::Tcp, Transport::Udp].into_iter().find(|it| it.word() == port.protocol) else {
             continue;
         };
         let backend = BackendKey { object: key.clone(), port: port.port, transport };
         if found.iter().all(|(other, _)| *other != backend) {
-            let reading = read_port(&backend, service, (index, port), external_names);
+            let reading = read_port(&backend, (index, port), external);
             found.push((backend, reading));
         }
     }
     found
 }
 
-fn read_port(
-    backend: &BackendKey,
-    service: &Service,
-    (index, port): (usize, &ServicePort),
-    external_names: bool,
-) -> Reading {
+fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), external: Option<External<'_>>) -> Reading {
     let not_found = |text: String| Reading::bad(RefFault { reason: RefReason::NotFound, text: text.into() });
-    let endpoints = if service.spec.service_type == ServiceType::ExternalName {
-        let host = service.spec.external_name.as_deref().unwrap_or_default().trim_end_matches('.');
-        if !external_names {
+    let endpoints = if let Some(External { name, allowed }) = external {
+        let host = name.trim_end_matches('.');
+        if !allowed {
             let text = format!("{} is of type ExternalName, which is not allowed here", backend.object);
             return Reading::bad(RefFault { reason: RefReason::NotPermitted, text: text.into() });
         }

@@ -10,9 +10,13 @@ use ir::{Address, Endpoint};
 
 use crate::key::Transport;
 
-/// The Service that a slice belongs to, by its label; one without a name if there is no label.
-pub(crate) fn service_of(slice: &EndpointSlice) -> ObjectKey {
-    ObjectKey::of(Kind::Service, slice.meta.namespace(), slice.service_name().unwrap_or_default())
+/// The Service, or the `ServiceImport`, that a slice belongs to, by its labels: both where what a cluster imports has a Service as well; a Service without
+/// a name if there is no label.
+pub(crate) fn owners(slice: &EndpointSlice) -> impl Iterator<Item = ObjectKey> {
+    let owner = |kind, name: &str| ObjectKey::of(kind, slice.meta.namespace(), name);
+    let import = slice.import_name().map(|name| owner(Kind::ServiceImport, name));
+    let service = slice.service_name().or(import.is_none().then_some("")).map(|name| owner(Kind::Service, name));
+    service.into_iter().chain(import)
 }
 
 /// Why slices give a port no endpoint, the more there is the greater.
@@ -24,6 +28,8 @@ pub(crate) enum Lack {
     Port,
     /// No endpoint is ready.
     Ready,
+    /// No Pod that an `XBackend` selects is ready.
+    Pod,
 }
 
 /// Why slices in which nothing was [found](find) give nothing.

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use api::{Backend, EndpointSlice, Kind, ObjectKey};
+use api::{Backend, EndpointSlice, Kind, ObjectKey, XBackend};
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::{CircuitBreaker, Health, Locality};
 use ir::{Address, Endpoint, EndpointSetName, Endpoints, FleetName};
+use store::Tables;
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::slice::{self, Lack, PortName};
-use crate::backend::{Reading, SecretUse, Verdict, service};
+use crate::backend::x_backend::{self, PodEndpoint, PodLabel};
+use crate::backend::{Reading, SecretUse, Verdict, of_kind, service};
 use crate::backend_tls_policy::{self, TlsPolicy};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
@@ -24,28 +26,35 @@ use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
 use crate::stream::Share;
 
-/// Certificates and bundles: Secrets first, `ConfigMap`s second.
+/// Certificates and bundles: Secrets first, then `ConfigMap`s, then `ClusterTrustBundle`s.
 #[derive(Clone, Copy)]
 pub(crate) struct Secrets {
-    pub(crate) parsed: [Table<SecretUse, Arc<Parsed>>; 2],
-    verdicts: [Table<SecretUse, Result<(), Arc<str>>>; 2],
+    pub(crate) parsed: [Table<SecretUse, Arc<Parsed>>; 3],
+    verdicts: [Table<SecretUse, Result<(), Arc<str>>>; 3],
+}
+
+/// What there is once for each kind of [`Secrets`], of the kind of an object.
+fn of_secret<T>([secrets, config_maps, trust_bundles]: [T; 3], object: &ObjectKey) -> T {
+    match object.kind() {
+        Some(Kind::ConfigMap) => config_maps,
+        Some(Kind::ClusterTrustBundle) => trust_bundles,
+        _ => secrets,
+    }
 }
 
 impl Secrets {
     /// Good or bad; changes when that changes and not with every rotation.
     pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<SecretUse, Result<(), Arc<str>>> {
-        let [secrets, config_maps] = self.verdicts;
-        if object.kind() == Some(Kind::ConfigMap) { config_maps } else { secrets }
+        of_secret(self.verdicts, object)
     }
 
     /// The content.
     pub(crate) fn parsed_of(&self, object: &ObjectKey) -> Table<SecretUse, Arc<Parsed>> {
-        let [secrets, config_maps] = self.parsed;
-        if object.kind() == Some(Kind::ConfigMap) { config_maps } else { secrets }
+        of_secret(self.parsed, object)
     }
 }
 
-/// Only what a Gateway, `Backend` or policy names is parsed.
+/// Only what a Gateway, a backend or a policy names is parsed.
 pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
     let by_gateway = g.index("secret_by_gateway", base.inputs.gateways, |_, gateway| gateway::secret_uses(gateway));
     let by_set = g.index("secret_by_listener_set", base.inputs.listener_sets, |_, set| listener_set::secret_uses(set));
@@ -53,12 +62,18 @@ pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
     let by_policy = g.index("secret_by_tls_policy", base.inputs.backend_tls_policies, |_, policy| {
         backend_tls_policy::secret_uses(policy)
     });
+    let by_x_backend =
+        g.index("secret_by_x_backend", base.inputs.x_backends, |_, backend| x_backend::secret_uses(backend));
     let used = move |cx: &mut Cx<'_>, key: &ObjectKey| {
-        cx.any(by_gateway, key) || cx.any(by_set, key) || cx.any(by_backend, key) || cx.any(by_policy, key)
+        cx.any(by_gateway, key)
+            || cx.any(by_set, key)
+            || cx.any(by_backend, key)
+            || cx.any(by_policy, key)
+            || cx.any(by_x_backend, key)
     };
     let rows = |key: &ObjectKey, parts: Vec<_>| {
         let key = key.clone();
-        parts.into_iter().map(move |(part, parsed)| (SecretUse { object: key.clone(), part }, Arc::new(parsed)))
+        parts.into_iter().map(move |(part, parsed)| (SecretUse::of(key.clone(), part), Arc::new(parsed)))
     };
     let from_secrets = g.derive("secret_parsed", base.inputs.secrets, move |cx, key, secret| {
         let parts = if used(cx, key) { secret::read_secret(secret) } else { Vec::new() };
@@ -68,31 +83,39 @@ pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
         let parts = if used(cx, key) { secret::read_config_map(config_map) } else { Vec::new() };
         rows(key, parts)
     });
+    let from_trust_bundles =
+        g.derive("trust_bundle_parsed", base.inputs.cluster_trust_bundles, move |cx, key, bundle| {
+            let parts = if used(cx, key) { secret::read_trust_bundle(bundle) } else { Vec::new() };
+            rows(key, parts)
+        });
     let verdicts = [
         g.map("secret_verdict", from_secrets, |_, _, parsed| parsed.verdict()),
         g.map("config_map_verdict", from_config_maps, |_, _, parsed| parsed.verdict()),
+        g.map("trust_bundle_verdict", from_trust_bundles, |_, _, parsed| parsed.verdict()),
     ];
-    Secrets { parsed: [from_secrets, from_config_maps], verdicts }
+    Secrets { parsed: [from_secrets, from_config_maps, from_trust_bundles], verdicts }
 }
 
-/// Backends: ports of Services first, `Backend` objects second.
+/// Backends, once for each of [`crate::backend::KINDS`].
 #[derive(Clone, Copy)]
 pub(crate) struct Backends {
-    pub(crate) readings: [Table<BackendKey, Arc<Reading>>; 2],
+    pub(crate) readings: [Table<BackendKey, Arc<Reading>>; 4],
     /// Usable, or why not: all that routes read.
-    verdicts: [Table<BackendKey, Verdict>; 2],
+    verdicts: [Table<BackendKey, Verdict>; 4],
     pub(crate) sets: EndpointSets,
 }
 
 /// Sets of endpoints: which there are, and what they are made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndpointSets {
-    /// Of ports of Services, and of `Backend` objects.
-    pub(crate) rows: [Table<EndpointSetName, EndpointSet>; 2],
-    services: Table<BackendKey, Arc<Reading>>,
+    /// Once for each of [`crate::backend::KINDS`].
+    pub(crate) rows: [Table<EndpointSetName, EndpointSet>; 4],
+    readings: [Table<BackendKey, Arc<Reading>>; 4],
     objects: Table<ObjectKey, Arc<Backend>>,
-    /// By Service; one that names none stands under no name.
+    x_backends: Table<ObjectKey, Arc<XBackend>>,
+    /// By Service and `ServiceImport`; one that names none stands under no name.
     pub(super) slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
+    pods: Index<PodLabel, ObjectKey, Arc<PodEndpoint>>,
 }
 
 /// Whose endpoints they are, and what became of them.
@@ -112,15 +135,26 @@ impl EndpointSets {
         name: &EndpointSetName,
         EndpointSet { backend, .. }: &EndpointSet,
     ) -> Endpoints {
-        if backend.object.kind() == Some(Kind::Backend) {
-            let localities =
-                graph.get(self.objects, &backend.object).map_or_else(Vec::new, |object| object::localities(object));
-            return Endpoints { name: name.clone(), localities };
-        }
-        let name_of = graph.get(self.services, backend).map_or("", |reading| port_name(reading));
-        let wanted = PortName { name: name_of, transport: backend.transport };
-        let slices = graph.members(self.slices, &backend.object);
-        Endpoints { name: name.clone(), localities: slice::localities(&slice::find(wanted, slices.values())) }
+        let localities = match backend.object.kind() {
+            Some(Kind::Backend) => {
+                graph.get(self.objects, &backend.object).map(|object| object::localities(object)).unwrap_or_default()
+            }
+            Some(Kind::XBackend) => self.selected(graph, &backend.object).unwrap_or_default(),
+            _ => {
+                let readings = of_kind(self.readings, &backend.object);
+                let name_of = graph.get(readings, backend).map_or("", |reading| port_name(reading));
+                let wanted = PortName { name: name_of, transport: backend.transport };
+                let slices = graph.members(self.slices, &backend.object);
+                slice::localities(&slice::find(wanted, slices.values()))
+            }
+        };
+        Endpoints { name: name.clone(), localities }
+    }
+
+    fn selected(&self, graph: &Graph, backend: &ObjectKey) -> Option<Vec<Locality>> {
+        let object = graph.get(self.x_backends, backend)?;
+        let pods = graph.members(self.pods, &PodLabel::anchor(object)?);
+        Some(x_backend::localities(object, pods.values()))
     }
 }
 
@@ -185,31 +219,38 @@ const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PO
 impl Backends {
     /// Whether a backend can be sent to.
     pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<BackendKey, Verdict> {
-        let [services, objects] = self.verdicts;
-        if object.kind() == Some(Kind::Backend) { objects } else { services }
+        of_kind(self.verdicts, object)
     }
 
     /// What is behind it.
     pub(crate) fn readings_of(&self, object: &ObjectKey) -> Table<BackendKey, Arc<Reading>> {
-        let [services, objects] = self.readings;
-        if object.kind() == Some(Kind::Backend) { objects } else { services }
+        of_kind(self.readings, object)
     }
 }
 
 pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends {
-    let Base { inputs, own, settings, options, grants, .. } = *base;
+    let Base { inputs, own, settings, options, grants, installed, .. } = *base;
+    let tables = BackendTables { grants, secrets, installed };
     let services = g.derive("service_port", inputs.services, move |_, key, service| {
         let rows = service::read(key, service, options.file_mode);
         rows.into_iter().map(|(key, reading)| (key, Arc::new(reading)))
     });
+    let imports = g.derive("service_import_port", inputs.service_imports, |_, key, import| {
+        let rows = service::read_import(key, import);
+        rows.into_iter().map(|(key, reading)| (key, Arc::new(reading)))
+    });
+    let by_itself = |object: &ObjectKey| BackendKey { object: object.clone(), port: 0, transport: Transport::Tcp };
     let objects = g.derive("backend_view", inputs.backends, move |cx, key, backend| {
         let enabled = settings.backends(cx).unwrap_or(options.file_mode);
         let private = cx.get(own.private, &()).cloned().unwrap_or_default();
         let allowed = Allowed { backends: enabled, loopback: options.file_mode, private: &private };
-        let key = BackendKey { object: key.clone(), port: 0, transport: Transport::Tcp };
-        let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
-        let reading = object::read(&mut reader, &key, backend, allowed);
-        [(key, Arc::new(reading))]
+        let reading = object::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
+        [(by_itself(key), Arc::new(reading))]
+    });
+    let x_backends = g.derive("x_backend_view", inputs.x_backends, move |cx, key, backend| {
+        let allowed = Allowed { backends: true, loopback: options.file_mode, private: &[] };
+        let reading = x_backend::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
+        [(by_itself(key), Arc::new(reading))]
     });
     let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
         target: ClusterTarget::of(key.clone(), discovered(reading).as_ref()),
@@ -218,26 +259,58 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
     };
     let verdicts = [
         g.map("service_verdict", services, move |_, key, reading| verdict(key, reading)),
+        g.map("service_import_verdict", imports, move |_, key, reading| verdict(key, reading)),
         g.map("backend_verdict", objects, move |_, key, reading| verdict(key, reading)),
+        g.map("x_backend_verdict", x_backends, move |_, key, reading| verdict(key, reading)),
     ];
-    let slices = g.index("slice_by_service", inputs.endpoint_slices, |_, slice| [slice::service_of(slice)]);
+    let readings = [services, imports, objects, x_backends];
+    let sets = endpoint_sets(g, inputs, readings);
+    Backends { readings, verdicts, sets }
+}
+
+fn endpoint_sets(g: &mut Graph, inputs: Tables, readings: [Table<BackendKey, Arc<Reading>>; 4]) -> EndpointSets {
+    let [services, imports, objects, x_backends] = readings;
+    let slices =
+        g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::owners(slice).collect::<Vec<_>>());
+    let of_slices = move |cx: &mut Cx<'_>, key: &BackendKey, reading: &Arc<Reading>| {
+        let name = discovered(reading)?;
+        let members = cx.members(slices, &key.object);
+        let wanted = PortName { name: port_name(reading), transport: key.transport };
+        let found = slice::find(wanted, members.values());
+        let lack = found.is_empty().then(|| slice::lack(wanted, members.values()));
+        Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
+    };
+    let pods = selectable_pods(g, inputs);
     let rows = [
-        g.derive("endpoint_set", services, move |cx, key, reading| {
-            let name = discovered(reading)?;
-            let members = cx.members(slices, &key.object);
-            let wanted = PortName { name: port_name(reading), transport: key.transport };
-            let found = slice::find(wanted, members.values());
-            let lack = found.is_empty().then(|| slice::lack(wanted, members.values()));
-            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
-        }),
+        g.derive("endpoint_set", services, of_slices),
+        g.derive("service_import_endpoint_set", imports, of_slices),
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
             let name = discovered(reading)?;
             let digest = Digest::of(&object::localities(cx.get(inputs.backends, &key.object)?));
             Some((name, EndpointSet { backend: key.clone(), digest, lack: None }))
         }),
+        g.derive("x_backend_endpoint_set", x_backends, move |cx, key, reading| {
+            let name = discovered(reading)?;
+            let backend = cx.get(inputs.x_backends, &key.object).cloned()?;
+            let members = cx.members(pods, &PodLabel::anchor(&backend)?);
+            let found = x_backend::localities(&backend, members.values());
+            let lack = found.is_empty().then_some(Lack::Pod);
+            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
+        }),
     ];
-    let sets = EndpointSets { rows, services, objects: inputs.backends, slices };
-    Backends { readings: [services, objects], verdicts, sets }
+    EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods }
+}
+
+/// Pods by each of their labels, of namespaces where an `XBackend` selects some.
+fn selectable_pods(g: &mut Graph, inputs: Tables) -> Index<PodLabel, ObjectKey, Arc<PodEndpoint>> {
+    let selecting = g.index("x_backend_by_namespace", inputs.x_backends, |key, backend| {
+        PodLabel::anchor(backend).map(|_| Arc::<str>::from(key.namespace()))
+    });
+    let endpoints = g.derive("pod_endpoint", inputs.pods, move |cx, key, pod| {
+        let endpoint = cx.any(selecting, &Arc::from(key.namespace())).then(|| PodEndpoint::of(pod)).flatten()?;
+        Some((key.clone(), Arc::new(endpoint)))
+    });
+    g.index("pod_by_label", endpoints, |key, endpoint: &Arc<PodEndpoint>| endpoint.by_label(key))
 }
 
 /// The name by which slices name a port.
@@ -283,9 +356,9 @@ impl TlsPolicies {
 }
 
 pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsPolicies {
-    let (inputs, grants) = (base.inputs.backend_tls_policies, base.grants);
+    let (inputs, grants, installed) = (base.inputs.backend_tls_policies, base.grants, base.installed);
     let policies = g.map("tls_policy", inputs, move |cx, key, policy| {
-        let mut reader = Reader { cx, tables: BackendTables { grants, secrets } };
+        let mut reader = Reader { cx, tables: BackendTables { grants, secrets, installed } };
         Arc::new(backend_tls_policy::read(&mut reader, key, policy))
     });
     let claims = g.derive("tls_policy_claim", inputs, |_, _, policy| {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey};
+use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, EndpointSetName, Secret, SecretName};
 
 use super::{Backends, Gateways, Policies, Routes, Secrets, SharedSet, TlsPolicies};
-use crate::backend::{SecretUse, cluster};
+use crate::backend::{SecretUse, cluster, has_ports};
 use crate::backend_tls_policy::TlsPolicy;
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
@@ -123,8 +123,8 @@ fn secrets_of(g: &mut Graph, sources: Sources, used: Used) -> Table<InFleet<Secr
         let backend = key.target.backend();
         let secrets = match sources.tls_policy(cx, key) {
             Some(policy) => policy.secrets.clone(),
-            // Of backends only `Backend` objects name Secrets.
-            None if backend.object.kind() != Some(Kind::Backend) || key.target.is_passthrough() => Box::default(),
+            // Services name no Secrets.
+            None if has_ports(backend.object.kind()) || key.target.is_passthrough() => Box::default(),
             None => {
                 let reading = cx.get(backends.readings_of(&backend.object), backend);
                 let view = reading.and_then(|reading| reading.view.as_ref().ok());
@@ -142,11 +142,16 @@ fn secrets_of(g: &mut Graph, sources: Sources, used: Used) -> Table<InFleet<Secr
         wanted.dedup();
         let mut rows = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            let parsed = cx.get(secrets.parsed_of(&wanted.object), &wanted);
-            if let Some(Ok(content)) = parsed.map(|parsed| &parsed.content) {
+            let content = secret::content(&wanted, |part| {
+                let parsed = cx.get(secrets.parsed_of(&part.object), part)?;
+                parsed.content.as_ref().ok().cloned()
+            });
+            if let Some(content) = content {
                 let name = secret::name(&wanted);
-                let secret = Secret { name: name.clone(), content: content.clone() };
-                rows.push((InFleet { fleet: plan.fleet.clone(), name }, Arc::new(secret)));
+                rows.push((
+                    InFleet { fleet: plan.fleet.clone(), name: name.clone() },
+                    Arc::new(Secret { name, content }),
+                ));
             }
         }
         rows

@@ -91,7 +91,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: B
 
 /// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
 fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> GatewayTables {
-    let Base { inputs, grants, settings, proxy_verdicts, merge_types, classes, options, .. } = *base;
+    let Base { inputs, grants, settings, installed, proxy_verdicts, merge_types, classes, options, .. } = *base;
     let no_claims = g.input("port_claim_none");
     let claims = g.index("port_claim_none_by_port", no_claims, |(socket, _): &PortClaim, _| [*socket]);
     let no_sets = g.input("listener_set_none");
@@ -101,6 +101,7 @@ fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> G
         inputs,
         grants,
         settings,
+        installed,
         secrets,
         backends,
         proxy_verdicts,

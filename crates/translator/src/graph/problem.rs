@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::endpoint_slice::SERVICE_NAME_LABEL;
+use api::endpoint_slice::{IMPORT_NAME_LABEL, SERVICE_NAME_LABEL};
 use api::envoy_gateway::{InfrastructureProviderType, ProviderConfig, ProviderType, ResourceProviderType};
 use api::status::ConditionStatus;
 use api::{EnvoyGateway, FieldPath, Kind, ListenerSet, ObjectKey, Problem, Severity};
@@ -33,7 +33,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 24;
+pub(crate) const PROBLEM_TABLES: usize = 29;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -53,23 +53,20 @@ pub(super) fn problems(
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
     let Sources { base, gateways, backends, tls_policies, routes, secrets, delivery, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
-    let [services, objects] = backends.readings;
-    let [secrets, config_maps] = secrets.parsed;
-    let of_reading = |key: &BackendKey, reading: &Arc<Reading>| {
-        // A Service has a row per port, so its problems are numbered by port.
-        let offset = u32::from(key.port) << 8;
-        numbered(&key.object, offset, reading.problems.clone())
-    };
+    let [secrets, config_maps, trust_bundles] = secrets.parsed;
     let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
         let now = cx.get(clock, &()).copied();
         let offset = key.part as u32;
         numbered(&key.object, offset, unusable(key, parsed, now).into_iter().map(Arc::new))
     };
-    let [silent, strays] = endpoints(g, &base, backends.sets, &delivery);
+    let [of_services, of_imports, of_objects, of_x_backends] = of_readings(g, backends.readings);
+    let [silent, silent_imports, silent_x_backends, strays] = endpoints(g, &base, backends.sets, &delivery);
     let [classes, unserved, grants] = misspelt(g, &base);
     let [own_sets, bound_sets, stray_sets] = listener_sets(g, base, gateways.sets);
     [
         silent,
+        silent_imports,
+        silent_x_backends,
         strays,
         classes,
         unserved,
@@ -94,8 +91,10 @@ pub(super) fn problems(
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
         g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
-        g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
-        g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
+        of_services,
+        of_imports,
+        of_objects,
+        of_x_backends,
         g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
             let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
             numbered(key, 0, found)
@@ -112,6 +111,25 @@ pub(super) fn problems(
         g.derive("raw_problem", raws.outcomes, |_, key, outcome| numbered(key, 0, raw_problems(key, outcome))),
         g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
+        g.derive("trust_bundle_problem", trust_bundles, move |cx, key, parsed| expiry(cx, key, parsed)),
+    ]
+}
+
+/// What is worth saying of backends.
+fn of_readings(
+    g: &mut Graph,
+    [services, imports, objects, x_backends]: [Table<BackendKey, Arc<Reading>>; 4],
+) -> [Table<ProblemKey, Arc<Problem>>; 4] {
+    let of_reading = |key: &BackendKey, reading: &Arc<Reading>| {
+        // A Service has a row per port, so its problems are numbered by port.
+        let offset = u32::from(key.port) << 8;
+        numbered(&key.object, offset, reading.problems.clone())
+    };
+    [
+        g.derive("service_problem", services, move |_, key, reading| of_reading(key, reading)),
+        g.derive("service_import_problem", imports, move |_, key, reading| of_reading(key, reading)),
+        g.derive("backend_problem", objects, move |_, key, reading| of_reading(key, reading)),
+        g.derive("x_backend_problem", x_backends, move |_, key, reading| of_reading(key, reading)),
     ]
 }
 
@@ -201,9 +219,13 @@ fn tls_policy_problems(key: &ObjectKey, policy: &TlsPolicy, reached: &[Reached])
         let text = format!("{}; nothing is sent to what the policy is about", fault.accepted.text);
         Arc::new(Problem::of(key, path, Severity::Error, text))
     });
+    let partly = policy.unresolved.as_ref().map(|refusal| {
+        let text = format!("{}; it is checked with the others", refusal.text);
+        Arc::new(Problem::of(key, FieldPath::from(refusal.path("spec")), Severity::Error, text))
+    });
     let options = policy.warnings.iter().filter(|(_, text)| text.starts_with("spec.options"));
     let options = options.map(|(_, text)| warning(key, "spec.options", text));
-    numbered(key, 0, refused.chain(fault).chain(options).collect::<Vec<_>>())
+    numbered(key, 0, refused.chain(fault).chain(partly).chain(options).collect::<Vec<_>>())
 }
 
 fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, Arc<Problem>)> {
@@ -300,21 +322,47 @@ fn no_class<'a>(key: &ObjectKey, named: ObjectKey, ours: impl Iterator<Item = &'
     Arc::new(Problem { refers_to: Some(named), ..problem })
 }
 
-/// Services that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change
+/// Services and others that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change
 /// of endpoints that leaves some runs nothing here.
 fn endpoints(
     g: &mut Graph,
     base: &Base,
     sets: EndpointSets,
     delivery: &Delivery,
-) -> [Table<ProblemKey, Arc<Problem>>; 2] {
-    let ([rows, _], services) = (sets.rows, base.inputs.services);
+) -> [Table<ProblemKey, Arc<Problem>>; 4] {
+    let ([of_services, of_imports, _, of_x_backends], inputs) = (sets.rows, base.inputs);
+    let services = inputs.services;
+    let silent = [
+        silent(g, base, delivery, ("endpoint_set_without_endpoints", "endpoint_problem", of_services)),
+        silent(g, base, delivery, ("import_set_without_endpoints", "import_endpoint_problem", of_imports)),
+        silent(g, base, delivery, ("x_backend_set_without_endpoints", "x_backend_endpoint_problem", of_x_backends)),
+    ];
+    // In a cluster slices are made by controllers, and outlive their Service for a moment.
+    let file_mode = base.options.file_mode;
+    let strays = g.distinct("service_that_slices_miss", sets.slices, move |cx, service: &ObjectKey| {
+        let is_there = cx.contains(services, service) || cx.contains(inputs.service_imports, service);
+        (file_mode && !is_there).then(|| (service.clone(), ()))
+    });
+    let strays = g.derive("slice_problem", strays, move |cx, service, ()| {
+        let slices = cx.keys(sets.slices, service);
+        slices.flat_map(|slice| numbered(slice, 0, [stray(slice, service)])).collect::<Vec<_>>()
+    });
+    let [of_services, of_imports, of_x_backends] = silent;
+    [of_services, of_imports, of_x_backends, strays]
+}
+
+/// Those of one kind.
+fn silent(
+    g: &mut Graph,
+    base: &Base,
+    delivery: &Delivery,
+    (index, table, rows): (&'static str, &'static str, Table<EndpointSetName, EndpointSet>),
+) -> Table<ProblemKey, Arc<Problem>> {
+    let services = base.inputs.services;
     let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
-        g.index("endpoint_set_without_endpoints", rows, |_, set: &EndpointSet| {
-            set.lack.map(|_| set.backend.object.clone())
-        });
+        g.index(index, rows, |_, set: &EndpointSet| set.lack.map(|_| set.backend.object.clone()));
     let ([readers, _], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
-    let silent = g.derive_group("endpoint_problem", empty, move |cx, service, sets| {
+    g.derive_group(table, empty, move |cx, service, sets| {
         let used = sets.iter().filter(|(name, _)| cx.any(readers, *name) || cx.any(sharers, *name));
         let lacks: Vec<_> = used.filter_map(|(_, set)| Some((&set.backend, set.lack?))).collect();
         let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
@@ -322,17 +370,7 @@ fn endpoints(
         // Without any slice each of its ports has the same to say.
         found.dedup();
         numbered(service, ENDPOINT_NUMBER, found)
-    });
-    // In a cluster slices are made by controllers, and outlive their Service for a moment.
-    let file_mode = base.options.file_mode;
-    let strays = g.distinct("service_that_slices_miss", sets.slices, move |cx, service: &ObjectKey| {
-        (file_mode && !cx.contains(services, service)).then(|| (service.clone(), ()))
-    });
-    let strays = g.derive("slice_problem", strays, move |cx, service, ()| {
-        let slices = cx.keys(sets.slices, service);
-        slices.flat_map(|slice| numbered(slice, 0, [stray(slice, service)])).collect::<Vec<_>>()
-    });
-    [silent, strays]
+    })
 }
 
 /// What a Service's port lacks. With a selector it may be complete for a cluster, which finds the endpoints itself: then it is worth
@@ -346,7 +384,7 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
     };
     let (path, text) = match lack {
         Lack::Slice => {
-            let label = format!("{SERVICE_NAME_LABEL}: {}", service.name());
+            let label = format!("{}: {}", label_of(service), service.name());
             let text = format!("no EndpointSlice gives it endpoints, so requests to it are {lost}");
             let selector = if selects { " (its selector finds none without a cluster)" } else { "" };
             severity = if selects { Severity::Note } else { severity };
@@ -357,9 +395,24 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
                 format!("no EndpointSlice of it has a {} port with the same name as its port {port}", transport.word());
             ("spec.ports", format!("{text}, so requests to that port are {lost}"))
         }
+        Lack::Pod => {
+            let path = "spec.endpointSelector.matchLabels";
+            (
+                path,
+                format!(
+                    "no Pod of namespace {} has these labels and is ready, so requests to it are {lost}",
+                    service.namespace()
+                ),
+            )
+        }
         Lack::Ready => ("", format!("no endpoint of port {port} is ready, so requests to that port are {lost}")),
     };
     Arc::new(Problem::of(service, path, severity, text))
+}
+
+/// By which slices say whose they are.
+fn label_of(service: &ObjectKey) -> &'static str {
+    if service.kind() == Some(Kind::ServiceImport) { IMPORT_NAME_LABEL } else { SERVICE_NAME_LABEL }
 }
 
 fn stray(slice: &ObjectKey, service: &ObjectKey) -> Arc<Problem> {
@@ -459,7 +512,7 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
     found.extend(own.into_iter().flatten().map(|refusal| error("spec", refusal)));
     for (index, listener) in plan.own_listeners().iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
-        let refusals = [&listener.refused, &listener.misgated, &listener.unresolved];
+        let refusals = [&listener.refused, &listener.misgated, &listener.unresolved, &listener.untrusted];
         found.extend(refusals.into_iter().flatten().map(|refusal| error(&owner, refusal)));
     }
     found
@@ -477,7 +530,9 @@ fn listener_set_problems(key: &ObjectKey, plan: &SetPlan) -> Vec<Arc<Problem>> {
     }
     for (index, listener) in plan.listeners.iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
-        for refusal in [&listener.refused, &listener.misgated, &listener.unresolved].into_iter().flatten() {
+        for refusal in
+            [&listener.refused, &listener.misgated, &listener.unresolved, &listener.untrusted].into_iter().flatten()
+        {
             found.push(error(refusal.path(&owner), refusal));
         }
     }

@@ -105,7 +105,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     });
     let workloads_of = g.index("workload_by_raw", selected, |key: &Selected, ()| [key.object.clone()]);
     let by_set = g.index("raw_by_set", outputs, |_, output: &Arc<RawOutput>| output.resource.endpoints.clone());
-    let [services, _] = sets.rows;
+    let [services, ..] = sets.rows;
     let sources = Sources { inputs, workloads_of, composed, services };
     let outcomes = g.derive("raw_outcome", inputs.raw, move |cx, key, object| {
         let read = Arc::clone(cx.get(readings, key)?);

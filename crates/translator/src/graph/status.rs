@@ -1,5 +1,6 @@
 //! Tables of what people are told: statuses and problems.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::status::{
@@ -19,7 +20,8 @@ use crate::gateway::{self, NamedSettings};
 use crate::http_route::RouteOutcome;
 use crate::key::{AttachmentKey, ClusterKey, ProblemKey};
 use crate::listener::RouteScope;
-use crate::lookup::{Reader, RejectedTables, StatusTables};
+use crate::lookup::{BackendTables, Reader, RejectedTables, StatusTables};
+use crate::reference::{Reference, permit};
 use crate::status;
 use crate::status::policy::{Reach, Reached, Standing};
 use crate::status::rejected::Rejection;
@@ -50,6 +52,7 @@ pub(super) struct Statuses {
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) tls_policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
+    pub(super) x_backends: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     pub(super) patches: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) raw: Table<ObjectKey, Arc<RawStatus>>,
@@ -94,6 +97,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         outcomes: RouteOutcomes { outcomes: routes.outcomes, refused },
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
+        x_backends: x_backends(g, &sources),
         envoy_proxies: envoy_proxies(g, &sources),
         patches: g.map("patch_status", sources.patches.outcomes, move |cx, _, outcome| {
             Arc::new(status::patch::status(outcome, &base.settings.controller(cx), options.offline))
@@ -175,10 +179,39 @@ fn policies(g: &mut Graph, base: &Base, reached: Table<ObjectKey, Arc<Reach>>) -
 
 fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendStatus>> {
     let inputs = sources.base.inputs;
-    let [_, objects] = sources.backends.readings;
+    let [_, _, objects, _] = sources.backends.readings;
     g.derive("backend_status", objects, move |cx, key, reading| {
         let generation = cx.get(inputs.backends, &key.object)?.meta.generation;
         Some((key.object.clone(), Arc::new(status::backend::status(generation, reading))))
+    })
+}
+
+/// One that no route of ours names has no status: there is no Gateway for which it could hold.
+fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicyStatus>> {
+    let (inputs, settings, outcomes) = (sources.base.inputs, sources.base.settings, sources.routes.outcomes);
+    let [.., readings] = sources.backends.readings;
+    let Base { grants, installed, .. } = sources.base;
+    let tables = BackendTables { grants, secrets: sources.secrets, installed };
+    let by_route = g.index("route_by_x_backend", inputs.routes, |key, route| {
+        let object = |to| Reference::from(to).object(key.namespace());
+        let named = route.backend_refs().map(object).filter(|object| object.kind() == Some(Kind::XBackend));
+        named.collect::<BTreeSet<_>>()
+    });
+    g.derive("x_backend_status", readings, move |cx, key, reading| {
+        let generation = cx.get(inputs.x_backends, &key.object)?.meta.generation;
+        let mut routes: Vec<ObjectKey> = cx.keys(by_route, &key.object).cloned().collect();
+        // Who may not send there has no say in its status.
+        let mut reader = Reader { cx, tables };
+        let to = Reference::to(&key.object);
+        routes.retain(|route| permit(&mut reader, route, to).is_ok());
+        let outcomes: Vec<_> = routes.iter().filter_map(|route| cx.get(outcomes, route).cloned()).collect();
+        let parents = outcomes.iter().flat_map(|outcome| outcome.parents.iter());
+        let gateways: BTreeSet<ObjectKey> =
+            parents.filter_map(|parent| gateway::of_fleet(&parent.owner.fleet)).collect();
+        let gateways: Vec<ObjectKey> = gateways.into_iter().collect();
+        let controller = settings.controller(cx);
+        let status = status::backend::of_x_backend(generation, reading, &gateways, &controller);
+        (!gateways.is_empty()).then(|| (key.object.clone(), Arc::new(status)))
     })
 }
 

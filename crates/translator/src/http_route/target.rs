@@ -8,6 +8,7 @@ use api::{Kind, ObjectKey};
 use ir::ClusterName;
 
 use super::{Finding, Lookup};
+use crate::backend::is_backend;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::external_auth;
 use crate::key::{ClusterTarget, Transport};
@@ -143,7 +144,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
     /// A backend by itself.
     fn backend(&mut self, target: &BackendObjectRef) -> Result<ClusterTarget, RefFault> {
         let permit = permit(self.lookup, self.route, Reference::from(target))?;
-        if !matches!(permit.target().kind(), Some(Kind::Service | Kind::Backend)) {
+        if !is_backend(permit.target().kind()) {
             let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));
             return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
         }

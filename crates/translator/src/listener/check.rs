@@ -62,6 +62,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
         refused,
         misgated,
         unresolved: bad_certificate.or(bad_filter).or(odd_kinds),
+        untrusted: None,
         conflict: None,
         overlaps: false,
         certificates,
@@ -230,7 +231,7 @@ pub(crate) fn certificate(
         return Err(invalid(format!("{} cannot hold a certificate, a Secret can", target.kind_name())));
     }
     match lookup.secret(&permit, SecretPart::Certificate) {
-        Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Certificate }),
+        Some(Ok(())) => Ok(SecretUse::of(target.clone(), SecretPart::Certificate)),
         Some(Err(text)) => Err(invalid(format!("{target}: {text}"))),
         None => Err(invalid(format!("{target} does not exist")).naming(target.clone())),
     }

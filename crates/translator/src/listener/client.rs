@@ -1,16 +1,16 @@
 //! Certificates of clients (`spec.tls.frontend`): which bundle holds for which port.
 
+use api::ObjectKey;
 use api::gateway::{FrontendTls, FrontendTlsValidation, FrontendValidationMode};
 use api::reference::ObjectRef;
-use api::{Kind, ObjectKey};
 
 use super::{ClientPlan, ListenerPlan, Refusal, Speaks};
-use crate::backend::{SecretPart, SecretUse};
+use crate::backend::{SecretPart, SecretUse, holds_bundles};
 use crate::gateway::Lookup;
 use crate::reference::{RefReason, Reference, permit};
 
 /// Writes to every HTTPS listener how certificates of clients are judged there. A listener whose references all lead nowhere
-/// serves nobody; one good bundle among several would be too little to verify with, and so is refused as well.
+/// serves nobody; one of which some do believes the others.
 pub(super) fn validate(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
@@ -25,11 +25,13 @@ pub(super) fn validate(
         };
         let Some(validation) = config.validation.as_ref() else { continue };
         match plan(lookup, gateway, validation) {
-            Ok(client) => listener.client = Some(client),
+            Ok((client, unresolved)) => {
+                listener.client = Some(client);
+                listener.untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set(), path));
+            }
             Err((unresolved, refused)) if listener.is_of_set() => {
-                let text = "certificates of clients cannot be judged as the Gateway wants it (spec.tls.frontend of the Gateway)";
-                listener.unresolved.get_or_insert(Refusal::new(unresolved.reason, text));
-                listener.refused.get_or_insert(Refusal::new(refused.reason, text));
+                listener.unresolved.get_or_insert(Refusal::new(unresolved.reason, OF_GATEWAY));
+                listener.refused.get_or_insert(Refusal::new(refused.reason, OF_GATEWAY));
             }
             Err((unresolved, refused)) => {
                 listener.unresolved.get_or_insert(unresolved.at(path.clone()));
@@ -39,6 +41,14 @@ pub(super) fn validate(
     }
 }
 
+/// What readers of a set are told, who may know less than those of the Gateway.
+const OF_GATEWAY: &str =
+    "certificates of clients cannot be judged as the Gateway wants it (spec.tls.frontend of the Gateway)";
+
+fn untrusted(refusal: Refusal, of_set: bool, path: String) -> Refusal {
+    if of_set { Refusal::new(refusal.reason, OF_GATEWAY) } else { refusal.at(path) }
+}
+
 /// Whether some port lets clients through whose certificate cannot be verified.
 pub(super) fn is_insecure(frontend: &FrontendTls) -> bool {
     let configs = std::iter::once(&frontend.default_tls).chain(frontend.per_port.iter().map(|entry| &entry.tls));
@@ -46,52 +56,61 @@ pub(super) fn is_insecure(frontend: &FrontendTls) -> bool {
     validations.any(|validation| validation.mode == FrontendValidationMode::AllowInsecureFallback)
 }
 
-/// The plan, or why `ResolvedRefs` and why `Accepted` do not hold.
+/// The plan, with why not all of its bundles can be used; or why `ResolvedRefs` and why `Accepted` do not hold.
 fn plan(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
     validation: &FrontendTlsValidation,
-) -> Result<ClientPlan, (Refusal, Refusal)> {
-    let no_valid = |text: &str| Refusal::new("NoValidCACertificate", text);
-    let [reference] = &*validation.ca_certificate_refs else {
-        let text = "exactly one reference in caCertificateRefs is supported";
-        return Err((Refusal::new("InvalidCACertificateRef", text), no_valid(text)));
-    };
+) -> Result<(ClientPlan, Option<Refusal>), (Refusal, Refusal)> {
     let required = match &validation.mode {
         FrontendValidationMode::AllowValidOnly => true,
         FrontendValidationMode::AllowInsecureFallback => false,
         FrontendValidationMode::Unknown(word) => {
             let text = format!("validation mode {word:?} is not supported");
-            return Err((Refusal::new("InvalidCACertificateRef", &*text), Refusal::new("UnsupportedValue", text)));
+            return Err((Refusal::new(INVALID_BUNDLE, &*text), Refusal::new("UnsupportedValue", text)));
         }
     };
-    match bundle(lookup, gateway, reference) {
-        Ok(bundle) => Ok(ClientPlan { bundle, required }),
-        Err(refusal) => {
+    let (mut found, mut unresolved) = (Vec::with_capacity(validation.ca_certificate_refs.len()), None);
+    for reference in &validation.ca_certificate_refs {
+        match bundle(lookup, gateway, reference) {
+            Ok(object) => found.push(object),
+            Err(refusal) => unresolved = unresolved.or(Some(refusal)),
+        }
+    }
+    let no_valid = |text: &str| Refusal::new("NoValidCACertificate", text);
+    match (SecretUse::bundles(found), unresolved) {
+        (Some(bundle), unresolved) => Ok((ClientPlan { bundle, required }, unresolved)),
+        (None, Some(refusal)) => {
             let accepted = no_valid(&refusal.text);
             Err((refusal, accepted))
+        }
+        (None, None) => {
+            let text = "a reference in caCertificateRefs is needed";
+            Err((Refusal::new(INVALID_BUNDLE, text), no_valid(text)))
         }
     }
 }
 
-fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<SecretUse, Refusal> {
+const INVALID_BUNDLE: &str = "InvalidCACertificateRef";
+
+fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<ObjectKey, Refusal> {
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
         RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort | RefReason::UnsupportedProtocol => {
-            Refusal::new("InvalidCACertificateRef", fault.text)
+            Refusal::new(INVALID_BUNDLE, fault.text)
         }
     })?;
     let target = permit.target();
-    if !matches!(target.kind(), Some(Kind::ConfigMap | Kind::Secret)) {
+    if !holds_bundles(target.kind()) || !lookup.is_served(target) {
         let text = format!("{} cannot hold CA certificates, a ConfigMap can", target.kind_name());
         return Err(Refusal::new("InvalidCACertificateKind", text));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
-        Some(Ok(())) => Ok(SecretUse { object: target.clone(), part: SecretPart::Bundle }),
-        Some(Err(text)) => Err(Refusal::new("InvalidCACertificateRef", format!("{target}: {text}"))),
+        Some(Ok(())) => Ok(target.clone()),
+        Some(Err(text)) => Err(Refusal::new(INVALID_BUNDLE, format!("{target}: {text}"))),
         None => {
             let text = format!("{target} does not exist");
-            Err(Refusal::new("InvalidCACertificateRef", text).naming(target.clone()))
+            Err(Refusal::new(INVALID_BUNDLE, text).naming(target.clone()))
         }
     }
 }

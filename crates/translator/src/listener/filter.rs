@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use api::ObjectKey;
 use api::gateway::{Listener, ListenerFilter, ListenerFilterType};
 use api::http_route::ExternalAuthFilter;
-use api::{Kind, ObjectKey};
 use ir::route::ExternalAuth;
 
 use super::Refusal;
 use super::check::UNSUPPORTED_VALUE;
+use crate::backend::is_backend;
 use crate::external_auth;
 use crate::gateway::Lookup;
 use crate::key::ClusterTarget;
@@ -116,7 +117,7 @@ fn follow(lookup: &mut impl Lookup, owner: &ObjectKey, auth: &ExternalAuthFilter
         }
     };
     let permit = permit(lookup, owner, Reference::from(server)).map_err(refusal)?;
-    if !matches!(permit.target().kind(), Some(Kind::Service | Kind::Backend)) {
+    if !is_backend(permit.target().kind()) {
         let text = format!("{} cannot be a backend", kind_text(&server.group, &server.kind));
         return Err(Refusal::new("InvalidListenerFilterRef", text));
     }

@@ -2,13 +2,8 @@
 //!
 //! A grant may be for other controllers as well, so only words near to a known one are told.
 
-use api::group::{CHANCERY, CORE, ENVOY_GATEWAY, GATEWAY};
+use api::group::{CHANCERY, CORE, ENVOY_GATEWAY, EXPERIMENTAL, GATEWAY, MULTICLUSTER};
 use api::{ReferenceGrant, nearest};
-
-/// The group of Gateway API's kinds that are still tried out.
-const EXPERIMENTAL: &str = "gateway.networking.x-k8s.io";
-
-const MULTICLUSTER: &str = "multicluster.x-k8s.io";
 
 type GroupKind = (&'static str, &'static str);
 
@@ -23,7 +18,9 @@ const REFERRING: &[GroupKind] = &[
     (GATEWAY, "TCPRoute"),
     (GATEWAY, "TLSRoute"),
     (GATEWAY, "UDPRoute"),
+    (EXPERIMENTAL, "XBackend"),
     (EXPERIMENTAL, "XListenerSet"),
+    (EXPERIMENTAL, "XTelemetryPolicy"),
     (ENVOY_GATEWAY, "BackendTrafficPolicy"),
     (ENVOY_GATEWAY, "ClientTrafficPolicy"),
     (ENVOY_GATEWAY, "EnvoyExtensionPolicy"),
@@ -48,6 +45,7 @@ const REFERRED: &[GroupKind] = &[
     (CORE, "Service"),
     (MULTICLUSTER, "ServiceImport"),
     (ENVOY_GATEWAY, "Backend"),
+    (EXPERIMENTAL, "XBackend"),
 ];
 
 /// Fields of a grant that are probably misspelt, and what is to be said of them.

@@ -1,16 +1,46 @@
-//! Status of `Backend` objects: whether they can be sent to.
+//! Status of `Backend` and `XBackend` objects: whether they can be sent to.
 
-use api::status::BackendStatus;
+use std::sync::Arc;
 
-use super::Writer;
+use api::status::{BackendStatus, Condition, PolicyAncestorStatus, PolicyStatus};
+use api::{Kind, ObjectKey};
+
+use super::{Writer, ancestor};
 use crate::backend::Reading;
 
 /// The status of a `Backend`, in use or not.
 pub(crate) fn status(generation: i64, reading: &Reading) -> BackendStatus {
+    BackendStatus { conditions: vec![accepted(generation, Kind::Backend, reading)] }
+}
+
+/// Bound of the API (`XBackend.status.ancestors`).
+const MAX_ANCESTORS: usize = 32;
+
+/// The status of an `XBackend`: the same for each Gateway with a route that names it, sorted.
+pub(crate) fn of_x_backend(
+    generation: i64,
+    reading: &Reading,
+    gateways: &[ObjectKey],
+    controller: &Arc<str>,
+) -> PolicyStatus {
     let writer = Writer { generation };
-    let accepted = match &reading.view {
-        Ok(_) => writer.yes("Accepted", "Accepted", "the Backend can be used"),
-        Err(fault) => writer.no("Accepted", "Invalid", &fault.text),
+    let entry = |gateway: &ObjectKey| PolicyAncestorStatus {
+        ancestor_ref: ancestor(gateway),
+        controller_name: controller.clone(),
+        conditions: vec![accepted(generation, Kind::XBackend, reading)],
     };
-    BackendStatus { conditions: vec![accepted] }
+    let mut ancestors: Vec<_> = gateways.iter().take(MAX_ANCESTORS).map(entry).collect();
+    let left_out = gateways.len().saturating_sub(MAX_ANCESTORS);
+    if let Some(last) = ancestors.last_mut().filter(|_| left_out > 0) {
+        last.conditions.push(writer.aggregated(left_out));
+    }
+    PolicyStatus { ancestors }
+}
+
+fn accepted(generation: i64, kind: Kind, reading: &Reading) -> Condition {
+    let writer = Writer { generation };
+    match &reading.view {
+        Ok(_) => writer.yes("Accepted", "Accepted", &format!("the {kind} can be used")),
+        Err(fault) => writer.no("Accepted", "Invalid", &fault.text),
+    }
 }

@@ -23,7 +23,7 @@ fn conditions(writer: Writer, policy: &TlsPolicy, one: &Reached) -> Vec<Conditio
         }
         (None, None) => writer.yes("Accepted", "Accepted", "the policy holds"),
     };
-    let resolved = match fault.and_then(|fault| fault.resolved.as_ref()) {
+    let resolved = match fault.and_then(|fault| fault.resolved.as_ref()).or(policy.unresolved.as_ref()) {
         Some(refusal) => writer.no("ResolvedRefs", refusal.reason, &refusal.text),
         None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
     };

@@ -186,7 +186,7 @@ fn listener_conditions(
         (None, None) => writer.yes("Accepted", "Accepted", "the listener is accepted"),
     });
     conditions.push(listener_programmed(told, listener, delivered));
-    conditions.push(match &listener.unresolved {
+    conditions.push(match listener.unresolved.as_ref().or(listener.untrusted.as_ref()) {
         Some(refusal) => writer.no("ResolvedRefs", refusal.reason, &refusal.text),
         None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
     });

@@ -3,7 +3,7 @@
 use api::status::{GatewayClassStatus, SupportedFeature};
 
 use super::Writer;
-use crate::gateway_class::{ClassView, supported_features};
+use crate::gateway_class::{ClassView, supported_features, version};
 
 /// The status of a class of ours.
 pub(crate) fn status(generation: i64, class: &ClassView, file_mode: bool) -> GatewayClassStatus {
@@ -12,8 +12,11 @@ pub(crate) fn status(generation: i64, class: &ClassView, file_mode: bool) -> Gat
         Ok(_) => writer.yes("Accepted", "Accepted", "the class is served"),
         Err(text) => writer.no("Accepted", "InvalidParameters", &text),
     };
-    let supported_features = supported_features(file_mode).map(|name| SupportedFeature { name: name.into() }).collect();
-    // The definitions by which objects are read are built in.
-    let version = writer.yes("SupportedVersion", "SupportedVersion", "objects are read as of Gateway API v1.7");
+    let features = supported_features(class.installed.as_ref(), file_mode).into_iter();
+    let supported_features = features.map(|name| SupportedFeature { name: name.into() }).collect();
+    let version = match version(class.installed.as_ref()) {
+        Ok(text) => writer.yes("SupportedVersion", "SupportedVersion", &text),
+        Err(text) => writer.no("SupportedVersion", "UnsupportedVersion", &text),
+    };
     GatewayClassStatus { conditions: vec![accepted, version], supported_features }
 }

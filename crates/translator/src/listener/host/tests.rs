@@ -21,6 +21,7 @@ fn listener(port: u16, hostname: &str) -> ListenerPlan {
         refused: None,
         misgated: None,
         unresolved: None,
+        untrusted: None,
         conflict: None,
         overlaps: false,
         certificates: Vec::new(),
