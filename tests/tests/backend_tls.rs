@@ -111,6 +111,38 @@ fn a_backend_is_spoken_to_over_tls_and_verified() {
 }
 
 #[test]
+fn bundles_of_a_cluster_are_believed_and_several_together() {
+    let world = World::start();
+    let trust = |name: &str, pair: &Pair| {
+        let text = serde_json::to_string(&pair.certificate).unwrap();
+        format!(
+            "apiVersion: certificates.k8s.io/v1\nkind: ClusterTrustBundle\nmetadata: {{name: \"{name}\"}}\nspec: {{trustBundle: {text}}}\n"
+        )
+    };
+    let name = "example.com:internal:v1";
+    let of_cluster = format!("{{group: certificates.k8s.io, kind: ClusterTrustBundle, name: \"{name}\"}}");
+    let other = "{group: \"\", kind: ConfigMap, name: other}";
+    let believing = |references: &str| world.hold(&format!("caCertificateRefs: [{references}], hostname: {HOST}"));
+    believing(&of_cluster);
+    world.until_told(&format!("ClusterTrustBundle {name} does not exist"));
+    world.until(503);
+    world.running.write("trust.yaml", &trust(name, &world.pair)).unwrap();
+    world.until(200);
+    let nothing = "apiVersion: certificates.k8s.io/v1\nkind: ClusterTrustBundle\nmetadata: {name: \"NAME\"}\nspec: {trustBundle: none}\n";
+    world.running.write("trust.yaml", &nothing.replace("NAME", name)).unwrap();
+    world.until(503);
+    // of several each is believed, wherever it stands, and one that is missing costs the others nothing
+    world.running.write("trust.yaml", &trust(name, &world.pair)).unwrap();
+    believing(&format!("{other}, {of_cluster}"));
+    world.until(200);
+    believing(&format!("{of_cluster}, {{group: \"\", kind: Secret, name: nowhere}}, {other}"));
+    world.until_told("Secret default/nowhere does not exist");
+    world.until(200);
+    world.running.remove("trust.yaml").unwrap();
+    world.until(503);
+}
+
+#[test]
 fn a_policy_that_cannot_be_used_closes_the_way() {
     let world = World::start();
     world.hold(&trusting("ca", "hostname: web.example.com"));
