@@ -169,6 +169,9 @@ fn api_server(place: &Place) -> anyhow::Result<Program> {
         "--endpoint-reconciler-type=lease".to_owned(),
         // it taints a new node until a controller that the lab does without finds it well, and a DaemonSet would wait for that
         "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
+        // as 1.37 has it without being asked
+        "--feature-gates=ClusterTrustBundle=true".to_owned(),
+        "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true".to_owned(),
         format!("--audit-policy-file={}", policy.display()),
         format!("--audit-log-path={}", place.file("log/audit.log").display()),
         "--audit-log-maxsize=100".to_owned(),

@@ -137,6 +137,43 @@ spec:
   rules: [{backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: far}]}]
 ";
 
+/// Definitions that not every cluster has, as far as they are needed here.
+const DEFINITIONS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: xbackends.gateway.networking.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: gateway.networking.x-k8s.io
+  scope: Namespaced
+  names: {kind: XBackend, plural: xbackends, singular: xbackend}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: serviceimports.multicluster.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: multicluster.x-k8s.io
+  scope: Namespaced
+  names: {kind: ServiceImport, plural: serviceimports, singular: serviceimport}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+";
+
+const X_BACKEND: &str = "
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackend
+metadata: {name: far}
+spec: {type: EndpointSelector, port: {number: 80}, endpointSelector: {matchLabels: {app: far}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: pods}
+spec:
+  parentRefs: [{name: many}]
+  rules: [{backendRefs: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: far}]}]
+";
+
 /// Resources of Envoy's for the workloads of a namespace: an object of each kind, and a Pod that needs nothing.
 fn resources() -> String {
     let bootes = ["Cluster", "Listener", "Route", "Endpoint"].map(|kind| ("bootes.io/v1", kind));
@@ -183,6 +220,11 @@ fn the_roles_allow_what_is_used_and_no_more() {
     namespace.apply(&gateway("many", &[HTTP, https], &parameters("many")));
     namespace.apply(&gateway("each", &[HTTP], &parameters("each")));
     namespace.apply(POLICIES);
+    namespace.apply(DEFINITIONS);
+    for name in ["xbackends.gateway.networking.x-k8s.io", "serviceimports.multicluster.x-k8s.io"] {
+        namespace.run(&["wait", "crd", name, "--for=condition=Established", "--timeout=60s"]);
+    }
+    namespace.apply(X_BACKEND);
     namespace.apply(&resources());
     namespace.shell("workload", "sleep 600", "", "");
     for name in ["many", "each"] {

@@ -56,8 +56,7 @@ pub(super) fn problems(
     let [secrets, config_maps, trust_bundles] = secrets.parsed;
     let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
         let now = cx.get(clock, &()).copied();
-        let offset = key.part as u32;
-        numbered(&key.object, offset, unusable(key, parsed, now).into_iter().map(Arc::new))
+        numbered(&key.object, key.part as u32, unusable(key, parsed, now).into_iter().map(Arc::new))
     };
     let [of_services, of_imports, of_objects, of_x_backends] = of_readings(g, backends.readings);
     let [silent, silent_imports, silent_x_backends, strays] = endpoints(g, &base, backends.sets, &delivery);
