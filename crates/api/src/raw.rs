@@ -36,6 +36,9 @@ pub struct RawSpec {
     /// Why none of it can be used.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
+    /// Fields beside `config` that are written and not read.
+    #[serde(skip)]
+    pub ignored: Box<[Fault]>,
 }
 
 /// `spec.workloadSelector`: all of it has to hold.
@@ -122,6 +125,7 @@ impl Spec for RawSpec {
 
     fn mark(&mut self, found: UnitFaults) {
         self.fault = UnitFaults::first(found.faults);
+        self.ignored = found.ignored.into();
     }
 }
 

@@ -58,6 +58,14 @@ pub struct BackendObjectRef {
     pub port: Option<u16>,
 }
 
+impl ParentRef {
+    /// A Gateway as a whole.
+    #[must_use]
+    pub fn of_gateway(gateway: &ObjectKey) -> Self {
+        Self { namespace: Some(gateway.namespace().into()), name: gateway.name().into(), ..Self::default() }
+    }
+}
+
 impl Default for BackendObjectRef {
     fn default() -> Self {
         Self { group: Box::default(), kind: "Service".into(), namespace: None, name: Box::default(), port: None }

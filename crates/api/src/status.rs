@@ -48,9 +48,10 @@ impl Kind {
 }
 
 /// Types of conditions of ours that are there at times only; the others always are. Whatever else a status has is somebody else's.
-pub const PASSING_CONDITIONS: [&str; 7] = [
+pub const PASSING_CONDITIONS: [&str; 8] = [
     "Aggregated",
     "Conflicted",
+    "DefaultGateway",
     "InsecureFrontendValidationMode",
     "Overridden",
     "OverlappingTLSConfig",

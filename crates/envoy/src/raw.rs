@@ -22,6 +22,7 @@ mod tests;
 pub(crate) const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
 pub(crate) const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
 pub(crate) const ROUTE_CONFIGURATION: &str = "envoy.config.route.v3.RouteConfiguration";
+const VIRTUAL_HOST: &str = "envoy.config.route.v3.VirtualHost";
 const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
 
 /// Fields of messages that can be put together from several objects, and the number of the field whose items these are.
@@ -54,6 +55,11 @@ pub fn read_raw(message: &'static str, config: &Json, strict: bool) -> RawReadin
     let name = read.view().text(name_field(message));
     if name.is_empty() && errors.is_empty() {
         let text = "is required: proxies ask for the resource by it".to_owned();
+        errors.push(RawFault { path: name_field(message).into(), text: text.into() });
+    }
+    let of_configuration = || name.split_once('/').is_some_and(|(one, other)| !one.is_empty() && !other.is_empty());
+    if message == VIRTUAL_HOST && errors.is_empty() && !of_configuration() {
+        let text = "has to be <route configuration>/<anything>: proxies ask for the hosts of a route configuration";
         errors.push(RawFault { path: name_field(message).into(), text: text.into() });
     }
     if !errors.is_empty() {
@@ -110,7 +116,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
 
 /// What no other part of the same resource may be called: Envoy refuses the whole otherwise.
 fn claims(part: &View<'_>) -> Vec<Arc<str>> {
-    if part.is("envoy.config.route.v3.VirtualHost") {
+    if part.is(VIRTUAL_HOST) {
         let domains = part.texts("domains").into_iter().map(|domain| format!("domain {}", domain.to_ascii_lowercase()));
         let name = format!("virtual host {}", part.text("name"));
         return [name].into_iter().chain(domains).map(Arc::from).collect();

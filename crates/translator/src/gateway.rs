@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::gateway::{AddressType, Protocol};
-use api::reference::SecretRef;
+use api::reference::{GatewayScope, SecretRef};
 use api::{Gateway, Kind, ObjectKey};
 use ir::FleetName;
 
@@ -91,6 +91,8 @@ pub(crate) struct GatewayPlan {
     pub(crate) listeners: Vec<ListenerPlan>,
     /// How many of them are the Gateway's own.
     own: usize,
+    /// It takes routes that name no Gateway.
+    pub(crate) is_default: bool,
     /// It takes sets from somewhere.
     pub(crate) takes_sets: bool,
     /// All that name it as their parent, in order of precedence.
@@ -172,6 +174,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         insecure_clients: listener::is_insecure(gateway),
         own: gateway.spec.listeners.len(),
         listeners,
+        is_default: gateway.spec.default_scope == Some(GatewayScope::All),
         takes_sets: listener_set::allowed(gateway) != Namespaces::None,
         sets: drafts,
         warnings: warnings(gateway, lookup.is_file_mode()),
@@ -444,8 +447,8 @@ fn warnings(gateway: &Gateway, file_mode: bool) -> Vec<(String, String)> {
             found.push((path, text.to_owned()));
         }
     };
-    let default = spec.default_scope.as_ref().is_some_and(|scope| *scope != api::reference::GatewayScope::None);
-    add(default, "spec.defaultScope".into(), "default Gateways are not supported");
+    let odd = matches!(spec.default_scope, Some(GatewayScope::Unknown(_)));
+    add(odd, "spec.defaultScope".into(), "this word is not known, All is");
     for (field, there) in spec.infrastructure.iter().flat_map(|infrastructure| {
         [("labels", !infrastructure.labels.is_empty()), ("annotations", !infrastructure.annotations.is_empty())]
     }) {

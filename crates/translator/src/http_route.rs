@@ -22,6 +22,7 @@ pub(crate) use self::matching::lower;
 use self::target::{Sends, Targets};
 use crate::backend::BackendFault;
 use crate::backend_traffic_policy::PolicyTarget;
+use crate::gateway;
 use crate::hostname::Hostname;
 use crate::key::{Age, ClusterTarget, Place, Rank, Transport};
 use crate::listener::{Owner, Refusal, RouteScope};
@@ -31,6 +32,8 @@ use crate::reference::{Grants, Permit, RefFault};
 pub(crate) trait Lookup: Grants {
     /// What routes may know of a Gateway or `ListenerSet`; none if it is not there or not ours.
     fn scope(&mut self, parent: &ObjectKey) -> Option<Arc<RouteScope>>;
+    /// Gateways of ours that take routes which name none.
+    fn default_gateways(&mut self) -> Vec<ObjectKey>;
     /// Whether one is there at all, ours or not.
     fn has_parent(&mut self, parent: &ObjectKey) -> bool;
     /// Ports and protocols of the listeners of a scope, in its order.
@@ -84,11 +87,21 @@ pub(crate) struct Faults {
 /// One of the route's parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParentOutcome {
-    /// Which of the route's parent references.
+    /// Which of the route's parent references; [`ParentOutcome::DEFAULT`] of a default Gateway, which it does not name.
     pub(crate) index: u32,
     pub(crate) owner: Arc<Owner>,
     /// Accepted, or why not.
     pub(crate) verdict: Verdict,
+}
+
+impl ParentOutcome {
+    /// No route has so many parents.
+    pub(crate) const DEFAULT: u32 = u32::MAX;
+
+    /// The Gateway, where the route does not name it.
+    fn default_gateway(&self) -> Option<ObjectKey> {
+        gateway::of_fleet(&self.owner.fleet).filter(|_| self.index == Self::DEFAULT)
+    }
 }
 
 /// Why rules cannot be used.
@@ -177,6 +190,9 @@ impl RouteOutcome {
     pub(crate) fn parents(&self) -> impl Iterator<Item = (ParentRef, &ParentOutcome)> {
         let namespace = self.route.meta().namespace();
         self.parents.iter().filter_map(move |parent| {
+            if let Some(gateway) = parent.default_gateway() {
+                return Some((ParentRef::of_gateway(&gateway), parent));
+            }
             let mut reference = self.route.parent_refs().get(parent.index as usize)?.clone();
             reference.namespace.get_or_insert_with(|| namespace.into());
             Some((reference, parent))

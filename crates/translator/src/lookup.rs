@@ -213,6 +213,10 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         self.cx.get(self.tables.gateways.scopes, parent).cloned()
     }
 
+    fn default_gateways(&mut self) -> Vec<ObjectKey> {
+        self.cx.keys(self.tables.gateways.defaults, &()).cloned().collect()
+    }
+
     fn has_parent(&mut self, parent: &ObjectKey) -> bool {
         match parent.kind() {
             Some(Kind::ListenerSet) => self.cx.contains(self.tables.inputs.listener_sets, parent),

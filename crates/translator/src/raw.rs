@@ -123,6 +123,8 @@ pub(crate) struct Read {
     pub(crate) is_earlier: bool,
     /// Why what it refers to cannot be used; then there is no resource either.
     pub(crate) fault: Option<RefFault>,
+    /// Fields beside `config` that nobody reads, in words.
+    pub(crate) unread: Box<[Arc<str>]>,
 }
 
 impl Read {
@@ -130,7 +132,7 @@ impl Read {
     pub(crate) fn or(self, earlier: Self) -> Self {
         let Self { aim, rank, reading, fault, .. } = earlier;
         let reading = RawReading { resource: reading.resource, ..self.reading };
-        Self { aim, rank, reading, is_earlier: true, fault }
+        Self { aim, rank, reading, is_earlier: true, fault, unread: self.unread }
     }
 }
 
@@ -157,6 +159,7 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
         reading: with_service(object, reading),
         is_earlier: false,
         fault,
+        unread: object.spec.ignored.iter().map(|field| field.to_string().into()).collect(),
     }
 }
 

@@ -120,7 +120,7 @@ impl Running {
             Place::Cluster(cluster) => {
                 let words =
                     || format!("proxy {name} is no Pod of this cluster: only those that Chancery made are asked");
-                let pod = name.split_once('/').with_context(words)?;
+                let pod = pod_of(name, fleet).with_context(words)?;
                 let asked = cluster.get(pod, CONFIG_PORT, path);
                 self.runtime.block_on(asked).with_context(|| format!("proxy {name} does not answer"))
             }
@@ -131,6 +131,11 @@ impl Running {
             }
         }
     }
+}
+
+/// Namespace and name of the Pod that a proxy runs in. That of a workload is known by its token: what such a proxy says of itself may be anything.
+fn pod_of<'a>(name: &'a str, fleet: &'a str) -> Option<(&'a str, &'a str)> {
+    fleet.strip_prefix("workload/").unwrap_or(name).split_once('/')
 }
 
 async fn place(args: &RunningArgs) -> anyhow::Result<Place> {
@@ -212,5 +217,18 @@ impl Cluster {
                 None => Err(error),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pod_of;
+
+    #[test]
+    fn the_pod_of_a_workload_is_not_what_its_proxy_says_of_itself() {
+        assert_eq!(pod_of("web-1.shop", "workload/shop/web-1"), Some(("shop", "web-1")));
+        assert_eq!(pod_of("team/other", "workload/shop/web-1"), Some(("shop", "web-1")));
+        assert_eq!(pod_of("chancery/edge-abc", "shop/edge"), Some(("chancery", "edge-abc")));
+        assert_eq!(pod_of("somebody", "shop/edge"), None);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Gateways {
     /// By parent: a Gateway or a `ListenerSet`.
     pub(crate) scopes: Table<ObjectKey, Arc<RouteScope>>,
     pub(crate) ports: Table<ObjectKey, Arc<[ListenerPort]>>,
+    /// Those that take routes which name none.
+    pub(crate) defaults: Index<(), ObjectKey, ()>,
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
     pub(crate) stream_places: Table<ListenerKey, Arc<StreamPlace>>,
     /// Listeners that take datagrams, with their clusters.
@@ -52,6 +54,8 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: B
     });
     let scopes = g.derive("route_scope", plans, |_, key, plan| plan.scopes(key));
     let ports = g.derive("scope_ports", plans, |_, key, plan| plan.ports(key));
+    let defaults = g.derive("default_gateway", plans, |_, key, plan| plan.is_default.then(|| (key.clone(), ())));
+    let defaults = g.index("default_gateways", defaults, |_, ()| [()]);
     let sets = g.derive("listener_set_plan", plans, |_, _, plan| plan.set_plans());
     let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
     let stream_places =
@@ -86,7 +90,20 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: B
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
     let held = held(g, base, plans);
-    Gateways { plans, sets, scopes, ports, places, stream_places, datagram_places, chains, mapped, infra, held }
+    Gateways {
+        plans,
+        sets,
+        scopes,
+        ports,
+        defaults,
+        places,
+        stream_places,
+        datagram_places,
+        chains,
+        mapped,
+        infra,
+        held,
+    }
 }
 
 /// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::http_route::HttpRouteFilter;
-use api::reference::ParentRef;
+use api::reference::{GatewayScope, ParentRef};
 use api::{Kind, ObjectKey, RouteObject, Severity};
 use ir::FleetName;
 
@@ -58,11 +58,8 @@ pub(super) fn attach(
 ) -> Attachments {
     let parent_refs = route.parent_refs();
     let mut found = Attachments { parents: Vec::with_capacity(parent_refs.len()), fleets: Vec::new() };
-    if route.use_default_gateways().is_some_and(|scope| *scope != api::reference::GatewayScope::None) {
-        problems
-            .push(Finding::warning("spec.useDefaultGateways", "default gateways are not supported, name the parents"));
-    }
-    if parent_refs.is_empty() {
+    let defaults = defaults(lookup, route, problems);
+    if parent_refs.is_empty() && route.use_default_gateways().is_none_or(|scope| *scope == GatewayScope::None) {
         problems.push(Finding::warning("spec", "no parentRefs: the route is attached to no Gateway"));
     }
     let mut own = None;
@@ -94,12 +91,48 @@ pub(super) fn attach(
         join(&mut found.fleets, &scope.owner.fleet, taken);
         found.parents.push(ParentOutcome { index, owner: scope.owner.clone(), verdict });
     }
-    if nowhere.len() == parent_refs.len() {
+    for gateway in &defaults {
+        let Some(scope) = lookup.scope(gateway) else { continue };
+        let hostnames = own.get_or_insert_with(|| own_hostnames(route.hostnames(), problems));
+        let parent = &ParentRef::of_gateway(gateway);
+        let judged = Judged { key, parent, object: gateway, scope: &scope, hostnames, redirects };
+        let (verdict, taken) = judge(lookup, judged);
+        if let Verdict::Refused(refusal) = &verdict {
+            let text = format!("default {gateway}: {}", refusal.text);
+            problems.push(Finding::warning(refusal.path("spec.useDefaultGateways"), text));
+        }
+        join(&mut found.fleets, &scope.owner.fleet, taken);
+        found.parents.push(ParentOutcome { index: ParentOutcome::DEFAULT, owner: scope.owner.clone(), verdict });
+    }
+    if nowhere.len() == parent_refs.len() && defaults.is_empty() {
         for at in nowhere {
             problems.get_mut(at).into_iter().for_each(|problem| problem.severity = Severity::Error);
         }
     }
     found
+}
+
+/// Gateways to which the route is attached without naming them (GEP-3793). One that it names as a whole too has its entry there.
+fn defaults(lookup: &mut impl Lookup, route: &RouteObject, problems: &mut Vec<Finding>) -> Vec<ObjectKey> {
+    const FIELD: &str = "spec.useDefaultGateways";
+    match route.use_default_gateways() {
+        Some(GatewayScope::All) => {}
+        Some(GatewayScope::Unknown(word)) => {
+            problems.push(Finding::warning(FIELD, format!("{word:?} is not known, All is")));
+            return Vec::new();
+        }
+        Some(GatewayScope::None) | None => return Vec::new(),
+    }
+    let mut gateways = lookup.default_gateways();
+    if gateways.is_empty() {
+        let text = "there is no default Gateway: one with spec.defaultScope All would be";
+        problems.push(Finding::warning(FIELD, text));
+    }
+    let own = route.meta().namespace();
+    let whole = |parent: &&ParentRef| parent.section_name.is_none() && parent.port.is_none();
+    let named: Vec<ObjectKey> = route.parent_refs().iter().filter(whole).map(|parent| parent.object(own)).collect();
+    gateways.retain(|gateway| !named.contains(gateway));
+    gateways
 }
 
 /// A parent that has no entry in the status: most likely a slip of the pen where there is no such object at all.

@@ -34,6 +34,10 @@ impl Lookup for Maps {
         self.scopes.get(gateway).cloned()
     }
 
+    fn default_gateways(&mut self) -> Vec<ObjectKey> {
+        Vec::new()
+    }
+
     fn has_parent(&mut self, parent: &ObjectKey) -> bool {
         self.scopes.contains_key(parent)
     }

@@ -53,6 +53,9 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool
         gateway_programmed(writer, plan, &entries, facts.as_deref(), offline),
         gateway_references(writer, plan),
     ];
+    if plan.is_default {
+        conditions.push(writer.yes("DefaultGateway", "DefaultGateway", "the Gateway has default scope All"));
+    }
     if plan.insecure_clients {
         let text = "clients without a valid certificate are let through (AllowInsecureFallback)";
         conditions.push(writer.yes("InsecureFrontendValidationMode", "ConfigurationChanged", text));

@@ -19,8 +19,9 @@ pub(crate) fn status(outcome: &RawOutcome, offline: bool) -> RawStatus {
         vec![accepted(writer, outcome), programmed(writer, outcome, offline), references(writer, outcome)];
     conditions.extend(partially(writer, outcome));
     let ignored = outcome.read.reading.ignored.iter();
+    let unread = outcome.read.unread.iter().map(|field| (UNSUPPORTED, field.to_string()));
     let ignored = ignored.map(|ignored| (UNSUPPORTED, fault(ignored)));
-    conditions.extend(writer.warning(ignored.collect()));
+    conditions.extend(writer.warning(unread.chain(ignored).collect()));
     RawStatus { conditions }
 }
 

@@ -7,6 +7,9 @@ use api::status::{Condition, RouteParentStatus, RouteStatus};
 use super::{ATTACHED, RESOLVED, Writer};
 use crate::http_route::{ParentOutcome, RouteOutcome, Verdict};
 
+/// Bound of the API (`RouteStatus.parents`).
+const MAX_PARENTS: usize = 32;
+
 /// The status of a route; `refused` gives the words of a proxy that refused the route in a fleet.
 pub(crate) fn status(
     outcome: &RouteOutcome,
@@ -20,6 +23,12 @@ pub(crate) fn status(
     });
     // There is one of them nearly always, and room for four.
     let mut parents: Vec<_> = parents.collect();
+    // Only with default Gateways there are more than a route can name.
+    let left_out = parents.len().saturating_sub(MAX_PARENTS);
+    parents.truncate(MAX_PARENTS);
+    if let Some(last) = parents.last_mut().filter(|_| left_out > 0) {
+        last.conditions.push(writer.aggregated(left_out));
+    }
     parents.shrink_to_fit();
     RouteStatus { parents }
 }
