@@ -93,6 +93,8 @@ struct Follower {
     report: bool,
     /// What the definitions of the Gateway API say of themselves, by name: version and channel. Nothing is known where they may not be read.
     annotations: BTreeMap<Box<str>, (Arc<str>, bool)>,
+    /// What definitions there are, or what they say, may have changed.
+    redefine: bool,
     /// What was handed on of definitions last.
     definitions: Arc<Definitions>,
     /// What was said to be wrong last.
@@ -117,6 +119,7 @@ impl Follower {
             replan: false,
             report: false,
             annotations: BTreeMap::new(),
+            redefine: false,
             definitions: Arc::default(),
             problems: Vec::new(),
             listed: false,
@@ -153,7 +156,7 @@ impl Follower {
     }
 
     fn changed_definitions(&mut self) -> Option<Change> {
-        let served = self.found.served.as_ref()?;
+        let served = self.found.served.as_ref().filter(|_| std::mem::take(&mut self.redefine))?;
         let own = self.annotations.values();
         let gateway_api = (!self.annotations.is_empty()).then(|| GatewayApi {
             versions: own.clone().map(|(version, _)| Arc::clone(version)).collect(),
@@ -175,6 +178,7 @@ impl Follower {
         }
         // Those that are experimental by their group are of one channel only.
         if seen.key.name().ends_with(&format!(".{}", group::GATEWAY)) {
+            self.redefine = true;
             if is_there {
                 self.annotations.insert(seen.key.name().into(), says(seen));
             } else {
@@ -188,6 +192,7 @@ impl Follower {
             self.catalog.observed().note_kinds(served);
         }
         self.replan |= found.served != self.found.served;
+        self.redefine |= found.served != self.found.served;
         self.report = true;
         self.found = found;
     }
@@ -236,7 +241,7 @@ impl Follower {
 
     fn applied(&mut self, seen: &Seen) {
         if seen.key.kind() == Some(Kind::Namespace) && matches!(self.scope, Scope::Selector(_)) {
-            let selected = self.scope.selects(seen.key.name(), &labels(seen));
+            let selected = self.scope.selects(seen.key.name(), &metadata(seen).labels.unwrap_or_default());
             self.selected(&seen.key, selected);
             if !selected {
                 return self.forget(&seen.key);
@@ -382,37 +387,24 @@ fn has_other_way(target: &Target, scope: &Scope) -> bool {
 
 /// Of which release and channel a definition of the Gateway API is.
 fn says(seen: &Seen) -> (Arc<str>, bool) {
-    let annotations = annotations(seen);
+    let annotations = metadata(seen).annotations.unwrap_or_default();
     let of = |name: &str| annotations.get(&format!("{}/{name}", group::GATEWAY)).unwrap_or_default();
     (of("bundle-version").into(), of("channel") == "experimental")
 }
 
-/// The annotations of an object that came.
-fn annotations(seen: &Seen) -> Labels {
-    #[derive(Deserialize)]
-    struct Annotated {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        annotations: Option<Labels>,
-    }
-    let read = serde_json::from_slice::<Annotated>(&seen.text);
-    read.ok().and_then(|object| object.metadata.annotations).unwrap_or_default()
+/// Labels and annotations of an object.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    labels: Option<Labels>,
+    annotations: Option<Labels>,
 }
 
-/// The labels of an object that came.
-fn labels(seen: &Seen) -> Labels {
+/// Those of one that came.
+fn metadata(seen: &Seen) -> Metadata {
     #[derive(Deserialize)]
-    struct Labelled {
+    struct Object {
         metadata: Metadata,
     }
-    #[derive(Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        labels: Option<Labels>,
-    }
-    let read = serde_json::from_slice::<Labelled>(&seen.text);
-    read.ok().and_then(|object| object.metadata.labels).unwrap_or_default()
+    serde_json::from_slice::<Object>(&seen.text).map(|object| object.metadata).unwrap_or_default()
 }
