@@ -122,3 +122,34 @@ fn of_two_that_are_there_from_the_start_the_one_that_envoy_refuses_is_left_out()
     running.remove("b.yaml").unwrap();
     answers(port, "/a", (200, "one"));
 }
+
+#[test]
+fn behind_one_that_envoy_refuses_each_is_told_its_own_reason() {
+    let backend = Backend::start("one").unwrap();
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    running.write("gateway.yaml", &gateway(port)).unwrap();
+    running.write("settings.yaml", SETTINGS).unwrap();
+    running.write("service.yaml", &service("one", backend.port)).unwrap();
+    running.write("route.yaml", &route("shop", &[("/a", "one")])).unwrap();
+    let on_routes =
+        |name, operation: &str| policy(name, "route.v3.RouteConfiguration", &format!("default/edge/{port}"), operation);
+    let add = |rest: &str| {
+        format!(
+            "{{op: add, path: /virtual_hosts/0/routes/0, value: {{match: {{path: /pot}}, direct_response: {{status: 418, \
+             body: {{inline_string: short}}}}{rest}}}}}"
+        )
+    };
+    let script = ", typed_per_filter_config: {lua: {'@type': type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute, \
+                  source_code: {inline_string: 'nonsense('}}}";
+    running.write("a.yaml", &on_routes("a-good", &add(""))).unwrap();
+    running.write("b.yaml", &on_routes("b-refused", &add(script))).unwrap();
+    let bad = "{op: replace, path: /virtual_host/0/name, value: x}";
+    running.write("c.yaml", &on_routes("c-bad", bad)).unwrap();
+    running.start().unwrap();
+    answers(port, "/a", (200, "one"));
+    told(&running, "b-refused", "script load error");
+    told(&running, "c-bad", "did you mean virtual_hosts?");
+    told(&running, "a-good", "reason: Programmed");
+    answers(port, "/pot", (418, "short"));
+}

@@ -25,6 +25,8 @@ pub(crate) const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignme
 const EXTENSION: &str = "envoy.config.core.v3.TypedExtensionConfig";
 const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
 const ROUTE_CONFIGURATION: &str = "envoy.config.route.v3.RouteConfiguration";
+const VIRTUAL_HOST: &str = "envoy.config.route.v3.VirtualHost";
+const RUNTIME: &str = "envoy.service.runtime.v3.Runtime";
 
 /// For whom an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -357,6 +359,34 @@ impl Composed {
 /// What a proxy would serve without: a listener without its routes answers 404. A cluster may be in the bootstrap.
 pub(crate) fn is_waited_for(name: &RawName) -> bool {
     ![CLUSTER, EXTENSION].contains(&name.message)
+}
+
+/// Of a virtual host, in whose name that of its route configuration is in front: the route configuration if it is not there. A name may hold further `/`.
+pub(crate) fn home(id: &RawName, mut is_there: impl FnMut(&RawName) -> bool) -> Result<(), RawName> {
+    let configuration = |(at, _)| {
+        let name = id.name.get(..at).filter(|name| !name.is_empty())?;
+        Some(RawName { message: ROUTE_CONFIGURATION, name: name.into() })
+    };
+    if id.message != VIRTUAL_HOST {
+        return Ok(());
+    }
+    let mut candidates = id.name.match_indices('/').filter_map(configuration);
+    let Some(first) = candidates.next() else { return Ok(()) };
+    let found = [first.clone()].into_iter().chain(candidates).any(|name| is_there(&name));
+    if found { Ok(()) } else { Err(first) }
+}
+
+/// When proxies ask for a resource that has to be named; none: they ask for all of its kind.
+pub(crate) fn asked_for(id: &RawName) -> Option<&'static str> {
+    match id.message {
+        ROUTE_CONFIGURATION => Some("they ask for it where a listener or a scope of theirs names it"),
+        VIRTUAL_HOST => {
+            Some("they ask for it where its route configuration says vhds, and a request is for its domain")
+        }
+        SECRET | EXTENSION => Some("they ask for it where a listener or a cluster of theirs names it"),
+        RUNTIME => Some("they ask for it where their bootstrap names it"),
+        _ => None,
+    }
 }
 
 /// What became of an object.

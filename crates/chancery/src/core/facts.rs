@@ -1,6 +1,7 @@
 //! What proxies say, written into the store as facts.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -28,11 +29,12 @@ impl Core {
             Ok(due) => return due,
             Err(event) => event,
         };
-        if let Some(due) = self.note_of_patched(&event) {
-            return due;
-        }
+        let of_patched = match self.note_of_patched(&event) {
+            ControlFlow::Break(due) => return due,
+            ControlFlow::Continue(due) => due,
+        };
         let also = self.replicas.note(&event);
-        let due = self.note_own(event);
+        let due = self.note_own(event) || of_patched;
         // What others say of it counts as well.
         also.map_or(due, |(fleet, named)| self.settle_fact(&fleet, &named) || due)
     }

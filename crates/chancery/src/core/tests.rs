@@ -51,6 +51,11 @@ impl Rig {
 
     /// The Gateway, bound to an address.
     async fn gateway(&self, address: &str) {
+        self.gateway_with(address, &[]).await;
+    }
+
+    /// The same with other objects.
+    async fn gateway_with(&self, address: &str, others: &[String]) {
         let text = json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "web"},
             "spec": {
@@ -59,8 +64,10 @@ impl Rig {
             },
         })
         .to_string();
-        let input = provider::file::Input::Text { name: "test".into(), bytes: text.into_bytes() };
-        self.commit(provider::file::load_inputs(&[input]).into_batch()).await;
+        let input =
+            |text: &String| provider::file::Input::Text { name: "test".into(), bytes: text.clone().into_bytes() };
+        let inputs: Vec<_> = [text].iter().chain(others).map(input).collect();
+        self.commit(provider::file::load_inputs(&inputs).into_batch()).await;
     }
 
     async fn no_gateway(&self) {
@@ -169,6 +176,65 @@ async fn what_one_proxy_refuses_and_another_takes_is_a_problem_as_long_as_they_d
     assert_eq!(rig.programmed().await, "True/Programmed");
     rig.say(Input::Xds(vec![disputed(None)])).await;
     assert!(problems().await.iter().all(|(_, text)| !text.contains("cannot bind")));
+}
+
+/// A policy for the routes of the Gateway.
+fn patch(name: &str, path: &str, value: u32) -> serde_json::Value {
+    json!({
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyPatchPolicy", "metadata": {"name": name},
+        "spec": {
+            "type": "JSONPatch",
+            "targetRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web"},
+            "jsonPatches": [{
+                "type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", "name": LISTENER,
+                "operation": {"op": "add", "path": path, "value": value},
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn who_waits_for_an_answer_to_others_patches_is_told_its_own_reason_with_that_answer() {
+    let rig = Rig::start();
+    let settings = json!({
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyGateway",
+        "extensionApis": {"enableEnvoyPatchPolicy": true},
+    });
+    let body_size = "/max_direct_response_body_size_bytes";
+    let policies = [patch("a", body_size, 1), patch("b", body_size, 2), patch("c", "/max_direct_response/x", 3)];
+    let beside = [settings].into_iter().chain(policies).map(|object| object.to_string()).collect::<Vec<_>>();
+    rig.gateway_with("127.0.0.1", &beside).await;
+    let key = translator::InFleet {
+        fleet: FleetName(FLEET.into()),
+        name: crate::publish::named(&TypeUrl::Route, &LISTENER.into()).expect("a kind that can be patched"),
+    };
+    let version = || async {
+        let key = key.clone();
+        let published = move |core: &Core| core.publisher.version_of_patched(&key);
+        rig.asking.ask(published).await.flatten().expect("published routes")
+    };
+    let (fleet, name): (Arc<str>, Arc<str>) = (FLEET.into(), LISTENER.into());
+    let problems = || async { rig.asking.problem_lines().await.expect("problems") };
+    let says = |lines: &[(api::Severity, String)], words: &str| lines.iter().any(|(_, line)| line.contains(words));
+
+    let both = version().await;
+    let refused = Event::Refused {
+        fleet: Arc::clone(&fleet),
+        type_url: TypeUrl::Route,
+        name: Arc::clone(&name),
+        version: both,
+        text: "not two".into(),
+    };
+    rig.say(Input::Xds(vec![refused])).await;
+    let lines = problems().await;
+    assert!(says(&lines, "not two") && says(&lines, "it waits until"), "{lines:?}");
+    let first = version().await;
+    assert_ne!(first, both, "it was published anew");
+    let accepted = Event::Accepted { fleet, type_url: TypeUrl::Route, name, version: first, was_refused: true };
+    rig.say(Input::Xds(vec![accepted])).await;
+    let lines = problems().await;
+    assert!(says(&lines, "not two") && says(&lines, "has no field max_direct_response"), "{lines:?}");
+    assert!(!says(&lines, "it waits until"), "{lines:?}");
 }
 
 #[tokio::test]

@@ -102,6 +102,12 @@ impl Publisher {
         Some(if done.mark == 0 { Mark::None } else { Mark::Of(done.mark) })
     }
 
+    /// The version of what was published last under a name with patches.
+    #[cfg(test)]
+    pub(crate) fn version_of_patched(&self, key: &ResourceKey) -> Option<Version> {
+        self.patched.done.get(key)?.version
+    }
+
     /// What became of patches since this was asked last.
     pub(crate) fn take_told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)

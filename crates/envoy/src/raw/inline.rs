@@ -9,14 +9,16 @@ use serde_json::{Map, Value as Json, json};
 use crate::endpoints::endpoint_set;
 use crate::secret::HIDDEN;
 
-use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, SECRET, raw};
+use super::{CLUSTER, ENDPOINTS, ROUTE_CONFIGURATION, SECRET, VIRTUAL_HOST, raw};
 
 pub(crate) const LISTENER: &str = "envoy.config.listener.v3.Listener";
 const RUNTIME: &str = "envoy.service.runtime.v3.Runtime";
+const EXTENSION: &str = "envoy.config.core.v3.TypedExtensionConfig";
+const SCOPE: &str = "envoy.config.route.v3.ScopedRouteConfiguration";
 
 /// A bootstrap with everything in it, in the form that protobuf messages have in JSON. Route configurations are in the listeners that name them,
-/// endpoints in their clusters, secrets beside them, runtime values in layers of their own. What no object gives, and what can only be delivered (scoped routes, virtual hosts
-/// and extensions by themselves), is asked of a control plane that is nowhere. Private keys that stand in it are left out unless `show_secrets` says
+/// virtual hosts in these, scopes and extensions where they are asked for, endpoints in their clusters, secrets beside them, runtime values in layers of
+/// their own. What no object gives is asked of a control plane that is nowhere. Private keys that stand in it are left out unless `show_secrets` says
 /// otherwise.
 ///
 /// # Errors
@@ -35,16 +37,17 @@ pub fn raw_bootstrap(
         }
         all.insert(&output.resource.id, json);
     }
-    let find = |message: &'static str, name: &str| all.get(&RawName { message, name: name.into() });
-    let of = |message: &str| {
-        let message = message.to_owned();
-        all.iter().filter(move |(id, _)| id.message == message).map(|(_, json)| json.clone())
-    };
-    let routes = |name: &str| find(ROUTE_CONFIGURATION, name).cloned();
-    let clusters = of(CLUSTER).map(|cluster| with_endpoints(cluster, |name| find(ENDPOINTS, name).cloned()));
+    let given = Given { all: &all };
+    let of = |message| given.of(message).map(|(_, json)| json.clone());
+    let clusters = of(CLUSTER).map(|cluster| given.with_extensions(cluster));
+    let clusters = clusters.map(|cluster| with_endpoints(cluster, |name| given.find(ENDPOINTS, name).cloned()));
     let mut clusters: Vec<Json> = clusters.collect();
-    let mut listeners: Vec<Json> = of(LISTENER).map(|listener| with_routes(listener, &routes)).collect();
-    let is_given = |name: &str| find(SECRET, name).is_some();
+    let listeners = of(LISTENER).map(|listener| {
+        let listener = given.with_scopes(given.with_extensions(listener));
+        with_routes(listener, &|name| given.routes(name))
+    });
+    let mut listeners: Vec<Json> = listeners.collect();
+    let is_given = |name: &str| given.find(SECRET, name).is_some();
     clusters.iter_mut().chain(&mut listeners).for_each(|value| with_own_secrets(value, &is_given));
     let is_complete = !clusters.iter().chain(&listeners).any(asks);
     if !is_complete {
@@ -67,6 +70,96 @@ pub fn raw_bootstrap(
         bootstrap.insert("dynamicResources".to_owned(), json!({ "adsConfig": ads }));
     }
     Ok(Json::Object(bootstrap))
+}
+
+/// What a workload gets, by name.
+struct Given<'a> {
+    all: &'a BTreeMap<&'a RawName, Json>,
+}
+
+impl Given<'_> {
+    fn of(&self, message: &'static str) -> impl Iterator<Item = (&str, &Json)> {
+        self.all.iter().filter(move |(id, _)| id.message == message).map(|(id, json)| (&*id.name, json))
+    }
+
+    fn find(&self, message: &'static str, name: &str) -> Option<&Json> {
+        self.all.get(&RawName { message, name: name.into() })
+    }
+
+    /// A route configuration; with its hosts, if these come by themselves.
+    fn routes(&self, name: &str) -> Option<Json> {
+        let mut routes = self.find(ROUTE_CONFIGURATION, name)?.clone();
+        let source = routes.pointer("/vhds/configSource");
+        if let (true, Json::Object(fields)) = (source.is_some_and(is_ours), &mut routes) {
+            let is_its = |host: &str| host.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
+            let hosts = self.of(VIRTUAL_HOST).filter(|(host, _)| is_its(host)).map(|(_, json)| json.clone());
+            let own = fields.shift_remove("virtualHosts");
+            let own = own.as_ref().and_then(Json::as_array).into_iter().flatten().cloned();
+            let all: Vec<Json> = own.chain(hosts).collect();
+            fields.insert("virtualHosts".to_owned(), all.into());
+            fields.shift_remove("vhds");
+        }
+        Some(routes)
+    }
+
+    /// A listener, or a part of it, with extensions in the place of their names. Not those of extensions, which could go round in circles.
+    fn with_extensions(&self, value: Json) -> Json {
+        let extension = |value: &Json| {
+            let source = value.get("configDiscovery")?.get("configSource")?;
+            let name = text(value, "name").filter(|_| is_ours(source))?;
+            self.find(EXTENSION, name)?.get("typedConfig").cloned()
+        };
+        let found = extension(&value);
+        match (value, found) {
+            (Json::Array(items), _) => items.into_iter().map(|item| self.with_extensions(item)).collect(),
+            (Json::Object(mut fields), Some(config)) => {
+                fields.shift_remove("configDiscovery");
+                fields.insert("typedConfig".to_owned(), config);
+                Json::Object(fields)
+            }
+            (Json::Object(fields), None) => {
+                Json::Object(fields.into_iter().map(|(name, value)| (name, self.with_extensions(value))).collect())
+            }
+            (other, _) => other,
+        }
+    }
+
+    /// A listener, or a part of it, with all scopes where scopes are asked for, and in these the routes that they name.
+    fn with_scopes(&self, value: Json) -> Json {
+        match value {
+            Json::Array(items) => items.into_iter().map(|item| self.with_scopes(item)).collect(),
+            Json::Object(fields) => {
+                let inlined = fields.into_iter().map(|(name, value)| {
+                    let source = value.pointer("/scopedRds/scopedRdsConfigSource");
+                    let is_asked = name == "scopedRoutes" && source.is_some_and(is_ours);
+                    (name, if is_asked { self.scoped(value) } else { self.with_scopes(value) })
+                });
+                Json::Object(inlined.collect())
+            }
+            other => other,
+        }
+    }
+
+    fn scoped(&self, mut scoped_routes: Json) -> Json {
+        let scope = |mut scope: Json| {
+            let routes = text(&scope, "routeConfigurationName").and_then(|name| self.routes(name));
+            if let (Some(routes), Json::Object(fields)) = (routes, &mut scope) {
+                fields.shift_remove("routeConfigurationName");
+                fields.insert("routeConfiguration".to_owned(), routes);
+            }
+            scope
+        };
+        let scopes: Vec<Json> = self.of(SCOPE).map(|(_, json)| scope(json.clone())).collect();
+        if let Json::Object(fields) = &mut scoped_routes {
+            fields.shift_remove("scopedRds");
+            if !scopes.iter().any(|scope| scope.get("routeConfigurationName").is_some()) {
+                fields.shift_remove("rdsConfigSource");
+            }
+            let list = json!({ "scopedRouteConfigurations": scopes });
+            fields.insert("scopedRouteConfigurationsList".to_owned(), list);
+        }
+        scoped_routes
+    }
 }
 
 /// Fields, in [`plain`] spelling, below which sources of data are private, wherever they stand; texts in them too.

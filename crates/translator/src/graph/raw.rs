@@ -188,10 +188,12 @@ fn outcome(cx: &mut Cx<'_>, sources: Sources, read: Arc<Read>, object: &Raw) -> 
         let found = cx.get(composed, &target).and_then(Option::as_ref);
         let lost = found.and_then(|found| found.lost.get(key).cloned());
         outcome.lost = outcome.lost.or(lost);
-        for name in &resource.names {
-            if !cx.contains(composed, &InFleet { fleet: fleet.clone(), name: name.clone() }) {
-                outcome.missing.entry(name.clone()).or_insert_with(|| (workload.clone(), 0)).1 += 1;
-            }
+        let mut is_there =
+            |name: &RawName| cx.contains(composed, &InFleet { fleet: fleet.clone(), name: name.clone() });
+        let missing: Vec<RawName> = resource.names.iter().filter(|name| !is_there(name)).cloned().collect();
+        let homeless = raw::home(&resource.id, is_there).err();
+        for name in missing.into_iter().chain(homeless) {
+            outcome.missing.entry(name).or_insert_with(|| (workload.clone(), 0)).1 += 1;
         }
         if !cx.contains(inputs.connected, &fleet.0) {
             continue;

@@ -6,7 +6,7 @@ use api::ObjectKey;
 use api::status::{Condition, RawStatus};
 
 use super::{RESOLVED, UNSUPPORTED, Writer};
-use crate::raw::{Lost, RawOutcome, fault, is_waited_for};
+use crate::raw::{Lost, RawOutcome, asked_for, fault, is_waited_for};
 use crate::reference::RefReason;
 
 /// So many of what is wrong are said; the rest is counted.
@@ -81,14 +81,19 @@ fn programmed(writer: Writer, outcome: &RawOutcome, offline: bool) -> Condition 
         (0, _) => writer.no(kind, "NoWorkload", "no workload of the namespace has these labels"),
         (_, 0) => writer.no(kind, "Pending", &format!("none of the {selected} workloads that it is for is connected")),
         _ if accepted < connected => {
-            let awaited = outcome.missing.keys().find(|name| is_waited_for(name));
-            let awaited =
-                awaited.map(|name| format!("; it waits for {} {}, which no object gives", name.kind(), name.name));
-            let text = format!("{accepted} of {connected} proxies have acknowledged it{}", awaited.unwrap_or_default());
-            writer.no(kind, "Pending", &text)
+            let why = unanswered(outcome).map(|why| format!("; {why}")).unwrap_or_default();
+            writer.no(kind, "Pending", &format!("{accepted} of {connected} proxies have acknowledged it{why}"))
         }
         _ => writer.yes(kind, "Programmed", &format!("{accepted} of {connected} proxies have acknowledged it")),
     }
+}
+
+/// Why proxies may not answer for as long as nothing changes.
+fn unanswered(outcome: &RawOutcome) -> Option<String> {
+    if let Some(name) = outcome.missing.keys().find(|name| is_waited_for(name)) {
+        return Some(format!("it waits for {} {}, which no object gives", name.kind(), name.name));
+    }
+    asked_for(&outcome.read.reading.resource.as_ref()?.id).map(str::to_owned)
 }
 
 /// Which proxies refuse it, with the words of the first; none if nobody does.
