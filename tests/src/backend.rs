@@ -1,7 +1,7 @@
-//! Small HTTP servers that answer every request with their name.
+//! Small HTTP servers that answer every request with their name, or fail in it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +11,7 @@ pub struct Backend {
     pub name: String,
     /// Where it listens.
     pub port: u16,
+    address: SocketAddr,
     ended: Arc<AtomicBool>,
 }
 
@@ -20,8 +21,24 @@ impl Backend {
     /// # Errors
     /// If no port is free.
     pub fn start(name: &str) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let port = listener.local_addr()?.port();
+        Self::start_at(name, (Ipv4Addr::LOCALHOST, 0).into(), 200)
+    }
+
+    /// Starts one that answers with this status.
+    ///
+    /// # Errors
+    /// If no port is free.
+    pub fn answering(name: &str, status: u16) -> anyhow::Result<Self> {
+        Self::start_at(name, (Ipv4Addr::LOCALHOST, 0).into(), status)
+    }
+
+    /// Starts one at a loopback address; port 0 is any that is free.
+    ///
+    /// # Errors
+    /// If the port is not free.
+    pub fn start_at(name: &str, address: SocketAddr, status: u16) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
         let ended = Arc::new(AtomicBool::new(false));
         let (over, answer) = (Arc::clone(&ended), name.to_owned());
         std::thread::spawn(move || {
@@ -30,10 +47,10 @@ impl Backend {
                     break;
                 }
                 let answer = answer.clone();
-                std::thread::spawn(move || drop(serve(stream, &answer)));
+                std::thread::spawn(move || drop(serve(stream, status, &answer)));
             }
         });
-        Ok(Self { name: name.to_owned(), port, ended })
+        Ok(Self { name: name.to_owned(), port: address.port(), address, ended })
     }
 }
 
@@ -41,12 +58,12 @@ impl Drop for Backend {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
         // Wakes the thread that waits for a connection.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        let _ = TcpStream::connect(self.address);
     }
 }
 
 /// Answers requests on one connection until the other side closes it or asks for its end.
-fn serve(stream: TcpStream, name: &str) -> std::io::Result<()> {
+fn serve(stream: TcpStream, status: u16, name: &str) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
     loop {
@@ -64,7 +81,7 @@ fn serve(stream: TcpStream, name: &str) -> std::io::Result<()> {
             first = false;
             is_last |= line.trim().eq_ignore_ascii_case("connection: close");
         }
-        write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len())?;
+        write!(writer, "HTTP/1.1 {status} .\r\ncontent-length: {}\r\n\r\n{name}", name.len())?;
         if is_last {
             return Ok(());
         }

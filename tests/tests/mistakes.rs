@@ -1,6 +1,7 @@
 //! What is said of mistakes that newcomers make: each is told where it is, with what follows and what to write instead.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use tests::binary;
 use tests::objects::{gateway, ruled};
 use tests::told::pointed;
 
@@ -252,4 +253,12 @@ fn a_bad_key_is_told_at_its_secret_and_at_the_gateway() {
     let found = pointed(&(edge().replace("protocol: HTTP\n", tls) + secret)).unwrap();
     let wrong = "tls.crt: it holds no certificate in PEM";
     assert_eq!(found, [format!("10:36 error: Secret default/cert: {wrong}"), format!("16:9 error: {wrong}")]);
+}
+
+#[test]
+fn what_translation_finds_in_standard_input_has_its_place_too() {
+    let bad = "apiVersion: bootes.io/v1\nkind: Cluster\nmetadata: {name: a}\nspec:\n  config: {name: a, connect_timeout: 5x}\n";
+    let output = binary::run(["validate", "-"], bad).unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("--> <stdin>:5:38\n"), "{told}");
 }

@@ -34,6 +34,7 @@ const KINDS: &[(&str, &str)] = &[
     ("gateway.networking.k8s.io_backendtlspolicies.yaml", "BackendTLSPolicy.json"),
     ("gateway.networking.k8s.io_referencegrants.yaml", "ReferenceGrant.json"),
     ("gateway.networking.x-k8s.io_xbackends.yaml", "XBackend.json"),
+    ("gateway.networking.x-k8s.io_xbackendtrafficpolicies.yaml", "XBackendTrafficPolicy.json"),
 ];
 /// Where the output is kept.
 const OUTPUT: &str = "crates/api/schemas/gateway-api";

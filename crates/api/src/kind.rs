@@ -163,6 +163,8 @@ kinds! {
     ReferenceGrant, group::GATEWAY, ["v1", "v1beta1"], "ReferenceGrant", "referencegrants", Namespaced;
     /// Gateway API, experimental: a target with how it is spoken to.
     XBackend, group::EXPERIMENTAL, ["v1alpha1"], "XBackend", "xbackends", Namespaced;
+    /// Gateway API, experimental: retry budgets and sessions of backends.
+    XBackendTrafficPolicy, group::EXPERIMENTAL, ["v1alpha1"], "XBackendTrafficPolicy", "xbackendtrafficpolicies", Namespaced;
     /// Multi-Cluster Services: a Service that several clusters have.
     ServiceImport, group::MULTICLUSTER, ["v1alpha1"], "ServiceImport", "serviceimports", Namespaced;
     /// Core: a named set of ports and, through slices, endpoints.

@@ -47,6 +47,7 @@ pub mod status;
 pub mod stream_route;
 pub mod tree;
 pub mod x_backend;
+pub mod x_backend_traffic_policy;
 pub mod yaml;
 
 pub use backend::Backend;
@@ -83,3 +84,4 @@ pub use service::Service;
 pub use service_import::ServiceImport;
 pub use stream_route::{TcpRoute, TlsRoute, UdpRoute};
 pub use x_backend::XBackend;
+pub use x_backend_traffic_policy::XBackendTrafficPolicy;

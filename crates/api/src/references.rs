@@ -39,6 +39,7 @@ impl Object {
             | Self::Namespace(_)
             | Self::EnvoyProxy(_)
             | Self::BackendTrafficPolicy(_)
+            | Self::XBackendTrafficPolicy(_)
             | Self::EnvoyPatchPolicy(_)
             | Self::EnvoyGateway(_)
             | Self::Pod(_) => {}

@@ -166,6 +166,8 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::BackendTlsPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
     (Kind::BackendTlsPolicy, &["spec", "validation"], UnitKind::Whole),
     (Kind::XBackend, &["spec"], UnitKind::Whole),
+    (Kind::XBackendTrafficPolicy, &["spec"], UnitKind::Whole),
+    (Kind::XBackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
     (Kind::ServiceImport, &["spec", "ports"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "from"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "to"], UnitKind::Dropped),

@@ -28,9 +28,11 @@ impl Kind {
                 Some(OwnStatus::Whole)
             }
             kind if kind.is_route() => Some(OwnStatus::Entries("parents")),
-            Self::BackendTlsPolicy | Self::BackendTrafficPolicy | Self::EnvoyPatchPolicy | Self::XBackend => {
-                Some(OwnStatus::Entries("ancestors"))
-            }
+            Self::BackendTlsPolicy
+            | Self::BackendTrafficPolicy
+            | Self::EnvoyPatchPolicy
+            | Self::XBackend
+            | Self::XBackendTrafficPolicy => Some(OwnStatus::Entries("ancestors")),
             Self::ReferenceGrant
             | Self::Service
             | Self::EndpointSlice

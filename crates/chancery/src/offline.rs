@@ -25,13 +25,23 @@ pub(crate) struct Offline {
     outputs: Outputs,
     /// Resources with patches, by fleet, in their JSON form.
     patched: BTreeMap<FleetName, BTreeMap<RawName, Value>>,
+    /// What stood on standard input: it cannot be read again to find places in it.
+    typed: Option<String>,
 }
+
+/// What stands for the name of a file where there is none.
+const STDIN: &str = "<stdin>";
 
 impl Offline {
     /// Reads files and folders (`-` is standard input) and translates them. What is wrong inside them is a problem; an error is
     /// only a path that cannot be read at all.
     pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
-        let loaded = provider::file::load_inputs(&inputs(paths)?);
+        let inputs = inputs(paths)?;
+        let loaded = provider::file::load_inputs(&inputs);
+        let typed = inputs.into_iter().find_map(|input| match input {
+            Input::Text { bytes, .. } => String::from_utf8(bytes).ok(),
+            Input::Path(_) => None,
+        });
         let mut translator = Translator::new(Options { file_mode: true, offline: true, read_raw: envoy::read_raw });
         let (store, graph) = translator.store();
         store.apply(graph, loaded.into_batch());
@@ -39,7 +49,7 @@ impl Offline {
         translator.tick();
         let outputs = translator.outputs();
         let patched = patch(&mut translator, outputs)?;
-        Ok(Self { translator, outputs, patched })
+        Ok(Self { translator, outputs, patched, typed })
     }
 
     /// How many objects were read.
@@ -49,7 +59,8 @@ impl Offline {
 
     /// All problems: causes before what follows from them, each in order of place.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        report::findings(self.translator.stored(), self.translator.graph(), self.outputs).complete()
+        let text_of = |file: &str| if file == STDIN { self.typed.clone() } else { report::text_of_file(file) };
+        report::findings(self.translator.stored(), self.translator.graph(), self.outputs).complete_from(&text_of)
     }
 
     /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.
@@ -230,7 +241,7 @@ fn inputs(paths: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
             }
             let mut bytes = Vec::new();
             std::io::stdin().lock().read_to_end(&mut bytes)?;
-            Ok(Input::Text { name: "<stdin>".into(), bytes })
+            Ok(Input::Text { name: STDIN.into(), bytes })
         })
         .collect()
 }

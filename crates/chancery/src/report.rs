@@ -11,7 +11,7 @@ use engine::{Graph, Table};
 use serde_json::{Value, json};
 use translator::Outputs;
 
-pub(crate) use findings::{Findings, findings};
+pub(crate) use findings::{Findings, findings, text_of_file};
 pub(crate) use transitions::Transitions;
 
 /// The statuses of all objects that have one, in order of kind, namespace and name.
@@ -37,6 +37,7 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
     rows(graph, outputs.patch_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.x_backend_statuses, Status::Policy, &mut each);
+    rows(graph, outputs.backend_policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
     rows(graph, outputs.raw_statuses, Status::Raw, &mut each);
     for (key, _) in graph.iter(outputs.rejections) {
@@ -78,6 +79,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
         Kind::BackendTlsPolicy => row(graph, outputs.tls_policy_statuses, key).map(Status::Policy),
         Kind::EnvoyPatchPolicy => row(graph, outputs.patch_statuses, key).map(Status::Policy),
         Kind::XBackend => row(graph, outputs.x_backend_statuses, key).map(Status::Policy),
+        Kind::XBackendTrafficPolicy => row(graph, outputs.backend_policy_statuses, key).map(Status::Policy),
         Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
         kind if kind.is_route() => outputs.route_status(graph, key).map(Status::Route),
@@ -100,6 +102,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
     changes(graph, outputs.patch_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.x_backend_statuses, Status::Policy, &mut note);
+    changes(graph, outputs.backend_policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
     changes(graph, outputs.raw_statuses, Status::Raw, &mut note);
     for change in graph.changes(outputs.rejections) {

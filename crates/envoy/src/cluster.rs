@@ -12,6 +12,7 @@ use ir::{Cluster, EndpointSource, Endpoints};
 use prost::Message;
 use proto::envoy::config::cluster::v3 as cluster;
 use proto::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use proto::envoy::config::cluster::v3::circuit_breakers::thresholds::RetryBudget;
 use proto::envoy::config::cluster::v3::cluster::common_lb_config::{LocalityConfigSpecifier, LocalityWeightedLbConfig};
 use proto::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, EdsClusterConfig, LbPolicy,
@@ -234,6 +235,11 @@ fn circuit_breakers(limits: CircuitBreaker) -> cluster::CircuitBreakers {
         max_pending_requests: Some(limits.max_pending_requests.unwrap_or(DEFAULT_LIMIT)),
         max_requests: Some(limits.max_parallel_requests.unwrap_or(DEFAULT_LIMIT)),
         max_retries: Some(limits.max_parallel_retries.unwrap_or(DEFAULT_RETRY_LIMIT)),
+        retry_budget: limits.retry_budget.map(|budget| RetryBudget {
+            budget_percent: Some(Percent { value: f64::from(budget.percent) }),
+            budget_interval: Some(duration(budget.interval)),
+            min_retry_concurrency: Some(budget.min_parallel_retries),
+        }),
         ..Thresholds::default()
     };
     let per_endpoint = limits

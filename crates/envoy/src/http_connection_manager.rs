@@ -13,18 +13,20 @@ use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
 use proto::google::protobuf::Any;
 
 use crate::access_log::{AccessLog, loggers};
-use crate::route::external_auth;
+use crate::route::{external_auth, over_budget, session};
 use crate::wire::seconds;
 
-/// A filter's name and its configuration.
-type Declared = (&'static str, fn() -> Any);
+/// A filter's name, whether a request passes it only where its route or virtual host says so, and its configuration.
+type Declared = (&'static str, bool, fn() -> Any);
 
-/// The HTTP filters in the order in which a request passes them; the router is last.
+/// The HTTP filters in the order in which a request passes them, behind what virtual hosts may put before the choice of a route; the router is last.
 const HTTP_FILTERS: &[Declared] = &[
-    ("envoy.filters.http.cors", || Any::pack(&Cors {})),
-    (external_auth::FILTERS[0], external_auth::nobody),
-    (external_auth::FILTERS[1], external_auth::nobody),
-    ("envoy.filters.http.router", || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
+    ("envoy.filters.http.cors", false, || Any::pack(&Cors {})),
+    (external_auth::FILTERS[0], false, external_auth::nobody),
+    (external_auth::FILTERS[1], false, external_auth::nobody),
+    (over_budget::FILTER, true, over_budget::off),
+    (session::FILTER, true, session::off),
+    ("envoy.filters.http.router", false, || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
 ];
 
 /// A client that opens a connection and says nothing for an hour is gone.
@@ -85,9 +87,9 @@ pub(crate) fn connection_manager(
 
 /// First what virtual hosts may put before the choice of a route, off until one does.
 fn http_filters() -> Vec<HttpFilter> {
-    let before = external_auth::LISTENER_FILTERS.iter();
-    let before = before.map(|name| HttpFilter { disabled: true, ..filter(name, external_auth::nobody()) });
-    before.chain(HTTP_FILTERS.iter().map(|(name, config)| filter(name, config()))).collect()
+    let before = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));
+    let all = before.chain(HTTP_FILTERS.iter().map(|(name, disabled, config)| (*name, *disabled, config())));
+    all.map(|(name, disabled, config)| HttpFilter { disabled, ..filter(name, config) }).collect()
 }
 
 pub(crate) fn filter(name: &str, config: Any) -> HttpFilter {

@@ -7,9 +7,11 @@ mod forward;
 mod headers;
 mod matches;
 mod mirror;
+pub(crate) mod over_budget;
 mod path;
 mod redirect;
 mod retry;
+pub(crate) mod session;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,7 @@ use ir::{ClusterName, RoutePiece};
 use prost_types::{Struct, Value, value::Kind};
 use proto::envoy::config::core::v3::Metadata;
 use proto::envoy::config::route::v3::{DirectResponseAction, Route, route};
+use proto::google::protobuf::Any;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::resource::{EncodedPiece, cluster_needs};
@@ -139,8 +142,16 @@ fn finish(mut message: Route, filters: &Filters, action: route::Action) -> Route
     }
     let asked = external_auth::policies(&filters.external_auth, external_auth::Asks::OfRoute);
     message.typed_per_filter_config.extend(asked);
+    message.typed_per_filter_config.extend(of_backend(filters));
     message.action = Some(action);
     message
+}
+
+/// What a backend asks for itself; on the way to one it stands beside its weight.
+fn of_backend(filters: &Filters) -> impl Iterator<Item = (String, Any)> {
+    let session = filters.session.as_deref().map(|session| (session::FILTER.to_owned(), session::of_route(session)));
+    let budget = filters.retry_budget.then(|| (over_budget::FILTER.to_owned(), over_budget::policy()));
+    session.into_iter().chain(budget)
 }
 
 fn respond_route(route: &ir::Route, respond: &Respond) -> Route {

@@ -140,6 +140,20 @@ pub struct CircuitBreaker {
     /// Connections to each endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections_per_endpoint: Option<u32>,
+    /// In place of `max_parallel_retries`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_budget: Option<RetryBudget>,
+}
+
+/// Which share of the requests may be retries (`XBackendTrafficPolicy.spec.retryConstraint`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RetryBudget {
+    /// 0 to 100.
+    pub percent: u8,
+    /// Requests count for so long, 1 s to 1 h.
+    pub interval: Duration,
+    /// So many retries at a time there may be whatever the share is.
+    pub min_parallel_retries: u32,
 }
 
 /// A set of endpoints, the same for every fleet and cluster that reads it.

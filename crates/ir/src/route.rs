@@ -202,6 +202,33 @@ pub struct Filters {
     /// Instead of forwarding: only on a destination whose own filters redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Box<Redirect>>,
+    /// How a client comes back to the endpoint that answered it. It holds within the destination that is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<Arc<Session>>,
+    /// A request whose retry the budget of its cluster leaves no room for is answered with 503.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retry_budget: bool,
+}
+
+/// What a client brings back, so that its requests go to one endpoint as long as that takes requests (GEP-1619).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Session {
+    /// A cookie.
+    Cookie {
+        /// Its name.
+        name: Arc<str>,
+        /// Below this path.
+        path: Arc<str>,
+        /// So long the session lasts and the client keeps the cookie; `None`: until the client ends.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lifetime: Option<Duration>,
+    },
+    /// A header.
+    Header {
+        /// Its name.
+        name: Arc<str>,
+    },
 }
 
 impl Filters {
@@ -288,6 +315,8 @@ impl Nothing for Filters {
         cors: None,
         external_auth: Vec::new(),
         redirect: None,
+        session: None,
+        retry_budget: false,
     };
 }
 

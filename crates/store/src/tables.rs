@@ -174,6 +174,8 @@ object_tables! {
     envoy_patch_policies: EnvoyPatchPolicy,
     /// XBackend.
     x_backends: XBackend,
+    /// XBackendTrafficPolicy.
+    x_backend_traffic_policies: XBackendTrafficPolicy,
     /// ServiceImport.
     service_imports: ServiceImport,
     /// ClusterTrustBundle.

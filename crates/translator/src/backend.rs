@@ -11,6 +11,7 @@ use std::sync::Arc;
 use api::{Kind, ObjectKey, Problem};
 use ir::EndpointSource;
 use ir::cluster::{Protocol, UpstreamTls};
+use ir::route::Session;
 
 use crate::key::ClusterTarget;
 use crate::reference::RefFault;
@@ -30,6 +31,8 @@ pub(crate) struct BackendView {
     pub(crate) secrets: Box<[SecretUse]>,
     /// Why no datagrams can be sent there; none if they can.
     pub(crate) no_datagrams: Option<&'static str>,
+    /// What clients bring back to come to the same endpoint.
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 /// Proxies resolve a name to find it: there is no set of endpoints that could be shared.
@@ -127,6 +130,28 @@ pub(crate) struct Verdict {
     pub(crate) fault: Option<Box<BackendFault>>,
     /// Why no datagrams can be sent there; none if they can.
     pub(crate) no_datagrams: Option<&'static str>,
+    /// How it wants what is sent to it to be treated.
+    pub(crate) treatment: Option<Arc<Treatment>>,
+}
+
+/// How a backend wants what is sent to it to be treated; none is as any other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Treatment {
+    pub(crate) session: Option<Arc<Session>>,
+    /// Its clusters have a retry budget.
+    pub(crate) retry_budget: bool,
+}
+
+impl Treatment {
+    pub(crate) fn shared(self) -> Option<Arc<Self>> {
+        (self != Self::default()).then(|| Arc::new(self))
+    }
+}
+
+/// What a reference to a backend leads to.
+pub(crate) struct Sendable {
+    pub(crate) target: ClusterTarget,
+    pub(crate) treatment: Option<Arc<Treatment>>,
 }
 
 impl Reading {

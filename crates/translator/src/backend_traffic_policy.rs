@@ -86,5 +86,6 @@ pub(crate) fn circuit_breaker(policy: &BackendTrafficPolicy) -> CircuitBreaker {
         max_parallel_retries: Some(limits.max_parallel_retries),
         max_requests_per_connection: limits.max_requests_per_connection,
         max_connections_per_endpoint: limits.per_endpoint.map(|limits| limits.max_connections),
+        retry_budget: None,
     })
 }

@@ -23,7 +23,7 @@ use ir::RawName;
 use ir::infra::kubernetes::Place;
 use store::{GatewayApi, Tables};
 
-pub(crate) use self::backend::{Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
+pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
 pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
@@ -152,20 +152,42 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let own = own(g);
     let base = base(g, inputs, own, options);
     let secrets = backend::secrets(g, &base);
-    let backends = backend::backends(g, &base, secrets);
+    let backend_policies = backend::backend_policies(g, &base);
+    let backends = backend::backends(g, &base, secrets, backend_policies);
     let policies = backend::policies(g, &base);
     let tls_policies = backend::tls_policies(g, &base, secrets);
     let gateways = gateway::gateways(g, &base, secrets, backends);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
     let raws = raw::raws(g, &base, backends.sets);
     let patches = patch::patches(g, &base, gateways);
-    let sources = delivery::Sources { gateways, backends, policies, tls_policies, routes, secrets };
+    let sources = delivery::Sources { gateways, backends, policies, tls_policies, backend_policies, routes, secrets };
     let delivery = delivery::delivery(g, sources);
-    let sources =
-        status::Sources { base, gateways, backends, policies, tls_policies, routes, secrets, delivery, raws, patches };
+    let sources = status::Sources {
+        base,
+        gateways,
+        backends,
+        policies,
+        tls_policies,
+        backend_policies,
+        routes,
+        secrets,
+        delivery,
+        raws,
+        patches,
+    };
     let statuses = status::statuses(g, sources);
     let listeners = gateway::listeners(g, gateways, routes, options.file_mode);
-    let outputs = Outputs {
+    (own, outputs(sources, statuses, listeners))
+}
+
+/// The tables that are read from outside.
+fn outputs(
+    sources: status::Sources,
+    statuses: status::Statuses,
+    listeners: Table<InFleet<ir::ListenerName>, Arc<ir::Listener>>,
+) -> Outputs {
+    let status::Sources { gateways, backends, routes, delivery, raws, patches, .. } = sources;
+    Outputs {
         listeners,
         route_configurations: routes.configurations,
         streams: routes.streams.rows,
@@ -188,6 +210,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         tls_policy_statuses: statuses.tls_policies,
         backend_statuses: statuses.backends,
         x_backend_statuses: statuses.x_backends,
+        backend_policy_statuses: statuses.backend_policies,
         envoy_proxy_statuses: statuses.envoy_proxies,
         patch_statuses: statuses.patches,
         patches: patches.sets,
@@ -201,8 +224,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         rejections: statuses.rejected,
         findings: statuses.problems,
         effective: routes.effective,
-    };
-    (own, outputs)
+    }
 }
 
 fn own(g: &mut Graph) -> Own {

@@ -20,7 +20,7 @@ use self::compile::{Flavour, compile};
 pub(crate) use self::filter::check_token;
 pub(crate) use self::matching::lower;
 use self::target::{Sends, Targets};
-use crate::backend::BackendFault;
+use crate::backend::{BackendFault, Sendable};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::gateway;
 use crate::hostname::Hostname;
@@ -41,12 +41,7 @@ pub(crate) trait Lookup: Grants {
     /// The labels of a namespace are selected.
     fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
     /// Whether a backend is there and can be reached.
-    fn backend(
-        &mut self,
-        permit: &Permit,
-        port: Option<u16>,
-        transport: Transport,
-    ) -> Result<ClusterTarget, BackendFault>;
+    fn backend(&mut self, permit: &Permit, port: Option<u16>, transport: Transport) -> Result<Sendable, BackendFault>;
     /// Whether there is any policy in a namespace.
     fn has_policies(&mut self, namespace: &str) -> bool;
     /// The policy that a route or one of its rules is the target of.

@@ -45,9 +45,11 @@ mod raw;
 mod reference;
 mod regex;
 mod secret;
+mod session;
 mod status;
 mod stream;
 mod virtual_host;
+mod x_backend_traffic_policy;
 
 use std::collections::BTreeSet;
 use std::fmt;

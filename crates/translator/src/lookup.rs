@@ -10,7 +10,7 @@ use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
-use crate::backend::{BackendFault, SecretPart, SecretUse, Verdict, has_ports};
+use crate::backend::{BackendFault, SecretPart, SecretUse, Sendable, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::envoy_proxy::{self, Named};
 use crate::gateway::{self, ClassOf, Parameters};
@@ -131,7 +131,8 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
     }
 
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
-        backend(self.cx, (self.tables.inputs, self.tables.backends), permit, (port, Transport::Tcp))
+        let tables = (self.tables.inputs, self.tables.backends);
+        backend(self.cx, tables, permit, (port, Transport::Tcp)).map(|found| found.target)
     }
 
     fn envoy_proxy(&mut self, permit: &Permit) -> Named {
@@ -232,12 +233,7 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         selects_namespace(self.cx, self.tables.namespaces, selector, namespace)
     }
 
-    fn backend(
-        &mut self,
-        permit: &Permit,
-        port: Option<u16>,
-        transport: Transport,
-    ) -> Result<ClusterTarget, BackendFault> {
+    fn backend(&mut self, permit: &Permit, port: Option<u16>, transport: Transport) -> Result<Sendable, BackendFault> {
         backend(self.cx, (self.tables.inputs, self.tables.backends), permit, (port, transport))
     }
 
@@ -256,7 +252,7 @@ fn backend(
     (inputs, backends): (Tables, Backends),
     permit: &Permit,
     (port, transport): (Option<u16>, Transport),
-) -> Result<ClusterTarget, BackendFault> {
+) -> Result<Sendable, BackendFault> {
     let object = permit.target();
     let no_port = |text: String| RefFault { reason: RefReason::NoPort, text: text.into() };
     let has_ports = has_ports(object.kind());
@@ -271,7 +267,9 @@ fn backend(
             let text = format!("{object} {why}, which is for TCP only");
             Err(RefFault { reason: RefReason::UnsupportedProtocol, text: text.into() })
         }
-        Some(Verdict { target, fault: None, .. }) => Ok(target.clone()),
+        Some(Verdict { target, fault: None, treatment, .. }) => {
+            Ok(Sendable { target: target.clone(), treatment: treatment.clone() })
+        }
         Some(Verdict { fault: Some(fault), .. }) => Err((**fault).clone()),
         // Only who asks for a port that is not there looks at the Service itself.
         None => Err(match its_ports(cx, inputs, object) {

@@ -71,6 +71,8 @@ pub struct Outputs {
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `XBackend` objects that routes name.
     pub x_backend_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// `XBackendTrafficPolicy` objects.
+    pub backend_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     /// `EnvoyPatchPolicy` objects.

@@ -151,6 +151,16 @@ spec:
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
+metadata: {name: xbackendtrafficpolicies.gateway.networking.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: gateway.networking.x-k8s.io
+  scope: Namespaced
+  names: {kind: XBackendTrafficPolicy, plural: xbackendtrafficpolicies, singular: xbackendtrafficpolicy}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
 metadata: {name: serviceimports.multicluster.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
 spec:
   group: multicluster.x-k8s.io
@@ -172,6 +182,11 @@ metadata: {name: pods}
 spec:
   parentRefs: [{name: many}]
   rules: [{backendRefs: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: far}]}]
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackendTrafficPolicy
+metadata: {name: far}
+spec: {targetRefs: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: far}], retryConstraint: {}}
 ";
 
 /// Resources of Envoy's for the workloads of a namespace: an object of each kind, and a Pod that needs nothing.
@@ -221,7 +236,11 @@ fn the_roles_allow_what_is_used_and_no_more() {
     namespace.apply(&gateway("each", &[HTTP], &parameters("each")));
     namespace.apply(POLICIES);
     namespace.apply(DEFINITIONS);
-    for name in ["xbackends.gateway.networking.x-k8s.io", "serviceimports.multicluster.x-k8s.io"] {
+    for name in [
+        "xbackends.gateway.networking.x-k8s.io",
+        "xbackendtrafficpolicies.gateway.networking.x-k8s.io",
+        "serviceimports.multicluster.x-k8s.io",
+    ] {
         namespace.run(&["wait", "crd", name, "--for=condition=Established", "--timeout=60s"]);
     }
     namespace.apply(X_BACKEND);

@@ -80,15 +80,20 @@ impl Findings {
     /// With lines and columns, and with names that may be meant; in order of place, causes before what follows from them. Reads
     /// files and compares names: not for the core's thread.
     pub(crate) fn complete(self) -> Vec<Problem> {
+        self.complete_from(&text_of_file)
+    }
+
+    /// The same; `text_of` gives what stands in a file, or in what stands for one.
+    pub(crate) fn complete_from(self, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<Problem> {
         let Self { mut told, mut derived, names, earlier } = self;
         // Which of them get a name must not depend on what came first.
         derived.sort_unstable();
         let missing = derived.iter_mut().filter(|problem| problem.refers_to.is_some());
         missing.take(MAX_SUGGESTED).for_each(|problem| suggest(problem, &names));
-        pinpoint(told.iter_mut());
+        pinpoint(told.iter_mut(), text_of);
         // Of an earlier version nothing is in the file any more.
         let is_earlier = |problem: &Problem| problem.object.as_ref().is_some_and(|object| earlier.contains(object));
-        pinpoint(derived.iter_mut().filter(|problem| !is_earlier(problem)));
+        pinpoint(derived.iter_mut().filter(|problem| !is_earlier(problem)), text_of);
         for problem in derived.iter_mut().filter(|problem| is_earlier(problem)) {
             problem.text = format!("{} (of the earlier version)", problem.text).into();
         }
@@ -109,8 +114,14 @@ fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
     }
 }
 
+/// What stands in a file now. Pipes and devices would never end.
+pub(crate) fn text_of_file(file: &str) -> Option<String> {
+    let is_file = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    is_file.then(|| std::fs::read_to_string(file).ok()).flatten()
+}
+
 /// Finds the line and column of each field that translation found wrong, in the files as they are now.
-fn pinpoint<'p>(problems: impl Iterator<Item = &'p mut Problem>) {
+fn pinpoint<'p>(problems: impl Iterator<Item = &'p mut Problem>, text_of: &dyn Fn(&str) -> Option<String>) {
     let mut files: BTreeMap<Arc<str>, Vec<&mut Problem>> = BTreeMap::new();
     // Sources give exact places, but for objects as a whole.
     let is_vague = |problem: &&mut Problem| {
@@ -121,9 +132,8 @@ fn pinpoint<'p>(problems: impl Iterator<Item = &'p mut Problem>) {
         files.entry(file).or_default().push(problem);
     }
     for (file, problems) in files {
-        // A file that is gone, or was never one, leaves the place where the object begins. Pipes and devices would never end.
-        let is_file = std::fs::metadata(&*file).is_ok_and(|found| found.is_file());
-        let Some(text) = is_file.then(|| std::fs::read_to_string(&*file).ok()).flatten() else { continue };
+        // A file that is gone, or was never one, leaves the place where the object begins.
+        let Some(text) = text_of(&file) else { continue };
         let sought: Vec<Sought<'_>> = problems.iter().filter_map(|problem| sought(problem)).collect();
         let found = places(&file, &text, &sought);
         for (problem, found) in problems.into_iter().zip(found) {

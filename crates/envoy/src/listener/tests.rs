@@ -126,6 +126,12 @@ httpFilters:
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
 - name: chancery.external_auth.next
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+- name: envoy.filters.http.custom_response
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.custom_response.v3.CustomResponse}
+  disabled: true
+- name: envoy.filters.http.stateful_session
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSession}
+  disabled: true
 - name: envoy.filters.http.router
   typedConfig:
     '@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router

@@ -12,7 +12,7 @@ use proto::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use proto::envoy::config::route::v3::{Route, RouteAction, WeightedCluster, route};
 
 use super::path::{PathPlan, substitute};
-use super::{base, external_auth, finish, headers, mirror, reason, redirect, respond_route, retry};
+use super::{base, external_auth, finish, headers, mirror, of_backend, reason, redirect, respond_route, retry};
 use crate::wire::{duration, millionths, seconds};
 
 /// Destinations of weight 0 get nothing and are left out.
@@ -128,6 +128,7 @@ fn cluster_weight(route: &ir::Route, destination: &Destination, merge: bool) -> 
         (weight.request_headers_to_remove, weight.request_headers_to_add) = headers::mutations(&request);
         (weight.response_headers_to_remove, weight.response_headers_to_add) = headers::mutations(&response);
     }
+    weight.typed_per_filter_config = of_backend(&destination.filters).collect();
     weight
 }
 
@@ -198,6 +199,8 @@ fn merged<'a>(outer: &'a Filters, inner: &'a Filters) -> Cow<'a, Filters> {
         cors: inner.cors.clone().or_else(|| outer.cors.clone()),
         external_auth: outer.external_auth.iter().chain(&inner.external_auth).cloned().collect(),
         redirect: inner.redirect.clone().or_else(|| outer.redirect.clone()),
+        session: inner.session.clone().or_else(|| outer.session.clone()),
+        retry_budget: inner.retry_budget || outer.retry_budget,
     })
 }
 

@@ -338,6 +338,8 @@ fn filtered() -> Vec<Route> {
         cors: Some(Arc::new(cors)),
         external_auth: asked().split_off(2),
         redirect: None,
+        session: Some(Arc::new(Session::Header { name: "x-session".into() })),
+        retry_budget: true,
     };
     let with = |filters: Filters, cluster: &str| Destination { filters: filters.into(), ..to(cluster) };
     let headers = Filters { request_headers: changes().into(), ..Filters::default() };

@@ -98,7 +98,8 @@ fn view(
     ];
     let no_datagrams = whys.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| why);
     let secrets = secrets.into();
-    Ok(BackendView { endpoints: source, port_name: Box::default(), protocol, tls, secrets, no_datagrams })
+    let (port_name, session) = (Box::default(), None);
+    Ok(BackendView { endpoints: source, port_name, protocol, tls, secrets, no_datagrams, session })
 }
 
 /// The endpoints of a `Backend` with addresses.

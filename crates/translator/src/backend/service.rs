@@ -71,6 +71,7 @@ fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), externa
         protocol,
         tls,
         secrets: Box::default(),
+        session: None,
     });
     if reading.view.as_ref().is_ok_and(|view| view.tls.is_some()) {
         let text = "TLS to the endpoints of this port is not verified: nothing says which certificate to believe";

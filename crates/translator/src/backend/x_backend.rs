@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use api::http_route::SessionPersistence;
 use api::x_backend::{XBackend, XBackendProtocol, XBackendTls, XBackendTlsMode, XBackendType};
-use api::{Labels, ObjectKey, Pod, Problem, Severity};
+use api::{FieldPath, Labels, ObjectKey, Pod, Problem, Severity};
 use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, UpstreamTls};
+use ir::route::Session;
 use ir::{Address, Endpoint, EndpointSource};
 
 use super::object::{Allowed, Lookup, check_host, usable};
@@ -14,6 +16,7 @@ use crate::backend_tls_policy::{self, Verified};
 use crate::key::BackendKey;
 use crate::reference::{RefFault, RefReason, Reference, permit};
 use crate::secret;
+use crate::session::Persistence;
 
 /// An `XBackend` as something to send to.
 pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &XBackend, allowed: Allowed<'_>) -> Reading {
@@ -72,14 +75,23 @@ fn view(
     let no_datagrams = whys.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| why);
     let in_clear = (endpoints.set().is_none() && tls.is_none())
         .then_some("what is sent to a name elsewhere is not encrypted: spec.tls would say how");
-    let no_sessions = spec.session_persistence.is_some().then(|| {
-        let text = "sessions are not supported yet, requests go to any endpoint";
-        Problem::of(object, "spec.sessionPersistence", Severity::Warning, text)
-    });
+    let (session, of_session) = session(object, spec.session_persistence.as_deref());
     let warnings = in_clear.map(|text| Problem::of(object, "spec", Severity::Warning, text));
-    let problems = warnings.into_iter().chain(no_sessions).chain(unresolved).map(Arc::new).collect();
-    let view = BackendView { endpoints, port_name: Box::default(), protocol, tls, secrets, no_datagrams };
+    let problems = warnings.into_iter().chain(of_session).chain(unresolved).map(Arc::new).collect();
+    let view = BackendView { endpoints, port_name: Box::default(), protocol, tls, secrets, no_datagrams, session };
     Ok((view, problems))
+}
+
+/// How clients stay with an endpoint. What cannot be done leaves them with any.
+fn session(object: &ObjectKey, persistence: Option<&SessionPersistence>) -> (Option<Arc<Session>>, Option<Problem>) {
+    let warning = |field: &str, text: &str| {
+        Problem::of(object, FieldPath::from(format!("spec.sessionPersistence.{field}")), Severity::Warning, text)
+    };
+    match persistence.map(Persistence::read) {
+        None => (None, None),
+        Some(Ok(read)) => (Some(read.of_backend(object)), read.warning.map(|text| warning("absoluteTimeout", text))),
+        Some(Err((field, text))) => (None, Some(warning(field, &format!("{text}; there are no sessions")))),
+    }
 }
 
 /// What is spoken, and whether TLS has to be (true) or must not be (false) around it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::{Backend, EndpointSlice, Kind, ObjectKey, XBackend};
 use engine::{Cx, Graph, Index, Table};
-use ir::cluster::{CircuitBreaker, Health, Locality};
+use ir::cluster::{CircuitBreaker, Health, Locality, RetryBudget};
 use ir::{Address, Endpoint, EndpointSetName, Endpoints, FleetName};
 use store::Tables;
 
@@ -14,7 +14,7 @@ use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::slice::{self, Lack, PortName};
 use crate::backend::x_backend::{self, PodEndpoint, PodLabel};
-use crate::backend::{Reading, SecretUse, Verdict, of_kind, service};
+use crate::backend::{Reading, SecretUse, Treatment, Verdict, of_kind, service};
 use crate::backend_tls_policy::{self, TlsPolicy};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
@@ -25,6 +25,7 @@ use crate::listener_set;
 use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
 use crate::stream::Share;
+use crate::x_backend_traffic_policy::{self, BackendPolicy};
 
 /// Certificates and bundles: Secrets first, then `ConfigMap`s, then `ClusterTrustBundle`s.
 #[derive(Clone, Copy)]
@@ -228,7 +229,7 @@ impl Backends {
     }
 }
 
-pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends {
+pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets, policies: BackendPolicies) -> Backends {
     let Base { inputs, own, settings, options, grants, installed, .. } = *base;
     let tables = BackendTables { grants, secrets, installed };
     let services = g.derive("service_port", inputs.services, move |_, key, service| {
@@ -252,16 +253,17 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets) -> Backends
         let reading = x_backend::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
         [(by_itself(key), Arc::new(reading))]
     });
-    let verdict = |key: &BackendKey, reading: &Arc<Reading>| Verdict {
+    let verdict = move |cx: &mut Cx<'_>, key: &BackendKey, reading: &Arc<Reading>| Verdict {
         target: ClusterTarget::of(key.clone(), discovered(reading).as_ref()),
         fault: reading.view.as_ref().err().cloned().map(Box::new),
         no_datagrams: reading.view.as_ref().ok().and_then(|view| view.no_datagrams),
+        treatment: policies.treatment(cx, &key.object, reading),
     };
     let verdicts = [
-        g.map("service_verdict", services, move |_, key, reading| verdict(key, reading)),
-        g.map("service_import_verdict", imports, move |_, key, reading| verdict(key, reading)),
-        g.map("backend_verdict", objects, move |_, key, reading| verdict(key, reading)),
-        g.map("x_backend_verdict", x_backends, move |_, key, reading| verdict(key, reading)),
+        g.map("service_verdict", services, verdict),
+        g.map("service_import_verdict", imports, verdict),
+        g.map("backend_verdict", objects, verdict),
+        g.map("x_backend_verdict", x_backends, verdict),
     ];
     let readings = [services, imports, objects, x_backends];
     let sets = endpoint_sets(g, inputs, readings);
@@ -323,16 +325,26 @@ fn discovered(reading: &Reading) -> Option<EndpointSetName> {
     reading.view.as_ref().ok()?.endpoints.set().cloned()
 }
 
-/// Which policy says how TLS is talked to a backend.
+/// Which policies of one kind are about a backend, and which of these holds.
 #[derive(Clone, Copy)]
-pub(crate) struct TlsPolicies {
-    pub(crate) policies: Table<ObjectKey, Arc<TlsPolicy>>,
+pub(crate) struct ClaimsOnBackends {
     by_target: Table<PolicyTarget, ObjectKey>,
-    /// By Service or `Backend`: most have none, and nothing more is asked of them.
+    /// Most backends have none, and nothing more is asked of them.
     by_object: Index<ObjectKey, Claim, ()>,
 }
 
-impl TlsPolicies {
+impl ClaimsOnBackends {
+    /// The first of the claims on a target holds: their order is that of precedence.
+    fn declare(g: &mut Graph, names: [&'static str; 3], claims: Table<Claim, ()>) -> Self {
+        let [by_object, by_target, of_target] = names;
+        let by_object = g.index(by_object, claims, |claim: &Claim, ()| [claim.target.object.clone()]);
+        let by_target = g.index(by_target, claims, |claim: &Claim, ()| [claim.target.clone()]);
+        let by_target = g.derive_group(of_target, by_target, |_, target, members| {
+            members.first().map(|(claim, ())| (target.clone(), claim.seniority.object.clone()))
+        });
+        Self { by_target, by_object }
+    }
+
     /// Whether a policy is about a backend, or a part of it.
     pub(crate) fn any(&self, cx: &mut Cx<'_>, object: &ObjectKey) -> bool {
         cx.any(self.by_object, object)
@@ -342,15 +354,24 @@ impl TlsPolicies {
     pub(crate) fn of(&self, cx: &mut Cx<'_>, target: &PolicyTarget) -> Option<ObjectKey> {
         cx.get(self.by_target, target).cloned()
     }
+}
 
+/// Which policy says how TLS is talked to a backend.
+#[derive(Clone, Copy)]
+pub(crate) struct TlsPolicies {
+    pub(crate) policies: Table<ObjectKey, Arc<TlsPolicy>>,
+    pub(crate) claims: ClaimsOnBackends,
+}
+
+impl TlsPolicies {
     /// The policy that holds for a port of this name: one of the port, else one of the whole.
     pub(crate) fn of_port(&self, cx: &mut Cx<'_>, object: &ObjectKey, port_name: &str) -> Option<Arc<TlsPolicy>> {
-        if !self.any(cx, object) {
+        if !self.claims.any(cx, object) {
             return None;
         }
         let target = |section: Option<&str>| PolicyTarget { object: object.clone(), section: section.map(Arc::from) };
-        let own = (!port_name.is_empty()).then(|| self.of(cx, &target(Some(port_name)))).flatten();
-        let policy = own.or_else(|| self.of(cx, &target(None)))?;
+        let own = (!port_name.is_empty()).then(|| self.claims.of(cx, &target(Some(port_name)))).flatten();
+        let policy = own.or_else(|| self.claims.of(cx, &target(None)))?;
         cx.get(self.policies, &policy).cloned()
     }
 }
@@ -364,12 +385,49 @@ pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsP
     let claims = g.derive("tls_policy_claim", inputs, |_, _, policy| {
         policy::claims(&policy.meta, backend_tls_policy::targets(policy))
     });
-    let by_object = g.index("tls_policy_by_object", claims, |claim: &Claim, ()| [claim.target.object.clone()]);
-    let by_target = g.index("tls_policy_by_target", claims, |claim: &Claim, ()| [claim.target.clone()]);
-    let by_target = g.derive_group("tls_policy_of_target", by_target, |_, target, members| {
-        members.first().map(|(claim, ())| (target.clone(), claim.seniority.object.clone()))
+    let names = ["tls_policy_by_object", "tls_policy_by_target", "tls_policy_of_target"];
+    TlsPolicies { policies, claims: ClaimsOnBackends::declare(g, names, claims) }
+}
+
+/// Which policy says how many retries and which sessions there are with a backend.
+#[derive(Clone, Copy)]
+pub(crate) struct BackendPolicies {
+    pub(crate) policies: Table<ObjectKey, Arc<BackendPolicy>>,
+    pub(crate) claims: ClaimsOnBackends,
+}
+
+impl BackendPolicies {
+    fn of(&self, cx: &mut Cx<'_>, backend: &ObjectKey) -> Option<Arc<BackendPolicy>> {
+        if !self.claims.any(cx, backend) {
+            return None;
+        }
+        let policy = self.claims.of(cx, &PolicyTarget { object: backend.clone(), section: None })?;
+        cx.get(self.policies, &policy).cloned()
+    }
+
+    /// The share of what is sent to a backend that may be retries.
+    pub(crate) fn retry_budget(&self, cx: &mut Cx<'_>, backend: &ObjectKey) -> Option<RetryBudget> {
+        self.of(cx, backend)?.budget
+    }
+
+    /// How a backend wants what is sent to it to be treated. What it says itself counts before what a policy says.
+    fn treatment(&self, cx: &mut Cx<'_>, backend: &ObjectKey, reading: &Reading) -> Option<Arc<Treatment>> {
+        let policy = self.of(cx, backend);
+        let own = reading.view.as_ref().ok().and_then(|view| view.session.clone());
+        let of_policy = || Some(policy.as_ref()?.persistence.as_ref()?.of_backend(backend));
+        let retry_budget = policy.as_ref().is_some_and(|policy| policy.budget.is_some());
+        Treatment { session: own.or_else(of_policy), retry_budget }.shared()
+    }
+}
+
+pub(super) fn backend_policies(g: &mut Graph, base: &Base) -> BackendPolicies {
+    let inputs = base.inputs.x_backend_traffic_policies;
+    let policies = g.map("backend_policy", inputs, |_, _, policy| Arc::new(x_backend_traffic_policy::read(policy)));
+    let claims = g.derive("backend_policy_claim", inputs, |_, _, policy| {
+        policy::claims(&policy.meta, x_backend_traffic_policy::targets(policy))
     });
-    TlsPolicies { policies, by_target, by_object }
+    let names = ["backend_policy_by_object", "backend_policy_by_target", "backend_policy_of_target"];
+    BackendPolicies { policies, claims: ClaimsOnBackends::declare(g, names, claims) }
 }
 
 /// Policies that hold.

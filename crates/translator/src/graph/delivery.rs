@@ -7,7 +7,7 @@ use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, EndpointSetName, Secret, SecretName};
 
-use super::{Backends, Gateways, Policies, Routes, Secrets, SharedSet, TlsPolicies};
+use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, TlsPolicies};
 use crate::backend::{SecretUse, cluster, has_ports};
 use crate::backend_tls_policy::TlsPolicy;
 use crate::gating::Effective;
@@ -22,6 +22,7 @@ pub(super) struct Sources {
     pub(super) backends: Backends,
     pub(super) policies: Policies,
     pub(super) tls_policies: TlsPolicies,
+    pub(super) backend_policies: BackendPolicies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
 }
@@ -48,18 +49,18 @@ pub(super) struct Delivery {
     /// By the sets that have a share.
     pub(super) shared_by_set: Index<EndpointSetName, EndpointSetName, Arc<SharedSet>>,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
-    /// Which fleets send to a backend that a policy for TLS is about.
-    pub(super) tls_policy_uses: TlsPolicyUses,
+    /// Which fleets send to a backend that a policy is about.
+    pub(super) policy_uses: PolicyUses,
 }
 
 /// What routes send to.
 type Used = Index<ClusterKey, AttachmentKey, Effective>;
 
-/// By Service or `Backend`.
-pub(super) type TlsPolicyUses = Index<ObjectKey, ClusterKey, ()>;
+/// By backend.
+pub(super) type PolicyUses = Index<ObjectKey, ClusterKey, ()>;
 
 pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
-    let Sources { gateways, backends, policies, tls_policies, routes, .. } = sources;
+    let Sources { gateways, backends, policies, tls_policies, backend_policies, routes, .. } = sources;
     let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Effective| {
         let key = |target: &ClusterTarget| ClusterKey { fleet: key.fleet.clone(), target: target.clone() };
         effective.clusters().map(key).collect::<Vec<_>>()
@@ -77,6 +78,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let view = reading.and_then(|reading| reading.view.as_ref().ok());
         let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
         let limits = key.target.policy().map_or(limits, |own| policies.limits(cx, own));
+        let limits = CircuitBreaker { retry_budget: backend_policies.retry_budget(cx, &backend.object), ..limits };
         let policy = sources.tls_policy(cx, key);
         let mut cluster = cluster::cluster(&key.target, view, policy.as_deref(), limits);
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
@@ -85,12 +87,13 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
     });
     let secrets = secrets_of(g, sources, used);
-    let reached = g.distinct("tls_policy_use", used, move |cx, key: &ClusterKey| {
-        let is_one = !key.target.is_passthrough() && tls_policies.any(cx, &key.target.backend().object);
-        is_one.then(|| (key.clone(), ()))
+    let reached = g.distinct("policy_use", used, move |cx, key: &ClusterKey| {
+        let backend = &key.target.backend().object;
+        let any = tls_policies.claims.any(cx, backend) || backend_policies.claims.any(cx, backend);
+        (any && !key.target.is_passthrough()).then(|| (key.clone(), ()))
     });
-    let tls_policy_uses =
-        g.index("tls_policy_use_by_backend", reached, |key: &ClusterKey, ()| [key.target.backend().object.clone()]);
+    let policy_uses =
+        g.index("policy_use_by_backend", reached, |key: &ClusterKey, ()| [key.target.backend().object.clone()]);
     let datagrams = routes.streams.datagrams;
     let of_listeners = g.map("datagram_cluster", datagrams, move |cx, key: &InFleet<ClusterName>, datagrams| {
         let (limits, _) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
@@ -106,14 +109,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         g.index("cluster_by_endpoint_set", clusters, set_of),
         g.index("datagram_cluster_by_set", of_listeners, set_of),
     ];
-    Delivery {
-        clusters: [clusters, of_listeners],
-        clusters_by_set,
-        shared_sets,
-        shared_by_set,
-        secrets,
-        tls_policy_uses,
-    }
+    Delivery { clusters: [clusters, of_listeners], clusters_by_set, shared_sets, shared_by_set, secrets, policy_uses }
 }
 
 /// Secrets of the fleets' listeners and of what they send to.

@@ -14,7 +14,7 @@ use store::{FactKey, ProxyFacts};
 use super::backend::EndpointSet;
 use super::delivery::Delivery;
 use super::status::Sources;
-use super::{Base, EndpointSets};
+use super::{BackendPolicies, Base, EndpointSets};
 use crate::backend::slice::Lack;
 use crate::backend::{Reading, SecretUse};
 use crate::backend_tls_policy::TlsPolicy;
@@ -33,7 +33,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 29;
+pub(crate) const PROBLEM_TABLES: usize = 30;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -44,12 +44,14 @@ pub(super) struct Found {
     pub(super) reached: Table<ObjectKey, Arc<Reach>>,
     /// The same of each `BackendTLSPolicy`.
     pub(super) tls_reached: Table<ObjectKey, Arc<Vec<Reached>>>,
+    /// The same of policies for retries and sessions.
+    pub(super) backends_reached: Table<ObjectKey, Arc<Reach>>,
 }
 
 pub(super) fn problems(
     g: &mut Graph,
     sources: &Sources,
-    Found { refused, reached, tls_reached }: Found,
+    Found { refused, reached, tls_reached, backends_reached }: Found,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
     let Sources { base, gateways, backends, tls_policies, routes, secrets, delivery, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
@@ -82,9 +84,8 @@ pub(super) fn problems(
         }),
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
             let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
-            let problem = Problem::of(&key.route, "spec", Severity::Error, text);
             // Kept apart from the route's own by a number that those never reach.
-            numbered(&key.route, REFUSAL_NUMBER, vec![Arc::new(problem)])
+            numbered(&key.route, REFUSAL_NUMBER, [Arc::new(Problem::of(&key.route, "spec", Severity::Error, text))])
         }),
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
@@ -102,6 +103,7 @@ pub(super) fn problems(
             settings_problems(settings, base.options.file_mode)
         }),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
+        backend_policy_problems(g, sources.backend_policies, backends_reached),
         g.derive("tls_policy_problem", tls_policies.policies, move |cx, key, policy| {
             let reached = cx.get(tls_reached, key).cloned().unwrap_or_default();
             tls_policy_problems(key, policy, &reached)
@@ -208,6 +210,18 @@ fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Probl
     let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
     let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
     numbered(key, 0, found.chain(old))
+}
+
+fn backend_policy_problems(
+    g: &mut Graph,
+    policies: BackendPolicies,
+    reached: Table<ObjectKey, Arc<Reach>>,
+) -> Table<ProblemKey, Arc<Problem>> {
+    g.derive("backend_policy_problem", reached, move |cx, key, reach| {
+        let told = cx.get(policies.policies, key).map(|policy| policy.told_here.clone());
+        let told = told.into_iter().flatten().map(|(field, text)| warning(key, &field, &text));
+        numbered(key, 0, target_problems(key, &reach.reached).chain(told).collect::<Vec<_>>())
+    })
 }
 
 fn tls_policy_problems(key: &ObjectKey, policy: &TlsPolicy, reached: &[Reached]) -> Vec<(ProblemKey, Arc<Problem>)> {

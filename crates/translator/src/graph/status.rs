@@ -10,10 +10,12 @@ use api::status::{
 use api::{Kind, ObjectKey, Problem};
 use engine::{Cx, Graph, Table};
 use ir::FleetName;
+use store::Tables;
 
+use super::backend::ClaimsOnBackends;
 use super::delivery::Delivery;
 use super::problem::{self, PROBLEM_TABLES};
-use super::{Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, TlsPolicies};
+use super::{BackendPolicies, Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, TlsPolicies};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
 use crate::gateway::{self, NamedSettings};
@@ -34,6 +36,7 @@ pub(super) struct Sources {
     pub(super) backends: Backends,
     pub(super) policies: Policies,
     pub(super) tls_policies: TlsPolicies,
+    pub(super) backend_policies: BackendPolicies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
     pub(super) delivery: Delivery,
@@ -51,6 +54,7 @@ pub(super) struct Statuses {
     pub(super) outcomes: RouteOutcomes,
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) tls_policies: Table<ObjectKey, Arc<PolicyStatus>>,
+    pub(super) backend_policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) x_backends: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
@@ -78,8 +82,14 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
     });
     let tls_reached = g.map("tls_policy_reach", sources.tls_policies.policies, move |cx, key, policy| {
+        let claims = sources.tls_policies.claims;
         let targets = policy.targets.iter();
-        Arc::new(targets.map(|target| tls_reached(cx, &sources, key, target)).collect::<Vec<Reached>>())
+        Arc::new(targets.map(|target| reached_backend(cx, &sources, claims, key, target)).collect::<Vec<Reached>>())
+    });
+    let backends_reached = g.map("backend_policy_reach", sources.backend_policies.policies, move |cx, key, policy| {
+        let claims = sources.backend_policies.claims;
+        let reached = policy.targets.iter().map(|target| reached_backend(cx, &sources, claims, key, target)).collect();
+        Arc::new(Reach { generation: policy.generation, reached, warnings: policy.warnings.clone() })
     });
     let tls_policies = g.map("tls_policy_status", sources.tls_policies.policies, move |cx, key, policy| {
         let reached = cx.get(tls_reached, key).cloned().unwrap_or_default();
@@ -87,6 +97,9 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
     });
     Statuses {
         tls_policies,
+        backend_policies: g.map("backend_policy_status", backends_reached, move |cx, _, reach| {
+            Arc::new(status::policy::status(reach, &base.settings.controller(cx), |_| None))
+        }),
         gateway_classes,
         gateways: gateway_statuses,
         listener_sets: g.map("listener_set_status", gateways.sets, move |cx, _, plan| {
@@ -106,7 +119,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
             Arc::new(status::raw::status(outcome, options.offline))
         }),
         rejected: rejected(g, &base, gateways.scopes),
-        problems: problem::problems(g, &sources, problem::Found { refused, reached, tls_reached }),
+        problems: problem::problems(g, &sources, problem::Found { refused, reached, tls_reached, backends_reached }),
     }
 }
 
@@ -283,7 +296,14 @@ fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Targe
     Reached { target, ancestors, standing }
 }
 
-fn tls_reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: &Target) -> Reached {
+/// Through which Gateways a policy reaches a backend.
+fn reached_backend(
+    cx: &mut Cx<'_>,
+    sources: &Sources,
+    claims: ClaimsOnBackends,
+    policy: &ObjectKey,
+    target: &Target,
+) -> Reached {
     let target = match target {
         Target::Known(target) => target.clone(),
         Target::Refused(object, text) => {
@@ -291,16 +311,8 @@ fn tls_reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: &
             return Reached { target, ancestors: Vec::new(), standing: Standing::Invalid(text.clone()) };
         }
     };
-    let Sources { base, backends, tls_policies, delivery, .. } = *sources;
-    let missing = match cx.get(base.inputs.services, &target.object) {
-        None if cx.contains(base.inputs.backends, &target.object) => None,
-        None => Some(Standing::NotFound),
-        Some(service) => {
-            let has = |name: &Arc<str>| service.spec.ports.iter().any(|port| port.name.as_deref() == Some(&**name));
-            (!target.section.as_ref().is_none_or(has)).then_some(Standing::NoPort)
-        }
-    };
-    let uses: Vec<ClusterKey> = cx.keys(delivery.tls_policy_uses, &target.object).cloned().collect();
+    let Sources { base, backends, delivery, .. } = *sources;
+    let uses: Vec<ClusterKey> = cx.keys(delivery.policy_uses, &target.object).cloned().collect();
     let mut ancestors: Vec<ObjectKey> = Vec::new();
     for key in uses {
         let backend = key.target.backend();
@@ -312,10 +324,24 @@ fn tls_reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: &
     }
     ancestors.sort_unstable();
     ancestors.dedup();
-    let standing = match (missing, tls_policies.of(cx, &target)) {
+    let standing = match (missing(cx, base.inputs, &target), claims.of(cx, &target)) {
         (Some(missing), _) => missing,
         (None, Some(winner)) if winner != *policy => Standing::Conflicted(winner),
         (None, _) => Standing::Accepted,
     };
     Reached { target, ancestors, standing }
+}
+
+/// What of a backend is not there; none if all is.
+fn missing(cx: &mut Cx<'_>, inputs: Tables, target: &PolicyTarget) -> Option<Standing> {
+    let object = &target.object;
+    let ports = match object.kind() {
+        Some(Kind::Backend) => return (!cx.contains(inputs.backends, object)).then_some(Standing::NotFound),
+        Some(Kind::XBackend) => return (!cx.contains(inputs.x_backends, object)).then_some(Standing::NotFound),
+        Some(Kind::ServiceImport) => cx.get(inputs.service_imports, object).map(|import| &import.spec.ports),
+        _ => cx.get(inputs.services, object).map(|service| &service.spec.ports),
+    };
+    let Some(ports) = ports else { return Some(Standing::NotFound) };
+    let has = |name: &Arc<str>| ports.iter().any(|port| port.name.as_deref() == Some(&**name));
+    (!target.section.as_ref().is_none_or(has)).then_some(Standing::NoPort)
 }

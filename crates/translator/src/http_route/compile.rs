@@ -7,6 +7,7 @@ use api::duration::DurationText;
 use api::grpc_route::{GrpcRouteMatch, GrpcRouteRule};
 use api::http_route::{
     HttpBackendRef, HttpRouteFilter, HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts,
+    SessionPersistence,
 };
 use api::stream_route::StreamRule;
 use api::{Fault, Kind, RouteObject};
@@ -17,7 +18,9 @@ use super::filter::{Draft, UNSUPPORTED, draft};
 use super::matching::{self, Compiled};
 use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
+use crate::backend::Treatment;
 use crate::key::{Place, Rank, route_name};
+use crate::session::Persistence;
 
 /// By what the entries of one listener differ from those of another.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +47,7 @@ struct Written<'r> {
     backend_refs: &'r [HttpBackendRef],
     timeouts: Option<&'r HttpRouteTimeouts>,
     retry: Option<&'r HttpRouteRetry>,
-    has_sessions: bool,
+    session: Option<&'r SessionPersistence>,
     fault: Option<&'r Fault>,
 }
 
@@ -76,7 +79,7 @@ impl<'r> From<&'r HttpRouteRule> for Written<'r> {
             backend_refs: &rule.backend_refs,
             timeouts: rule.timeouts.as_deref(),
             retry: rule.retry.as_deref(),
-            has_sessions: rule.session_persistence.is_some(),
+            session: rule.session_persistence.as_deref(),
             fault: rule.fault.as_deref(),
         }
     }
@@ -91,7 +94,7 @@ impl<'r> From<&'r GrpcRouteRule> for Written<'r> {
             backend_refs: &rule.backend_refs,
             timeouts: None,
             retry: None,
-            has_sessions: rule.session_persistence.is_some(),
+            session: rule.session_persistence.as_deref(),
             fault: rule.fault.as_deref(),
         }
     }
@@ -106,7 +109,7 @@ impl<'r> From<&'r StreamRule> for Written<'r> {
             backend_refs: &rule.backend_refs,
             timeouts: None,
             retry: None,
-            has_sessions: false,
+            session: None,
             fault: rule.fault.as_deref(),
         }
     }
@@ -140,6 +143,8 @@ enum Answer<'r> {
 struct Targeted<'r> {
     destinations: Vec<Sent<'r>>,
     timeouts: Timeouts,
+    /// What the rule says of sessions, for backends that say nothing themselves.
+    persistence: Option<Persistence>,
 }
 
 struct Sent<'r> {
@@ -148,6 +153,7 @@ struct Sent<'r> {
     as_it_comes: Backend,
     weight: u32,
     filters: Draft<'r>,
+    treatment: Option<Arc<Treatment>>,
 }
 
 #[derive(Default)]
@@ -214,7 +220,7 @@ pub(super) fn compile<'r, L: Lookup>(
         let name = rule.name.map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
         targets.enter_rule(rule.name);
         let matches = matches(rule, number, &mut losses, problems);
-        let (filters, answer) = match rule_body(targets, rule, number, &matches, &mut losses) {
+        let (filters, answer) = match rule_body(targets, rule, number, &matches, (&mut losses, problems)) {
             Ok(body) => body,
             Err(text) => {
                 losses.lost += usize::from(!matches.is_empty());
@@ -278,7 +284,7 @@ impl Rule<'_> {
                 || fail(matched, "a redirect without settings".into()),
                 |redirect| Action::Redirect(Box::new(redirect)),
             ),
-            Answer::Forward(targeted) => targeted.forward(matched, flavour),
+            Answer::Forward(targeted) => targeted.forward(matched, flavour, &self.name),
         };
         let filters = match &self.answer {
             Answer::Fail(_) => MaybeFilters::default(),
@@ -293,14 +299,28 @@ impl Targeted<'_> {
         self.destinations.iter().map(|sent| u64::from(sent.weight)).sum()
     }
 
-    fn forward(&self, matched: &RouteMatch, flavour: Flavour) -> Action {
+    /// The filters of a destination with what its backend asks for.
+    fn treated(&self, sent: &Sent<'_>, mut filters: MaybeFilters, rule: &str) -> MaybeFilters {
+        let treatment = sent.treatment.as_deref();
+        let Backend::Cluster(cluster) = &sent.backend else { return filters };
+        let of_rule = || self.persistence.as_ref().map(|persistence| persistence.of(&[rule, cluster.as_str()]));
+        if let Some(session) = treatment.and_then(|treatment| treatment.session.clone()).or_else(of_rule) {
+            filters.session = Some(session);
+        }
+        if self.timeouts.retry.is_some() && treatment.is_some_and(|treatment| treatment.retry_budget) {
+            filters.retry_budget = true;
+        }
+        filters
+    }
+
+    fn forward(&self, matched: &RouteMatch, flavour: Flavour, rule: &str) -> Action {
         if self.total() == 0 {
             return fail(matched, "no backend has a share".into());
         }
         let destinations = self.destinations.iter().map(|sent| Destination {
             backend: if flavour.passes_tls { sent.as_it_comes.clone() } else { sent.backend.clone() },
             weight: sent.weight,
-            filters: sent.filters.finish(&matched.path, Some(flavour.port)),
+            filters: self.treated(sent, sent.filters.finish(&matched.path, Some(flavour.port)), rule),
         });
         let Timeouts { request, attempt, retry } = &self.timeouts;
         Action::Forward(Box::new(Forward {
@@ -352,7 +372,7 @@ fn rule_body<'r, L: Lookup>(
     rule: &Written<'r>,
     number: u16,
     matches: &[(u16, Rank, RouteMatch)],
-    losses: &mut Losses,
+    (losses, problems): (&mut Losses, &mut Vec<Finding>),
 ) -> Result<(Draft<'r>, Answer<'r>), String> {
     let path = || format!("spec.rules[{number}]");
     let on_prefix = matches.iter().all(|(.., matched)| matches!(matched.path, ir::route::PathMatch::Prefix(_)));
@@ -371,9 +391,13 @@ fn rule_body<'r, L: Lookup>(
         let text = "ReplacePrefixMatch needs a match on a path prefix";
         return Err(refuse(UNSUPPORTED, format!("{}.filters", path()), text.into()));
     }
-    if rule.has_sessions {
-        let text = "session persistence is not supported";
-        return Err(refuse(UNSUPPORTED, format!("{}.sessionPersistence", path()), text.into()));
+    let persistence = rule
+        .session
+        .map(Persistence::read)
+        .transpose()
+        .map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.sessionPersistence.{field}", path()), text))?;
+    if let Some(text) = persistence.as_ref().and_then(|read| read.warning) {
+        problems.push(Finding::warning(format!("{}.sessionPersistence.absoluteTimeout", path()), text));
     }
     let timeouts = timeouts(rule).map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.{field}", path()), text))?;
     if let Some(reason) = filters.closed {
@@ -382,7 +406,7 @@ fn rule_body<'r, L: Lookup>(
     let answer = if filters.redirects() {
         Answer::Redirect
     } else {
-        Answer::Forward(Box::new(Targeted { destinations, timeouts }))
+        Answer::Forward(Box::new(Targeted { destinations, timeouts, persistence }))
     };
     Ok((filters, answer))
 }
@@ -399,9 +423,11 @@ fn destinations<'r, L: Lookup>(
     for (at, target) in rule.backend_refs.iter().enumerate() {
         let path = || format!("spec.rules[{number}].backendRefs[{at}]");
         let resolved = targets.resolve(&target.target, path);
-        let (backend, as_it_comes) = match resolved {
-            Ok(Resolved { by_itself, as_it_comes }) => (Backend::Cluster(by_itself), Backend::Cluster(as_it_comes)),
-            Err(reason) => (Backend::Broken(reason.clone()), Backend::Broken(reason)),
+        let (backend, as_it_comes, treatment) = match resolved {
+            Ok(Resolved { by_itself, as_it_comes, treatment }) => {
+                (Backend::Cluster(by_itself), Backend::Cluster(as_it_comes), treatment)
+            }
+            Err(reason) => (Backend::Broken(reason.clone()), Backend::Broken(reason), None),
         };
         let (backend, as_it_comes, filters) = match backend_filters(targets, target, on_prefix, &path) {
             Ok(Draft { closed: Some(reason), .. }) => {
@@ -414,7 +440,7 @@ fn destinations<'r, L: Lookup>(
                 (broken.clone(), broken, Draft::default())
             }
         };
-        sent.push(Sent { backend, as_it_comes, weight: target.weight.min(MAX_WEIGHT), filters });
+        sent.push(Sent { backend, as_it_comes, weight: target.weight.min(MAX_WEIGHT), filters, treatment });
     }
     sent
 }

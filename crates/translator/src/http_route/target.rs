@@ -8,7 +8,7 @@ use api::{Kind, ObjectKey};
 use ir::ClusterName;
 
 use super::{Finding, Lookup};
-use crate::backend::is_backend;
+use crate::backend::{Sendable, Treatment, is_backend};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::external_auth;
 use crate::key::{ClusterTarget, Transport};
@@ -28,6 +28,8 @@ pub(super) struct Resolved {
     pub(super) by_itself: ClusterName,
     /// The same without TLS of the proxy's own.
     pub(super) as_it_comes: ClusterName,
+    /// How the backend wants what is sent to it to be treated.
+    pub(super) treatment: Option<Arc<Treatment>>,
 }
 
 /// Resolves the references of one route and keeps what they led to.
@@ -68,17 +70,18 @@ impl<'a, L: Lookup> Targets<'a, L> {
         path: impl FnOnce() -> String,
     ) -> Result<Resolved, Arc<str>> {
         match self.follow(target) {
-            Ok(target) if self.sends.as_it_comes => {
+            Ok(Sendable { target, treatment }) if self.sends.as_it_comes => {
                 let passed = target.passed_through();
-                let found = Resolved { by_itself: target.name().clone(), as_it_comes: passed.name().clone() };
+                let (by_itself, as_it_comes) = (target.name().clone(), passed.name().clone());
+                let found = Resolved { by_itself, as_it_comes, treatment };
                 self.clusters.push(passed);
                 self.clusters.extend(self.sends.by_itself.then_some(target));
                 Ok(found)
             }
-            Ok(target) => {
+            Ok(Sendable { target, treatment }) => {
                 let name = target.name().clone();
                 self.clusters.push(target);
-                Ok(Resolved { by_itself: name.clone(), as_it_comes: name })
+                Ok(Resolved { by_itself: name.clone(), as_it_comes: name, treatment })
             }
             Err(fault) => Err(self.bad(target, fault, path)),
         }
@@ -91,7 +94,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
         path: impl FnOnce() -> String,
     ) -> Result<ClusterName, Arc<str>> {
         match self.backend(&filter.backend_ref) {
-            Ok(target) => {
+            Ok(Sendable { target, .. }) => {
                 let target = if external_auth::is_grpc(filter) { target.over_grpc() } else { target };
                 let name = target.name().clone();
                 self.clusters.push(target);
@@ -132,17 +135,18 @@ impl<'a, L: Lookup> Targets<'a, L> {
         (self.clusters.into(), first)
     }
 
-    fn follow(&mut self, target: &BackendObjectRef) -> Result<ClusterTarget, RefFault> {
-        let backend = self.backend(target)?;
-        let backend = if self.route.kind() == Some(Kind::GrpcRoute) { backend.over_grpc() } else { backend };
-        Ok(match &self.policy {
-            None => backend,
-            Some(policy) => backend.under(policy),
-        })
+    fn follow(&mut self, target: &BackendObjectRef) -> Result<Sendable, RefFault> {
+        let Sendable { target, treatment } = self.backend(target)?;
+        let target = if self.route.kind() == Some(Kind::GrpcRoute) { target.over_grpc() } else { target };
+        let target = match &self.policy {
+            None => target,
+            Some(policy) => target.under(policy),
+        };
+        Ok(Sendable { target, treatment })
     }
 
     /// A backend by itself.
-    fn backend(&mut self, target: &BackendObjectRef) -> Result<ClusterTarget, RefFault> {
+    fn backend(&mut self, target: &BackendObjectRef) -> Result<Sendable, RefFault> {
         let permit = permit(self.lookup, self.route, Reference::from(target))?;
         if !is_backend(permit.target().kind()) {
             let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));

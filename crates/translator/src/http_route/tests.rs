@@ -8,7 +8,7 @@ use ir::route::{Action, Backend, PathMatch};
 use serde_json::{Value, json};
 
 use super::{ListenerPort, Lookup, RouteOutcome, Verdict, evaluate};
-use crate::backend::BackendFault;
+use crate::backend::{BackendFault, Sendable};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, ClusterTarget, Transport};
@@ -50,15 +50,13 @@ impl Lookup for Maps {
         false
     }
 
-    fn backend(
-        &mut self,
-        permit: &Permit,
-        port: Option<u16>,
-        transport: Transport,
-    ) -> Result<ClusterTarget, BackendFault> {
+    fn backend(&mut self, permit: &Permit, port: Option<u16>, transport: Transport) -> Result<Sendable, BackendFault> {
         let key = BackendKey { object: permit.target().clone(), port: port.unwrap_or_default(), transport };
         let missing = RefFault { reason: RefReason::NotFound, text: "it is not there".into() };
-        if self.backends.contains(&key) { Ok(ClusterTarget::of(key, None)) } else { Err(missing) }
+        if !self.backends.contains(&key) {
+            return Err(missing);
+        }
+        Ok(Sendable { target: ClusterTarget::of(key, None), treatment: None })
     }
 
     fn has_policies(&mut self, _: &str) -> bool {
@@ -150,7 +148,7 @@ fn what_is_not_supported_costs_its_rule_and_is_said() {
     refused(filter(odd), unsupported, "SOAP");
     refused(json!({"filters": [auth("v1"), auth("v2")]}), "IncompatibleFilters", "twice");
     refused(filter(json!({"type": "ExtensionRef", "extensionRef": {"kind": "X", "name": "y"}})), unsupported, "y");
-    refused(json!({"sessionPersistence": {"type": "Cookie"}}), unsupported, "session persistence");
+    refused(json!({"sessionPersistence": {"type": "Header"}}), unsupported, "exactly the field of its type");
     refused(json!({"timeouts": {"request": "soon"}}), unsupported, "soon");
     refused(json!({"timeouts": {"backendRequest": "1x"}}), unsupported, "1x");
     refused(json!({"retry": {"codes": [200]}}), unsupported, "200");

@@ -120,16 +120,29 @@ fn filters() -> impl Strategy<Value = Filters> {
         prop::option::weighted(0.3, cors().prop_map(Arc::new)),
         prop::collection::vec(external_auth().prop_map(Arc::new), 0..2),
         redirect,
+        (prop::option::weighted(0.3, session().prop_map(Arc::new)), any::<bool>()),
     )
-        .prop_map(|(request_headers, response_headers, rewrite, mirrors, cors, external_auth, redirect)| Filters {
-            request_headers: request_headers.into(),
-            response_headers: response_headers.into(),
-            rewrite,
-            mirrors,
-            cors,
-            external_auth,
-            redirect,
-        })
+        .prop_map(
+            |(request_headers, response_headers, rewrite, mirrors, cors, external_auth, redirect, backend)| Filters {
+                request_headers: request_headers.into(),
+                response_headers: response_headers.into(),
+                rewrite,
+                mirrors,
+                cors,
+                external_auth,
+                redirect,
+                session: backend.0,
+                retry_budget: backend.1,
+            },
+        )
+}
+
+fn session() -> impl Strategy<Value = Session> {
+    let lifetime = prop::option::of((1u64..100_000).prop_map(Duration::from_secs));
+    prop_oneof![
+        name().prop_map(|name| Session::Header { name }),
+        (name(), lifetime).prop_map(|(name, lifetime)| Session::Cookie { name, path: "/".into(), lifetime }),
+    ]
 }
 
 fn destination() -> impl Strategy<Value = Destination> {

@@ -1,0 +1,90 @@
+//! Session persistence (GEP-1619): what a client brings back, as backends and rules of routes ask for it.
+
+use std::sync::Arc;
+
+use api::ObjectKey;
+use api::http_route::{CookieLifetime, SessionCookie, SessionPersistence, SessionPersistenceType};
+use ir::route::Session;
+
+use crate::key::short_hash;
+
+/// What is asked for, before it is known whose cookie it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Persistence {
+    session: Session,
+    /// The cookie has no name of its own.
+    unnamed: bool,
+    /// Worth saying although it works.
+    pub(crate) warning: Option<&'static str>,
+}
+
+/// Envoy ends a session only together with its cookie.
+const KEPT_BY_CLIENTS: &str = "absoluteTimeout also says how long clients keep the cookie: they have it after they were closed, as with lifetimeType Permanent";
+
+impl Persistence {
+    /// Reads what is asked for; the field at fault and words, where that cannot be done.
+    pub(crate) fn read(persistence: &SessionPersistence) -> Result<Self, (&'static str, String)> {
+        let timeout = match persistence.absolute_timeout.as_ref().map(|text| text.get()) {
+            Some(None) => return Err(("absoluteTimeout", "is not a duration".to_owned())),
+            Some(found) => found.filter(|timeout| !timeout.is_zero()),
+            None => None,
+        };
+        match (&persistence.persistence_type, &persistence.cookie, &persistence.header) {
+            (SessionPersistenceType::Cookie, Some(cookie), None) => Self::of_cookie(cookie, timeout),
+            (SessionPersistenceType::Header, None, Some(header)) => {
+                if persistence.absolute_timeout.is_some() {
+                    let text = "sessions by a header cannot be ended by time".to_owned();
+                    return Err(("absoluteTimeout", text));
+                }
+                let session = Session::Header { name: (*header.name).into() };
+                Ok(Self { session, unnamed: false, warning: None })
+            }
+            (SessionPersistenceType::Unknown(word), ..) => {
+                Err(("type", format!("{word:?} is not supported, Cookie and Header are")))
+            }
+            _ => Err(("type", "exactly the field of its type is needed".to_owned())),
+        }
+    }
+
+    fn of_cookie(cookie: &SessionCookie, timeout: Option<std::time::Duration>) -> Result<Self, (&'static str, String)> {
+        let warning = match (&cookie.lifetime_type, timeout) {
+            (CookieLifetime::Session, None) | (CookieLifetime::Permanent, Some(_)) => None,
+            (CookieLifetime::Session, Some(_)) => Some(KEPT_BY_CLIENTS),
+            (CookieLifetime::Permanent, None) => {
+                return Err(("absoluteTimeout", "is needed with lifetimeType Permanent, and more than 0".to_owned()));
+            }
+            (CookieLifetime::Unknown(word), _) => {
+                let text = format!("{word:?} is not supported, Session and Permanent are");
+                return Err(("cookie.lifetimeType", text));
+            }
+        };
+        // It stands in a header as it is (RFC 6265 4.1.1, path-value).
+        let is_path = cookie.path.starts_with('/')
+            && cookie.path.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b';');
+        if !is_path {
+            return Err(("cookie.path", "has to begin with / and be of visible ASCII letters without ;".to_owned()));
+        }
+        let session = Session::Cookie {
+            name: cookie.name.as_deref().unwrap_or_default().into(),
+            path: (*cookie.path).into(),
+            lifetime: timeout,
+        };
+        Ok(Self { session, unnamed: cookie.name.is_none(), warning })
+    }
+
+    /// The session with one of several that may ask for the same; `whose` tells them apart where no name does.
+    pub(crate) fn of(&self, whose: &[&str]) -> Arc<Session> {
+        let mut session = self.session.clone();
+        if let Session::Cookie { name, .. } = &mut session
+            && self.unnamed
+        {
+            *name = format!("session-{}", short_hash(whose)).into();
+        }
+        Arc::new(session)
+    }
+
+    /// The session with a backend.
+    pub(crate) fn of_backend(&self, backend: &ObjectKey) -> Arc<Session> {
+        self.of(&[backend.kind_name(), backend.namespace(), backend.name()])
+    }
+}
