@@ -42,7 +42,9 @@ fn ask(port: u16, path: &str, header: &str) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let more = if header.is_empty() { String::new() } else { format!("{header}\r\n") };
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\n{more}\r\n").unwrap();
+    // In one piece: the second of two would wait until the first is acknowledged.
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {HOST}\r\nconnection: close\r\n{more}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
