@@ -81,7 +81,9 @@ fn serve(stream: TcpStream, status: u16, name: &str) -> std::io::Result<()> {
             first = false;
             is_last |= line.trim().eq_ignore_ascii_case("connection: close");
         }
-        write!(writer, "HTTP/1.1 {status} .\r\ncontent-length: {}\r\n\r\n{name}", name.len())?;
+        // In one piece: the second of two would wait until the first is acknowledged.
+        let answer = format!("HTTP/1.1 {status} .\r\ncontent-length: {}\r\n\r\n{name}", name.len());
+        writer.write_all(answer.as_bytes())?;
         if is_last {
             return Ok(());
         }
