@@ -22,6 +22,7 @@ pub mod backend;
 pub mod binary;
 pub mod certificate;
 pub mod client;
+pub mod collector;
 pub mod elsewhere;
 pub mod grpc;
 pub mod inputs;

@@ -35,6 +35,7 @@ const KINDS: &[(&str, &str)] = &[
     ("gateway.networking.k8s.io_referencegrants.yaml", "ReferenceGrant.json"),
     ("gateway.networking.x-k8s.io_xbackends.yaml", "XBackend.json"),
     ("gateway.networking.x-k8s.io_xbackendtrafficpolicies.yaml", "XBackendTrafficPolicy.json"),
+    ("gateway.networking.x-k8s.io_xtelemetrypolicies.yaml", "XTelemetryPolicy.json"),
 ];
 /// Where the output is kept.
 const OUTPUT: &str = "crates/api/schemas/gateway-api";

@@ -165,6 +165,8 @@ kinds! {
     XBackend, group::EXPERIMENTAL, ["v1alpha1"], "XBackend", "xbackends", Namespaced;
     /// Gateway API, experimental: retry budgets and sessions of backends.
     XBackendTrafficPolicy, group::EXPERIMENTAL, ["v1alpha1"], "XBackendTrafficPolicy", "xbackendtrafficpolicies", Namespaced;
+    /// Gateway API, experimental: traces of what Gateways do.
+    XTelemetryPolicy, group::EXPERIMENTAL, ["v1alpha1"], "XTelemetryPolicy", "xtelemetrypolicies", Namespaced;
     /// Multi-Cluster Services: a Service that several clusters have.
     ServiceImport, group::MULTICLUSTER, ["v1alpha1"], "ServiceImport", "serviceimports", Namespaced;
     /// Core: a named set of ports and, through slices, endpoints.

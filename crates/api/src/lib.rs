@@ -48,6 +48,7 @@ pub mod stream_route;
 pub mod tree;
 pub mod x_backend;
 pub mod x_backend_traffic_policy;
+pub mod x_telemetry_policy;
 pub mod yaml;
 
 pub use backend::Backend;
@@ -85,3 +86,4 @@ pub use service_import::ServiceImport;
 pub use stream_route::{TcpRoute, TlsRoute, UdpRoute};
 pub use x_backend::XBackend;
 pub use x_backend_traffic_policy::XBackendTrafficPolicy;
+pub use x_telemetry_policy::XTelemetryPolicy;

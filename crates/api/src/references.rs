@@ -40,6 +40,7 @@ impl Object {
             | Self::EnvoyProxy(_)
             | Self::BackendTrafficPolicy(_)
             | Self::XBackendTrafficPolicy(_)
+            | Self::XTelemetryPolicy(_)
             | Self::EnvoyPatchPolicy(_)
             | Self::EnvoyGateway(_)
             | Self::Pod(_) => {}

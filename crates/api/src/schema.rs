@@ -168,6 +168,8 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::XBackend, &["spec"], UnitKind::Whole),
     (Kind::XBackendTrafficPolicy, &["spec"], UnitKind::Whole),
     (Kind::XBackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
+    (Kind::XTelemetryPolicy, &["spec"], UnitKind::Whole),
+    (Kind::XTelemetryPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
     (Kind::ServiceImport, &["spec", "ports"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "from"], UnitKind::Dropped),
     (Kind::ReferenceGrant, &["spec", "to"], UnitKind::Dropped),

@@ -32,7 +32,8 @@ impl Kind {
             | Self::BackendTrafficPolicy
             | Self::EnvoyPatchPolicy
             | Self::XBackend
-            | Self::XBackendTrafficPolicy => Some(OwnStatus::Entries("ancestors")),
+            | Self::XBackendTrafficPolicy
+            | Self::XTelemetryPolicy => Some(OwnStatus::Entries("ancestors")),
             Self::ReferenceGrant
             | Self::Service
             | Self::EndpointSlice

@@ -38,6 +38,7 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.x_backend_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_policy_statuses, Status::Policy, &mut each);
+    rows(graph, outputs.telemetry_policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut each);
     rows(graph, outputs.raw_statuses, Status::Raw, &mut each);
     for (key, _) in graph.iter(outputs.rejections) {
@@ -80,6 +81,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
         Kind::EnvoyPatchPolicy => row(graph, outputs.patch_statuses, key).map(Status::Policy),
         Kind::XBackend => row(graph, outputs.x_backend_statuses, key).map(Status::Policy),
         Kind::XBackendTrafficPolicy => row(graph, outputs.backend_policy_statuses, key).map(Status::Policy),
+        Kind::XTelemetryPolicy => row(graph, outputs.telemetry_policy_statuses, key).map(Status::Policy),
         Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
         kind if kind.is_route() => outputs.route_status(graph, key).map(Status::Route),
@@ -103,6 +105,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.x_backend_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_policy_statuses, Status::Policy, &mut note);
+    changes(graph, outputs.telemetry_policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.envoy_proxy_statuses, Status::EnvoyProxy, &mut note);
     changes(graph, outputs.raw_statuses, Status::Raw, &mut note);
     for change in graph.changes(outputs.rejections) {

@@ -1,6 +1,7 @@
 //! HTTP on a connection: codec, time-outs, trust, and the chain of filters. Everything is a constant but the route
 //! configuration's name and the access log: what changes often must not be here (a change ends the listener's connections).
 
+use ir::Listener;
 use proto::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions};
 use proto::envoy::extensions::filters::http::cors::v3::Cors;
 use proto::envoy::extensions::filters::http::router::v3::Router;
@@ -14,6 +15,7 @@ use proto::google::protobuf::Any;
 
 use crate::access_log::{AccessLog, loggers};
 use crate::route::{external_auth, over_budget, session};
+use crate::tracing;
 use crate::wire::seconds;
 
 /// A filter's name, whether a request passes it only where its route or virtual host says so, and its configuration.
@@ -50,16 +52,18 @@ const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 ///   that steer Envoy are removed from every request, and none are added.
 /// - WebSocket is allowed on every route (Gateway API `HTTPRouteBackendProtocolWebSocket`), over HTTP/2 too (RFC 8441).
 /// - A backend's `server` header passes; header names with underscores pass.
+/// - Statistics are kept per port, not per server name: their number does not grow with certificates.
 pub(crate) fn connection_manager(
-    stat_prefix: String,
+    listener: &Listener,
     routes: RouteSpecifier,
     access_log: &AccessLog,
 ) -> HttpConnectionManager {
     HttpConnectionManager {
         codec_type: CodecType::Auto as i32,
-        stat_prefix,
+        stat_prefix: format!("http-{}", listener.port),
         route_specifier: Some(routes),
-        http_filters: http_filters(),
+        http_filters: http_filters(listener.retry_budgets),
+        tracing: listener.tracing.as_deref().map(|tracing| tracing::message(tracing, listener.port)),
         access_log: loggers(access_log),
         common_http_protocol_options: Some(HttpProtocolOptions {
             idle_timeout: Some(seconds(IDLE_SECONDS)),
@@ -85,10 +89,12 @@ pub(crate) fn connection_manager(
     }
 }
 
-/// First what virtual hosts may put before the choice of a route, off until one does.
-fn http_filters() -> Vec<HttpFilter> {
+/// First what virtual hosts may put before the choice of a route, off until one does. What answers over a budget is there only with one: Envoy warns
+/// of it wherever it is, as work in progress.
+fn http_filters(retry_budgets: bool) -> Vec<HttpFilter> {
     let before = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));
-    let all = before.chain(HTTP_FILTERS.iter().map(|(name, disabled, config)| (*name, *disabled, config())));
+    let declared = HTTP_FILTERS.iter().filter(|(name, ..)| retry_budgets || *name != over_budget::FILTER);
+    let all = before.chain(declared.map(|(name, disabled, config)| (*name, *disabled, config())));
     all.map(|(name, disabled, config)| HttpFilter { disabled, ..filter(name, config) }).collect()
 }
 

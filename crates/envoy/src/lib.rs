@@ -34,6 +34,7 @@ mod tcp_proxy;
 #[cfg(test)]
 mod testing;
 mod tls;
+mod tracing;
 mod udp;
 mod virtual_host;
 mod wire;

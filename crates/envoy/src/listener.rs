@@ -62,7 +62,8 @@ pub fn listener(listener: &Listener, options: &Options) -> Encoded {
             Application::Close => None,
         });
     }
-    needs.extend(listener.udp.iter().map(|cluster| Need { type_url: type_url::CLUSTER, name: cluster.0.clone() }));
+    let clusters = listener.udp.iter().chain(listener.tracing.as_deref().map(|tracing| &tracing.collector));
+    needs.extend(clusters.map(|cluster| Need { type_url: type_url::CLUSTER, name: cluster.0.clone() }));
     let message = message(listener, options, Parts::Discovered);
     Encoded::whole(type_url::LISTENER, listener.name.0.clone(), &message, sorted_needs(needs))
 }
@@ -127,18 +128,17 @@ fn filter_chain(
     listener::FilterChain {
         name: chain.name.as_ref().to_owned(),
         filter_chain_match: (!chain.server_names.is_empty()).then_some(matches),
-        filters: vec![filter(listener.port, &chain.application, options, parts)],
+        filters: vec![filter(listener, &chain.application, options, parts)],
         transport_socket: chain.tls.as_ref().map(|tls| downstream(tls, source)),
         transport_socket_connect_timeout: chain.tls.as_ref().map(|_| seconds(HANDSHAKE_SECONDS)),
         ..listener::FilterChain::default()
     }
 }
 
-/// Statistics are kept per port, not per server name: their number does not grow with certificates.
-fn filter(port: u16, application: &Application, options: &Options, parts: Parts<'_>) -> listener::Filter {
+fn filter(listener: &Listener, application: &Application, options: &Options, parts: Parts<'_>) -> listener::Filter {
     match application {
         Application::Http(name) => {
-            let manager = connection_manager(format!("http-{port}"), routes(name, parts), &options.access_log);
+            let manager = connection_manager(listener, routes(name, parts), &options.access_log);
             network_filter("envoy.filters.network.http_connection_manager", &manager)
         }
         Application::Tcp(name) => tcp(name, parts),

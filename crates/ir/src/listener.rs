@@ -26,6 +26,81 @@ pub struct Listener {
     /// UDP in place of TCP: the cluster to which the datagrams of each client go, and from which they come back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<ClusterName>,
+    /// What is recorded of each HTTP request; none: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Arc<Tracing>>,
+    /// Some cluster has a retry budget, so that there is something to answer requests which it leaves no room for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retry_budgets: bool,
+}
+
+/// Traces of HTTP requests, as OpenTelemetry has them (GEP-4768).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tracing {
+    /// Who gets the spans, by OTLP over gRPC.
+    pub collector: ClusterName,
+    /// For whom they are, in the words of whoever wrote the reference (`otel.monitoring`): the cluster's name is none that HTTP allows.
+    pub authority: Arc<str>,
+    /// Sent along with them; without `%`, which would begin a command of the proxy's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(Arc<str>, Arc<str>)>,
+    /// `service.name` of the spans.
+    pub service_name: Arc<str>,
+    /// The name of a span, without `%`; none: the proxy's own choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span_name: Option<Arc<str>>,
+    /// The share of the requests of which a trace is begun, in millionths.
+    pub sampling: u32,
+    /// A request that belongs to a trace already is recorded as was decided there.
+    pub follows_parent: bool,
+    /// What spans carry besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<SpanAttribute>,
+}
+
+/// A thing that is told of each request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SpanAttribute {
+    /// Its key in the span.
+    pub name: Arc<str>,
+    /// What is told.
+    pub value: SpanValue,
+}
+
+/// What is told of a request; where there is none the attribute is not there. Keys of OpenTelemetry's conventions beside each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SpanValue {
+    /// Always this text.
+    Literal(Arc<str>),
+    /// A header of the request (`http.request.header.<name>`).
+    RequestHeader(Arc<str>),
+    /// A header of the response (`http.response.header.<name>`).
+    ResponseHeader(Arc<str>),
+    /// `http.request.method`
+    Method,
+    /// `http.response.status_code`
+    Status,
+    /// `url.scheme`
+    Scheme,
+    /// `url.path`
+    Path,
+    /// `url.query`
+    Query,
+    /// `url.full`
+    Url,
+    /// `client.address`: that of the client, as far as it is known.
+    ClientAddress,
+    /// `client.port`
+    ClientPort,
+    /// `server.address`: whom the request is for.
+    Host,
+    /// `server.port`: the listener's.
+    ServerPort,
+    /// `network.peer.address`: that of the other end of the connection.
+    PeerAddress,
+    /// `network.peer.port`
+    PeerPort,
 }
 
 impl Listener {

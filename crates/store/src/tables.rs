@@ -176,6 +176,8 @@ object_tables! {
     x_backends: XBackend,
     /// XBackendTrafficPolicy.
     x_backend_traffic_policies: XBackendTrafficPolicy,
+    /// XTelemetryPolicy.
+    x_telemetry_policies: XTelemetryPolicy,
     /// ServiceImport.
     service_imports: ServiceImport,
     /// ClusterTrustBundle.

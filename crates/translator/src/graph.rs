@@ -11,6 +11,7 @@ mod problem;
 mod raw;
 mod route;
 mod status;
+mod telemetry;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(crate) use self::problem::PROBLEM_TABLES;
 pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
+pub(crate) use self::telemetry::Telemetry;
 use crate::Options;
 use crate::envoy_proxy::{self, Named, ProxyView};
 use crate::gateway_class::{self, ClassView};
@@ -158,9 +160,11 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let tls_policies = backend::tls_policies(g, &base, secrets);
     let gateways = gateway::gateways(g, &base, secrets, backends);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
+    let telemetry = telemetry::telemetry(g, &base, gateways, (secrets, backends));
     let raws = raw::raws(g, &base, backends.sets);
     let patches = patch::patches(g, &base, gateways);
-    let sources = delivery::Sources { gateways, backends, policies, tls_policies, backend_policies, routes, secrets };
+    let sources =
+        delivery::Sources { gateways, backends, policies, tls_policies, backend_policies, routes, secrets, telemetry };
     let delivery = delivery::delivery(g, sources);
     let sources = status::Sources {
         base,
@@ -171,12 +175,13 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         backend_policies,
         routes,
         secrets,
+        telemetry,
         delivery,
         raws,
         patches,
     };
     let statuses = status::statuses(g, sources);
-    let listeners = gateway::listeners(g, gateways, routes, options.file_mode);
+    let listeners = gateway::listeners(g, gateways, routes, (telemetry, delivery.budgeted), options.file_mode);
     (own, outputs(sources, statuses, listeners))
 }
 
@@ -211,6 +216,7 @@ fn outputs(
         backend_statuses: statuses.backends,
         x_backend_statuses: statuses.x_backends,
         backend_policy_statuses: statuses.backend_policies,
+        telemetry_policy_statuses: statuses.telemetry_policies,
         envoy_proxy_statuses: statuses.envoy_proxies,
         patch_statuses: statuses.patches,
         patches: patches.sets,

@@ -119,6 +119,8 @@ enum Over {
     Grpc,
     /// TLS of the client's own, as it comes.
     Passthrough,
+    /// What the proxy tells of itself, by gRPC. Clusters of routes are told apart from it: they come and go with these.
+    Telemetry,
 }
 
 impl ClusterTarget {
@@ -140,6 +142,11 @@ impl ClusterTarget {
         self.with(self.0.policy.clone(), Over::Grpc)
     }
 
+    /// The same for what the proxy tells of itself.
+    pub(crate) fn for_telemetry(&self) -> Self {
+        self.with(self.0.policy.clone(), Over::Telemetry)
+    }
+
     /// The same for TLS that is passed through, to which nothing is added.
     pub(crate) fn passed_through(&self) -> Self {
         self.with(self.0.policy.clone(), Over::Passthrough)
@@ -156,13 +163,14 @@ impl ClusterTarget {
             Over::Own => name.into(),
             Over::Grpc => format!("{name}~grpc").into(),
             Over::Passthrough => format!("{name}~passthrough").into(),
+            Over::Telemetry => format!("{name}~telemetry").into(),
         };
         Self(Arc::new(Target { backend, policy, over, name }))
     }
 
     /// Whether it is for gRPC.
     pub(crate) fn is_grpc(&self) -> bool {
-        self.0.over == Over::Grpc
+        matches!(self.0.over, Over::Grpc | Over::Telemetry)
     }
 
     /// Whether it is for TLS that is passed through.

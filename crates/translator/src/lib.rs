@@ -50,6 +50,7 @@ mod status;
 mod stream;
 mod virtual_host;
 mod x_backend_traffic_policy;
+mod x_telemetry_policy;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -247,7 +247,7 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
 }
 
 /// What is behind a reference to a backend.
-fn backend(
+pub(crate) fn backend(
     cx: &mut Cx<'_>,
     (inputs, backends): (Tables, Backends),
     permit: &Permit,

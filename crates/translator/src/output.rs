@@ -30,8 +30,8 @@ pub(crate) type HostTables = [Table<VirtualHostKey, Arc<VirtualHost>>; 3];
 /// The same by their route configuration.
 pub(crate) type HostIndexes = [Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>; 3];
 
-/// Clusters: those that routes send to, and those of listeners that take datagrams.
-pub(crate) type ClusterTables = [Table<InFleet<ClusterName>, Arc<Cluster>>; 2];
+/// Clusters: those that routes send to, those of listeners that take datagrams, and those of who gets spans.
+pub(crate) type ClusterTables = [Table<InFleet<ClusterName>, Arc<Cluster>>; 3];
 
 /// Clusters by the set of endpoints that they read.
 pub(crate) type ReaderIndex = Index<EndpointSetName, InFleet<ClusterName>, Arc<Cluster>>;
@@ -73,6 +73,8 @@ pub struct Outputs {
     pub x_backend_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `XBackendTrafficPolicy` objects.
     pub backend_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// `XTelemetryPolicy` objects.
+    pub telemetry_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `EnvoyProxy` objects that a class or Gateway of ours names.
     pub envoy_proxy_statuses: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     /// `EnvoyPatchPolicy` objects.
@@ -94,7 +96,7 @@ pub struct Outputs {
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.
     pub(crate) hosts: HostTables,
     pub(crate) hosts_by_configuration: HostIndexes,
-    pub(crate) clusters_by_set: [ReaderIndex; 2],
+    pub(crate) clusters_by_set: [ReaderIndex; 3],
     pub(crate) raw_by_set: RawBySet,
     pub(crate) raw_composed: ComposedRows,
     pub(crate) raw_readings: Table<ObjectKey, Arc<Read>>,

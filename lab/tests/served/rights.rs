@@ -161,6 +161,16 @@ spec:
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
+metadata: {name: xtelemetrypolicies.gateway.networking.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: gateway.networking.x-k8s.io
+  scope: Namespaced
+  names: {kind: XTelemetryPolicy, plural: xtelemetrypolicies, singular: xtelemetrypolicy}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
 metadata: {name: serviceimports.multicluster.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
 spec:
   group: multicluster.x-k8s.io
@@ -187,6 +197,11 @@ apiVersion: gateway.networking.x-k8s.io/v1alpha1
 kind: XBackendTrafficPolicy
 metadata: {name: far}
 spec: {targetRefs: [{group: gateway.networking.x-k8s.io, kind: XBackend, name: far}], retryConstraint: {}}
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XTelemetryPolicy
+metadata: {name: far}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: many}], tracing: {mode: Disabled}}
 ";
 
 /// Resources of Envoy's for the workloads of a namespace: an object of each kind, and a Pod that needs nothing.
@@ -240,6 +255,7 @@ fn the_roles_allow_what_is_used_and_no_more() {
         "xbackends.gateway.networking.x-k8s.io",
         "xbackendtrafficpolicies.gateway.networking.x-k8s.io",
         "serviceimports.multicluster.x-k8s.io",
+        "xtelemetrypolicies.gateway.networking.x-k8s.io",
     ] {
         namespace.run(&["wait", "crd", name, "--for=condition=Established", "--timeout=60s"]);
     }

@@ -111,6 +111,8 @@ pub(super) const ROOTS: &[&str] = &[
     "envoy/extensions/retry/host/previous_hosts/v3/previous_hosts.proto",
     "envoy/extensions/retry/priority/previous_priorities/v3/previous_priorities_config.proto",
     "envoy/extensions/stat_sinks/open_telemetry/v3/open_telemetry.proto",
+    "envoy/extensions/tracers/opentelemetry/samplers/v3/parent_based_sampler.proto",
+    "envoy/extensions/tracers/opentelemetry/samplers/v3/trace_id_ratio_based_sampler.proto",
     "envoy/extensions/transport_sockets/proxy_protocol/v3/upstream_proxy_protocol.proto",
     "envoy/extensions/transport_sockets/quic/v3/quic_transport.proto",
     "envoy/extensions/transport_sockets/raw_buffer/v3/raw_buffer.proto",

@@ -18,7 +18,7 @@ use crate::tree::{Cursor, Value};
 const fn objects(kind: Kind) -> u64 {
     match kind {
         Kind::Gateway | Kind::ListenerSet | Kind::Backend | Kind::BackendTlsPolicy | Kind::EnvoyGateway => 300,
-        Kind::XBackend | Kind::XBackendTrafficPolicy => 600,
+        Kind::XBackend | Kind::XBackendTrafficPolicy | Kind::XTelemetryPolicy => 600,
         kind if kind.is_route() => 300,
         _ => 60,
     }

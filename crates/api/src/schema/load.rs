@@ -26,6 +26,7 @@ fn text(kind: Kind) -> &'static str {
         Kind::BackendTlsPolicy => include_str!("../../schemas/gateway-api/BackendTLSPolicy.json"),
         Kind::ReferenceGrant => include_str!("../../schemas/gateway-api/ReferenceGrant.json"),
         Kind::XBackend => include_str!("../../schemas/gateway-api/XBackend.json"),
+        Kind::XTelemetryPolicy => include_str!("../../schemas/gateway-api/XTelemetryPolicy.json"),
         Kind::XBackendTrafficPolicy => include_str!("../../schemas/gateway-api/XBackendTrafficPolicy.json"),
         Kind::ServiceImport => include_str!("../../schemas/own/ServiceImport.yaml"),
         Kind::ClusterTrustBundle => include_str!("../../schemas/own/ClusterTrustBundle.yaml"),

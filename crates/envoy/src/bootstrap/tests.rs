@@ -134,6 +134,8 @@ fn show(show_secrets: bool) -> Value {
             application: Application::Http(routes.into()),
         }],
         udp: None,
+        tracing: None,
+        retry_budgets: false,
     };
     let (one, two) = (listener(80, "r"), listener(81, "r/x"));
     let configuration = |name: &str| RouteConfiguration { name: name.into(), hosts: Hosts::Separate };

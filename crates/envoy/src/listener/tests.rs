@@ -16,7 +16,16 @@ fn chain(name: &str, server_names: &[&str], tls: Option<DownstreamTls>, applicat
 }
 
 fn on(addresses: Vec<IpAddr>, chains: Vec<FilterChain>) -> Listener {
-    Listener { name: "ns/gw/80".into(), addresses, port: 80, mapped_to: None, chains, udp: None }
+    Listener {
+        name: "ns/gw/80".into(),
+        addresses,
+        port: 80,
+        mapped_to: None,
+        chains,
+        udp: None,
+        tracing: None,
+        retry_budgets: false,
+    }
 }
 
 fn http() -> Listener {
@@ -126,9 +135,6 @@ httpFilters:
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
 - name: chancery.external_auth.next
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-- name: envoy.filters.http.custom_response
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.custom_response.v3.CustomResponse}
-  disabled: true
 - name: envoy.filters.http.stateful_session
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSession}
   disabled: true
@@ -179,6 +185,8 @@ fn a_listener_for_datagrams_sends_those_of_each_client_to_one_endpoint_of_its_cl
     let listener = Listener {
         name: "ns/gw/53/udp".into(),
         udp: Some("ns/gw/53/udp".into()),
+        tracing: None,
+        retry_budgets: false,
         port: 53,
         ..on(Vec::new(), Vec::new())
     };

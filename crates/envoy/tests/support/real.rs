@@ -170,8 +170,16 @@ fn bootstrap(folder: &Path, routes: Vec<Route>, application: Application) -> Boo
     let host = VirtualHost { name: "r/*".into(), domains: vec!["*".into()], pieces, external_auth: Vec::new() };
     let configuration = RouteConfiguration { name: "r".into(), hosts: Hosts::Inline(vec![Arc::new(host)]) };
     let chain = FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application };
-    let listener =
-        Listener { name: "l".into(), addresses: Vec::new(), port: 80, mapped_to: None, chains: vec![chain], udp: None };
+    let listener = Listener {
+        name: "l".into(),
+        addresses: Vec::new(),
+        port: 80,
+        mapped_to: None,
+        chains: vec![chain],
+        udp: None,
+        tracing: None,
+        retry_budgets: false,
+    };
     let cluster = |name: &str| Cluster {
         name: name.into(),
         endpoints: EndpointSource::Discovered("e".into()),

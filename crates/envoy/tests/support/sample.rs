@@ -107,10 +107,14 @@ fn listeners() -> Vec<Listener> {
         mapped_to: None,
         chains,
         udp: None,
+        tracing: None,
+        retry_budgets: false,
     };
     let datagrams = Listener {
         name: "ns/gw/53/udp".into(),
         udp: Some("ns/gw/53/udp".into()),
+        tracing: None,
+        retry_budgets: false,
         ..listener(53, Vec::new(), Vec::new())
     };
     vec![

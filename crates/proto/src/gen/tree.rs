@@ -638,6 +638,15 @@ pub mod envoy {
                 }
             }
         }
+        pub mod tracers {
+            pub mod opentelemetry {
+                pub mod samplers {
+                    pub mod v3 {
+                        include!("envoy.extensions.tracers.opentelemetry.samplers.v3.rs");
+                    }
+                }
+            }
+        }
         pub mod transport_sockets {
             pub mod proxy_protocol {
                 pub mod v3 {

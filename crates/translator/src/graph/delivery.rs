@@ -5,11 +5,12 @@ use std::sync::Arc;
 use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
-use ir::{Cluster, ClusterName, EndpointSetName, Secret, SecretName};
+use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Secret, SecretName};
 
-use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, TlsPolicies};
+use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, Telemetry, TlsPolicies};
 use crate::backend::{SecretUse, cluster, has_ports};
 use crate::backend_tls_policy::TlsPolicy;
+use crate::gateway;
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
 use crate::output::{ClusterTables, ReaderIndex};
@@ -25,9 +26,46 @@ pub(super) struct Sources {
     pub(super) backend_policies: BackendPolicies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
+    pub(super) telemetry: Telemetry,
 }
 
+/// What of a fleet's own holds for its clusters: limits, and the certificate that its proxies show.
+type Defaults = Table<FleetName, (CircuitBreaker, Option<SecretName>)>;
+
 impl Sources {
+    /// A backend as a fleet uses it.
+    fn cluster(&self, cx: &mut Cx<'_>, key: &ClusterKey, defaults: Defaults) -> Cluster {
+        let backend = key.target.backend();
+        let reading = cx.get(self.backends.readings_of(&backend.object), backend);
+        let view = reading.and_then(|reading| reading.view.as_ref().ok());
+        // One question of each cluster, in place of one per setting.
+        let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
+        let limits = key.target.policy().map_or(limits, |own| self.policies.limits(cx, own));
+        let retry_budget = self.backend_policies.retry_budget(cx, &backend.object);
+        let policy = self.tls_policy(cx, key);
+        let mut cluster =
+            cluster::cluster(&key.target, view, policy.as_deref(), CircuitBreaker { retry_budget, ..limits });
+        if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
+            tls.certificate = certificate;
+        }
+        cluster
+    }
+
+    /// The Secrets of a cluster.
+    fn secret_uses(&self, cx: &mut Cx<'_>, key: &ClusterKey) -> Box<[SecretUse]> {
+        let backend = key.target.backend();
+        match self.tls_policy(cx, key) {
+            Some(policy) => policy.secrets.clone(),
+            // Services name no Secrets.
+            None if has_ports(backend.object.kind()) || key.target.is_passthrough() => Box::default(),
+            None => {
+                let reading = cx.get(self.backends.readings_of(&backend.object), backend);
+                let view = reading.and_then(|reading| reading.view.as_ref().ok());
+                view.map(|view| view.secrets.clone()).unwrap_or_default()
+            }
+        }
+    }
+
     /// The policy that holds for a cluster: none where TLS is passed through, which is the client's own.
     fn tls_policy(&self, cx: &mut Cx<'_>, key: &ClusterKey) -> Option<Arc<TlsPolicy>> {
         if key.target.is_passthrough() {
@@ -44,13 +82,15 @@ impl Sources {
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
     pub(super) clusters: ClusterTables,
-    pub(super) clusters_by_set: [ReaderIndex; 2],
+    pub(super) clusters_by_set: [ReaderIndex; 3],
     pub(super) shared_sets: Table<EndpointSetName, Arc<SharedSet>>,
     /// By the sets that have a share.
     pub(super) shared_by_set: Index<EndpointSetName, EndpointSetName, Arc<SharedSet>>,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
     /// Which fleets send to a backend that a policy is about.
     pub(super) policy_uses: PolicyUses,
+    /// Clusters with a retry budget.
+    pub(super) budgeted: Index<FleetName, InFleet<ClusterName>, Arc<Cluster>>,
 }
 
 /// What routes send to.
@@ -60,33 +100,27 @@ type Used = Index<ClusterKey, AttachmentKey, Effective>;
 pub(super) type PolicyUses = Index<ObjectKey, ClusterKey, ()>;
 
 pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
-    let Sources { gateways, backends, policies, tls_policies, backend_policies, routes, .. } = sources;
+    let Sources { gateways, backends, policies, tls_policies, backend_policies, routes, telemetry, .. } = sources;
     let used = g.index("cluster_by_use", routes.effective, |key: &AttachmentKey, effective: &Effective| {
         let key = |target: &ClusterTarget| ClusterKey { fleet: key.fleet.clone(), target: target.clone() };
         effective.clusters().map(key).collect::<Vec<_>>()
     });
-    // One question of each cluster, in place of one per setting.
     let defaults = g.derive("cluster_defaults", gateways.plans, move |cx, _, plan| {
         let certificate = plan.client_certificate.as_ref().map(secret::name);
         let limits = policies.limits_of_fleet(cx, &plan.fleet);
         let any = certificate.is_some() || limits != CircuitBreaker::default();
         any.then(|| (plan.fleet.clone(), (limits, certificate)))
     });
-    let clusters = g.distinct("cluster", used, move |cx, key: &ClusterKey| {
-        let backend = key.target.backend();
-        let reading = cx.get(backends.readings_of(&backend.object), backend);
-        let view = reading.and_then(|reading| reading.view.as_ref().ok());
-        let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
-        let limits = key.target.policy().map_or(limits, |own| policies.limits(cx, own));
-        let limits = CircuitBreaker { retry_budget: backend_policies.retry_budget(cx, &backend.object), ..limits };
-        let policy = sources.tls_policy(cx, key);
-        let mut cluster = cluster::cluster(&key.target, view, policy.as_deref(), limits);
-        if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
-            tls.certificate = certificate;
-        }
+    let row = move |cx: &mut Cx<'_>, key: &ClusterKey| {
+        let cluster = sources.cluster(cx, key, defaults);
         [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
+    };
+    let clusters = g.distinct("cluster", used, row);
+    let collectors = g.derive("collector_use", telemetry.tracers, |_, gateway, tracer| {
+        [(ClusterKey { fleet: gateway::fleet(gateway), target: tracer.collector.clone() }, ())]
     });
-    let secrets = secrets_of(g, sources, used);
+    let of_collectors = g.derive("collector_cluster", collectors, move |cx, key, ()| row(cx, key));
+    let secrets = secrets_of(g, sources, used, collectors);
     let reached = g.distinct("policy_use", used, move |cx, key: &ClusterKey| {
         let backend = &key.target.backend().object;
         let any = tls_policies.claims.any(cx, backend) || backend_policies.claims.any(cx, backend);
@@ -108,32 +142,39 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     let clusters_by_set = [
         g.index("cluster_by_endpoint_set", clusters, set_of),
         g.index("datagram_cluster_by_set", of_listeners, set_of),
+        g.index("collector_cluster_by_set", of_collectors, set_of),
     ];
-    Delivery { clusters: [clusters, of_listeners], clusters_by_set, shared_sets, shared_by_set, secrets, policy_uses }
+    let budgeted =
+        g.index("cluster_with_retry_budget", clusters, |key: &InFleet<ClusterName>, cluster: &Arc<Cluster>| {
+            let has = cluster.circuit_breaker.as_ref().is_some_and(|limits| limits.retry_budget.is_some());
+            has.then(|| key.fleet.clone())
+        });
+    let clusters = [clusters, of_listeners, of_collectors];
+    Delivery { clusters, clusters_by_set, shared_sets, shared_by_set, secrets, policy_uses, budgeted }
 }
 
 /// Secrets of the fleets' listeners and of what they send to.
-fn secrets_of(g: &mut Graph, sources: Sources, used: Used) -> Table<InFleet<SecretName>, Arc<Secret>> {
-    let Sources { gateways, backends, secrets, .. } = sources;
-    let named = g.distinct("backend_secret", used, move |cx, key: &ClusterKey| {
-        let backend = key.target.backend();
-        let secrets = match sources.tls_policy(cx, key) {
-            Some(policy) => policy.secrets.clone(),
-            // Services name no Secrets.
-            None if has_ports(backend.object.kind()) || key.target.is_passthrough() => Box::default(),
-            None => {
-                let reading = cx.get(backends.readings_of(&backend.object), backend);
-                let view = reading.and_then(|reading| reading.view.as_ref().ok());
-                view.map(|view| view.secrets.clone()).unwrap_or_default()
-            }
-        };
-        secrets.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
-    });
+fn secrets_of(
+    g: &mut Graph,
+    sources: Sources,
+    used: Used,
+    collectors: Table<ClusterKey, ()>,
+) -> Table<InFleet<SecretName>, Arc<Secret>> {
+    let Sources { gateways, secrets, .. } = sources;
+    let rows = move |cx: &mut Cx<'_>, key: &ClusterKey| {
+        let named = sources.secret_uses(cx, key);
+        named.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
+    };
+    let named = g.distinct("backend_secret", used, rows);
+    let of_collectors = g.derive("collector_secret", collectors, move |cx, key, ()| rows(cx, key));
+    let fleet = |(cluster, _): &(ClusterKey, SecretUse), (): &()| [cluster.fleet.clone()];
     let by_fleet =
-        g.index("secret_by_fleet", named, |(cluster, _): &(ClusterKey, SecretUse), ()| [cluster.fleet.clone()]);
+        [g.index("secret_by_fleet", named, fleet), g.index("collector_secret_by_fleet", of_collectors, fleet)];
     g.derive("secret", gateways.plans, move |cx, _, plan| {
         let mut wanted = plan.secrets();
-        wanted.extend(cx.keys(by_fleet, &plan.fleet).map(|(_, wanted)| wanted.clone()));
+        for index in by_fleet {
+            wanted.extend(cx.keys(index, &plan.fleet).map(|(_, wanted)| wanted.clone()));
+        }
         wanted.sort_unstable();
         wanted.dedup();
         let mut rows = Vec::with_capacity(wanted.len());

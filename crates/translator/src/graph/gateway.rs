@@ -8,9 +8,9 @@ use api::{Gateway, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
 use ir::infra::{ObjectName, ProxyOptions};
-use ir::{ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
+use ir::{Cluster, ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 
-use super::{Backends, Base, Routes, Secrets};
+use super::{Backends, Base, Routes, Secrets, Telemetry};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway::{self, ClassOf, GatewayPlan, Marks};
@@ -194,6 +194,7 @@ pub(super) fn listeners(
     g: &mut Graph,
     gateways: Gateways,
     routes: Routes,
+    (telemetry, budgeted): (Telemetry, Index<FleetName, InFleet<ClusterName>, Arc<Cluster>>),
     file_mode: bool,
 ) -> Table<InFleet<ListenerName>, Arc<Listener>> {
     g.derive("listener", gateways.plans, move |cx, key, plan| {
@@ -206,6 +207,8 @@ pub(super) fn listeners(
             let names = keys.map(|key| (key.hostname.clone(), key.name.clone())).collect();
             streams.insert(listener, names);
         }
+        let tracing = cx.get(telemetry.tracers, key).map(|tracer| Arc::clone(&tracer.tracing));
+        let retry_budgets = cx.any(budgeted, &plan.fleet);
         // Asked for by the one name only: the configuration of the other is another one with each edit of a route.
         let configuration = |chain: RouteConfigurationName| {
             let separate = ChainKey { fleet: plan.fleet.clone(), name: virtual_host::separate_name(&chain) };
@@ -213,7 +216,7 @@ pub(super) fn listeners(
         };
         // In a cluster the addresses are those of the Service.
         let addresses = if file_mode { &*plan.addresses } else { &[] };
-        let bound = Bound { addresses, mapped: &mapped };
+        let bound = Bound { addresses, mapped: &mapped, tracing: tracing.as_ref(), retry_budgets };
         let streams = |listener: &ListenerKey| streams.remove(listener).unwrap_or_default();
         listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), Writing { configuration, streams })
     })

@@ -14,7 +14,7 @@ use store::{FactKey, ProxyFacts};
 use super::backend::EndpointSet;
 use super::delivery::Delivery;
 use super::status::Sources;
-use super::{BackendPolicies, Base, EndpointSets};
+use super::{BackendPolicies, Base, EndpointSets, Telemetry};
 use crate::backend::slice::Lack;
 use crate::backend::{Reading, SecretUse};
 use crate::backend_tls_policy::TlsPolicy;
@@ -33,7 +33,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 30;
+pub(crate) const PROBLEM_TABLES: usize = 31;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -46,12 +46,14 @@ pub(super) struct Found {
     pub(super) tls_reached: Table<ObjectKey, Arc<Vec<Reached>>>,
     /// The same of policies for retries and sessions.
     pub(super) backends_reached: Table<ObjectKey, Arc<Reach>>,
+    /// The same of policies for traces.
+    pub(super) told: Table<ObjectKey, Arc<Vec<Reached>>>,
 }
 
 pub(super) fn problems(
     g: &mut Graph,
     sources: &Sources,
-    Found { refused, reached, tls_reached, backends_reached }: Found,
+    Found { refused, reached, tls_reached, backends_reached, told }: Found,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
     let Sources { base, gateways, backends, tls_policies, routes, secrets, delivery, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
@@ -79,9 +81,7 @@ pub(super) fn problems(
         own_sets,
         bound_sets,
         stray_sets,
-        g.derive("route_problem", routes.outcomes, |_, key, outcome| {
-            numbered(key, 0, outcome.problems().iter().cloned())
-        }),
+        g.derive("route_problem", routes.outcomes, |_, key, found| numbered(key, 0, found.problems().iter().cloned())),
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
             let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
             // Kept apart from the route's own by a number that those never reach.
@@ -104,6 +104,7 @@ pub(super) fn problems(
         }),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
         backend_policy_problems(g, sources.backend_policies, backends_reached),
+        telemetry_problems(g, sources.telemetry, told),
         g.derive("tls_policy_problem", tls_policies.policies, move |cx, key, policy| {
             let reached = cx.get(tls_reached, key).cloned().unwrap_or_default();
             tls_policy_problems(key, policy, &reached)
@@ -221,6 +222,23 @@ fn backend_policy_problems(
         let told = cx.get(policies.policies, key).map(|policy| policy.told_here.clone());
         let told = told.into_iter().flatten().map(|(field, text)| warning(key, &field, &text));
         numbered(key, 0, target_problems(key, &reach.reached).chain(told).collect::<Vec<_>>())
+    })
+}
+
+fn telemetry_problems(
+    g: &mut Graph,
+    telemetry: Telemetry,
+    reached: Table<ObjectKey, Arc<Vec<Reached>>>,
+) -> Table<ProblemKey, Arc<Problem>> {
+    g.derive("telemetry_policy_problem", telemetry.policies, move |cx, key, policy| {
+        let reached = cx.get(reached, key).cloned().unwrap_or_default();
+        let told = policy.told_here.iter().map(|(field, text)| warning(key, field, text));
+        let unresolved = policy.unresolved.as_ref().map(|refusal| {
+            let text = format!("{}; nothing is recorded", refusal.text);
+            let problem = Problem::of(key, FieldPath::from(refusal.path("spec")), Severity::Error, text);
+            Arc::new(Problem { refers_to: refusal.refers_to.clone(), ..problem })
+        });
+        numbered(key, 0, target_problems(key, &reached).chain(told).chain(unresolved).collect::<Vec<_>>())
     })
 }
 
@@ -374,9 +392,11 @@ fn silent(
     let services = base.inputs.services;
     let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
         g.index(index, rows, |_, set: &EndpointSet| set.lack.map(|_| set.backend.object.clone()));
-    let ([readers, _], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
+    let ([of_routes, _, of_collectors], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
     g.derive_group(table, empty, move |cx, service, sets| {
-        let used = sets.iter().filter(|(name, _)| cx.any(readers, *name) || cx.any(sharers, *name));
+        let used = sets
+            .iter()
+            .filter(|(name, _)| cx.any(of_routes, *name) || cx.any(of_collectors, *name) || cx.any(sharers, *name));
         let lacks: Vec<_> = used.filter_map(|(_, set)| Some((&set.backend, set.lack?))).collect();
         let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
         let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, selects)).collect();

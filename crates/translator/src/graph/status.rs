@@ -15,7 +15,9 @@ use store::Tables;
 use super::backend::ClaimsOnBackends;
 use super::delivery::Delivery;
 use super::problem::{self, PROBLEM_TABLES};
-use super::{BackendPolicies, Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, TlsPolicies};
+use super::{
+    BackendPolicies, Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, Telemetry, TlsPolicies,
+};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
 use crate::gateway::{self, NamedSettings};
@@ -37,6 +39,7 @@ pub(super) struct Sources {
     pub(super) policies: Policies,
     pub(super) tls_policies: TlsPolicies,
     pub(super) backend_policies: BackendPolicies,
+    pub(super) telemetry: Telemetry,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
     pub(super) delivery: Delivery,
@@ -55,6 +58,7 @@ pub(super) struct Statuses {
     pub(super) policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) tls_policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backend_policies: Table<ObjectKey, Arc<PolicyStatus>>,
+    pub(super) telemetry_policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) backends: Table<ObjectKey, Arc<BackendStatus>>,
     pub(super) x_backends: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
@@ -81,25 +85,13 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         let reached = targets.map(|target| reached(cx, &sources, key, target)).collect();
         Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
     });
-    let tls_reached = g.map("tls_policy_reach", sources.tls_policies.policies, move |cx, key, policy| {
-        let claims = sources.tls_policies.claims;
-        let targets = policy.targets.iter();
-        Arc::new(targets.map(|target| reached_backend(cx, &sources, claims, key, target)).collect::<Vec<Reached>>())
-    });
-    let backends_reached = g.map("backend_policy_reach", sources.backend_policies.policies, move |cx, key, policy| {
-        let claims = sources.backend_policies.claims;
-        let reached = policy.targets.iter().map(|target| reached_backend(cx, &sources, claims, key, target)).collect();
-        Arc::new(Reach { generation: policy.generation, reached, warnings: policy.warnings.clone() })
-    });
-    let tls_policies = g.map("tls_policy_status", sources.tls_policies.policies, move |cx, key, policy| {
-        let reached = cx.get(tls_reached, key).cloned().unwrap_or_default();
-        Arc::new(status::backend_tls_policy::status(policy, &reached, &base.settings.controller(cx)))
-    });
+    let (tls_reached, tls_policies) = tls_policies(g, &sources);
+    let (backends_reached, backend_policies) = backend_policies(g, &sources);
+    let (told, telemetry_policies) = telemetry_policies(g, &sources);
     Statuses {
+        telemetry_policies,
         tls_policies,
-        backend_policies: g.map("backend_policy_status", backends_reached, move |cx, _, reach| {
-            Arc::new(status::policy::status(reach, &base.settings.controller(cx), |_| None))
-        }),
+        backend_policies,
         gateway_classes,
         gateways: gateway_statuses,
         listener_sets: g.map("listener_set_status", gateways.sets, move |cx, _, plan| {
@@ -119,8 +111,55 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
             Arc::new(status::raw::status(outcome, options.offline))
         }),
         rejected: rejected(g, &base, gateways.scopes),
-        problems: problem::problems(g, &sources, problem::Found { refused, reached, tls_reached, backends_reached }),
+        problems: problem::problems(
+            g,
+            &sources,
+            problem::Found { refused, reached, tls_reached, backends_reached, told },
+        ),
     }
+}
+
+/// By policy, what it reaches, and its status.
+type Told<R> = (Table<ObjectKey, Arc<R>>, Table<ObjectKey, Arc<PolicyStatus>>);
+
+fn tls_policies(g: &mut Graph, sources: &Sources) -> Told<Vec<Reached>> {
+    let (sources, settings) = (*sources, sources.base.settings);
+    let policies = sources.tls_policies.policies;
+    let reached = g.map("tls_policy_reach", policies, move |cx, key, policy| {
+        let claims = sources.tls_policies.claims;
+        let targets = policy.targets.iter();
+        Arc::new(targets.map(|target| reached_backend(cx, &sources, claims, key, target)).collect::<Vec<Reached>>())
+    });
+    let statuses = g.map("tls_policy_status", policies, move |cx, key, policy| {
+        let reached = cx.get(reached, key).cloned().unwrap_or_default();
+        Arc::new(status::backend_tls_policy::status(policy, &reached, &settings.controller(cx)))
+    });
+    (reached, statuses)
+}
+
+fn backend_policies(g: &mut Graph, sources: &Sources) -> Told<Reach> {
+    let (sources, settings) = (*sources, sources.base.settings);
+    let reached = g.map("backend_policy_reach", sources.backend_policies.policies, move |cx, key, policy| {
+        let claims = sources.backend_policies.claims;
+        let reached = policy.targets.iter().map(|target| reached_backend(cx, &sources, claims, key, target)).collect();
+        Arc::new(Reach { generation: policy.generation, reached, warnings: policy.warnings.clone() })
+    });
+    let statuses = g.map("backend_policy_status", reached, move |cx, _, reach| {
+        Arc::new(status::policy::status(reach, &settings.controller(cx), |_| None))
+    });
+    (reached, statuses)
+}
+
+fn telemetry_policies(g: &mut Graph, sources: &Sources) -> Told<Vec<Reached>> {
+    let Sources { base, gateways, telemetry, .. } = *sources;
+    let reached = g.map("telemetry_policy_reach", telemetry.policies, move |cx, key, policy| {
+        Arc::new(telemetry.reached(cx, &base, gateways, (key, policy)))
+    });
+    let statuses = g.map("telemetry_policy_status", telemetry.policies, move |cx, key, policy| {
+        let reached = cx.get(reached, key).cloned().unwrap_or_default();
+        Arc::new(status::x_telemetry_policy::status(policy, &reached, &base.settings.controller(cx)))
+    });
+    (reached, statuses)
 }
 
 /// Refusals of routes' forms, and statuses of routes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ir::listener::{Application, ClientValidation, DownstreamTls};
+use ir::listener::{Application, ClientValidation, DownstreamTls, Tracing};
 use ir::{ClusterName, FilterChain, FleetName, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -127,6 +127,10 @@ pub(crate) struct Bound<'a> {
     pub(crate) addresses: &'a [IpAddr],
     /// Ports that are bound as others.
     pub(crate) mapped: &'a [(u16, u16)],
+    /// What is recorded there.
+    pub(crate) tracing: Option<&'a Arc<Tracing>>,
+    /// Some cluster there has a retry budget.
+    pub(crate) retry_budgets: bool,
 }
 
 /// What stands in chains by name.
@@ -159,6 +163,7 @@ where
             let (name, port) = (listener_name(fleet, socket), socket.0);
             let udp = (socket.1 == Transport::Udp).then(|| ClusterName(name.0.clone()));
             let chains = if udp.is_some() { Vec::new() } else { filter_chains(fleet, &hosts, &members, &mut writing) };
+            let is_http = chains.iter().any(|chain| matches!(chain.application, Application::Http(_)));
             let listener = Listener {
                 name: name.clone(),
                 addresses: bound.addresses.to_vec(),
@@ -166,6 +171,8 @@ where
                 mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
                 chains,
                 udp,
+                tracing: bound.tracing.filter(|_| is_http).cloned(),
+                retry_budgets: bound.retry_budgets && is_http,
             };
             (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
         })
