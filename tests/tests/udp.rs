@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
+use tests::client::Answer;
 use tests::objects::{documents, listeners, service};
 use tests::ports::free_ports;
+use tests::prober::Prober;
 use tests::running::Running;
 use tests::wait;
 
@@ -75,6 +78,13 @@ fn ask(port: u16) -> Option<String> {
     ask_all(port, 1).pop().flatten()
 }
 
+/// One more client, which waits a little first: a listener has room for as many as ask without pause in some seconds.
+fn paced(port: u16) -> anyhow::Result<Answer> {
+    thread::sleep(Duration::from_millis(5));
+    let body = ask(port).context("no answer")?;
+    Ok(Answer { status: 200, body })
+}
+
 fn until(port: u16, expected: Option<&str>) {
     wait::until(&format!("{expected:?}"), || (ask(port).as_deref() == expected).then_some(())).unwrap();
 }
@@ -89,35 +99,47 @@ fn route(name: &str, section: &str, backends: &[(&str, u32)]) -> String {
     )
 }
 
+/// A Service of datagrams.
+fn datagrams(name: &str, port: u16) -> String {
+    let text = service(name, port).replace("    port: 80\n", "    port: 80\n    protocol: UDP\n");
+    text.replace("- name: http\n  port", "- name: http\n  protocol: UDP\n  port")
+}
+
 struct World {
     running: Running,
-    ports: [u16; 2],
-    _servers: [Echo; 2],
+    ports: [u16; 3],
+    servers: [Echo; 2],
 }
 
 impl World {
     fn start() -> Self {
         let servers = [Echo::start("one"), Echo::start("two")];
+        let running = Running::prepare().unwrap();
         let ports = free_ports().unwrap();
-        let [a, b] = ports;
-        let both = format!(
-            "  - {{name: a, port: {a}, protocol: UDP}}\n  - {{name: b, port: {b}, protocol: UDP}}\n  - {{name: t, port: {a}, protocol: HTTP}}\n"
-        );
-        let mut running = Running::prepare().unwrap();
-        let all = [listeners(&both), service("one", servers[0].port), service("two", servers[1].port)];
-        let all = all.map(|text| text.replace("    port: 80\n", "    port: 80\n    protocol: UDP\n"));
-        let all = all.map(|text| text.replace("- name: http\n  port", "- name: http\n  protocol: UDP\n  port"));
+        let all = [datagrams("one", servers[0].port), datagrams("two", servers[1].port)];
         running.write("all.yaml", &documents(all.iter().map(String::as_str))).unwrap();
         running.write("a.yaml", &route("a", "a", &[("one", 1)])).unwrap();
+        let world = Self { running, ports, servers };
+        world.listen(&["a", "b"]);
+        let Self { mut running, ports, servers } = world;
         running.start().unwrap();
-        Self { running, ports, _servers: servers }
+        Self { running, ports, servers }
+    }
+
+    /// The Gateway has these of three listeners, and one for HTTP on the port of the first.
+    fn listen(&self, names: &[&str]) {
+        let numbered = ["a", "b", "c"].into_iter().zip(self.ports).filter(|(name, _)| names.contains(name));
+        let all: String =
+            numbered.map(|(name, port)| format!("  - {{name: {name}, port: {port}, protocol: UDP}}\n")).collect();
+        let http = format!("  - {{name: t, port: {}, protocol: HTTP}}\n", self.ports[0]);
+        self.running.write("gateway.yaml", &listeners(&(all + &http))).unwrap();
     }
 }
 
 #[test]
 fn datagrams_go_where_the_first_route_of_their_listener_says() {
     let world = World::start();
-    let [a, b] = world.ports;
+    let [a, b, _] = world.ports;
     until(a, Some("one"));
     assert_eq!(ask(b), None, "no route");
     world.running.write("b.yaml", &route("b", "b", &[("two", 1)])).unwrap();
@@ -136,7 +158,7 @@ fn datagrams_go_where_the_first_route_of_their_listener_says() {
 #[test]
 fn shares_are_those_of_backends_and_that_of_a_broken_one_is_dropped() {
     let world = World::start();
-    let [a, _] = world.ports;
+    let [a, ..] = world.ports;
     world.running.write("a.yaml", &route("a", "a", &[("one", 7), ("two", 3), ("nowhere", 10)])).unwrap();
     until(a, None);
     let mut seen: BTreeMap<Option<String>, u32> = BTreeMap::new();
@@ -144,4 +166,93 @@ fn shares_are_those_of_backends_and_that_of_a_broken_one_is_dropped() {
     let of = |name: Option<&str>| seen.get(&name.map(str::to_owned)).copied().unwrap_or_default();
     assert!((40..60).contains(&of(None)), "{seen:?}");
     assert!((25..45).contains(&of(Some("one"))) && (8..22).contains(&of(Some("two"))), "{seen:?}");
+}
+
+/// The same Service in another namespace, and a route to it from here.
+fn elsewhere(name: &str, port: u16) -> [String; 2] {
+    let named = |text: String, name: &str| {
+        text.replace(&format!("  name: {name}\n"), &format!("  name: {name}\n  namespace: far\n"))
+    };
+    let service = named(named(datagrams(name, port), name), &format!("{name}-1"));
+    let route = route("b", "b", &[(name, 1)]).replace("port: 80", "namespace: far, port: 80");
+    [service, route]
+}
+
+const GRANT: &str = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: g, namespace: far}\nspec:\n  \
+                     from: [{group: gateway.networking.k8s.io, kind: UDPRoute, namespace: default}]\n  to: [{group: \"\", kind: Service}]\n";
+
+#[test]
+fn no_datagram_is_lost_while_all_around_its_route_changes() {
+    let world = World::start();
+    let [a, b, c] = world.ports;
+    until(a, Some("one"));
+    let [service, far] = elsewhere("two", world.servers[1].port);
+    world.running.write("far.yaml", &service).unwrap();
+    let prober = Prober::default();
+    thread::scope(|threads| {
+        let _asking = prober.until_dropped();
+        let answer = |_: &str| paced(a);
+        let prober = &prober;
+        threads.spawn(move || prober.run(answer, &[("a", &["one"])]));
+        // another route, its backends, and their order
+        world.running.write("b.yaml", &route("b", "b", &[("two", 1)])).unwrap();
+        until(b, Some("two"));
+        world.running.write("b.yaml", &route("b", "b", &[("one", 1), ("two", 0)])).unwrap();
+        until(b, Some("one"));
+        world.running.write("b.yaml", &route("b", "b", &[("two", 1), ("one", 0)])).unwrap();
+        until(b, Some("two"));
+        // a grant
+        world.running.write("b.yaml", &far).unwrap();
+        until(b, None);
+        world.running.write("grant.yaml", GRANT).unwrap();
+        until(b, Some("two"));
+        world.running.remove("grant.yaml").unwrap();
+        until(b, None);
+        // a listener with its route
+        world.listen(&["a", "b", "c"]);
+        world.running.write("c.yaml", &route("c", "c", &[("two", 1)])).unwrap();
+        until(c, Some("two"));
+        world.listen(&["a"]);
+        world.running.remove("c.yaml").unwrap();
+        until(c, None);
+        world.listen(&["a", "b"]);
+        // one behind the route, which does not count
+        world.running.write("z.yaml", &route("z", "a", &[("two", 1)])).unwrap();
+        world.running.remove("b.yaml").unwrap();
+        until(b, None);
+        world.running.remove("z.yaml").unwrap();
+        prober.more(3).unwrap();
+    });
+    let (asked, wrong) = prober.told();
+    assert!(wrong.is_empty(), "{wrong:?} of {asked}");
+}
+
+#[test]
+fn while_its_own_route_changes_who_asks_again_is_answered_by_one_of_its_backends() {
+    let world = World::start();
+    let [a, ..] = world.ports;
+    until(a, Some("one"));
+    let prober = Prober::default();
+    thread::scope(|threads| {
+        let _asking = prober.until_dropped();
+        // The answer that is under way from an endpoint at the moment in which it goes is lost: a proxy ends what it has with it.
+        let answer = |_: &str| paced(a).or_else(|_| paced(a));
+        let prober = &prober;
+        threads.spawn(move || prober.run(answer, &[("a", &["one", "two"])]));
+        for _ in 0..5 {
+            world.running.write("a.yaml", &route("a", "a", &[("two", 1)])).unwrap();
+            until(a, Some("two"));
+            world.running.write("a.yaml", &route("a", "a", &[("one", 1), ("two", 1)])).unwrap();
+            until(a, Some("one"));
+            // an older one takes its place, and gives it back
+            world.running.write("0.yaml", &route("0a", "a", &[("two", 1)])).unwrap();
+            world.running.write("a.yaml", &route("a", "a", &[("one", 1)])).unwrap();
+            until(a, Some("two"));
+            world.running.remove("0.yaml").unwrap();
+            until(a, Some("one"));
+            prober.more(3).unwrap();
+        }
+    });
+    let (asked, wrong) = prober.told();
+    assert!(wrong.is_empty(), "{wrong:?} of {asked}");
 }

@@ -8,7 +8,7 @@ use api::{Kind, ObjectKey};
 use ir::ClusterName;
 
 use super::{Finding, Lookup};
-use crate::backend::{Sendable, Treatment, is_backend};
+use crate::backend::{Sendable, Treatment, has_ports, is_backend};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::external_auth;
 use crate::key::{ClusterTarget, Transport};
@@ -43,6 +43,8 @@ pub(super) struct Targets<'a, L> {
     policy: Option<ObjectKey>,
     clusters: Vec<ClusterTarget>,
     bad: Vec<(Finding, RefFault)>,
+    /// What is written in references and has no effect.
+    ignored: Vec<Finding>,
 }
 
 impl<'a, L: Lookup> Targets<'a, L> {
@@ -51,7 +53,17 @@ impl<'a, L: Lookup> Targets<'a, L> {
         let own = PolicyTarget { object: route.clone(), section: None };
         let route_policy = if policies { lookup.policy(&own) } else { None };
         let policy = route_policy.clone();
-        Self { lookup, route, sends, policies, route_policy, policy, clusters: Vec::new(), bad: Vec::new() }
+        Self {
+            lookup,
+            route,
+            sends,
+            policies,
+            route_policy,
+            policy,
+            clusters: Vec::new(),
+            bad: Vec::new(),
+            ignored: Vec::new(),
+        }
     }
 
     /// What follows belongs to a rule of this name: a policy on the rule beats one on the route.
@@ -67,8 +79,13 @@ impl<'a, L: Lookup> Targets<'a, L> {
     pub(super) fn resolve(
         &mut self,
         target: &BackendObjectRef,
-        path: impl FnOnce() -> String,
+        path: impl Fn() -> String,
     ) -> Result<Resolved, Arc<str>> {
+        let kind = Kind::find(&target.group, &target.kind);
+        if target.port.is_some() && is_backend(kind) && !has_ports(kind) {
+            let text = format!("a {} has a port of its own, this one is ignored", target.kind);
+            self.ignored.push(Finding::warning(format!("{}.port", path()), text));
+        }
         match self.follow(target) {
             Ok(Sendable { target, treatment }) if self.sends.as_it_comes => {
                 let passed = target.passed_through();
@@ -131,7 +148,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
         self.clusters.sort_unstable();
         self.clusters.dedup();
         let first = self.bad.first().map(|(_, fault)| fault.clone());
-        problems.extend(self.bad.into_iter().map(|(finding, _)| finding));
+        problems.extend(self.bad.into_iter().map(|(finding, _)| finding).chain(self.ignored));
         (self.clusters.into(), first)
     }
 

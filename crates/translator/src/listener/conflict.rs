@@ -46,8 +46,9 @@ impl Taken {
             let text = format!("port {port} is used with another protocol by a listener that comes before this one");
             Some(Refusal::new("ProtocolConflict", text))
         } else if self.hosts.contains(&listener.hostname) {
-            let text = format!("a listener that comes before this one has port {port} with the same host name");
-            Some(Refusal::new(same_host(listener), text))
+            let reason = same_host(listener);
+            let host = if reason == "HostnameConflict" { " with the same host name" } else { "" };
+            Some(Refusal::new(reason, format!("a listener that comes before this one has port {port}{host}")))
         } else {
             None
         }
