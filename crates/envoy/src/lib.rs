@@ -7,7 +7,7 @@
 //! | Envoy concept | module | from |
 //! |---|---|---|
 //! | `Listener`, `FilterChain` | [`listener()`] | [`ir::Listener`] |
-//! | `HttpConnectionManager`, access log | `http_connection_manager`, [`AccessLog`] | constants and [`Options`] |
+//! | `HttpConnectionManager`, access log, traces | `http_connection_manager`, [`AccessLog`], `tracing` | constants and [`Options`], [`ir::listener::Tracing`] |
 //! | `Route` | [`route_piece`] | [`ir::RoutePiece`] |
 //! | `VirtualHost`, `RouteConfiguration` | [`virtual_host()`], [`inline_host`], [`route_configuration`] | [`ir::VirtualHost`], [`ir::RouteConfiguration`] |
 //! | `Cluster` | [`cluster()`] | [`ir::Cluster`] |

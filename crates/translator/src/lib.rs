@@ -9,7 +9,8 @@
 //! | `gateway_class`, `gateway`, `listener` | what is ours; listeners, conflicts, chains, certificates |
 //! | `http_route` | attachment, matches, filters, backends: route entries per listener |
 //! | `reference` | whether one object may name another: the one place |
-//! | `backend`, `secret`, `envoy_proxy`, `backend_tls_policy`, `backend_traffic_policy` | what references lead to |
+//! | `backend`, `secret`, `envoy_proxy`, `backend_tls_policy`, `backend_traffic_policy`, `x_backend_traffic_policy`, `session` | what references lead to |
+//! | `x_telemetry_policy` | what Gateways record of requests, and who gets it |
 //! | `blame` | which routes a proxy means when it refuses a virtual host |
 //! | `envoy_patch_policy` | what users change of generated resources, and what became of it |
 //! | `raw` | for which workloads a resource of Envoy's is that users wrote, and what several of one name come to |
