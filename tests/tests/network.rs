@@ -93,11 +93,11 @@ fn an_address_is_usable_as_long_as_it_is_there() {
     let text = gateway(8080) + &format!("  addresses:\n  - value: {address}\n");
     running.write("gateway.yaml", &text).unwrap();
     running.start().unwrap();
-    let told = until_condition(&running, None, "Programmed", "False/AddressNotUsable");
+    let told = until_condition(&running, None, "Programmed", "False/AddressNotAssigned");
     assert!(told.contains("192.0.2.7"), "{told}");
     namespace::add_address(address).unwrap();
     wait::until("a connection", || TcpStream::connect((address, 8080)).ok()).unwrap();
     until_condition(&running, None, "Programmed", "True");
     namespace::remove_address(address).unwrap();
-    until_condition(&running, None, "Programmed", "False/AddressNotUsable");
+    until_condition(&running, None, "Programmed", "False/AddressNotAssigned");
 }

@@ -155,6 +155,9 @@ pub struct GatewayStatusAddress {
     pub address_type: AddressType,
     /// The address.
     pub value: Box<str>,
+    /// From where it is reachable (GEP-5093, experimental): empty without a guarantee; none where the API does not know the field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routability: Option<Box<str>>,
 }
 
 /// `ListenerSet.status`.

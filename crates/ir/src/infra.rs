@@ -19,7 +19,7 @@ pub struct Infra {
     pub fleet: FleetName,
     /// The Gateway they serve.
     pub gateway: ObjectName,
-    /// Where the Gateway's listeners bind; empty means every interface.
+    /// Addresses that the Gateway asks for; empty means any, on this machine every interface (as does an unspecified one).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
     /// TCP ports in use, sorted. With no port of either kind the Gateway cannot be served now, and what there is of its proxies stays as it is.

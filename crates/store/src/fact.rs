@@ -124,6 +124,8 @@ pub struct ProxyFacts {
     pub addresses: Vec<SocketAddr>,
     /// Host names at which it accepts connections, where there is no address: sorted.
     pub hostnames: Vec<Arc<str>>,
+    /// Addresses of the cluster (`Service.spec.clusterIPs`) at which it does, sorted, among [`Self::addresses`] or not.
+    pub cluster_addresses: Vec<IpAddr>,
     /// Addresses that were asked for and are not there, in words for people.
     pub missing_addresses: Vec<(IpAddr, Arc<str>)>,
     /// Why it has no address at all so far, in words for people.

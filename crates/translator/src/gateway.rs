@@ -1,18 +1,21 @@
 //! `Gateway`: whether it is ours, its addresses, parameters and listeners; what of it reaches routes and proxies.
 
+pub(crate) mod address;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::gateway::{AddressType, Protocol};
+use api::gateway::Protocol;
 use api::reference::{GatewayScope, SecretRef};
 use api::{Gateway, Kind, ObjectKey};
 use ir::FleetName;
 
+use self::address::AddressPlan;
 use crate::backend::{BackendFault, SecretPart, SecretUse};
 use crate::envoy_proxy::Named;
 use crate::envoy_proxy::kubernetes::strings;
-use crate::gateway_class::ClassView;
+use crate::gateway_class::{self, ClassView};
 use crate::http_route::ListenerPort;
 use crate::key::{ClusterTarget, Transport};
 use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope, Socket};
@@ -72,10 +75,10 @@ pub(crate) struct GatewayPlan {
     pub(crate) parameters: Parameters,
     /// `Accepted` for the Gateway as a whole: none if only the listeners decide.
     pub(crate) refused: Option<Refusal>,
-    /// Addresses to bind; empty is all.
-    pub(crate) addresses: Vec<IpAddr>,
-    /// A requested address that cannot be had.
-    pub(crate) unusable_address: Option<Refusal>,
+    /// The addresses that it asks for.
+    pub(crate) addresses: Arc<AddressPlan>,
+    /// From where its addresses are reachable is told: the installed API has a field for it.
+    pub(crate) tells_routability: bool,
     /// It cannot be served as it is. In a cluster its proxies and what they serve stay until it can again: settings that cannot be read are
     /// no wish to end.
     pub(crate) stands_still: bool,
@@ -140,12 +143,13 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         ClassOf::Missing => (None, Some(Arc::from(class_name))),
         ClassOf::Foreign => return None,
     };
-    let Addresses { bind: addresses, unusable: unusable_address, none: no_address, .. } = addresses(gateway);
+    let file_mode = lookup.is_file_mode();
+    let addresses = AddressPlan::of(gateway, file_mode);
     let own = own_parameters(lookup, key, gateway);
     let named = own.as_ref().ok().and_then(|own| own.as_ref()).map(|own| own.object.clone());
     let parameters = parameters(lookup, own, class.as_deref());
     let refused = refusal(gateway, &parameters);
-    let stands_still = refused.is_some() || no_address;
+    let stands_still = refused.is_some() || addresses.is_void();
     let mut listeners: Vec<_> =
         gateway.spec.listeners.iter().map(|listener| listener::check(lookup, key, listener)).collect();
     let drafts = lookup.sets(key);
@@ -154,7 +158,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         listeners.extend(draft.listeners.iter().cloned());
         owned.push(draft.listeners.len());
     }
-    listener::judge_together(lookup, (key, gateway), &addresses, &mut listeners, owned.iter().copied());
+    listener::judge_together(lookup, (key, gateway), &addresses.bind(), &mut listeners, owned.iter().copied());
     let (client_certificate, unresolved) = backend_certificate(lookup, key, gateway);
     Some(GatewayPlan {
         fleet: fleet(key),
@@ -165,10 +169,10 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         marks: Arc::new(Marks::of(gateway)),
         parameters: parameters.unwrap_or_default(),
         refused,
-        addresses,
-        unusable_address,
+        addresses: Arc::new(addresses),
+        tells_routability: gateway_class::knows_routability(class.as_deref(), file_mode),
         stands_still,
-        withdrawn: stands_still && lookup.is_file_mode(),
+        withdrawn: stands_still && file_mode,
         client_certificate,
         unresolved,
         insecure_clients: listener::is_insecure(gateway),
@@ -177,7 +181,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         is_default: gateway.spec.default_scope == Some(GatewayScope::All),
         takes_sets: listener_set::allowed(gateway) != Namespaces::None,
         sets: drafts,
-        warnings: warnings(gateway, lookup.is_file_mode()),
+        warnings: warnings(gateway, file_mode),
     })
 }
 
@@ -190,12 +194,12 @@ pub(crate) fn can_serve(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gat
     };
     let own = own_parameters(lookup, key, gateway);
     let parameters = parameters(lookup, own, class.as_deref());
-    refusal(gateway, &parameters).is_none() && !addresses(gateway).none
+    refusal(gateway, &parameters).is_none() && !AddressPlan::of(gateway, lookup.is_file_mode()).is_void()
 }
 
 /// Why a Gateway as a whole cannot be served.
 fn refusal(gateway: &Gateway, parameters: &Result<Parameters, Arc<str>>) -> Option<Refusal> {
-    if let Some(refusal) = addresses(gateway).unsupported {
+    if let Some(refusal) = address::unsupported(gateway) {
         return Some(refusal);
     }
     let text = parameters.as_ref().err()?;
@@ -331,54 +335,9 @@ pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
     certificates.chain(bundles).chain(own).map(key).collect()
 }
 
-/// What `spec.addresses` asks for.
-#[derive(Default)]
-struct Addresses {
-    /// To bind, sorted; empty is all.
-    bind: Vec<IpAddr>,
-    /// An entry of a type that is not supported.
-    unsupported: Option<Refusal>,
-    /// An address that cannot be had.
-    unusable: Option<Refusal>,
-    /// Addresses are given, and none of them can be had: this must not become all.
-    none: bool,
-}
-
-fn addresses(gateway: &Gateway) -> Addresses {
-    let Addresses { mut bind, mut unsupported, mut unusable, .. } = Addresses::default();
-    let mut any = false;
-    for (index, address) in gateway.spec.addresses.iter().enumerate() {
-        if address.address_type != AddressType::IpAddress {
-            let text = format!("addresses of type {} are not supported, IPAddress is", address.address_type);
-            let refusal = Refusal::new("UnsupportedAddress", text);
-            unsupported.get_or_insert_with(|| refusal.at(format!("spec.addresses[{index}].type")));
-            continue;
-        }
-        match address.value.as_deref().filter(|value| !value.is_empty()) {
-            // Any address will do.
-            None => any = true,
-            Some(value) => match value.parse::<IpAddr>() {
-                Ok(address) if address.is_unspecified() => any = true,
-                Ok(address) => bind.push(address),
-                Err(_) => {
-                    let refusal = Refusal::new("AddressNotUsable", format!("{value:?} is not an IP address"));
-                    unusable.get_or_insert_with(|| refusal.at(format!("spec.addresses[{index}].value")));
-                }
-            },
-        }
-    }
-    let none = bind.is_empty() && !any && unusable.is_some();
-    if any {
-        bind.clear();
-    }
-    bind.sort_unstable();
-    bind.dedup();
-    Addresses { bind, unsupported, unusable, none }
-}
-
 /// Addresses to bind; empty is all.
 pub(crate) fn bind_addresses(gateway: &Gateway) -> Vec<IpAddr> {
-    addresses(gateway).bind
+    AddressPlan::of(gateway, true).bind()
 }
 
 /// A protocol that we bind a port for.
@@ -457,10 +416,6 @@ fn warnings(gateway: &Gateway, file_mode: bool) -> Vec<(String, String)> {
             format!("spec.infrastructure.{field}"),
             "nothing is generated that could carry them, ignored",
         );
-    }
-    for (index, address) in spec.addresses.iter().enumerate() {
-        let path = format!("spec.addresses[{index}].routability");
-        add(address.routability.is_some(), path, "routability is not supported");
     }
     found.extend(listener_set::warnings(gateway));
     found.extend(listener::warnings(&spec.listeners));

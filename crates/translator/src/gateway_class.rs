@@ -68,19 +68,33 @@ fn parameters(reference: &ObjectRef, find: impl FnOnce(&ObjectKey) -> Named) -> 
 
 /// Features of the conformance suite that are really built (`GatewayClass.status.supportedFeatures`), sorted: those of the installed release and channel.
 pub(crate) fn supported_features(installed: Option<&Installed>, file_mode: bool) -> Vec<&'static str> {
-    let gateway_api = installed.and_then(|installed| installed.gateway_api.as_ref());
-    let is_experimental = file_mode || gateway_api.is_some_and(|found| found.is_experimental);
-    let is_earlier = gateway_api.is_some_and(|found| found.versions.iter().any(|version| is_of(version, "v1.6")));
+    let (is_experimental, is_earlier) = channel(installed, file_mode);
     let has_trust_bundles = is_experimental && installed.is_none_or(|installed| installed.trust_bundles);
     let claimed = |feature: &&str| match *feature {
         "GatewayInfrastructure" => !file_mode,
         "ClusterTrustBundle" => has_trust_bundles,
         "GatewayListenerFilters" => is_experimental,
+        "GatewayAddressRoutability" => is_experimental && !is_earlier,
+        "GatewayAddressRoutabilityCluster" => is_experimental && !is_earlier && !file_mode,
         // Names of v1.6, where these are of the experimental channel.
         "HTTPRouteRetry" | "HTTPRouteRetryBackendTimeout" => is_earlier && is_experimental,
         _ => true,
     };
     FEATURES.into_iter().filter(claimed).collect()
+}
+
+/// Whether objects have the fields of the experimental channel, and whether any is defined as of v1.6.
+fn channel(installed: Option<&Installed>, file_mode: bool) -> (bool, bool) {
+    let gateway_api = installed.and_then(|installed| installed.gateway_api.as_ref());
+    let is_experimental = file_mode || gateway_api.is_some_and(|found| found.is_experimental);
+    let is_earlier = gateway_api.is_some_and(|found| found.versions.iter().any(|version| is_of(version, "v1.6")));
+    (is_experimental, is_earlier)
+}
+
+/// Whether addresses of Gateways have `routability` (GEP-5093).
+pub(crate) fn knows_routability(class: Option<&ClassView>, file_mode: bool) -> bool {
+    let (is_experimental, is_earlier) = channel(class.and_then(|class| class.installed.as_ref()), file_mode);
+    is_experimental && !is_earlier
 }
 
 /// Releases of the Gateway API that objects are read as of; the last is what is built in.
@@ -109,7 +123,7 @@ pub(crate) fn version(installed: Option<&Installed>) -> Result<String, String> {
 }
 
 /// All of them, sorted.
-const FEATURES: [&str; 54] = [
+const FEATURES: [&str; 56] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "ClusterTrustBundle",
@@ -118,6 +132,8 @@ const FEATURES: [&str; 54] = [
     "GRPCRouteRequestHeaderModifier",
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayAddressRoutability",
+    "GatewayAddressRoutabilityCluster",
     "GatewayBackendClientCertificate",
     "GatewayFrontendClientCertificateValidation",
     "GatewayFrontendClientCertificateValidationInsecureFallback",
@@ -189,7 +205,8 @@ mod tests {
     fn what_is_claimed_follows_the_installed_release_and_channel() {
         let claims = |installed: &Installed, feature| supported_features(Some(installed), false).contains(&feature);
         let (standard, experimental) = (installed("v1.7.0", false, true), installed("v1.7.0", true, true));
-        for feature in ["ClusterTrustBundle", "GatewayListenerFilters"] {
+        let routability = ["GatewayAddressRoutability", "GatewayAddressRoutabilityCluster"];
+        for feature in ["ClusterTrustBundle", "GatewayListenerFilters"].into_iter().chain(routability) {
             assert!(!claims(&standard, feature) && claims(&experimental, feature), "{feature}");
         }
         assert!(!claims(&installed("v1.7.0", true, false), "ClusterTrustBundle"), "the cluster has no such kind");
@@ -200,7 +217,11 @@ mod tests {
                 "{feature}"
             );
         }
+        for feature in routability {
+            assert!(!claims(&installed("v1.6.3", true, false), feature), "{feature}");
+        }
         let files = supported_features(None, true);
+        assert!(files.contains(&routability[0]) && !files.contains(&routability[1]), "files have no Service");
         assert!(files.contains(&"GatewayListenerFilters") && !files.contains(&"GatewayInfrastructure"));
     }
 

@@ -6,6 +6,7 @@ use api::gateway::ListenerNamespacesFrom;
 use api::{Gateway, Kind, ListenerSet, ObjectKey};
 use ir::FleetName;
 
+use crate::gateway::address::AddressPlan;
 use crate::gateway::{GatewayPlan, Lookup};
 use crate::listener::{self, ListenerPlan, Namespaces, Refusal, Socket};
 use crate::reference::Reference;
@@ -113,8 +114,8 @@ pub(crate) struct SetPlan {
     pub(crate) generation: i64,
     /// The Gateway does not take it, or is not accepted itself: `Accepted` and `Programmed` say so.
     pub(crate) refused: Option<[Refusal; 2]>,
-    /// Why nothing of the Gateway is served, though it is accepted.
-    pub(crate) unserved: Option<Refusal>,
+    /// Those that the Gateway asks for: without them nothing of it is served, though it is accepted.
+    pub(crate) addresses: Arc<AddressPlan>,
     pub(crate) listeners: Box<[ListenerPlan]>,
     pub(crate) warnings: Box<[(String, String)]>,
 }
@@ -130,13 +131,12 @@ impl SetPlan {
         } else {
             Some([draft.refusal(), draft.refusal()])
         };
-        let unserved = gateway.unusable_address.as_ref().map(|_| because("ParentNotProgrammed", "programmed"));
         Self {
             gateway: draft.gateway.clone(),
             fleet: gateway.fleet.clone(),
             generation: draft.generation,
             refused,
-            unserved,
+            addresses: Arc::clone(&gateway.addresses),
             listeners: listeners.into(),
             warnings: draft.warnings.clone(),
         }

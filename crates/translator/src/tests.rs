@@ -1,5 +1,6 @@
 //! The graph as a whole: objects in, configuration and statuses out.
 
+mod addresses;
 mod attachment;
 mod backends;
 mod delivery;

@@ -20,18 +20,25 @@ fn what_the_server_refuses_is_told_in_its_words_and_costs_nothing_else() {
     stage.want([&gateway]);
     stage.until_ready(&gateway.fleet);
     let object = format!("service/{}", name(&gateway));
-    let before = namespace.get(&object).unwrap()["spec"].clone();
+    let address = |service: &serde_json::Value| service["spec"]["clusterIP"].clone();
+    let before = address(&namespace.get(&object).unwrap());
 
-    // an address that is no more to be changed
+    // an address that is no more to be changed: the rest is done all the same
     gateway.addresses = vec!["10.255.255.254".parse().unwrap()];
     gateway.ports = vec![80, 10_081];
     settings(&mut gateway).workload.pod_labels = [("example.com/version".into(), "2".into())].into();
     stage.want([&gateway]);
-    let state = stage.until_problem(&gateway.fleet, &["spec.addresses: ", "refuses Service refusing/", "clusterIP"]);
-    assert!(state.faults.is_empty(), "the settings are not to blame");
-    assert_eq!(state.missing_addresses[0].0, gateway.addresses[0]);
+    let state = stage.until("what is missing", &gateway.fleet, |state| {
+        let (_, words) = state.missing_addresses.first()?;
+        words.contains("the API server says: ").then(|| state.clone())
+    });
+    let (missing, words) = &state.missing_addresses[0];
+    assert_eq!(missing, &gateway.addresses[0]);
+    assert!(words.contains("clusterIP") && words.contains("may not change once set"), "{words}");
+    assert!(state.faults.is_empty() && state.problem.is_none(), "nothing else is to blame");
     assert!(state.ready);
-    assert_eq!(namespace.get(&object).unwrap()["spec"], before);
+    let has_port = |found: &serde_json::Value| (found["spec"]["ports"][1]["port"] == 10_081).then(|| address(found));
+    assert_eq!(namespace.until("another port", &object, has_port), before);
     let changed = |found: &serde_json::Value| {
         (found.pointer("/spec/template/metadata/labels")?["example.com/version"] == "2").then_some(())
     };

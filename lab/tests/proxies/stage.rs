@@ -149,6 +149,8 @@ pub(crate) fn fleet(namespace: &str, name: &str) -> Infra {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         mapped_ports: vec![(80, 10_080)],
+        cluster_addresses: Vec::new(),
+        dual_stack: false,
         workload,
         service: Service { service_type: ServiceType::LoadBalancer, ..Service::default() },
         autoscaler: None,

@@ -38,12 +38,17 @@ pub(crate) fn served() -> Arc<Lab> {
 
 /// A lab of a test's own.
 pub(crate) fn installed() -> Lab {
+    installed_with("standard")
+}
+
+/// The same, with the definitions of a channel.
+pub(crate) fn installed_with(channel: &str) -> Lab {
     let lab = Lab::with(&binary::chancery().unwrap());
     let (install, _) = commands();
     let (definitions, install) = install.split_first().unwrap();
     // there is no way out of the lab: it has the same definitions as a file
     assert!(definitions.contains(&format!("/{}/standard-install.yaml", version())), "{definitions}");
-    lab.verb(&["definitions"]);
+    lab.verb(&["definitions", "--channel", channel]);
     for command in install {
         run(&lab, command);
     }

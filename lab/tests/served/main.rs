@@ -9,9 +9,11 @@
 //! | `mistakes` | what people get wrong costs its part, is told where it is, and nothing else notices |
 //! | `probes` | what a proxy says of itself to those who probe it |
 //! | `rights` | the roles allow what is used, and no more |
+//! | `addresses` | where a Gateway is reachable, as it asks for it |
 //! | `quickstart` | the rest of these commands: requests go through Envoy |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod addresses;
 mod certs;
 mod cluster;
 #[path = "../lab/harness.rs"]

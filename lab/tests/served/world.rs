@@ -1,10 +1,12 @@
 //! A namespace with a service, for Gateways and routes; and a neighbour that nothing may disturb.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use tests::wait;
 
 use crate::cluster::served;
-use crate::harness::Namespace;
+use crate::harness::{Lab, Namespace};
 
 const SERVICE: &str = "
 apiVersion: v1
@@ -42,7 +44,12 @@ pub(crate) struct World {
 impl World {
     /// Makes it, with a service `cart`.
     pub(crate) fn make(name: &'static str) -> Self {
-        let namespace = Namespace::make_in(served(), name);
+        Self::made_in(served(), name)
+    }
+
+    /// The same in a lab.
+    pub(crate) fn made_in(lab: Arc<Lab>, name: &'static str) -> Self {
+        let namespace = Namespace::make_in(lab, name);
         namespace.apply(SERVICE);
         Self { namespace }
     }

@@ -340,6 +340,7 @@ impl Core {
                     ready: state.ready,
                     addresses: state.addresses,
                     hostnames: state.hostnames,
+                    cluster_addresses: state.cluster_addresses,
                     missing_addresses: state.missing_addresses,
                     unassigned: state.unassigned,
                     awaited: state.awaited,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::call::{Caller, Failure};
 use super::fields;
 use super::name::{Owner, Whose, whose};
-use super::object::{Fault, ObjectKind, Wanted};
+use super::object::{Fault, IN_CLUSTER, ObjectKind, Wanted, put_cluster_addresses};
 use super::seen::{ObjectId, Raw};
 
 /// The annotation with the hash of what was applied last.
@@ -65,6 +66,8 @@ pub(super) enum Refusal {
     Taken(Arc<str>),
     /// The server does not take it.
     Words(Fault),
+    /// All of it is as it shall be but for addresses in the cluster, which it does not give: its words.
+    Addresses(Arc<str>),
     /// Its namespace goes: nothing helps.
     Terminating(Arc<str>),
     /// What is there is on its way out; the next one comes after it.
@@ -74,7 +77,9 @@ pub(super) enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Taken(text) | Self::Terminating(text) | Self::Words(Fault { text, .. }) => text,
+            Self::Taken(text) | Self::Terminating(text) | Self::Addresses(text) | Self::Words(Fault { text, .. }) => {
+                text
+            }
             Self::Leaving => "the one before it is not gone yet",
         })
     }
@@ -126,8 +131,22 @@ impl Job {
                 done.settled.push((id.clone(), Settled::new(content, &live)));
                 Ok(())
             }
+            Err(Failure::Invalid(text)) if self.does_without(id, &marked, &wanted.cluster_addresses).await => {
+                done.refused.insert(id.clone(), Refusal::Addresses(text.into()));
+                Ok(())
+            }
             Err(failure) => refuse(id, failure, done),
         }
+    }
+
+    /// Makes a Service what it shall be but for addresses in the cluster that it cannot have; false if it is not because of them.
+    async fn does_without(&self, id: &ObjectId, object: &Value, asked: &[IpAddr]) -> bool {
+        for less in fewer_addresses(object, asked) {
+            if self.caller.apply(id, &less).await.is_ok() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether what is there is not to be touched.
@@ -185,6 +204,23 @@ impl Settled {
 /// The hash of what is asked for.
 pub(super) fn content(object: &Value) -> u64 {
     xxh3_64(object.to_string().as_bytes())
+}
+
+/// A Service with fewer of the addresses that we ask for in the cluster: where there are two, with each of them, then with none.
+fn fewer_addresses(object: &Value, asked: &[IpAddr]) -> Vec<Value> {
+    let address = object.get("spec").and_then(|spec| spec.get(IN_CLUSTER)?.as_str()?.parse::<IpAddr>().ok());
+    if address.is_none() || address.as_ref() != asked.first() {
+        return Vec::new();
+    }
+    let each = asked.chunks(1).filter(|_| asked.len() > 1);
+    let without = |addresses: &[IpAddr]| {
+        let mut object = object.clone();
+        if let Some(Value::Object(spec)) = object.get_mut("spec") {
+            put_cluster_addresses(spec, addresses);
+        }
+        object
+    };
+    each.chain([&[][..]]).map(without).collect()
 }
 
 /// The field of `EnvoyProxy` that describes an object of a kind.

@@ -25,6 +25,8 @@ pub struct PodsState {
     pub addresses: Vec<SocketAddr>,
     /// The same, where a load balancer has a host name and no address: sorted.
     pub hostnames: Vec<Arc<str>>,
+    /// Addresses of the Service in the cluster, sorted, whether it is reached at others too or not.
+    pub cluster_addresses: Vec<IpAddr>,
     /// Addresses that the Gateway asks for and its Service does not have, with words for people.
     pub missing_addresses: Vec<(IpAddr, Arc<str>)>,
     /// Why there is no address at all so far, in words for people.

@@ -97,7 +97,9 @@ impl Fleet {
             self.planned.iter().filter(|(id, content)| content.as_ref().is_ok_and(|content| !self.has(id, *content)));
         let open = open.map(|(id, _)| id).filter(|id| leads || world.get(id).is_none());
         let wanted: Vec<ObjectId> = open.cloned().collect();
-        let whole = leads && wanted.is_empty() && self.planned.iter().all(|(_, content)| content.is_ok());
+        // What only lacks an address serves as it is.
+        let is_made = |id: &ObjectId| matches!(self.refused.get(id), Some(Refusal::Addresses(_)));
+        let whole = leads && wanted.iter().all(is_made) && self.planned.iter().all(|(_, content)| content.is_ok());
         let stale = if whole { self.stale(world) } else { Vec::new() };
         Work { wanted, stale }
     }
@@ -237,7 +239,7 @@ impl Fleet {
 }
 
 fn planned(wanted: Wanted, scope: &Scope) -> (ObjectId, Result<u64, Fault>) {
-    let Wanted { kind, namespace, name, object } = wanted;
+    let Wanted { kind, namespace, name, object, .. } = wanted;
     let content = match object {
         Ok(_) if !scope.has(&namespace) => {
             let text = format!("the namespace {namespace} is not one of those in which Chancery may work");

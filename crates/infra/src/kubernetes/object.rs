@@ -5,6 +5,7 @@ mod workload;
 pub(super) use workload::{config_files, xds_service};
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ir::Infra;
@@ -110,6 +111,8 @@ pub struct Wanted {
     pub name: Arc<str>,
     /// All of it, for server-side apply; or why there is none, with the field of `EnvoyProxy` that is at fault.
     pub object: Result<Value, Fault>,
+    /// Addresses in the cluster that it asks for; a Service can do without them.
+    pub cluster_addresses: Vec<IpAddr>,
 }
 
 /// What of the user's settings cannot be done.
@@ -174,6 +177,7 @@ impl<'a> Maker<'a> {
             namespace: Arc::clone(&self.namespace),
             name: Arc::clone(name),
             object: patched.map(|()| object),
+            cluster_addresses: Vec::new(),
         }
     }
 
@@ -284,13 +288,15 @@ impl<'a> Maker<'a> {
         });
         let of_nodes = settings.service_type != ServiceType::ClusterIp;
         let address = self.infra.addresses.first().map(ToString::to_string);
+        let addresses = self.cluster_addresses();
         let own = [
             ("externalTrafficPolicy", of_nodes.then(|| "Local".to_owned())),
-            ("loadBalancerIP", address.clone().filter(|_| settings.service_type == ServiceType::LoadBalancer)),
-            ("clusterIP", address.filter(|_| settings.service_type == ServiceType::ClusterIp)),
+            ("loadBalancerIP", address.filter(|_| settings.service_type == ServiceType::LoadBalancer)),
+            ("ipFamilyPolicy", self.kubernetes.dual_stack.then(|| "PreferDualStack".to_owned())),
         ];
         if let Value::Object(fields) = &mut spec {
             fields.extend(own.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?.into()))));
+            put_cluster_addresses(fields, &addresses);
         }
         put_over(&mut spec, &settings.spec);
         let own = Own {
@@ -300,7 +306,20 @@ impl<'a> Maker<'a> {
             patch: settings.patch.as_ref(),
             path: "spec.provider.kubernetes.envoyService",
         };
-        self.object(ObjectKind::Service, own, json!({ "spec": spec }))
+        Wanted { cluster_addresses: addresses, ..self.object(ObjectKind::Service, own, json!({ "spec": spec })) }
+    }
+
+    /// Addresses that the Service shall have in the cluster: no more than one of each family, as no Service has more.
+    fn cluster_addresses(&self) -> Vec<IpAddr> {
+        let is_inside = self.kubernetes.service.service_type == ServiceType::ClusterIp;
+        let outer = self.infra.addresses.iter().filter(|_| is_inside);
+        let mut found: Vec<IpAddr> = Vec::new();
+        for address in self.kubernetes.cluster_addresses.iter().chain(outer) {
+            if found.iter().all(|other| other.is_ipv4() != address.is_ipv4()) {
+                found.push(*address);
+            }
+        }
+        found
     }
 
     /// The port that proxies bind for a port of the Gateway.
@@ -346,6 +365,23 @@ impl<'a> Maker<'a> {
         self.object(kind, own, json!({ "spec": spec }))
     }
 }
+
+/// Gives a Service's `spec` the addresses that it shall have in the cluster; none is whichever there is.
+pub(super) fn put_cluster_addresses(spec: &mut Map<String, Value>, addresses: &[IpAddr]) {
+    spec.remove(ALL_IN_CLUSTER);
+    spec.remove(IN_CLUSTER);
+    let Some(first) = addresses.first() else { return };
+    spec.insert(IN_CLUSTER.to_owned(), first.to_string().into());
+    if addresses.len() > 1 {
+        let all = addresses.iter().map(|address| Value::from(address.to_string())).collect();
+        spec.insert(ALL_IN_CLUSTER.to_owned(), all);
+        spec.insert("ipFamilyPolicy".to_owned(), "PreferDualStack".into());
+    }
+}
+
+/// A Service's address in the cluster, the first of all of them.
+pub(super) const IN_CLUSTER: &str = "clusterIP";
+const ALL_IN_CLUSTER: &str = "clusterIPs";
 
 /// What one object has of its own.
 #[derive(Clone, Copy, Default)]

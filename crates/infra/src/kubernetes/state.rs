@@ -20,13 +20,14 @@ pub(super) fn state(fleet: &Fleet, infra: &Infra, world: &World) -> PodsState {
     let nodes = world.nodes();
     let addresses = service.map(|service| addresses(service, infra, nodes.as_ref().ok())).unwrap_or_default();
     let hostnames: BTreeSet<Arc<str>> = service.iter().flat_map(|service| service.hostnames.iter().cloned()).collect();
-    let (problem, faults) = trouble(fleet, infra, workload, world);
+    let (problem, faults) = trouble(fleet, workload, world);
     let lacks = addresses.is_empty() && hostnames.is_empty() && infra.addresses.is_empty();
     let unassigned = lacks.then(|| unassigned(service, nodes.err().flatten()));
     PodsState {
         awaited: awaited(fleet, workload),
         ready: workload.is_some_and(|workload| workload.available > 0),
-        missing_addresses: missing(infra, &addresses, service),
+        missing_addresses: missing(infra, &addresses, service, refused_addresses(fleet)),
+        cluster_addresses: service.map(cluster_addresses).unwrap_or_default(),
         addresses: addresses.into_iter().collect(),
         hostnames: hostnames.into_iter().collect(),
         unassigned,
@@ -52,19 +53,48 @@ fn addresses(service: &Service, infra: &Infra, nodes: Option<&BTreeSet<IpAddr>>)
     found
 }
 
+/// Where it is reached in the cluster.
+fn cluster_addresses(service: &Service) -> Vec<IpAddr> {
+    let mut found = service.cluster.clone();
+    found.sort_unstable();
+    found
+}
+
+/// Why the API server does not give the Service the addresses in the cluster that it shall have.
+fn refused_addresses(fleet: &Fleet) -> Option<Arc<str>> {
+    fleet.refused.iter().find_map(|(id, refusal)| match refusal {
+        Refusal::Addresses(words) if words.contains("may not change once set") => {
+            Some(format!("{words}); once the address is free, remove {id}: it is made anew with it").into())
+        }
+        Refusal::Addresses(words) => Some(format!("{words})").into()),
+        _ => None,
+    })
+}
+
 /// Addresses that are asked for and are not there.
-fn missing(infra: &Infra, found: &BTreeSet<SocketAddr>, service: Option<&Service>) -> Vec<(IpAddr, Arc<str>)> {
-    let found: BTreeSet<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-    let has = match (service, found.is_empty()) {
+fn missing(
+    infra: &Infra,
+    found: &BTreeSet<SocketAddr>,
+    service: Option<&Service>,
+    refused: Option<Arc<str>>,
+) -> Vec<(IpAddr, Arc<str>)> {
+    let inside = infra.kubernetes.iter().flat_map(|kubernetes| &kubernetes.cluster_addresses);
+    let mut has: BTreeSet<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+    has.extend(service.iter().flat_map(|service| &service.cluster));
+    let known = match (service, has.is_empty()) {
         (None, _) => "the Service is not there".to_owned(),
         (Some(_), true) => "the Service has none".to_owned(),
         (Some(_), false) => {
-            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-            format!("the Service has {}", found.join(", "))
+            let has: Vec<String> = has.iter().map(ToString::to_string).collect();
+            format!("the Service has {}", has.join(", "))
         }
     };
-    let lacking = infra.addresses.iter().filter(|address| !found.contains(address));
-    let words = |address: &IpAddr| format!("the cluster has not given the Gateway the address {address}: {has}").into();
+    let lacking = infra.addresses.iter().chain(inside).filter(|address| !has.contains(address));
+    let words = |address: &IpAddr| {
+        let said = refused.iter().find(|words| words.contains(&address.to_string()));
+        let said = said.map(|words| format!(" (the API server says: {words}")).unwrap_or_default();
+        format!("the cluster has not given the Gateway the address {address}: {known}{said}").into()
+    };
     lacking.map(|address| (*address, words(address))).collect()
 }
 
@@ -88,7 +118,7 @@ fn unassigned(service: Option<&Service>, nodes: Option<&str>) -> Arc<str> {
 }
 
 /// What keeps proxies from running as they shall, and what of that the settings are to blame for.
-fn trouble(fleet: &Fleet, infra: &Infra, workload: Option<&Workload>, world: &World) -> (Option<Arc<str>>, Vec<Fault>) {
+fn trouble(fleet: &Fleet, workload: Option<&Workload>, world: &World) -> (Option<Arc<str>>, Vec<Fault>) {
     let mut faults: Vec<Fault> = Vec::new();
     let mut words: Vec<Arc<str>> =
         world.forbidden().filter_map(|(target, said)| forbidden(target.kind?, said)).collect();
@@ -98,8 +128,8 @@ fn trouble(fleet: &Fleet, infra: &Infra, workload: Option<&Workload>, world: &Wo
     }
     let of_refusal = |refusal: &Refusal| match refusal {
         Refusal::Taken(text) | Refusal::Terminating(text) => (Some(Arc::clone(text)), None),
-        Refusal::Words(fault) => (None, Some(blamed(fault, infra))),
-        Refusal::Leaving => (None, None),
+        Refusal::Words(fault) => (None, Some(fault.clone())),
+        Refusal::Leaving | Refusal::Addresses(_) => (None, None),
     };
     for (text, fault) in fleet.refused.values().map(of_refusal) {
         words.extend(text);
@@ -112,14 +142,6 @@ fn trouble(fleet: &Fleet, infra: &Infra, workload: Option<&Workload>, world: &Wo
     }
     faults.retain(|fault| !fault.path.is_empty());
     (Some(words.join("; ")).filter(|text| !text.is_empty()).map(Arc::from), faults)
-}
-
-/// What the API server refuses because of an address is the Gateway's own matter: the settings are not to blame.
-fn blamed(fault: &Fault, infra: &Infra) -> Fault {
-    if infra.addresses.iter().any(|address| fault.text.contains(&address.to_string())) {
-        return Fault { path: Arc::default(), text: format!("spec.addresses: {}", fault.text).into() };
-    }
-    fault.clone()
 }
 
 /// Nobody serves, and that may pass by itself.

@@ -1,6 +1,7 @@
 //! Proxies in a Kubernetes cluster: what the objects of a fleet shall be like beyond what is the same for all.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,12 @@ pub struct KubernetesInfra {
     /// Ports of clients that proxies bind as others, with these: sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped_ports: Vec<(u16, u16)>,
+    /// Addresses of the cluster that are asked for (`Gateway.spec.addresses` of routability `Cluster`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_addresses: Vec<IpAddr>,
+    /// More than one address of the cluster is asked for: one of each family, where it has both.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dual_stack: bool,
     /// What runs the Pods.
     #[serde(default, skip_serializing_if = "is_default")]
     pub workload: Workload,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::{Gateway, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
-use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace};
+use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace, Service, ServiceType};
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{Cluster, ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 
@@ -79,7 +79,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: B
     });
     let infra = g.derive("infra", plans, move |cx, key, plan| {
         let view = cx.get(views, key).cloned().unwrap_or_default();
-        let infra = infra(key, plan, &view);
+        let infra = infra(key, plan, &view, file_mode);
         // In a cluster whatever is there stays until its Gateway can be served again: an address that goes does not come back.
         if file_mode && !infra.is_served() {
             return None;
@@ -172,6 +172,8 @@ fn unread(key: &ObjectKey, class: &str, place: ObjectPlace) -> Infra {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         mapped_ports: Vec::new(),
+        cluster_addresses: Vec::new(),
+        dual_stack: false,
         workload: settings.workload,
         service: settings.service,
         autoscaler: None,
@@ -215,8 +217,8 @@ pub(super) fn listeners(
             if cx.get(routes.configurations, &separate).is_some() { separate.name } else { chain }
         };
         // In a cluster the addresses are those of the Service.
-        let addresses = if file_mode { &*plan.addresses } else { &[] };
-        let bound = Bound { addresses, mapped: &mapped, tracing: tracing.as_ref(), retry_budgets };
+        let addresses = if file_mode { plan.addresses.bind() } else { Vec::new() };
+        let bound = Bound { addresses: &addresses, mapped: &mapped, tracing: tracing.as_ref(), retry_budgets };
         let streams = |listener: &ListenerKey| streams.remove(listener).unwrap_or_default();
         listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), Writing { configuration, streams })
     })
@@ -294,6 +296,7 @@ fn mapped_ports(ports: &[u16], lowest: u16) -> Arc<[(u16, u16)]> {
 /// What the objects of a Gateway's proxies shall be like.
 fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)], place: ObjectPlace) -> KubernetesInfra {
     let ObjectSettings { workload, service, autoscaler, disruption_budget, service_account, .. } = view.objects.clone();
+    let service = if plan.addresses.is_inside_only() { inside_only(service) } else { service };
     let Marks { class, uid, labels, annotations } = (*plan.marks).clone();
     KubernetesInfra {
         class,
@@ -302,6 +305,8 @@ fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)], place
         labels,
         annotations,
         mapped_ports: mapped.to_vec(),
+        cluster_addresses: plan.addresses.asked_in_cluster(),
+        dual_stack: plan.addresses.count_in_cluster() > 1,
         workload,
         service,
         autoscaler,
@@ -310,12 +315,22 @@ fn kubernetes(plan: &GatewayPlan, view: &ProxyView, mapped: &[(u16, u16)], place
     }
 }
 
+/// The same Service, reached in the cluster only, without what would lead others to it.
+fn inside_only(service: Service) -> Service {
+    let outward = |field: &str| {
+        field.starts_with("loadBalancer")
+            || ["allocateLoadBalancerNodePorts", "externalIPs", "externalTrafficPolicy"].contains(&field)
+    };
+    let spec = service.spec.into_iter().filter(|(field, _)| !outward(field)).collect();
+    Service { service_type: ServiceType::ClusterIp, spec, ..service }
+}
+
 /// The proxies of a Gateway.
-fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Infra {
+fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView, file_mode: bool) -> Infra {
     Infra {
         fleet: plan.fleet.clone(),
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
-        addresses: plan.addresses.clone(),
+        addresses: plan.addresses.asked(file_mode),
         ports: if plan.stands_still { Vec::new() } else { plan.bound_ports(Transport::Tcp) },
         udp_ports: if plan.stands_still { Vec::new() } else { plan.bound_ports(Transport::Udp) },
         options: view.options.clone(),

@@ -471,9 +471,11 @@ const PROXY_NUMBER: u32 = 1 << 16;
 fn proxy_problems(key: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) -> Vec<(ProblemKey, Arc<Problem>)> {
     let error = |path: String, text: &str| Arc::new(Problem::of(key, path, Severity::Error, text));
     let mut found: Vec<_> = facts.problem.iter().map(|words| error(String::new(), words)).collect();
-    let missing = facts.missing_addresses.iter();
-    found.extend(missing.map(|(_, words)| error("spec.addresses".to_owned(), words)));
-    found.extend(facts.unassigned.iter().map(|words| warning(key, "", words)));
+    let lacking = plan.addresses.assign(Some(facts)).unwrap_or_default().lacking;
+    let lacking = lacking.iter().filter(|(index, _)| plan.addresses.is_possible(*index));
+    found.extend(lacking.map(|(_, refusal)| error(refusal.path("spec"), &refusal.text)));
+    let unassigned = facts.unassigned.iter().filter(|_| plan.addresses.is_empty());
+    found.extend(unassigned.map(|words| warning(key, "", words)));
     found.extend(refused_ports(key, plan.own_listeners(), facts));
     let mut found = numbered(key, PROXY_NUMBER, found);
     found.extend(settings_faults(key, plan, facts));
@@ -541,8 +543,8 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
         let refers_to = Some(ObjectKey::of(Kind::GatewayClass, "", class));
         found.push(Arc::new(Problem { refers_to, ..problem }));
     }
-    let own = [&plan.refused, &plan.unresolved, &plan.unusable_address];
-    found.extend(own.into_iter().flatten().map(|refusal| error("spec", refusal)));
+    let own = [&plan.refused, &plan.unresolved].into_iter().flatten();
+    found.extend(own.chain(plan.addresses.refused()).map(|refusal| error("spec", refusal)));
     for (index, listener) in plan.own_listeners().iter().enumerate() {
         let owner = format!("spec.listeners[{index}]");
         let refusals = [&listener.refused, &listener.misgated, &listener.unresolved, &listener.untrusted];

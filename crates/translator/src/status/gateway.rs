@@ -1,7 +1,6 @@
 //! Status of Gateways and their listeners: from the plan, from counts of routes, and from what proxies report.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api::gateway::AddressType;
@@ -11,6 +10,7 @@ use ir::{ClusterName, FleetName, ListenerName};
 use store::{ClusterState, ListenerState, ProxyFacts};
 
 use super::{RESOLVED, Writer};
+use crate::gateway::address::{AddressPlan, Assignment};
 use crate::gateway::{GatewayPlan, NO_LISTENER};
 use crate::key::Transport;
 use crate::listener::{ListenerPlan, Refusal, listener_name};
@@ -60,8 +60,10 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool
         let text = "clients without a valid certificate are let through (AllowInsecureFallback)";
         conditions.push(writer.yes("InsecureFrontendValidationMode", "ConfigurationChanged", text));
     }
+    let assignment = plan.addresses.assign(facts.as_deref());
+    conditions.extend(addresses_assigned(writer, plan, assignment.as_ref(), facts.as_deref()));
     GatewayStatus {
-        addresses: addresses(facts.as_deref()),
+        addresses: addresses(plan, assignment.as_ref(), facts.as_deref()),
         attached_listener_sets: plan.takes_sets.then(|| attached_sets(plan, facts.as_deref())),
         conditions,
         listeners: entries.rows,
@@ -262,11 +264,8 @@ fn gateway_programmed(
     if let Some(refusal) = &plan.refused {
         return writer.no(kind, "Invalid", &refusal.text);
     }
-    if let Some(address) = &plan.unusable_address {
-        return writer.no(kind, address.reason, &address.text);
-    }
-    if let Some(words) = facts.and_then(missing_address) {
-        return writer.no(kind, "AddressNotUsable", words);
+    if let Some(fault) = plan.addresses.fault(facts) {
+        return writer.no(kind, fault.reason, &fault.text);
     }
     if entries.accepted == 0 || !plan.own_listeners().iter().any(ListenerPlan::serves) {
         return writer.no(kind, "Invalid", "no listener can be programmed");
@@ -274,7 +273,7 @@ fn gateway_programmed(
     if offline {
         return writer.unknown(kind, "Pending", OFFLINE);
     }
-    if let Some((reason, words)) = facts.and_then(hindrance) {
+    if let Some((reason, words)) = facts.and_then(|facts| hindrance(&plan.addresses, facts)) {
         return writer.no(kind, reason, words);
     }
     if entries.programmed > 0 {
@@ -286,16 +285,13 @@ fn gateway_programmed(
 /// Proxies that have not taken anything.
 pub(super) const NOT_YET: &str = "no proxy has acknowledged a listener yet";
 
-/// An address of a Gateway that its proxies cannot have.
-pub(super) fn missing_address(facts: &ProxyFacts) -> Option<&Arc<str>> {
-    facts.missing_addresses.first().map(|(_, words)| words)
-}
-
-/// What keeps proxies of a Gateway from serving anything.
-pub(super) fn hindrance(facts: &ProxyFacts) -> Option<(&'static str, &Arc<str>)> {
-    let found =
-        [("NoResources", &facts.problem), ("AddressNotAssigned", &facts.unassigned), ("Pending", &facts.awaited)];
-    found.into_iter().find_map(|(reason, words)| Some((reason, words.as_ref()?)))
+/// What keeps proxies of a Gateway from serving anything, beside [`AddressPlan::fault`].
+pub(super) fn hindrance<'a>(addresses: &AddressPlan, facts: &'a ProxyFacts) -> Option<(&'static str, &'a Arc<str>)> {
+    // One that lacks beside others is told, and the others serve.
+    let unassigned = facts.unassigned.as_ref().filter(|_| addresses.is_empty());
+    let problem = facts.problem.as_ref().map(|words| ("NoResources", words));
+    let unassigned = unassigned.map(|words| ("AddressNotAssigned", words));
+    problem.or(unassigned).or_else(|| Some(("Pending", facts.awaited.as_ref()?)))
 }
 
 fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
@@ -311,14 +307,46 @@ fn gateway_references(writer: Writer, plan: &GatewayPlan) -> Condition {
     }
 }
 
-/// Addresses and host names that really lead to proxies, each once.
-fn addresses(facts: Option<&ProxyFacts>) -> Vec<GatewayStatusAddress> {
-    let addresses: BTreeSet<_> = facts.iter().flat_map(|facts| facts.addresses.iter().map(SocketAddr::ip)).collect();
+/// Whether there is an address for each entry (GEP-5093); without entries, any address. None as long as nothing is known of them.
+fn addresses_assigned(
+    writer: Writer,
+    plan: &GatewayPlan,
+    assignment: Option<&Assignment>,
+    facts: Option<&ProxyFacts>,
+) -> Option<Condition> {
+    let kind = "AddressesAssigned";
+    let Assignment { given, lacking } = assignment?;
+    if plan.addresses.is_empty() {
+        let lacks = facts.and_then(|facts| facts.unassigned.as_deref());
+        return Some(match lacks.filter(|_| given.is_empty()) {
+            Some(words) => writer.no(kind, "NotAssigned", words),
+            None => writer.yes(kind, kind, "the Gateway has addresses"),
+        });
+    }
+    Some(match (given.is_empty(), lacking.is_empty()) {
+        (_, true) => writer.yes(kind, kind, "every address that is asked for is assigned"),
+        (true, false) => writer.no(kind, "NotAssigned", &plan.addresses.words(lacking)),
+        (false, false) => writer.no(kind, "PartiallyAssigned", &plan.addresses.words(lacking)),
+    })
+}
+
+/// Addresses and host names that really lead to proxies, each once: of those that are asked for, one for each entry.
+fn addresses(
+    plan: &GatewayPlan,
+    assignment: Option<&Assignment>,
+    facts: Option<&ProxyFacts>,
+) -> Vec<GatewayStatusAddress> {
+    let write = |address_type, value: &str, routability: &str| GatewayStatusAddress {
+        address_type,
+        value: value.into(),
+        routability: plan.tells_routability.then(|| routability.into()),
+    };
+    let given = assignment.iter().flat_map(|assignment| &assignment.given);
+    let given = given.map(|(address, routability)| write(AddressType::IpAddress, &address.to_string(), routability));
     let hostnames: BTreeSet<_> = facts.iter().flat_map(|facts| facts.hostnames.iter()).collect();
-    let write = |address_type, value: &str| GatewayStatusAddress { address_type, value: value.into() };
-    let addresses = addresses.iter().map(|address| write(AddressType::IpAddress, &address.to_string()));
-    let hostnames = hostnames.iter().map(|hostname| write(AddressType::Hostname, hostname));
-    addresses.chain(hostnames).take(MOST_ADDRESSES).collect()
+    let hostnames = hostnames.iter().filter(|_| plan.addresses.is_empty());
+    let hostnames = hostnames.map(|hostname| write(AddressType::Hostname, hostname, ""));
+    given.chain(hostnames).take(MOST_ADDRESSES).collect()
 }
 
 /// Bound of the API (`GatewayStatus.addresses`).

@@ -4,7 +4,7 @@ use api::status::{Condition, ListenerSetStatus};
 use store::ProxyFacts;
 
 use super::Writer;
-use super::gateway::{Entries, Lookup, NOT_YET, OFFLINE, Told, hindrance, missing_address};
+use super::gateway::{Entries, Lookup, NOT_YET, OFFLINE, Told, hindrance};
 use crate::gateway::NO_LISTENER;
 use crate::listener_set::SetPlan;
 
@@ -46,16 +46,13 @@ fn programmed(
     if entries.usable == 0 {
         return writer.no(kind, "ListenersNotValid", "no listener can be programmed");
     }
-    if let Some(unserved) = &plan.unserved {
-        return writer.no(kind, unserved.reason, &unserved.text);
+    if plan.addresses.fault(facts).is_some() {
+        return writer.no(kind, "ParentNotProgrammed", "the Gateway is not programmed");
     }
     if offline {
         return writer.unknown(kind, "Pending", OFFLINE);
     }
-    if facts.and_then(missing_address).is_some() {
-        return writer.no(kind, "ParentNotProgrammed", "the Gateway is not programmed");
-    }
-    if facts.and_then(hindrance).is_some() {
+    if facts.and_then(|facts| hindrance(&plan.addresses, facts)).is_some() {
         return writer.no(kind, "Pending", "the Gateway is not programmed yet");
     }
     if entries.programmed > 0 {

@@ -188,7 +188,7 @@ fn kinds_and_addresses_and_parameters_that_are_not_supported_are_said() {
     world.apply([with(("addresses", json!([{"type": "test/fake-invalid-type", "value": "x"}])))]);
     assert_eq!(short(&world.gateway_status("web").conditions)[0], "Accepted=False/UnsupportedAddress");
     world.apply([with(("addresses", json!([{"type": "IPAddress", "value": "x"}])))]);
-    assert_eq!(short(&world.gateway_status("web").conditions)[1], "Programmed=False/AddressNotUsable");
+    assert_eq!(short(&world.gateway_status("web").conditions)[1], "Programmed=False/AddressNotAssigned");
     world.apply([with(("tls", json!({"backend": {"clientCertificateRef": {"name": "x"}}})))]);
     assert_eq!(short(&world.gateway_status("web").conditions)[2], "ResolvedRefs=False/InvalidClientCertificateRef");
     assert!(world.problems().iter().any(|problem| problem.contains("clientCertificateRef")), "{:?}", world.problems());

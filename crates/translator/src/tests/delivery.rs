@@ -413,8 +413,14 @@ fn programmed_is_what_proxies_acknowledged() {
 
     let address = "192.0.2.7".parse().expect("an address");
     let missing = ProxyFacts { missing_addresses: vec![(address, "nobody has it".into())], ..running.clone() };
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    let mut spec = json!({"gatewayClassName": "eg", "listeners": listeners});
+    let without = object(Kind::Gateway, "web", spec.clone());
+    spec["addresses"] = json!([{"value": "127.0.0.1"}, {"value": "192.0.2.7"}]);
+    world.apply([object(Kind::Gateway, "web", spec)]);
     write(&mut world, ListenerState::Refused("cannot bind".into()), missing);
     assert_eq!(programmed(&world), ("Programmed=False/AddressNotUsable".into(), "Programmed=False/Invalid".into()));
+    world.apply([without]);
 
     write(&mut world, ListenerState::Refused("bad listener".into()), running.clone());
     assert_eq!(programmed(&world).1, "Programmed=False/Invalid");

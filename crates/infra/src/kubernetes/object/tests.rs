@@ -44,6 +44,8 @@ pub(in crate::kubernetes) fn plain() -> KubernetesInfra {
         labels: [("team".into(), "a".into())].into(),
         annotations: [("note".into(), "b".into())].into(),
         mapped_ports: vec![(80, 10_080)],
+        cluster_addresses: Vec::new(),
+        dual_stack: false,
         workload: Default::default(),
         service: Default::default(),
         autoscaler: None,
@@ -147,6 +149,24 @@ fn a_requested_address_goes_where_the_type_of_the_service_has_it() {
     assert_eq!(at(ServiceType::LoadBalancer)["loadBalancerIP"], "198.18.0.7");
     assert_eq!(at(ServiceType::ClusterIp)["clusterIP"], "198.18.0.7");
     assert_eq!(at(ServiceType::ClusterIp).get("externalTrafficPolicy"), None);
+}
+
+#[test]
+fn addresses_in_the_cluster_are_asked_for_beside_those_outside_one_of_each_family() {
+    let spec = |addresses: &[&str]| {
+        let cluster_addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        let infra = infra("gw", KubernetesInfra { cluster_addresses, ..plain() });
+        one(&infra, ObjectKind::Service)["spec"].clone()
+    };
+    assert_eq!(spec(&[]).get("clusterIP"), None);
+    let single = spec(&["10.96.0.7"]);
+    assert_eq!((&single["type"], &single["clusterIP"]), (&json!("LoadBalancer"), &json!("10.96.0.7")));
+    assert_eq!(single.get("clusterIPs"), None);
+    let dual = spec(&["10.96.0.7", "10.96.0.8", "fd00::7"]);
+    assert_eq!((&dual["clusterIP"], &dual["clusterIPs"]), (&json!("10.96.0.7"), &json!(["10.96.0.7", "fd00::7"])));
+    assert_eq!(dual["ipFamilyPolicy"], "PreferDualStack");
+    let infra = infra("gw", KubernetesInfra { dual_stack: true, ..plain() });
+    assert_eq!(one(&infra, ObjectKind::Service)["spec"]["ipFamilyPolicy"], "PreferDualStack");
 }
 
 #[test]

@@ -96,6 +96,20 @@ fn an_address_that_is_asked_for_is_missing_until_it_is_there() {
 }
 
 #[test]
+fn an_address_in_the_cluster_is_there_whatever_the_type() {
+    let mut infra = of_type(ServiceType::LoadBalancer);
+    infra.kubernetes.as_mut().unwrap().cluster_addresses = vec!["10.0.0.7".parse().unwrap()];
+    let ingress = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.2" }] } });
+    let at =
+        |address: &str| told(&infra, &service(json!({ "spec": { "clusterIPs": [address] }, "status": ingress })), None);
+    let found = at("10.0.0.7");
+    assert_eq!((addresses(&found), &*found.missing_addresses), (vec!["192.0.2.2:80".to_owned()], &[][..]));
+    assert_eq!(found.cluster_addresses, ["10.0.0.7".parse::<std::net::IpAddr>().unwrap()]);
+    let other = at("10.0.0.8").missing_addresses;
+    assert!(other[0].1.ends_with("the Service has 10.0.0.8, 192.0.2.2"), "{other:?}");
+}
+
+#[test]
 fn what_keeps_pods_from_being_made_is_told() {
     let infra = of_type(ServiceType::ClusterIp);
     let deployment = |more: Value| told(&infra, &[(ObjectKind::Deployment, more)], None);

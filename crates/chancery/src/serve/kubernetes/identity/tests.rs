@@ -15,6 +15,8 @@ fn infra(gateway: &str, account: Option<&str>, place: Place) -> (FleetName, Arc<
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         mapped_ports: Vec::new(),
+        cluster_addresses: Vec::new(),
+        dual_stack: false,
         workload: ir::infra::kubernetes::Workload::default(),
         service: ir::infra::kubernetes::Service::default(),
         autoscaler: None,

@@ -1,0 +1,156 @@
+//! Addresses of Gateways in a cluster: what their Service is asked for, and what is told of it (GEP-5093).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use api::Kind;
+use ir::infra::kubernetes::ServiceType;
+use serde_json::{Value, json};
+use store::{Change, Definitions, GatewayApi, ListenerState, ProxyFacts};
+
+use crate::testing::{World, object, short};
+
+const FLEET: &str = "default/web";
+
+fn gateway(addresses: &Value) -> api::Object {
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    object(Kind::Gateway, "web", json!({"gatewayClassName": "eg", "listeners": listeners, "addresses": addresses}))
+}
+
+/// A cluster with definitions of this release and channel.
+fn world(version: &str, is_experimental: bool) -> World {
+    let mut world = World::in_cluster();
+    let gateway_api = Some(GatewayApi { versions: [version.into()].into(), is_experimental });
+    let kinds = [Kind::Gateway, Kind::GatewayClass].into();
+    world.change(vec![Change::Definitions(Arc::new(Definitions { kinds, gateway_api }))]);
+    let class = json!({"controllerName": api::envoy_gateway::DEFAULT_CONTROLLER_NAME});
+    world.apply([object(Kind::GatewayClass, "eg", class)]);
+    world
+}
+
+fn told(world: &mut World, facts: ProxyFacts) {
+    let tables = world.translator.stored().tables();
+    let (_, graph) = world.translator.store();
+    graph.set(tables.listener_state, store::FactKey::new(FLEET, "default/web/80"), ListenerState::Accepted);
+    graph.set(tables.proxies, FLEET.into(), Arc::new(ProxyFacts { ready: true, ..facts }));
+    world.translator.tick();
+}
+
+fn balanced(outside: &[&str], inside: &[&str]) -> ProxyFacts {
+    let ip = |text: &&str| text.parse::<IpAddr>().expect("an address");
+    ProxyFacts {
+        addresses: outside.iter().map(|text| SocketAddr::new(ip(text), 80)).collect(),
+        cluster_addresses: inside.iter().map(ip).collect(),
+        ..ProxyFacts::default()
+    }
+}
+
+fn addresses(world: &World) -> Value {
+    serde_json::to_value(world.gateway_status("web").addresses).expect("JSON")
+}
+
+fn conditions(world: &World) -> Vec<String> {
+    short(&world.gateway_status("web").conditions)
+}
+
+#[test]
+fn who_asks_for_the_cluster_only_is_not_reached_from_outside() {
+    let mut world = world("v1.7.0", true);
+    let outputs = world.translator.outputs();
+    let infra = |world: &World| {
+        let (_, infra) = world.translator.graph().iter(outputs.infra).next().expect("a fleet");
+        let kubernetes = infra.kubernetes.clone().expect("in a cluster");
+        (kubernetes.service.service_type, infra.addresses.clone(), kubernetes.cluster_addresses)
+    };
+    world.apply([gateway(&json!([{"routability": "Cluster", "value": "10.96.0.7"}]))]);
+    let inside: IpAddr = "10.96.0.7".parse().expect("an address");
+    assert_eq!(infra(&world), (ServiceType::ClusterIp, vec![], vec![inside]));
+    world.apply([gateway(&json!([{"routability": "Cluster"}, {"value": "192.0.2.1"}]))]);
+    let outside: IpAddr = "192.0.2.1".parse().expect("an address");
+    assert_eq!(infra(&world), (ServiceType::LoadBalancer, vec![outside], vec![]));
+
+    // what would lead others to it is left out, what else the Service shall have is not
+    let service = json!({"type": "LoadBalancer", "externalIPs": ["192.0.2.9"], "loadBalancerClass": "example.com/a",
+        "externalTrafficPolicy": "Cluster", "sessionAffinity": "ClientIP"});
+    let provider = json!({"type": "Kubernetes", "kubernetes": {"envoyService": service}});
+    let parameters = json!({"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "p"});
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    let spec = json!({"gatewayClassName": "eg", "listeners": listeners, "addresses": [{"routability": "Cluster"}],
+        "infrastructure": {"parametersRef": parameters}});
+    world.apply([object(Kind::EnvoyProxy, "p", json!({"provider": provider})), object(Kind::Gateway, "web", spec)]);
+    let (_, infra) = world.translator.graph().iter(outputs.infra).next().expect("a fleet");
+    let service = &infra.kubernetes.as_ref().expect("in a cluster").service;
+    assert_eq!(service.service_type, ServiceType::ClusterIp);
+    assert_eq!(service.spec.keys().map(|field| &**field).collect::<Vec<_>>(), ["sessionAffinity"]);
+}
+
+#[test]
+fn every_address_says_from_where_it_is_reachable() {
+    let mut world = world("v1.7.0", true);
+    world.apply([gateway(&json!([]))]);
+    assert_eq!(conditions(&world).len(), 3, "nothing is told of addresses before something is known");
+    told(&mut world, balanced(&["203.0.113.10"], &["10.96.0.42"]));
+    assert_eq!(addresses(&world), json!([{"type": "IPAddress", "value": "203.0.113.10", "routability": ""}]));
+    assert_eq!(conditions(&world)[3], "AddressesAssigned=True/AddressesAssigned");
+    told(&mut world, balanced(&["10.96.0.42"], &["10.96.0.42"]));
+    assert_eq!(addresses(&world), json!([{"type": "IPAddress", "value": "10.96.0.42", "routability": "Cluster"}]));
+
+    world.apply([gateway(&json!([{}, {"routability": "Cluster"}]))]);
+    told(&mut world, balanced(&["203.0.113.10", "203.0.113.11"], &["10.96.0.42"]));
+    let both = json!([
+        {"type": "IPAddress", "value": "10.96.0.42", "routability": "Cluster"},
+        {"type": "IPAddress", "value": "203.0.113.10", "routability": ""},
+    ]);
+    assert_eq!(addresses(&world), both);
+    assert_eq!(conditions(&world)[3], "AddressesAssigned=True/AddressesAssigned");
+    let host = ProxyFacts { hostnames: vec!["lb.example.org".into()], ..balanced(&[], &["10.96.0.42"]) };
+    told(&mut world, host);
+    assert_eq!(addresses(&world).as_array().expect("a list").len(), 1, "a name is no address");
+    assert_eq!(conditions(&world)[3], "AddressesAssigned=False/PartiallyAssigned");
+    assert_eq!(conditions(&world)[1], "Programmed=True/Programmed");
+    let problems = world.problems();
+    assert!(problems.iter().any(|problem| problem.contains("spec.addresses[0]") && problem.contains("lb.example.org")));
+
+    world.apply([gateway(&json!([{"routability": "testing.x-k8s.io/sentinel"}]))]);
+    told(&mut world, balanced(&["203.0.113.10"], &["10.96.0.42"]));
+    assert_eq!(addresses(&world)[0]["routability"], "testing.x-k8s.io/sentinel");
+}
+
+#[test]
+fn an_entry_that_cannot_be_had_costs_the_others_nothing() {
+    let mut world = world("v1.7.0", true);
+    let outside = json!({"routability": "Cluster", "value": "192.0.2.1"});
+    let missing = || {
+        let missing = vec![("192.0.2.1".parse().expect("an address"), "the cluster has not given it".into())];
+        ProxyFacts { missing_addresses: missing, ..balanced(&["203.0.113.10"], &["10.96.0.42"]) }
+    };
+    world.apply([gateway(&json!([{}, outside]))]);
+    told(&mut world, missing());
+    assert_eq!(conditions(&world)[1], "Programmed=True/Programmed");
+    assert_eq!(conditions(&world)[3], "AddressesAssigned=False/PartiallyAssigned");
+    let message = world.gateway_status("web").conditions[3].message.to_string();
+    assert_eq!(message, "spec.addresses[1]: the cluster has not given it");
+    assert_eq!(addresses(&world).as_array().expect("a list").len(), 1);
+
+    world.apply([gateway(&json!([outside]))]);
+    told(&mut world, missing());
+    assert_eq!(conditions(&world)[1], "Programmed=False/AddressNotAssigned");
+    assert_eq!(conditions(&world)[3], "AddressesAssigned=False/NotAssigned");
+    assert_eq!(addresses(&world), json!([]));
+
+    world.apply([gateway(&json!([{"routability": "example.com/Wan"}]))]);
+    assert_eq!(conditions(&world)[1], "Programmed=False/AddressNotAssigned");
+    assert_eq!(conditions(&world)[3], "AddressesAssigned=False/NotAssigned");
+    let problem = world.problems().into_iter().find(|problem| problem.contains("spec.addresses[0].routability"));
+    assert!(problem.expect("told").contains("\"example.com/Wan\" is not known here"));
+}
+
+#[test]
+fn where_the_api_has_no_field_for_it_nothing_is_written_to_it() {
+    for (version, is_experimental) in [("v1.7.0", false), ("v1.6.3", true)] {
+        let mut world = world(version, is_experimental);
+        world.apply([gateway(&json!([]))]);
+        told(&mut world, balanced(&["10.96.0.42"], &["10.96.0.42"]));
+        assert_eq!(addresses(&world), json!([{"type": "IPAddress", "value": "10.96.0.42"}]));
+    }
+}
