@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::{Object, ObjectKey, Timestamp};
 use chancery::publish::Publisher;
@@ -82,7 +83,7 @@ impl World {
     pub fn publish(&mut self) {
         self.translator.tick();
         assert_eq!(self.translator.graph().panics().len(), 0, "{:?}", self.translator.graph().panics());
-        for update in self.publisher.updates(self.translator.graph()) {
+        for update in self.publisher.updates(self.translator.graph(), Instant::now()) {
             for change in update.changes {
                 match change {
                     xds::Change::Put(put) => {

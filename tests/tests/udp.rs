@@ -228,15 +228,76 @@ fn no_datagram_is_lost_while_all_around_its_route_changes() {
 }
 
 #[test]
-fn while_its_own_route_changes_who_asks_again_is_answered_by_one_of_its_backends() {
+fn an_answer_under_way_arrives_though_its_endpoint_is_gone() {
+    let world = World::start();
+    let [a, ..] = world.ports;
+    until(a, Some("one"));
+    // a server whose answer waits until somebody lets it go
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(ANSWERED)).unwrap();
+    let asked = || {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(("127.0.0.1", a)).unwrap();
+        client.set_read_timeout(Some(ANSWERED)).unwrap();
+        // before it there are those of whoever asked meanwhile
+        client.send(b"me").unwrap();
+        let mut room = [0; 64];
+        loop {
+            let (length, from) = server.recv_from(&mut room).unwrap();
+            if room.get(..length) == Some(b"me") {
+                break (client, from);
+            }
+        }
+    };
+    let answered = |client: &UdpSocket, from| {
+        server.send_to(b"slow", from).unwrap();
+        let mut room = [0; 64];
+        let length = client.recv(&mut room).unwrap_or_default();
+        assert_eq!(room.get(..length).unwrap(), b"slow");
+    };
+    let slow = documents([&*datagrams("slow", server.local_addr().unwrap().port())]);
+    let leads = |backends: &[(&str, u32)]| world.running.write("a.yaml", &route("a", "a", backends)).unwrap();
+    world.running.write("slow.yaml", &slow).unwrap();
+    leads(&[("slow", 1)]);
+    wait::until("a way to the slow server", || {
+        let client = UdpSocket::bind("127.0.0.1:0").ok()?;
+        client.connect(("127.0.0.1", a)).ok()?;
+        client.send(b"way").ok()?;
+        server.set_read_timeout(Some(Duration::from_millis(50))).ok()?;
+        let found = server.recv_from(&mut [0; 64]).ok();
+        server.set_read_timeout(Some(ANSWERED)).ok()?;
+        found
+    })
+    .unwrap();
+    // another backend; another share of it; none at all
+    let (client, from) = asked();
+    leads(&[("one", 1)]);
+    until(a, Some("one"));
+    answered(&client, from);
+    leads(&[("slow", 1)]);
+    until(a, None);
+    let (client, from) = asked();
+    leads(&[("one", 1), ("slow", 0)]);
+    until(a, Some("one"));
+    answered(&client, from);
+    leads(&[("slow", 1)]);
+    until(a, None);
+    let (client, from) = asked();
+    world.running.remove("a.yaml").unwrap();
+    wait::until("no route", || world.running.status(&["-o", "yaml"]).ok()?.contains("attachedRoutes: 0").then_some(()))
+        .unwrap();
+    answered(&client, from);
+}
+
+#[test]
+fn while_its_own_route_changes_one_of_its_backends_answers() {
     let world = World::start();
     let [a, ..] = world.ports;
     until(a, Some("one"));
     let prober = Prober::default();
     thread::scope(|threads| {
         let _asking = prober.until_dropped();
-        // The answer that is under way from an endpoint at the moment in which it goes is lost: a proxy ends what it has with it.
-        let answer = |_: &str| paced(a).or_else(|_| paced(a));
+        let answer = |_: &str| paced(a);
         let prober = &prober;
         threads.spawn(move || prober.run(answer, &[("a", &["one", "two"])]));
         for _ in 0..5 {

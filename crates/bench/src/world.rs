@@ -60,7 +60,7 @@ impl World {
         store.apply(graph, batch);
         let runs = self.translator.tick().runs;
         let ticked = Instant::now();
-        let updates = self.publisher.updates(self.translator.graph());
+        let updates = self.publisher.updates(self.translator.graph(), Instant::now());
         let encoded = Instant::now();
         self.translator.remember_served();
         let took = began.elapsed().min(thread_time()? - cpu);
@@ -91,7 +91,7 @@ impl World {
             graph.set(tables.fleet_live, fleet.0, ());
         }
         self.translator.tick();
-        self.publisher.updates(self.translator.graph());
+        self.publisher.updates(self.translator.graph(), Instant::now());
         self.translator.remember_served();
         self.translator.settle();
     }

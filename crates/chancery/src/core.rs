@@ -25,6 +25,7 @@ use provider::kubernetes::replicas::{Heard, Said};
 use provider::kubernetes::status::Board;
 use serde_json::{Value, json};
 use store::{FactKey, Refusals};
+use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use translator::{Outputs, Translator};
 
@@ -100,6 +101,8 @@ pub(crate) struct Core {
     said_labels: Option<BTreeMap<Arc<str>, Arc<Pod>>>,
     /// What the proxies that are connected here refused of resources that several make.
     refusals: BTreeMap<FactKey, Refusals>,
+    /// Wakes the core's thread without an event.
+    timer: Runtime,
 }
 
 /// What the core is made from.
@@ -169,6 +172,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         leaving: BTreeSet::new(),
         said_labels: parts.believes_labels.then(BTreeMap::new),
         refusals: BTreeMap::new(),
+        timer: runtime::Builder::new_current_thread().enable_time().build()?,
     };
     let asking =
         Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
@@ -177,10 +181,10 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
 
 impl Core {
     fn run(&mut self, inputs: &mut mpsc::Receiver<Input>) {
-        while let Some(first) = inputs.blocking_recv() {
+        while let Some(first) = self.wait(inputs) {
             let began = Instant::now();
             let mut asks = Vec::new();
-            let mut changed = self.take(first, &mut asks);
+            let mut changed = first.is_none_or(|first| self.take(first, &mut asks));
             for _ in 1..MAX_PER_TICK {
                 let Ok(next) = inputs.try_recv() else { break };
                 changed |= self.take(next, &mut asks);
@@ -195,6 +199,16 @@ impl Core {
             if self.ending {
                 inputs.close();
             }
+        }
+    }
+
+    /// Waits for an event, or until there is something to publish without one: then there is none. None at all: nothing more comes.
+    fn wait(&self, inputs: &mut mpsc::Receiver<Input>) -> Option<Option<Input>> {
+        let Some(wakes) = self.publisher.wakes() else { return inputs.blocking_recv().map(Some) };
+        let next = async { tokio::time::timeout_at(wakes.into(), inputs.recv()).await };
+        match self.timer.block_on(next) {
+            Ok(input) => input.map(Some),
+            Err(_) => Some(None),
         }
     }
 
@@ -252,7 +266,7 @@ impl Core {
         let stats = self.translator.tick();
         self.tell_infra();
         self.tell_workloads();
-        let updates = self.publisher.updates(self.translator.graph());
+        let updates = self.publisher.updates(self.translator.graph(), Instant::now());
         let outdated = self.outdate_facts(&updates) | self.note_patches();
         if !updates.is_empty() {
             self.server.publish(updates);

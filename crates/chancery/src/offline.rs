@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Context as _;
 use api::{Problem, Timestamp};
@@ -169,7 +170,7 @@ fn patch(
         return Ok(patched);
     }
     let mut publisher = Publisher::new(outputs, StaticOptions::default().listeners);
-    for FleetUpdate { fleet, changes } in publisher.updates(translator.graph()) {
+    for FleetUpdate { fleet, changes } in publisher.updates(translator.graph(), Instant::now()) {
         for change in changes {
             let Change::Put(resource) = change else { continue };
             let Some(name) = publish::named(&resource.type_url, &resource.name) else { continue };

@@ -1,10 +1,12 @@
 //! From the graph's changes to bytes for the xDS server: each changed piece is encoded once, whoever reads it.
 
+mod parting;
 mod patches;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::{Change as TableChange, Graph};
 use envoy::{Encoded, EncodedHost, EncodedPiece, EncodedSet};
@@ -16,6 +18,7 @@ use ir::{
 use translator::{InFleet, Outputs, VirtualHostKey};
 use xds::{Change, FleetUpdate, Need, TypeUrl};
 
+use self::parting::Parting;
 use self::patches::Patched;
 pub(crate) use self::patches::{Mark, ResourceKey, Told, named};
 
@@ -31,6 +34,8 @@ pub struct Publisher {
     sweep_at: usize,
     /// Chains whose hosts travel one by one.
     separate: BTreeSet<RouteConfigurationKey>,
+    /// Endpoints that go from listeners that take datagrams.
+    parting: Parting,
     /// What has patches.
     patched: Patched,
     told: Vec<Told>,
@@ -92,18 +97,25 @@ impl Publisher {
             hosts: UnorderedMap::new(),
             sweep_at: 0,
             separate: BTreeSet::new(),
+            parting: Parting::default(),
             patched: Patched::default(),
             told: Vec::new(),
         }
     }
 
+    /// When it wants to be asked again though nothing has changed.
+    pub fn wakes(&self) -> Option<Instant> {
+        self.parting.next()
+    }
+
     /// Encodes what the last tick changed. Called once after every tick, before the graph settles.
-    pub fn updates(&mut self, graph: &Graph) -> Vec<FleetUpdate> {
+    pub fn updates(&mut self, graph: &Graph, now: Instant) -> Vec<FleetUpdate> {
         let mut updates = Updates::new();
         self.encode_pieces(graph);
         self.secrets(graph, &mut updates);
+        let over = self.part(graph, now);
         let mut sets = Sets::new();
-        self.endpoints(graph, &mut sets, &mut updates);
+        self.endpoints(graph, &over, &mut sets, &mut updates);
         self.clusters(graph, &mut sets, &mut updates);
         self.listeners(graph, &mut updates);
         self.streams(graph, &mut updates);
@@ -130,10 +142,22 @@ impl Publisher {
         }
     }
 
-    /// Sets that changed, for the clusters that read them; clusters that changed themselves bring theirs along.
-    fn endpoints(&self, graph: &Graph, sets: &mut Sets, updates: &mut Updates) {
+    /// Notes what goes from sets, and gives those that are other than before for that alone.
+    fn part(&mut self, graph: &Graph, now: Instant) -> Vec<EndpointSetName> {
+        let mut changed = BTreeSet::new();
+        for (name, set) in self.outputs.shared_set_changes(graph) {
+            self.parting.note(name, set, now);
+            changed.insert(name);
+        }
+        let mut over = self.parting.over(now);
+        over.retain(|name| !changed.contains(name));
+        over
+    }
+
+    /// Sets that changed, and these, for the clusters that read them; clusters that changed themselves bring theirs along.
+    fn endpoints(&self, graph: &Graph, more: &[EndpointSetName], sets: &mut Sets, updates: &mut Updates) {
         let changed: UnorderedSet<_> = self.outputs.cluster_changes(graph).map(|change| change.key).collect();
-        for set in self.outputs.endpoint_changes(graph) {
+        for set in self.outputs.endpoint_changes(graph).chain(more) {
             for reader in self.outputs.readers_of(graph, set).filter(|reader| !changed.contains(reader)) {
                 let assignment = self.assignment(graph, sets, (&reader.name, set));
                 push(updates, &reader.fleet, Some(assignment), TypeUrl::Endpoints, &reader.name.0);
@@ -214,7 +238,9 @@ impl Publisher {
     /// A set that is not there is empty, so that a cluster can warm.
     fn endpoint_set(&self, graph: &Graph, set: &EndpointSetName) -> ir::Endpoints {
         let empty = || ir::Endpoints { name: set.clone(), localities: Vec::new() };
-        self.outputs.endpoint_set(graph, set).unwrap_or_else(empty)
+        let mut made = self.outputs.endpoint_set(graph, set).unwrap_or_else(empty);
+        self.parting.add_to(&mut made);
+        made
     }
 
     /// Route configurations and, for those with separate hosts, their hosts.

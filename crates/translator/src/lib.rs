@@ -71,6 +71,7 @@ pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain}
 pub use crate::gating::Effective;
 pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
+pub use crate::listener::DISCARD_PORT;
 pub use crate::output::Outputs;
 pub use crate::regex::MAX_PROGRAM_SIZE;
 pub use crate::status::rejected::Rejection;

@@ -240,6 +240,17 @@ impl Outputs {
         changes(graph, self.endpoint_sets.rows).map(|change| change.key).chain(shared)
     }
 
+    /// Sets of listeners that take datagrams which the last tick changed, as they are now; none: gone. In no order, each once.
+    pub fn shared_set_changes<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = (&'g EndpointSetName, Option<Endpoints>)> + use<'g> {
+        let sets = self.endpoint_sets;
+        graph
+            .changes(self.shared_sets)
+            .map(move |change| (change.key, change.new.map(|set| sets.share(graph, change.key, set))))
+    }
+
     /// The status of a route; no parent is listed that is not ours.
     pub fn route_status(&self, graph: &Graph, route: &ObjectKey) -> Option<RouteStatus> {
         self.route_outcomes.status(graph, route)

@@ -49,7 +49,7 @@ pub(crate) struct Datagrams {
     pub(crate) policy: Option<ObjectKey>,
 }
 
-/// Where datagrams go: what a route cannot do drops them.
+/// Where datagrams go, each set of endpoints once: what a route cannot do drops them.
 pub(crate) fn shares(action: &Action) -> Vec<Share> {
     let share = |to: TcpDestination| {
         let set = match to.backend {
@@ -58,7 +58,14 @@ pub(crate) fn shares(action: &Action) -> Vec<Share> {
         };
         Share { set, weight: to.weight }
     };
-    destinations(action).into_iter().map(share).filter(|share| share.weight > 0).collect()
+    let mut shares: Vec<Share> = Vec::new();
+    for share in destinations(action).into_iter().map(share).filter(|share| share.weight > 0) {
+        match shares.iter_mut().find(|before| before.set == share.set) {
+            Some(before) => before.weight += share.weight,
+            None => shares.push(share),
+        }
+    }
+    shares
 }
 
 fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey, Arc<TcpProxy>) {

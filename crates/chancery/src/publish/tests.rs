@@ -46,7 +46,7 @@ impl World {
         let (store, graph) = self.translator.store();
         store.apply(graph, Batch { source: Source::File, changes, listed: true });
         self.translator.tick();
-        for FleetUpdate { fleet, changes } in self.publisher.updates(self.translator.graph()) {
+        for FleetUpdate { fleet, changes } in self.publisher.updates(self.translator.graph(), Instant::now()) {
             for change in changes {
                 match change {
                     Change::Put(resource) => {

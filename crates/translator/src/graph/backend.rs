@@ -192,17 +192,17 @@ impl EndpointSets {
             let made = self.make(graph, set, row).localities;
             Some(made.into_iter().flat_map(|locality| locality.endpoints).collect::<Vec<_>>())
         };
-        let locality = |(at, share): (usize, &Share)| {
+        let locality = |share: &Share| {
             let found = share.set.as_ref().and_then(endpoints).filter(|found| !found.is_empty()).map(healthy);
-            let zone = share.set.as_ref().map_or_else(|| format!("{at}"), |set| format!("{at}/{set}"));
             Locality {
-                zone: Some(zone.into()),
+                // Not by its place: an endpoint of another zone is another one.
+                zone: Some(share.set.as_ref().map_or_else(Arc::default, |set| Arc::clone(&set.0))),
                 priority: 0,
                 weight: Some(share.weight),
                 endpoints: found.unwrap_or_else(|| vec![Endpoint { address: DISCARD, health: Health::Healthy }]),
             }
         };
-        Endpoints { name: name.clone(), localities: shared.shares.iter().enumerate().map(locality).collect() }
+        Endpoints { name: name.clone(), localities: shared.shares.iter().map(locality).collect() }
     }
 }
 
