@@ -99,8 +99,7 @@ fn a_port_of_tcp_is_none_for_datagrams_and_one_number_can_be_both() {
         crate::testing::service("web", 80),
         route("r", backends),
     ]);
-    let nobody = "1: Ip(127.0.0.1, 9)";
-    assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(10.0.0.1, 5301)", nobody, nobody]);
+    assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(10.0.0.1, 5301)", "2: Ip(127.0.0.1, 9)"]);
     let texts: Vec<String> = world.problems().into_iter().filter(|text| text.contains("port")).collect();
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(texts[0].contains("port 80 of Service default/web is for TCP, not UDP"), "{texts:?}");
