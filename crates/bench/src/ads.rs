@@ -7,11 +7,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use hyper_util::rt::TokioIo;
 use prost::Message as _;
-use proto::envoy::config::core::v3::Node;
+use proto::envoy::config::cluster::v3::Cluster;
+use proto::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+use proto::envoy::config::core::v3::{Node, TransportSocket};
 use proto::envoy::config::listener::v3::Listener;
 use proto::envoy::config::listener::v3::filter::ConfigType;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use proto::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use proto::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use proto::envoy::extensions::transport_sockets::tls::v3::{
+    CommonTlsContext, DownstreamTlsContext, UpstreamTlsContext,
+};
 use proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -23,6 +29,8 @@ pub(crate) const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cl
 pub(crate) const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 pub(crate) const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 pub(crate) const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+const SECRETS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+const STREAMS: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 pub(crate) const HOSTS: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
 
 /// One open stream.
@@ -54,7 +62,8 @@ impl Client {
         });
         // The address is not used: the connector knows where to go.
         let channel = Endpoint::try_from("http://chancery")?.connect_with_connector(connector).await?;
-        let (requests, outgoing) = mpsc::channel(1024);
+        // As many as there may be: an Envoy goes on reading whatever it has to say.
+        let (requests, outgoing) = mpsc::channel(1 << 20);
         let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(1 << 30);
         grpc.ready().await.map_err(|error| anyhow::anyhow!("{error}"))?;
         let node = Node {
@@ -94,6 +103,7 @@ impl Client {
                 self.clusters += names.len();
                 self.requests.send(acknowledgement).await?;
                 self.subscribe(ENDPOINTS, &names).await?;
+                self.subscribe(SECRETS, &secrets(response.resources.iter().filter_map(cluster_socket))).await?;
             }
             ENDPOINTS => {
                 self.endpoints.extend(names.iter().cloned());
@@ -103,6 +113,9 @@ impl Client {
                 self.requests.send(acknowledgement).await?;
                 let named: Vec<String> = response.resources.iter().flat_map(route_configurations).collect();
                 self.subscribe(ROUTES, &named).await?;
+                let streams: Vec<String> = response.resources.iter().flat_map(streams).collect();
+                self.subscribe(STREAMS, &streams).await?;
+                self.subscribe(SECRETS, &secrets(response.resources.iter().flat_map(listener_sockets))).await?;
             }
             ROUTES => {
                 self.requests.send(acknowledgement).await?;
@@ -146,6 +159,61 @@ impl Client {
             }
         }
     }
+}
+
+impl Client {
+    /// Takes responses until those of so many clusters are there and then none has come for this long; gives the time of the last.
+    pub(crate) async fn all(&mut self, clusters: usize, quiet: Duration) -> anyhow::Result<Instant> {
+        let mut last = Instant::now();
+        while self.clusters < clusters || self.endpoints.is_empty() {
+            last = self.next().await?.at;
+        }
+        while let Ok(received) = tokio::time::timeout(quiet, self.next()).await {
+            last = received?.at;
+        }
+        Ok(last)
+    }
+}
+
+/// The configurations of filters that a listener names: where connections go.
+fn streams(listener: &Resource) -> Vec<String> {
+    let bytes = listener.resource.as_ref().map_or(&[][..], |any| &any.value);
+    let chains = Listener::decode(bytes).map(|listener| listener.filter_chains).unwrap_or_default();
+    let filters = chains.into_iter().flat_map(|chain| chain.filters);
+    let separate = filters.filter(|filter| matches!(filter.config_type, Some(ConfigType::ConfigDiscovery(_))));
+    separate.map(|filter| filter.name).collect()
+}
+
+/// The certificates and bundles that TLS of these settings asks for, each once.
+fn secrets(sockets: impl Iterator<Item = CommonTlsContext>) -> Vec<String> {
+    let names = sockets.flat_map(|tls| {
+        let bundle = match tls.validation_context_type {
+            Some(ValidationContextType::ValidationContextSdsSecretConfig(config)) => Some(config),
+            Some(ValidationContextType::CombinedValidationContext(both)) => both.validation_context_sds_secret_config,
+            _ => None,
+        };
+        tls.tls_certificate_sds_secret_configs.into_iter().chain(bundle).map(|config| config.name)
+    });
+    names.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+fn listener_sockets(listener: &Resource) -> Vec<CommonTlsContext> {
+    let bytes = listener.resource.as_ref().map_or(&[][..], |any| &any.value);
+    let chains = Listener::decode(bytes).map(|listener| listener.filter_chains).unwrap_or_default();
+    let sockets = chains.into_iter().filter_map(|chain| config(chain.transport_socket?));
+    let contexts = sockets.filter_map(|any| DownstreamTlsContext::decode(&*any.value).ok());
+    contexts.filter_map(|context| context.common_tls_context).collect()
+}
+
+fn cluster_socket(cluster: &Resource) -> Option<CommonTlsContext> {
+    let cluster = Cluster::decode(&*cluster.resource.as_ref()?.value).ok()?;
+    let config = config(cluster.transport_socket?)?;
+    UpstreamTlsContext::decode(&*config.value).ok()?.common_tls_context
+}
+
+fn config(socket: TransportSocket) -> Option<proto::google::protobuf::Any> {
+    let Some(SocketConfig::TypedConfig(config)) = socket.config_type else { return None };
+    Some(config)
 }
 
 /// The route configurations that a listener names.

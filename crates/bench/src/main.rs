@@ -13,6 +13,7 @@
 //! | B7 | CPU while nothing changes |
 //! | B8 | one change at 10,000 clusters in both variants, with a real Envoy |
 //! | B9 | translation from scratch, Envoy bytes included |
+//! | mix | B1, B2, B6 and B9 with a mix of all kinds |
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
 //! | last-good | the last good configuration on disk: one changed route, and a start from the file |
 //! | graph | one change of each kind in the real gateway graph |
@@ -38,6 +39,7 @@ mod kubernetes;
 mod last_good;
 mod load_reports;
 mod memory;
+mod mix;
 mod one_change;
 mod process;
 mod raw;
@@ -60,7 +62,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 19] = [
+const BENCHMARKS: [Benchmark; 20] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("sets", graph::listener_sets),
@@ -78,6 +80,7 @@ const BENCHMARKS: [Benchmark; 19] = [
     ("B6c", idle::memory),
     ("B7", idle::cpu),
     ("B8", variants::run),
+    ("mix", mix::run),
     ("B10", load_reports::run),
     ("last-good", last_good::run),
 ];

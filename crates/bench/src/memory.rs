@@ -8,7 +8,7 @@ use crate::dataset::{self, Endpoints, ROUTES_PER_FILE, ROUTES_PER_HOST};
 use crate::figure::{Report, say};
 use crate::process::{Chancery, DEADLINE};
 
-const MEGABYTE: f64 = 1e6;
+pub(crate) const MEGABYTE: f64 = 1e6;
 
 /// No proxy asks them.
 const NOWHERE: Endpoints = Endpoints::Elsewhere(8080);
@@ -29,7 +29,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Resident bytes of a Chancery that serves this many routes to one client.
-fn settled(routes: usize) -> anyhow::Result<f64> {
+pub(crate) fn settled(routes: usize) -> anyhow::Result<f64> {
     say(&format!("B6 n={routes}"));
     let (place, conf) = Chancery::place()?;
     dataset::write(&conf, routes, 18_080, NOWHERE)?;

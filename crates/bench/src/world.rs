@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::{Object, ObjectKey};
+use api::{Object, ObjectKey, Severity};
 use chancery::publish::Publisher;
 use ir::FleetName;
 use nix::time::{ClockId, clock_gettime};
@@ -73,6 +73,18 @@ impl World {
             resources: changes().count(),
             bytes: changes().map(size).sum(),
         })
+    }
+
+    /// What is wrong with objects, or without effect.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let problems = self.translator.outputs().problems(self.translator.graph());
+        let told = problems.filter(|(_, problem)| problem.severity != Severity::Note);
+        told.map(|(_, problem)| format!("{:?} {}", problem.object, problem.text)).collect()
+    }
+
+    /// How many clusters there are.
+    pub(crate) fn clusters(&self) -> usize {
+        self.translator.outputs().clusters(self.translator.graph()).count()
     }
 
     /// Every fleet has a proxy that has everything, as it is most of the time: from now on routes ask whether their clusters
