@@ -7,6 +7,7 @@
 //! | [`certificate`] | certificates and keys, made when a test runs and never committed |
 //! | [`backend`] | small HTTP servers that answer with their name |
 //! | [`client`] | requests, in cleartext and over TLS |
+//! | [`datagrams`] | UDP servers that answer with their name, and clients |
 //! | [`elsewhere`] | an Envoy that somebody else started, over TLS |
 //! | [`grpc`] | gRPC servers that answer with their name, and calls |
 //! | [`inputs`] | the fuzz targets as ordinary tests: inputs that are the same each time |
@@ -23,6 +24,7 @@ pub mod binary;
 pub mod certificate;
 pub mod client;
 pub mod collector;
+pub mod datagrams;
 pub mod elsewhere;
 pub mod grpc;
 pub mod inputs;

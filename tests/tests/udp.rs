@@ -4,86 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
-use anyhow::Context as _;
-use tests::client::Answer;
-use tests::objects::{documents, listeners, service};
+use tests::datagrams::{ANSWERED, Echo, ask, ask_all, datagrams, paced};
+use tests::objects::{documents, listeners};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
 use tests::wait;
-
-/// A server that answers each datagram with its name.
-struct Echo {
-    port: u16,
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Echo {
-    fn start(name: &'static str) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        let port = socket.local_addr().unwrap().port();
-        let over = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&over);
-        let thread = std::thread::spawn(move || {
-            let mut room = [0; 64];
-            while !ends.load(Ordering::Acquire) {
-                if let Ok((_, from)) = socket.recv_from(&mut room) {
-                    let _ = socket.send_to(name.as_bytes(), from);
-                }
-            }
-        });
-        Self { port, over, thread: Some(thread) }
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Release);
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// Long enough for any answer on a loaded machine; only what is dropped waits for so long.
-const ANSWERED: Duration = Duration::from_secs(3);
-
-/// The answers to one datagram each of so many clients that have sent none before; none where none comes. All wait at the same time.
-fn ask_all(port: u16, count: usize) -> Vec<Option<String>> {
-    let client = |_| {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(("127.0.0.1", port)).unwrap();
-        // where nobody listens, or not any more, the answer says so
-        let _unheard = socket.send(b"who");
-        socket
-    };
-    let clients: Vec<UdpSocket> = (0..count).map(client).collect();
-    let end = Instant::now() + ANSWERED;
-    let answer = |socket: &UdpSocket| {
-        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        socket.set_read_timeout(Some(left)).unwrap();
-        let mut room = [0; 64];
-        let length = socket.recv(&mut room).ok()?;
-        Some(String::from_utf8_lossy(room.get(..length)?).into_owned())
-    };
-    clients.iter().map(answer).collect()
-}
-
-fn ask(port: u16) -> Option<String> {
-    ask_all(port, 1).pop().flatten()
-}
-
-/// One more client, which waits a little first: a listener has room for as many as ask without pause in some seconds.
-fn paced(port: u16) -> anyhow::Result<Answer> {
-    thread::sleep(Duration::from_millis(5));
-    let body = ask(port).context("no answer")?;
-    Ok(Answer { status: 200, body })
-}
 
 fn until(port: u16, expected: Option<&str>) {
     wait::until(&format!("{expected:?}"), || (ask(port).as_deref() == expected).then_some(())).unwrap();
@@ -99,12 +28,6 @@ fn route(name: &str, section: &str, backends: &[(&str, u32)]) -> String {
     )
 }
 
-/// A Service of datagrams.
-fn datagrams(name: &str, port: u16) -> String {
-    let text = service(name, port).replace("    port: 80\n", "    port: 80\n    protocol: UDP\n");
-    text.replace("- name: http\n  port", "- name: http\n  protocol: UDP\n  port")
-}
-
 struct World {
     running: Running,
     ports: [u16; 3],
@@ -113,7 +36,7 @@ struct World {
 
 impl World {
     fn start() -> Self {
-        let servers = [Echo::start("one"), Echo::start("two")];
+        let servers = [Echo::start("one").unwrap(), Echo::start("two").unwrap()];
         let running = Running::prepare().unwrap();
         let ports = free_ports().unwrap();
         let all = [datagrams("one", servers[0].port), datagrams("two", servers[1].port)];
@@ -148,7 +71,7 @@ fn datagrams_go_where_the_first_route_of_their_listener_says() {
     world.running.write("z.yaml", &route("z", "a", &[("two", 1)])).unwrap();
     wait::until("both", || world.running.status(&["-o", "yaml"]).unwrap().contains("attachedRoutes: 2").then_some(()))
         .unwrap();
-    assert_eq!(ask_all(a, 20), vec![Some("one".to_owned()); 20]);
+    assert_eq!(ask_all(a, 20).unwrap(), vec![Some("one".to_owned()); 20]);
     world.running.remove("a.yaml").unwrap();
     until(a, Some("two"));
     world.running.remove("b.yaml").unwrap();
@@ -162,7 +85,7 @@ fn shares_are_those_of_backends_and_that_of_a_broken_one_is_dropped() {
     world.running.write("a.yaml", &route("a", "a", &[("one", 7), ("two", 3), ("nowhere", 10)])).unwrap();
     until(a, None);
     let mut seen: BTreeMap<Option<String>, u32> = BTreeMap::new();
-    ask_all(a, 100).into_iter().for_each(|answer| *seen.entry(answer).or_default() += 1);
+    ask_all(a, 100).unwrap().into_iter().for_each(|answer| *seen.entry(answer).or_default() += 1);
     let of = |name: Option<&str>| seen.get(&name.map(str::to_owned)).copied().unwrap_or_default();
     assert!((40..60).contains(&of(None)), "{seen:?}");
     assert!((25..45).contains(&of(Some("one"))) && (8..22).contains(&of(Some("two"))), "{seen:?}");
