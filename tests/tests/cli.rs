@@ -683,7 +683,7 @@ fn names_that_are_nearly_right_are_suggested() {
     assert_eq!(
         said("service-name: web", "service-name: wep"),
         [
-            "28:9 warning: no EndpointSlice gives it endpoints, so requests to it are answered with 503; add one with the \
+            "28:9 warning: no EndpointSlice gives it endpoints, so requests to it are answered with 503 (connections that are passed on are closed); add one with the \
              label kubernetes.io/service-name: web",
             "38:5 warning: Service default/wep does not exist, so these endpoints get no requests; did you mean web?",
         ]

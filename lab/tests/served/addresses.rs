@@ -110,6 +110,15 @@ fn each_entry_has_an_address_that_is_reachable_from_where_it_says() {
     let sentinel = addresses.given("any", "[{routability: testing.x-k8s.io/sentinel}]");
     assert_eq!(sentinel, [("testing.x-k8s.io/sentinel".to_owned(), given[0].1.clone())]);
 
+    // what was reached from outside is so no more, and again
+    let inside = addresses.given("any", "[{routability: Cluster}]");
+    assert!(inside.len() == 1 && inside[0].0 == "Cluster" && is_of_services(&inside[0].1), "{inside:?}");
+    assert_eq!(addresses.service_type("any"), "ClusterIP");
+    addresses.answers(&inside[0].1);
+    let outside = addresses.given("any", "[]");
+    assert!(outside.len() == 1 && outside[0].0.is_empty() && !is_of_services(&outside[0].1), "{outside:?}");
+    addresses.answers(&outside[0].1);
+
     // in the cluster, and only there
     let given = addresses.given("inside", "[{type: IPAddress, routability: Cluster}]");
     assert!(given.len() == 1 && given[0].0 == "Cluster" && is_of_services(&given[0].1), "{given:?}");

@@ -17,6 +17,8 @@ pub(super) const LINGER: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Parting {
     sets: BTreeMap<EndpointSetName, Watched>,
+    /// Nothing is over before this.
+    next: Option<Instant>,
 }
 
 /// A set, as it is and what has gone from it.
@@ -54,10 +56,16 @@ impl Parting {
         watched.gone.extend(left);
         let Watched { now: there, gone } = watched;
         gone.retain(|gone| !is_discard(&gone.address) && all(there).all(|endpoint| endpoint.address != gone.address));
+        if !gone.is_empty() {
+            self.next.get_or_insert(now + LINGER);
+        }
     }
 
     /// Sets from which something has drained long enough, each once: they are other than published.
     pub(super) fn over(&mut self, now: Instant) -> Vec<EndpointSetName> {
+        if self.next.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
         let mut over = Vec::new();
         for (name, watched) in &mut self.sets {
             let before = watched.gone.len();
@@ -66,12 +74,13 @@ impl Parting {
                 over.push(name.clone());
             }
         }
+        self.next = self.sets.values().flat_map(|watched| &watched.gone).map(|gone| gone.until).min();
         over
     }
 
-    /// When something is over next.
+    /// When to ask again what is over, at the latest.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.sets.values().flat_map(|watched| &watched.gone).map(|gone| gone.until).min()
+        self.next
     }
 
     /// Adds what drains, each where it was: Envoy takes an endpoint of another zone or priority for another one.
@@ -178,8 +187,10 @@ mod tests {
         // what was never sent to anybody does not drain, and with its cluster all goes
         parting.note(&name, Some(set(&[("", &[DISCARD_PORT])])), start);
         parting.note(&name, Some(set(&[("one", &[1])])), start);
-        assert_eq!(parting.next(), None);
+        assert_eq!(shown(&parting, set(&[("one", &[1])])), ["one 1"]);
+        parting.note(&name, Some(set(&[])), start);
         parting.note(&name, None, start);
         assert_eq!(parting.over(start + LINGER * 2), [] as [EndpointSetName; 0]);
+        assert_eq!(parting.next(), None);
     }
 }

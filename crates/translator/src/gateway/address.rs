@@ -43,6 +43,8 @@ struct Request {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressPlan {
     entries: Vec<Result<Request, Refusal>>,
+    /// Of several values all are tried: a Service asks for the first only.
+    tries_all: bool,
 }
 
 /// An address of a Gateway, and from where it is reachable.
@@ -61,7 +63,8 @@ impl AddressPlan {
     /// What a Gateway asks for. With files there is no Service whose address it could have.
     pub(crate) fn of(gateway: &Gateway, file_mode: bool) -> Self {
         let entries = gateway.spec.addresses.iter().enumerate();
-        Self { entries: entries.map(|(index, entry)| request(index, entry, file_mode)).collect() }
+        let entries = entries.map(|(index, entry)| request(index, entry, file_mode)).collect();
+        Self { entries, tries_all: file_mode }
     }
 
     /// Nothing is asked for: any address will do.
@@ -163,7 +166,10 @@ impl AddressPlan {
             return None;
         }
         let assignment = self.assign(facts);
-        if let Some(assignment) = assignment.as_ref().filter(|assignment| assignment.given.is_empty()) {
+        // Where one was not tried nobody knows that none can be had.
+        let outside = self.requests().filter(|request| request.scope == Scope::Any && request.value.is_some());
+        let is_tried = self.tries_all || outside.count() < 2;
+        if let Some(assignment) = assignment.as_ref().filter(|assignment| is_tried && assignment.given.is_empty()) {
             return Some(Refusal::new(NOT_ASSIGNED, self.words(&assignment.lacking)));
         }
         let lacking = assignment.iter().flat_map(|assignment| assignment.lacking.iter().map(|(_, refusal)| refusal));

@@ -412,7 +412,7 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
     let mut severity = Severity::Warning;
     let (port, transport) = (backend.port, backend.transport);
     let lost = match transport {
-        Transport::Tcp => "answered with 503",
+        Transport::Tcp => "answered with 503 (connections that are passed on are closed)",
         Transport::Udp => "dropped",
     };
     let (path, text) = match lack {

@@ -23,7 +23,8 @@ fn plan(entries: &[&str], file_mode: bool) -> AddressPlan {
         GatewaySpecAddress { value: word(value), routability: word(routability), ..GatewaySpecAddress::default() }
     };
     let entries = entries.iter().map(entry).enumerate();
-    AddressPlan { entries: entries.map(|(index, entry)| request(index, &entry, file_mode)).collect() }
+    let entries = entries.map(|(index, entry)| request(index, &entry, file_mode)).collect();
+    AddressPlan { entries, tries_all: file_mode }
 }
 
 fn facts(outside: &[&str], inside: &[&str]) -> ProxyFacts {
@@ -91,6 +92,15 @@ fn nothing_is_told_before_something_is_known_but_what_objects_say() {
     let fault = void.fault(None).unwrap();
     assert_eq!(fault.reason, "AddressNotAssigned");
     assert!(fault.text.contains("spec.addresses[0]: ") && fault.text.contains("spec.addresses[1]: "), "{fault:?}");
+}
+
+#[test]
+fn of_several_values_a_service_tries_one_and_files_all() {
+    let neither = ProxyFacts { unassigned: Some("none yet".into()), ..ProxyFacts::default() };
+    let reason = |entries: &[&str], file_mode| plan(entries, file_mode).fault(Some(&neither)).unwrap().reason;
+    let both = ["192.0.2.1 -", "192.0.2.2 -"];
+    assert_eq!((reason(&both, false), reason(&both, true)), ("AddressNotUsable", "AddressNotAssigned"));
+    assert_eq!(reason(&both[..1], false), "AddressNotAssigned");
 }
 
 #[test]
@@ -162,7 +172,7 @@ proptest! {
             ..ProxyFacts::default()
         };
         let requests: Vec<Request> = requests.into_iter().map(|(value, scope)| Request { value, scope }).collect();
-        let plan = AddressPlan { entries: requests.iter().copied().map(Ok).collect() };
+        let plan = AddressPlan { entries: requests.iter().copied().map(Ok).collect(), tries_all: true };
         let Assignment { given, lacking } = plan.assign(Some(&facts)).unwrap();
         prop_assert_eq!(given.len() + lacking.len(), requests.len());
         prop_assert_eq!(given.len(), most(&requests, &facts, &mut Vec::new()));
