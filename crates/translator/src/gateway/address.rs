@@ -19,6 +19,9 @@ const SENTINEL: &str = "testing.x-k8s.io/sentinel";
 /// Of `Programmed`: no entry has its address.
 const NOT_ASSIGNED: &str = "AddressNotAssigned";
 
+/// Of `Accepted`: an address is of another type.
+const UNSUPPORTED: &str = "UnsupportedAddress";
+
 /// Of `Programmed`: an address that is named cannot be had.
 const NOT_USABLE: &str = "AddressNotUsable";
 
@@ -121,9 +124,9 @@ impl AddressPlan {
         !self.entries.is_empty() && self.requests().next().is_none()
     }
 
-    /// Entries that cannot be had whatever the proxies get.
+    /// Entries that cannot be had whatever the proxies get, but for those of which one costs the Gateway ([`unsupported`]).
     pub(crate) fn refused(&self) -> impl Iterator<Item = &Refusal> {
-        self.entries.iter().filter_map(|entry| entry.as_ref().err())
+        self.entries.iter().filter_map(|entry| entry.as_ref().err()).filter(|refusal| refusal.reason != UNSUPPORTED)
     }
 
     /// Whether it depends on the proxies that an entry has its address.
@@ -190,13 +193,19 @@ impl AddressPlan {
 
 /// An entry of a type that is not supported, which costs the Gateway.
 pub(crate) fn unsupported(gateway: &Gateway) -> Option<Refusal> {
-    let mut entries = gateway.spec.addresses.iter().enumerate();
-    let (index, entry) = entries.find(|(_, entry)| entry.address_type != AddressType::IpAddress)?;
+    gateway.spec.addresses.iter().enumerate().find_map(|(index, entry)| of_another_type(index, entry))
+}
+
+fn of_another_type(index: usize, entry: &GatewaySpecAddress) -> Option<Refusal> {
     let text = format!("addresses of type {} are not supported, IPAddress is", entry.address_type);
-    Some(Refusal::new("UnsupportedAddress", text).at(format!("spec.addresses[{index}].type")))
+    let refusal = Refusal::new(UNSUPPORTED, text).at(format!("spec.addresses[{index}].type"));
+    (entry.address_type != AddressType::IpAddress).then_some(refusal)
 }
 
 fn request(index: usize, entry: &GatewaySpecAddress, file_mode: bool) -> Result<Request, Refusal> {
+    if let Some(refusal) = of_another_type(index, entry) {
+        return Err(refusal);
+    }
     let at = |refusal: Refusal, field: &str| refusal.at(format!("spec.addresses[{index}].{field}"));
     let scope = scope(entry.routability.as_deref().unwrap_or_default(), file_mode);
     let scope = scope.map_err(|text| at(Refusal::new(NOT_ASSIGNED, text), "routability"))?;
