@@ -49,18 +49,21 @@ impl Program {
 
     /// For a rule of the form `self.all(item, ..)`: the items that it does not hold for; none for any other rule.
     ///
-    /// So a rule about a list can cost the items at fault and not the list.
-    pub(crate) fn failing_items(&self, this: Scope<'_>) -> Option<Vec<usize>> {
+    /// So a rule about a list can cost the items at fault and not the list. `among_broken`: something is wrong with other items, so that only rules count that look at
+    /// each item by itself, and what cannot be answered is no fault.
+    pub(crate) fn failing_items(&self, this: Scope<'_>, among_broken: bool) -> Option<Vec<usize>> {
         let Expr::Macro(Macro::All, pair) = &self.body else { return None };
         let [Expr::Var(0), body] = &**pair else { return None };
+        if among_broken && body.reads_self() {
+            return None;
+        }
         let mut slots = Slots::new(this);
+        let mut fails = |item| match eval::holds_for(Slot::Place(item), body, &mut slots) {
+            Ok(holds) => !holds,
+            Err(_) => !among_broken,
+        };
         let items = this.items().enumerate();
-        Some(
-            items
-                .filter(|(_, item)| eval::holds_for(Slot::Place(*item), body, &mut slots) != Ok(true))
-                .map(|(index, _)| index)
-                .collect(),
-        )
+        Some(items.filter(|(_, item)| fails(*item)).map(|(index, _)| index).collect())
     }
 }
 
@@ -88,6 +91,22 @@ enum Expr {
     /// `text.matches(pattern)` with a literal pattern.
     Matches(Box<Expr>, Box<crate::schema::Pattern>),
     Call(call::Function, Box<[Expr]>),
+}
+
+impl Expr {
+    /// Whether it reads the whole that the rule is about.
+    fn reads_self(&self) -> bool {
+        match self {
+            Self::Var(number) => *number == 0,
+            Self::Null | Self::Bool(_) | Self::Int(_) | Self::String(_) => false,
+            Self::Field(of, _) | Self::Has(of, _) | Self::Not(of) | Self::Negate(of) | Self::Matches(of, _) => {
+                of.reads_self()
+            }
+            Self::List(parts) | Self::Call(_, parts) => parts.iter().any(Self::reads_self),
+            Self::Index(parts) | Self::Binary(_, parts) | Self::Macro(_, parts) => parts.iter().any(Self::reads_self),
+            Self::If(parts) => parts.iter().any(Self::reads_self),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

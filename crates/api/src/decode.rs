@@ -169,7 +169,10 @@ impl Decoder<'_> {
         let of_group = || ours().filter(|known| known.group() == group);
         let close = nearest(kind, of_group().map(Kind::name));
         let close = close.or_else(|| of_group().find(|known| is_alike(*known, kind)).map(Kind::name));
-        let elsewhere = ours().find(|known| known.name() == kind).filter(|_| group.is_empty() || !group.contains('.'));
+        // Groups of Kubernetes are taken for each other; a kind of this name in somebody else's is another kind.
+        let is_near =
+            |known: &Kind| !group.contains('.') || [group, known.group()].iter().all(|group| group.ends_with("k8s.io"));
+        let elsewhere = ours().find(|known| known.name() == kind).filter(is_near);
         let key = self.key(None, root, group, kind);
         if let Some(meant) = nearest(group, OWN_GROUPS).filter(|meant| *meant != group) {
             let at = root.get("apiVersion").unwrap_or(root);

@@ -57,7 +57,7 @@ pub fn read_raw(message: &'static str, config: &Json, strict: bool) -> RawReadin
         let text = "is required: proxies ask for the resource by it".to_owned();
         errors.push(RawFault { path: name_field(message).into(), text: text.into() });
     }
-    let of_configuration = || name.split_once('/').is_some_and(|(one, other)| !one.is_empty() && !other.is_empty());
+    let of_configuration = || name.rsplit_once('/').is_some_and(|(one, other)| !one.is_empty() && !other.is_empty());
     if message == VIRTUAL_HOST && errors.is_empty() && !of_configuration() {
         let text = "has to be <route configuration>/<anything>: proxies ask for the hosts of a route configuration";
         errors.push(RawFault { path: name_field(message).into(), text: text.into() });

@@ -361,19 +361,13 @@ pub(crate) fn is_waited_for(name: &RawName) -> bool {
     ![CLUSTER, EXTENSION].contains(&name.message)
 }
 
-/// Of a virtual host, in whose name that of its route configuration is in front: the route configuration if it is not there. A name may hold further `/`.
-pub(crate) fn home(id: &RawName, mut is_there: impl FnMut(&RawName) -> bool) -> Result<(), RawName> {
-    let configuration = |(at, _)| {
-        let name = id.name.get(..at).filter(|name| !name.is_empty())?;
-        Some(RawName { message: ROUTE_CONFIGURATION, name: name.into() })
-    };
-    if id.message != VIRTUAL_HOST {
+/// Of a virtual host, in whose name that of its route configuration is in front, up to the last `/`: the route configuration if it is not there.
+pub(crate) fn home(id: &RawName, is_there: impl FnOnce(&RawName) -> bool) -> Result<(), RawName> {
+    let Some((configuration, _)) = id.name.rsplit_once('/').filter(|_| id.message == VIRTUAL_HOST) else {
         return Ok(());
-    }
-    let mut candidates = id.name.match_indices('/').filter_map(configuration);
-    let Some(first) = candidates.next() else { return Ok(()) };
-    let found = [first.clone()].into_iter().chain(candidates).any(|name| is_there(&name));
-    if found { Ok(()) } else { Err(first) }
+    };
+    let configuration = RawName { message: ROUTE_CONFIGURATION, name: configuration.into() };
+    if is_there(&configuration) { Ok(()) } else { Err(configuration) }
 }
 
 /// When proxies ask for a resource that has to be named; none: they ask for all of its kind.

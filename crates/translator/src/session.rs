@@ -1,6 +1,7 @@
 //! Session persistence (GEP-1619): what a client brings back, as backends and rules of routes ask for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::ObjectKey;
 use api::http_route::{CookieLifetime, SessionCookie, SessionPersistence, SessionPersistenceType};
@@ -21,12 +22,18 @@ pub(crate) struct Persistence {
 /// Envoy ends a session only together with its cookie.
 const KEPT_BY_CLIENTS: &str = "absoluteTimeout also says how long clients keep the cookie: they have it after they were closed, as with lifetimeType Permanent";
 
+/// No less than what is asked for.
+fn whole_seconds(timeout: Duration) -> Duration {
+    Duration::from_secs(timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0))
+}
+
 impl Persistence {
     /// Reads what is asked for; the field at fault and words, where that cannot be done.
     pub(crate) fn read(persistence: &SessionPersistence) -> Result<Self, (&'static str, String)> {
         let timeout = match persistence.absolute_timeout.as_ref().map(|text| text.get()) {
             Some(None) => return Err(("absoluteTimeout", "is not a duration".to_owned())),
-            Some(found) => found.filter(|timeout| !timeout.is_zero()),
+            // Envoy counts whole seconds, and none of them is no end.
+            Some(found) => found.filter(|timeout| !timeout.is_zero()).map(whole_seconds),
             None => None,
         };
         match (&persistence.persistence_type, &persistence.cookie, &persistence.header) {
@@ -46,7 +53,7 @@ impl Persistence {
         }
     }
 
-    fn of_cookie(cookie: &SessionCookie, timeout: Option<std::time::Duration>) -> Result<Self, (&'static str, String)> {
+    fn of_cookie(cookie: &SessionCookie, timeout: Option<Duration>) -> Result<Self, (&'static str, String)> {
         let warning = match (&cookie.lifetime_type, timeout) {
             (CookieLifetime::Session, None) | (CookieLifetime::Permanent, Some(_)) => None,
             (CookieLifetime::Session, Some(_)) => Some(KEPT_BY_CLIENTS),

@@ -107,6 +107,9 @@ fn refusal(policy: &ObjectKey, to: &BackendObjectRef, fault: RefFault) -> Refusa
 /// `service.name` where none is written.
 const SERVICE_NAME: &str = "envoy";
 
+/// Of a span: each is in each listener and host name of a Gateway.
+const MOST_ATTRIBUTES: usize = 64;
+
 /// All of a whole, in the unit of [`Tracing::sampling`].
 const WHOLE: u32 = 1_000_000;
 
@@ -132,7 +135,11 @@ fn traced(
         }
     }
     let mut attributes = Vec::with_capacity(written.attributes.len());
-    for (at, attribute) in written.attributes.iter().enumerate() {
+    if written.attributes.len() > MOST_ATTRIBUTES {
+        let text = format!("there are more than {MOST_ATTRIBUTES}: spans are without those behind them");
+        told.push(("spec.tracing.attributes".to_owned(), text));
+    }
+    for (at, attribute) in written.attributes.iter().take(MOST_ATTRIBUTES).enumerate() {
         match value(attribute) {
             Ok(value) => attributes.push(SpanAttribute { name: (*attribute.name).into(), value }),
             Err((field, text)) => told.push((format!("spec.tracing.attributes[{at}].{field}"), text)),

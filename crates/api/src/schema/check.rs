@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{Format, ListType, Property, Schema, Type, UnitKind, Word, nearest};
+use super::{Format, ListType, Property, Rule, Schema, Type, UnitKind, Word, nearest};
 use crate::cel::Scope;
 use crate::problem::{FieldPath, Severity, Unit};
 use crate::tree::{Cursor, Value};
@@ -83,17 +83,27 @@ impl<'a> Checker<'a> {
             self.out.pruned.push(at.index);
             return self.error(at, text);
         }
+        let mut broken = BTreeSet::new();
         let mut fine = match at.value() {
             Value::Map(_) => self.map(at, schema),
-            Value::List(_) => self.list(at, schema),
+            Value::List(_) => self.list(at, schema, &mut broken),
             Value::String(text) => self.string(at, text, schema),
             Value::Int(number) => self.integer(at, *number, schema),
             _ => true,
         };
         fine &= self.words(at, schema);
         fine &= self.alternatives(at, schema);
-        // Rules may rely on structure: they run where it holds.
-        fine && self.rules(at, schema)
+        // Rules may rely on structure: they run where it holds, of a list whose items fail alone for each of them.
+        if fine {
+            return self.rules(at, schema);
+        }
+        if schema.items().is_some_and(|items| items.unit.is_some()) {
+            for rule in &schema.rules {
+                let failing = rule.program.failing_items(Scope { cursor: at, schema }, true).unwrap_or_default();
+                self.items_fail(at, schema, failing.into_iter().filter(|index| !broken.contains(index)), rule);
+            }
+        }
+        false
     }
 
     fn map(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
@@ -158,14 +168,18 @@ impl<'a> Checker<'a> {
         fine
     }
 
-    fn list(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+    /// `broken` gets the items in which something is wrong.
+    fn list(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema, broken: &mut BTreeSet<usize>) -> bool {
         let mut fine = self.size(at, at.len(), schema, "items");
         let Some(items) = schema.items() else { return fine };
         let around = (self.unit, self.dropped);
         for (index, item) in at.items().enumerate() {
             self.path.push(Step::Item(index));
             self.enter(items, index, item);
-            fine &= self.value(item, items);
+            if !self.value(item, items) {
+                fine = false;
+                broken.insert(index);
+            }
             (self.unit, self.dropped) = around;
             self.path.pop();
         }
@@ -341,30 +355,40 @@ impl<'a> Checker<'a> {
 
     fn rules(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
         let mut fine = true;
-        let units = schema.items().filter(|items| items.unit.is_some());
+        let has_units = schema.items().is_some_and(|items| items.unit.is_some());
         for rule in &schema.rules {
             let scope = Scope { cursor: at, schema };
-            if let Some(items) = units
-                && let Some(failing) = rule.program.failing_items(scope)
-            {
-                for index in failing {
-                    let Some(item) = at.items().nth(index) else { continue };
-                    let around = (self.unit, self.dropped);
-                    self.path.push(Step::Item(index));
-                    self.enter(items, index, item);
-                    fine = self.error(item, sentence(&rule.message));
-                    (self.unit, self.dropped) = around;
-                    self.path.pop();
-                }
+            if has_units && let Some(failing) = rule.program.failing_items(scope, false) {
+                fine &= self.items_fail(at, schema, failing.into_iter(), rule);
                 continue;
             }
             match rule.program.holds(scope) {
                 Ok(true) => {}
                 Ok(false) => fine = self.broken(at, schema, &rule.message),
-                Err(error) => {
-                    fine = self.error(at, format!("{} (the rule cannot be answered: {error})", sentence(&rule.message)))
-                }
+                // Kubernetes refuses it too: as a rule what the rule asks for is not there.
+                Err(_) => fine = self.error(at, sentence(&rule.message)),
             }
+        }
+        fine
+    }
+
+    /// A rule of a list does not hold for these items; true if there are none.
+    fn items_fail(
+        &mut self,
+        at: Cursor<'a, 'a>,
+        schema: &'a Schema,
+        failing: impl Iterator<Item = usize>,
+        rule: &Rule,
+    ) -> bool {
+        let (Some(items), mut fine) = (schema.items(), true) else { return true };
+        for index in failing {
+            let Some(item) = at.items().nth(index) else { continue };
+            let around = (self.unit, self.dropped);
+            self.path.push(Step::Item(index));
+            self.enter(items, index, item);
+            fine = self.error(item, sentence(&rule.message));
+            (self.unit, self.dropped) = around;
+            self.path.pop();
         }
         fine
     }

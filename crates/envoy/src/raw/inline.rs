@@ -91,7 +91,7 @@ impl Given<'_> {
         let mut routes = self.find(ROUTE_CONFIGURATION, name)?.clone();
         let source = routes.pointer("/vhds/configSource");
         if let (true, Json::Object(fields)) = (source.is_some_and(is_ours), &mut routes) {
-            let is_its = |host: &str| host.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
+            let is_its = |host: &str| host.rsplit_once('/').is_some_and(|(home, _)| home == name);
             let hosts = self.of(VIRTUAL_HOST).filter(|(host, _)| is_its(host)).map(|(_, json)| json.clone());
             let own = fields.shift_remove("virtualHosts");
             let own = own.as_ref().and_then(Json::as_array).into_iter().flatten().cloned();
