@@ -36,7 +36,7 @@ impl Core {
         let also = self.replicas.note(&event);
         let due = self.note_own(event) || of_patched;
         // What others say of it counts as well.
-        also.map_or(due, |(fleet, named)| self.settle_fact(&fleet, &named) || due)
+        also.iter().fold(due, |due, (fleet, named)| self.settle_fact(fleet, named) | due)
     }
 
     fn note_own(&mut self, event: Event) -> bool {

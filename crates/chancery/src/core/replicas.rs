@@ -118,15 +118,19 @@ impl Replicas {
         Self { told, ..Self::default() }
     }
 
-    /// Notes what proxies here say. Gives what of it others may have said something of.
-    pub(super) fn note(&mut self, event: &Event) -> Option<(Arc<str>, Named)> {
-        self.told.as_ref()?;
+    /// Notes what proxies here say. Gives what of it others may have said something of: that the last proxy has gone from here lets those count.
+    pub(super) fn note(&mut self, event: &Event) -> Vec<(Arc<str>, Named)> {
+        if self.told.is_none() {
+            return Vec::new();
+        }
         let (fleet, named) = match event {
             // Of a Gateway that is gone its proxies go later, which nobody has to know.
-            Event::Gone { fleet, .. } if !self.own.contains_key(fleet) => return None,
+            Event::Gone { fleet, .. } if !self.own.contains_key(fleet) => return Vec::new(),
             Event::Connected { fleet, connected, .. } | Event::Gone { fleet, connected, .. } => {
-                self.fleet(fleet).connected = *connected;
-                return None;
+                let hears = self.hears();
+                let said = self.fleet(fleet);
+                said.connected = *connected;
+                return if hears && *connected == 0 { about(fleet, said).collect() } else { Vec::new() };
             }
             Event::Accepted { fleet, type_url: TypeUrl::Listener, name, version, .. } => {
                 let verdict = Verdict { version: shown(*version), refused: None };
@@ -159,9 +163,9 @@ impl Replicas {
                 };
                 (fleet, named)
             }
-            _ => return None,
+            _ => return Vec::new(),
         };
-        self.hears().then(|| (Arc::clone(fleet), named))
+        self.hears().then(|| (Arc::clone(fleet), named)).into_iter().collect()
     }
 
     /// So many proxies of a workload are connected here. That is known where nobody is told as well.
@@ -332,10 +336,9 @@ impl Replicas {
 
     /// What each says of a fleet, ourselves included, and whether it has proxies.
     fn all<'a>(&'a self, fleet: &'a str) -> impl Iterator<Item = (&'a FleetSaid, bool)> {
-        let own = self.own.get(fleet).map(|said| (said, true));
         let others = self.others.values().filter_map(move |fleets| fleets.get(fleet));
-        let others = others.map(|said| (said, said.connected > 0));
-        own.into_iter().chain(others).chain(self.departed.get(fleet).map(|said| (said, false)))
+        let all = self.own.get(fleet).into_iter().chain(others);
+        all.map(|said| (said, said.connected > 0)).chain(self.departed.get(fleet).map(|said| (said, false)))
     }
 
     /// What a listener's version is worth, and who disagrees.

@@ -61,6 +61,23 @@ fn a_version_is_in_use_when_no_replica_is_behind_that_has_proxies() {
 }
 
 #[test]
+fn proxies_that_have_moved_to_another_replica_are_not_behind_here() {
+    let elsewhere: &[(&str, &[Event])] = &[("b", &[connected(1), accepted(2)])];
+    let mut moved = leader(&[connected(1), accepted(1)], elsewhere);
+    assert_eq!(state(&moved, 2), (None, false), "it is here as well, as far as is known");
+    let gone = Event::Gone { fleet: FLEET.into(), node: Arc::new(Node::default()), connected: 0 };
+    assert_eq!(moved.note(&gone), [(FLEET.into(), Arc::from("Listener ns/gw/80"))], "it is looked at again");
+    assert_eq!(state(&moved, 2), (Some(ListenerState::Accepted), false));
+    // what a proxy says last of a Gateway that is gone comes late, and holds up nothing of one that is made under its name
+    let mut again = leader(&[connected(1), accepted(1)], elsewhere);
+    again.forget_fleet(&FLEET.into());
+    again.note(&accepted(3));
+    again.hear(Arc::default());
+    again.hear(Arc::new([(Arc::from("b"), told(&[connected(1), accepted(2)]))].into()));
+    assert_eq!(state(&again, 2), (Some(ListenerState::Accepted), false));
+}
+
+#[test]
 fn what_all_refuse_is_refused_and_what_some_refuse_is_disputed() {
     let no = refused(TypeUrl::Listener, LISTENER, 1);
     let all = leader(&[connected(1), no.clone()], &[("b", &[connected(1), no.clone()])]);
