@@ -1,14 +1,15 @@
 //! Where connections go that are passed on, whatever is spoken on them: the route that wins a server name (Gateway API `TLSRoute`, `TCPRoute`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::ObjectKey;
+use api::{ObjectKey, Problem, Severity};
 use ir::route::{Action, Backend};
 use ir::tcp::TcpDestination;
 use ir::{EndpointSetName, Route, TcpProxy, TcpProxyName};
 
 use crate::hostname::Hostname;
-use crate::key::{Bucket, StreamKey, route_named, set_of};
+use crate::key::{Bucket, ProblemKey, StreamKey, route_named, set_of, short_hash};
 use crate::listener::StreamPlace;
 
 /// Finds the routes of a listener under a host name.
@@ -66,6 +67,27 @@ pub(crate) fn shares(action: &Action) -> Vec<Share> {
         }
     }
     shares
+}
+
+/// Of routes of a port, or of a host name of it, the first has all: the others are told, by name.
+pub(crate) fn behind<'a>(
+    bucket: &Bucket,
+    mut routes: impl Iterator<Item = &'a ObjectKey>,
+) -> BTreeMap<ProblemKey, Arc<Problem>> {
+    let Some(first) = routes.next() else { return BTreeMap::new() };
+    let number = short_hash(&[&bucket.listener.fleet.0, &bucket.listener.listener, &bucket.hostname.domain()]);
+    // Apart from those of the route itself, which are numbered from 0.
+    let number = u32::from_str_radix(&number, 16).unwrap_or_default() | 1 << 24;
+    let name =
+        if bucket.hostname == Hostname::ANY { String::new() } else { format!(" for {}", bucket.hostname.domain()) };
+    let text = format!(
+        "{first} is older, or comes first by name, and has all of a listener{name}: nothing comes to this route there"
+    );
+    let told = |route: &ObjectKey| {
+        let problem = Problem::of(route, "spec.parentRefs", Severity::Warning, &*text);
+        (ProblemKey { object: route.clone(), number }, Arc::new(problem))
+    };
+    routes.filter(|route| *route != first).map(told).collect()
 }
 
 fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey, Arc<TcpProxy>) {

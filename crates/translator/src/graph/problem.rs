@@ -33,7 +33,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 31;
+pub(crate) const PROBLEM_TABLES: usize = 32;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -82,6 +82,7 @@ pub(super) fn problems(
         bound_sets,
         stray_sets,
         g.derive("route_problem", routes.outcomes, |_, key, found| numbered(key, 0, found.problems().iter().cloned())),
+        routes.streams.behind,
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
             let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
             // Kept apart from the route's own by a number that those never reach.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey, RouteObject};
+use api::{Kind, ObjectKey, Problem, RouteObject};
 use engine::{Chunk, Cx, Graph, Index, Table};
 use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
 use store::{ClusterState, FactKey};
@@ -13,7 +13,7 @@ use crate::backend_traffic_policy::PolicyTarget;
 use crate::gating::{self, Effective};
 use crate::hostname::Hostname;
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
-use crate::key::{AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, StreamKey, VirtualHostKey};
+use crate::key::{AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, ProblemKey, StreamKey, VirtualHostKey};
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, PieceTables, Reader, RouteTables, StreamTables};
 use crate::output::{HostIndexes, HostTables};
@@ -105,6 +105,8 @@ pub(crate) struct Streams {
     /// Those that routes bring with them, and those of listeners' own host names.
     pub(crate) rows: [Table<StreamKey, Arc<TcpProxy>>; 2],
     pub(crate) by_listener: [Index<ListenerKey, StreamKey, Arc<TcpProxy>>; 2],
+    /// What is said of routes that get nothing, as another one comes before them.
+    pub(crate) behind: Table<ProblemKey, Arc<Problem>>,
     /// By the clusters of listeners that take datagrams: from where those come that go there.
     pub(crate) datagrams: Table<InFleet<ClusterName>, Datagrams>,
 }
@@ -151,10 +153,13 @@ where
     let fixed = g.derive("listener_stream", places, move |cx, _, place| {
         stream::of_listener(&mut Reader { cx, tables: StreamTables { by_bucket } }, place)
     });
+    let behind = g.derive_group("stream_behind", by_bucket, |_, bucket: &Arc<Bucket>, routes| {
+        stream::behind(bucket, routes.keys().map(|key| &key.route))
+    });
     let by_listener = |key: &StreamKey, _: &Arc<TcpProxy>| [key.listener.clone()];
     let by_listener =
         [g.index("own_stream_by_listener", own, by_listener), g.index("stream_by_listener", fixed, by_listener)];
-    Streams { rows: [own, fixed], by_listener, datagrams }
+    Streams { rows: [own, fixed], by_listener, datagrams, behind }
 }
 
 /// Entries in order of precedence, in pieces, by listener and host name.

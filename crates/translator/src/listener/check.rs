@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::gateway::{Listener, Protocol, RouteNamespacesFrom, TlsMode};
+use api::gateway::{Listener, ListenerTls, Protocol, RouteNamespacesFrom, TlsMode};
 use api::reference::{RouteGroupKind, SecretRef};
 use api::{Kind, ObjectKey};
 
@@ -143,6 +143,14 @@ pub(crate) fn warnings(listeners: &[Listener]) -> Vec<(String, String)> {
         if listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty()) {
             let path = format!("spec.listeners[{index}].tls.options");
             found.push((path, "no option is known, they are ignored".to_owned()));
+        }
+        let passes = |tls: &&ListenerTls| tls.mode == TlsMode::Passthrough && !tls.certificate_refs.is_empty();
+        if listener.protocol == Protocol::Tls && listener.tls.as_deref().filter(passes).is_some() {
+            let path = format!("spec.listeners[{index}].tls.certificateRefs");
+            found.push((
+                path,
+                "TLS is passed through to the backend, no certificate is shown here: mode Terminate ends it".to_owned(),
+            ));
         }
     }
     found

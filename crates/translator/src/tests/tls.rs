@@ -294,3 +294,16 @@ fn a_gateways_own_certificate_is_shown_to_backends_that_speak_tls() {
         assert_eq!(told.count(), 2, "the reference, and unverified TLS: {:?}", world.problems());
     }
 }
+
+#[test]
+fn a_certificate_where_tls_is_passed_through_means_nothing_and_that_is_said() {
+    let listener = |mode: &str| {
+        let tls = json!({"mode": mode, "certificateRefs": [{"name": "c"}]});
+        gateway("web", json!([{"name": "t", "port": 443, "protocol": "TLS", "tls": tls}]))
+    };
+    let said = |mode: &str| {
+        let problems = World::with([listener(mode)]).problems();
+        problems.iter().any(|problem| problem.contains("certificateRefs") && problem.contains("passed through"))
+    };
+    assert!(said("Passthrough") && !said("Terminate"));
+}

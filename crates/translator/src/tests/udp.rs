@@ -63,6 +63,14 @@ fn datagrams_go_to_the_backends_of_the_first_route_by_weight() {
     for name in ["first", "second"] {
         assert_eq!(world.status(Kind::UdpRoute, name)[0], "Accepted=True/Accepted");
     }
+    let told = |world: &World, of: &str| {
+        let problems = world.problems().into_iter();
+        problems.filter(|problem| problem.contains("comes first by name") && problem.contains(of)).collect::<Vec<_>>()
+    };
+    let (first, second) =
+        (told(&world, "UDPRoute default/first is older"), told(&world, "UDPRoute default/second is older"));
+    assert_eq!((first.len(), second.len()), (1, 0), "{first:?}");
+    assert!(first[0].contains("second"), "{first:?}");
     assert_eq!(world.clusters(), ["default/web/53/udp"]);
     // endpoints move, and one backend has none: its share is dropped
     world.apply([slice("a", 5353, &["10.0.0.9"])]);
@@ -70,6 +78,7 @@ fn datagrams_go_to_the_backends_of_the_first_route_by_weight() {
     assert_eq!(shares(&world, "default/web/53/udp"), [format!("7: {}", of(9)), "3: Ip(127.0.0.1, 9)".to_owned()]);
     world.delete(Kind::UdpRoute, "default", "first");
     assert_eq!(shares(&world, "default/web/53/udp"), ["1: Ip(127.0.0.1, 9)"]);
+    assert_eq!(told(&world, ""), [""; 0]);
 }
 
 #[test]
