@@ -24,6 +24,7 @@ use ir::RawName;
 use ir::infra::kubernetes::Place;
 use store::{GatewayApi, Tables};
 
+pub use self::backend::DISCARD;
 pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
 pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;

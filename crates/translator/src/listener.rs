@@ -105,7 +105,7 @@ pub(crate) enum Speaks {
 }
 
 /// Where datagrams are sent that are to be dropped, on the proxy's own machine (RFC 863): nobody listens there.
-pub const DISCARD_PORT: u16 = 9;
+pub(crate) const DISCARD_PORT: u16 = 9;
 
 /// A port of a transport.
 pub(crate) type Socket = (u16, Transport);

@@ -2,13 +2,12 @@
 //! taken away, and an answer under way is lost; with one that only drains it waits for answers, while new clients go elsewhere.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ir::cluster::{Health, Locality};
 use ir::{Address, Endpoint, EndpointSetName, Endpoints};
-use translator::DISCARD_PORT;
+use translator::DISCARD;
 
 /// So long an endpoint drains: longer than people wait for an answer to a datagram.
 pub(super) const LINGER: Duration = Duration::from_secs(10);
@@ -55,7 +54,7 @@ impl Parting {
         });
         watched.gone.extend(left);
         let Watched { now: there, gone } = watched;
-        gone.retain(|gone| !is_discard(&gone.address) && all(there).all(|endpoint| endpoint.address != gone.address));
+        gone.retain(|gone| gone.address != DISCARD && all(there).all(|endpoint| endpoint.address != gone.address));
         if !gone.is_empty() {
             self.next.get_or_insert(now + LINGER);
         }
@@ -109,15 +108,10 @@ fn all(localities: &[Locality]) -> impl Iterator<Item = &Endpoint> {
     localities.iter().flat_map(|locality| &locality.endpoints)
 }
 
-/// Nobody listens there, so nobody answers.
-const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PORT);
-
-fn is_discard(address: &Address) -> bool {
-    *address == DISCARD
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     const NAME: &str = "default/edge/53/udp";
@@ -185,7 +179,7 @@ mod tests {
         parting.note(&name, Some(nobody.clone()), start);
         assert_eq!(shown(&parting, nobody), [" 9", "one 1 drains"], "the healthy one gets what comes");
         // what was never sent to anybody does not drain, and with its cluster all goes
-        parting.note(&name, Some(set(&[("", &[DISCARD_PORT])])), start);
+        parting.note(&name, Some(set(&[("", &[9])])), start);
         parting.note(&name, Some(set(&[("one", &[1])])), start);
         assert_eq!(shown(&parting, set(&[("one", &[1])])), ["one 1"]);
         parting.note(&name, Some(set(&[])), start);

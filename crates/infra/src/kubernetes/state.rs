@@ -63,10 +63,11 @@ fn cluster_addresses(service: &Service) -> Vec<IpAddr> {
 /// Why the API server does not give the Service the addresses in the cluster that it shall have.
 fn refused_addresses(fleet: &Fleet) -> Option<Arc<str>> {
     fleet.refused.iter().find_map(|(id, refusal)| match refusal {
-        Refusal::Addresses(words) if words.contains("may not change once set") => {
-            Some(format!("{words}); once the address is free, remove {id}: it is made anew with it").into())
-        }
-        Refusal::Addresses(words) => Some(format!("{words})").into()),
+        Refusal::Addresses(words) if words.contains("may not change once set") => Some(
+            format!(" (the API server says: {words}); once the address is free, remove {id}: it is made anew with it")
+                .into(),
+        ),
+        Refusal::Addresses(words) => Some(format!(" (the API server says: {words})").into()),
         _ => None,
     })
 }
@@ -91,8 +92,7 @@ fn missing(
     };
     let lacking = infra.addresses.iter().chain(inside).filter(|address| !has.contains(address));
     let words = |address: &IpAddr| {
-        let said = refused.iter().find(|words| words.contains(&address.to_string()));
-        let said = said.map(|words| format!(" (the API server says: {words}")).unwrap_or_default();
+        let said = refused.as_deref().filter(|words| words.contains(&address.to_string())).unwrap_or_default();
         format!("the cluster has not given the Gateway the address {address}: {known}{said}").into()
     };
     lacking.map(|address| (*address, words(address))).collect()

@@ -215,7 +215,7 @@ fn healthy(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
 }
 
 /// The proxy's own port for what is to be dropped, which nobody has.
-const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PORT);
+pub const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PORT);
 
 impl Backends {
     /// Whether a backend can be sent to.
