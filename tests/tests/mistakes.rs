@@ -262,3 +262,53 @@ fn what_translation_finds_in_standard_input_has_its_place_too() {
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(told.contains("--> <stdin>:5:38\n"), "{told}");
 }
+
+#[test]
+fn places_are_those_of_the_text_though_items_before_them_are_left_out() {
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: shop\nspec:\n  \
+                 parentRefs:\n  - name: \"\"\n  - name: edeg\n  - null\n  - name: edge\n    sectionName: htpp\n  rules:\n  - 7\n  \
+                 - backendRefs:\n    - {name: web, port: 80}\n";
+    let found = pointed(&(edge() + route)).unwrap();
+    let [empty, null, rule, missing, listener, backend] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!(empty, "18:11 error: has 0 characters, at least 1 must be there");
+    assert_eq!(null, "20:5 error: expected a map, found null");
+    assert_eq!(rule, "24:5 error: expected a map, found 7");
+    let text = "Gateway default/edeg does not exist, the route is not attached to it; did you mean edge?";
+    assert_eq!(missing, &format!("19:11 warning: {text}"));
+    assert_eq!(listener, "22:18 error: Gateway edge has no listener htpp; did you mean http?");
+    assert_eq!(backend, "26:7 error: Service default/web does not exist");
+}
+
+#[test]
+fn what_has_an_error_is_not_called_missing_only() {
+    let rules = "  rules:\n  - backendRefs:\n    - {name: web, port: 80}\n";
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec: 7\n";
+    let found = pointed(&(edge() + &ruled("shop", rules) + service)).unwrap();
+    let missing = "Service default/web does not exist: what is written of Service default/web cannot be used";
+    assert!(found.iter().any(|line| line.ends_with(missing)), "{found:#?}");
+}
+
+#[test]
+fn a_word_of_another_group_or_kind_is_told_with_the_right_one() {
+    let backend = |written: &str| {
+        let rules = format!("  rules:\n  - backendRefs:\n    - {{{written}}}\n");
+        pointed(&(edge() + &ruled("shop", &rules))).unwrap().join("\n")
+    };
+    let no = |kind: &str, meant: &str| format!("21:7 error: {kind} cannot be a backend: {meant}");
+    assert_eq!(backend("kind: Backend, name: b"), no("Backend", "Backend is of group gateway.envoyproxy.io"));
+    assert_eq!(
+        backend("group: core, kind: Service, name: b, port: 80"),
+        no("Service.core", "the core group is written as \"\"")
+    );
+    assert_eq!(backend("kind: Servce, name: b, port: 80"), no("Servce", "did you mean Service?"));
+    assert_eq!(backend("kind: Pod, name: b, port: 80"), no("Pod", "Service, ServiceImport, Backend or XBackend can"));
+    let policy = "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata:\n  name: p\nspec:\n  \
+                  targetRefs:\n  - {group: \"\", kind: Servce, name: a}\n  - {group: \"\", kind: Service, name: a}\n  \
+                  validation: {hostname: a.example, wellKnownCACertificates: system}\n";
+    let found = pointed(policy).unwrap();
+    let [roots, kind, name] = &found[..] else { panic!("{found:#?}") };
+    let wanted = "expected System, or a set of somebody's own such as example.com/roots, found \"system\"";
+    assert_eq!(roots, &format!("9:62 error: {wanted}"));
+    assert_eq!(kind, "7:5 error: Servce cannot be a target: did you mean Service?");
+    assert_eq!(name, "8:38 error: Service default/a does not exist");
+}

@@ -99,7 +99,7 @@ pub(crate) fn resource<S: Spec>(
     let body = body.filter(|body| !marks.pruned.has(body.index));
     let mut spec: S = match body {
         Some(body) => deserialize(body, &marks.pruned)?,
-        None => deserialize(NOTHING.root(), &marks.pruned)?,
+        None => deserialize(tree::NOTHING.root(), &marks.pruned)?,
     };
     spec.mark(marks.faults);
     if let Some(body) = body {
@@ -107,13 +107,6 @@ pub(crate) fn resource<S: Spec>(
     }
     Ok(Resource { meta, spec })
 }
-
-/// An empty map, for kinds whose `spec` may be left out.
-static NOTHING: std::sync::LazyLock<Tree<'static>> = std::sync::LazyLock::new(|| {
-    let mut builder = crate::tree::Builder::default();
-    builder.leaf(0, Value::Map(0));
-    Tree { nodes: builder.nodes }
-});
 
 /// One thing wrong, before its place is worked out.
 struct Found {
@@ -223,8 +216,9 @@ impl Decoder<'_> {
             return;
         }
         let Some(key) = key else { return self.nameless(root) };
-        let meta = meta(key.clone(), root.get("metadata"), &checked.pruned);
-        let marks = Marks { pruned: Pruned::new(checked.pruned), faults: found };
+        let pruned = Pruned::new(checked.pruned, checked.hollow);
+        let meta = meta(key.clone(), root, &pruned);
+        let marks = Marks { pruned, faults: found };
         match build(kind, meta, root, marks) {
             Ok(object) => self.out.objects.push(object),
             Err(error) => {
@@ -335,17 +329,16 @@ fn may_hold_secret(text: &str) -> bool {
     })
 }
 
-fn meta(key: ObjectKey, metadata: Option<Cursor<'_, '_>>, pruned: &[u32]) -> ObjectMeta {
+fn meta(key: ObjectKey, root: Cursor<'_, '_>, pruned: &Pruned) -> ObjectMeta {
     let mut meta = ObjectMeta::new(key);
-    let Some(metadata) = metadata else { return meta };
+    let Some(metadata) = root.get("metadata") else { return meta };
     let text = |name: &str| metadata.get(name).and_then(Cursor::as_str);
     if let Some(Value::Int(generation)) = metadata.get("generation").map(Cursor::value) {
         meta.generation = *generation;
     }
     let strings = |name: &str| -> Labels {
         let entries = metadata.get(name).into_iter().flat_map(Cursor::entries);
-        let kept =
-            entries.filter(|(name, value)| !pruned.contains(&value.index) && name.as_str() != Some(LAST_APPLIED));
+        let kept = entries.filter(|(name, value)| !pruned.has(value.index) && name.as_str() != Some(LAST_APPLIED));
         kept.filter_map(|(name, value)| Some((name.as_str()?, value.as_str()?))).collect()
     };
     meta.labels = strings("labels");
@@ -354,9 +347,23 @@ fn meta(key: ObjectKey, metadata: Option<Cursor<'_, '_>>, pruned: &[u32]) -> Obj
         annotations: strings("annotations"),
         uid: text("uid").unwrap_or_default().into(),
         resource_version: text("resourceVersion").unwrap_or_default().into(),
+        dropped: meta.key.kind().map(|kind| dropped(kind, root, pruned)).unwrap_or_default(),
     };
     meta.more = (more != MoreMeta::default()).then(|| Box::new(more));
     meta
+}
+
+/// The items that are left out of the lists of which that is possible.
+fn dropped(kind: Kind, root: Cursor<'_, '_>, pruned: &Pruned) -> Box<[(FieldPath, usize)]> {
+    if pruned.is_empty() {
+        return Box::default();
+    }
+    let of_list = |path: &'static [&'static str]| {
+        let list = path.iter().try_fold(root, |at, name| at.get(name));
+        let items = list.into_iter().flat_map(Cursor::items).enumerate();
+        items.filter(|(_, item)| !pruned.keeps(*item)).map(|(index, _)| (path.join(".").into(), index))
+    };
+    schema::lists_that_drop(kind).flat_map(of_list).collect()
 }
 
 fn group_name(group: &str) -> &str {

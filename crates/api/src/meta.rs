@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::key::ObjectKey;
+use crate::problem::FieldPath;
 
 /// The metadata of an object, slim: empty parts cost a pointer at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct MoreMeta {
     pub uid: Box<str>,
     /// `metadata.resourceVersion`.
     pub resource_version: Box<str>,
+    /// Items that were left out because something is wrong with them: the list, and which of its items, from 0, as written.
+    pub dropped: Box<[(FieldPath, usize)]>,
 }
 
 impl ObjectMeta {
@@ -65,6 +68,24 @@ impl ObjectMeta {
     #[must_use]
     pub fn uid(&self) -> Option<&str> {
         self.more.as_deref().map(|more| &*more.uid).filter(|uid| !uid.is_empty())
+    }
+
+    /// Which item of a list as written, from 0, is the one at `kept` of those that are kept.
+    #[must_use]
+    pub fn written_index(&self, list: &str, kept: usize) -> usize {
+        let dropped = self.more.iter().flat_map(|more| &more.dropped);
+        let of_list = dropped.filter(|(of, _)| **of == *list).map(|(_, index)| *index);
+        of_list.fold(kept, |at, gone| at + usize::from(gone <= at))
+    }
+
+    /// The path at which a field is written; `path` counts the items that are kept. None if it is the same.
+    #[must_use]
+    pub fn written_path(&self, path: &str) -> Option<FieldPath> {
+        let (list, rest) = path.split_once('[')?;
+        let (index, rest) = rest.split_once(']')?;
+        let kept = index.parse().ok()?;
+        let written = self.written_index(list, kept);
+        (written != kept).then(|| format!("{list}[{written}]{rest}").into())
     }
 
     /// `metadata.resourceVersion`, if an API server gave one.

@@ -125,7 +125,9 @@ impl RouteObject {
 }
 
 /// Notes what is wrong with rules and with their matches, the first of each.
-pub(crate) fn mark_rules<R, M>(
+///
+/// A rule without matches has the one that is the API's default, so that it can be at fault.
+pub(crate) fn mark_rules<R, M: Clone + Default>(
     rules: &mut [R],
     faults: UnitFaults,
     parts: impl Fn(&mut R) -> (&mut Option<Box<Fault>>, &mut Box<[M]>),
@@ -136,7 +138,12 @@ pub(crate) fn mark_rules<R, M>(
         let (of_rule, matches) = parts(rule);
         let place = match unit.inner {
             None => Some(of_rule),
-            Some(at) => matches.get_mut(at).map(&of_match),
+            Some(at) => {
+                if matches.is_empty() {
+                    *matches = [M::default()].into();
+                }
+                matches.get_mut(at).map(&of_match)
+            }
         };
         place.map(|place| place.get_or_insert_with(|| Box::new(fault)));
     }

@@ -108,6 +108,8 @@ impl Default for Limits {
 enum Format {
     Ipv4,
     Ipv6,
+    /// An address of an `EndpointSlice`, by its `addressType`.
+    SliceAddress,
     Base64,
     Timestamp,
 }
@@ -185,6 +187,12 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Pod, &["status"], UnitKind::Whole),
 ];
 
+/// The lists of a kind whose items are left out if something is wrong with them.
+pub(crate) fn lists_that_drop(kind: Kind) -> impl Iterator<Item = &'static [&'static str]> {
+    let drops = |unit: UnitKind| matches!(unit, UnitKind::Dropped | UnitKind::DroppedButLast);
+    UNITS.iter().filter(move |(of, _, unit)| *of == kind && drops(*unit)).map(|(_, path, _)| *path)
+}
+
 /// Fields that narrow or guard: without them more is taken, let through or changed. A misspelt one is an error where it would
 /// otherwise count as left out: kind, path of the field. Of a field that has fields, those guard as well where it says so.
 const GUARDS: &[(Kind, &[&str], Depth)] = &[
@@ -253,6 +261,11 @@ impl Schema {
             Some(schema) => schema.get_or_init(|| load::load(kind)),
             None => Self::any(),
         }
+    }
+
+    /// Whether it is the list of a rule's matches.
+    fn is_matches(&self) -> bool {
+        self.items().is_some_and(|items| items.unit == Some(UnitKind::Inner))
     }
 
     /// Whether a map has to have something in it.

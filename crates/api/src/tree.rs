@@ -6,6 +6,7 @@
 mod de;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 pub use self::de::Verbatim;
 pub(crate) use self::de::{DecodeError, Pruned, deserialize, verbatim};
@@ -15,6 +16,13 @@ pub(crate) use self::de::{DecodeError, Pruned, deserialize, verbatim};
 pub struct Tree<'t> {
     pub(crate) nodes: Vec<Node<'t>>,
 }
+
+/// An empty map, for what is left out or cannot be read.
+pub(crate) static NOTHING: LazyLock<Tree<'static>> = LazyLock::new(|| {
+    let mut builder = Builder::default();
+    builder.leaf(0, Value::Map(0));
+    Tree { nodes: builder.nodes }
+});
 
 /// One value, or the name of a map's entry.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,6 +17,9 @@ use crate::wire::{millionths, seconds};
 /// A collector that does not take spans in this time loses them.
 const EXPORT_SECONDS: u32 = 10;
 
+/// The host as the client wrote it, with its port, whatever a route makes of it. Envoy takes away a client's own header of this name.
+const ORIGINAL_HOST: &str = "%REQ(X-ENVOY-ORIGINAL-HOST?:AUTHORITY)%";
+
 /// The traces of one connection manager on a port that clients see as this.
 pub(crate) fn message(tracing: &Tracing, port: u16) -> hcm::Tracing {
     let config = OpenTelemetryConfig {
@@ -85,10 +88,10 @@ fn tag(SpanAttribute { name, value }: &SpanAttribute, port: u16) -> CustomTag {
         SpanValue::Scheme => command("%REQ(:SCHEME)%"),
         SpanValue::Path => command("%PATH(NQ:ORIG_OR_PATH)%"),
         SpanValue::Query => command("%QUERY_PARAMS(ORIG)%"),
-        SpanValue::Url => command("%REQ(:SCHEME)%://%REQ(:AUTHORITY)%%REQ(:PATH)%"),
+        SpanValue::Url => command(&format!("%REQ(:SCHEME)%://{ORIGINAL_HOST}%PATH(WQ:ORIG_OR_PATH)%")),
         SpanValue::ClientAddress => command("%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%"),
         SpanValue::ClientPort => command("%DOWNSTREAM_REMOTE_PORT%"),
-        SpanValue::Host => command("%REQ(:AUTHORITY)%"),
+        SpanValue::Host => command(ORIGINAL_HOST),
         SpanValue::ServerPort => text(&port.to_string()),
         SpanValue::PeerAddress => command("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"),
         SpanValue::PeerPort => command("%DOWNSTREAM_DIRECT_REMOTE_PORT%"),

@@ -12,7 +12,7 @@ use crate::backend::object::Lookup;
 use crate::backend::{SecretPart, SecretUse, holds_bundles};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Refusal;
-use crate::reference::{Reference, permit};
+use crate::reference::{Reference, permit, unfit};
 use crate::{secret, status};
 
 /// A policy, judged.
@@ -83,7 +83,8 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
                 Target::Refused(object, text)
             }
             _ => {
-                let text = format!("{object}: this kind cannot be a target, a Service can").into();
+                let can = [Kind::Service, Kind::ServiceImport, Kind::Backend];
+                let text = unfit(&reference.group, &reference.kind, "a target", &can).into();
                 Target::Refused(object, text)
             }
         }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use api::backend_traffic_policy::BackendTrafficPolicy;
 use api::reference::PolicyTargetRef;
-use api::{Kind, ObjectKey, ObjectMeta};
+use api::{Kind, ObjectKey, ObjectMeta, RouteObject};
 use ir::cluster::CircuitBreaker;
 
 use crate::key::{Age, Seniority};
+use crate::reference::unfit;
 use crate::status;
 
 /// What a policy is about: a Gateway, a route, or a rule of a route.
@@ -51,7 +52,8 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
                 Target::Known(PolicyTarget { object, section })
             }
             _ => {
-                let text = format!("{object}: this kind cannot be a target").into();
+                let can: Vec<Kind> = [Kind::Gateway].iter().chain(RouteObject::KINDS).copied().collect();
+                let text = unfit(&reference.group, &reference.kind, "a target", &can).into();
                 Target::Refused(object, text)
             }
         }

@@ -11,6 +11,7 @@ use ir::patch::{Action, Patch, patchable};
 use store::PatchState;
 
 use crate::key::{Age, InFleet, Seniority};
+use crate::reference::unfit;
 
 /// What a policy asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub(crate) fn read(key: &ObjectKey, policy: &EnvoyPatchPolicy) -> PatchPolicy {
         (None, Some(Kind::GatewayClass)) => {
             Some("a GatewayClass can be the target where its Gateways are merged, and they are not here".to_owned())
         }
-        (None, _) => Some(format!("{target}: this kind cannot be a target")),
+        (None, _) => Some(unfit(&reference.group, &reference.kind, "a target", &[Kind::Gateway])),
     };
     let (mut found, mut faults) = (BTreeMap::<RawName, Vec<Patch>>::new(), Vec::new());
     let mut broken = BTreeSet::new();

@@ -47,6 +47,11 @@ impl Effective {
         let waits = (!Arc::ptr_eq(&self.form, &self.desired)).then_some(&self.desired);
         self.form.clusters.iter().chain(waits.into_iter().flat_map(|desired| desired.clusters.iter()))
     }
+
+    /// Some of its requests are tried again within a budget.
+    pub(crate) fn has_retry_budget(&self) -> bool {
+        self.form.has_retry_budget() || self.desired.has_retry_budget()
+    }
 }
 
 /// Clusters that keep entries from being served, and how.

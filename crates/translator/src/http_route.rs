@@ -11,7 +11,7 @@ use std::sync::Arc;
 use api::reference::ParentRef;
 use api::{FieldPath, Kind, ObjectKey, Problem, RouteObject, Severity};
 use ir::FleetName;
-use ir::route::{PathMatch, ValueMatch};
+use ir::route::{Action, PathMatch, ValueMatch};
 
 pub(crate) use self::attach::Verdict;
 use self::attach::{Attachment, attach};
@@ -124,6 +124,15 @@ pub struct AttachedRoute {
 }
 
 impl AttachedRoute {
+    /// Some of its requests are tried again within a budget.
+    pub(crate) fn has_retry_budget(&self) -> bool {
+        let within = |entry: &Entry| match &entry.route.action {
+            Action::Forward(forward) => forward.destinations.iter().any(|one| one.filters.retry_budget),
+            _ => false,
+        };
+        self.listeners.iter().any(|listener| listener.entries.iter().any(within))
+    }
+
     /// The regular expressions of its matches: what a proxy is most likely to refuse.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
         let entries = self.listeners.iter().flat_map(|listener| listener.entries.iter());

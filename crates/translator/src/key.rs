@@ -73,7 +73,7 @@ pub(crate) struct BackendKey {
 impl BackendKey {
     /// `<namespace>/<service>/<port>`, that behind `ServiceImport/`, `UDP/` or both, or `Backend/<namespace>/<name>` and `XBackend/..`: no namespace has a
     /// capital letter, so that nobody can take the name of another's backend.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (namespace, name) = (self.object.namespace(), self.object.name());
         let transport = if self.transport == Transport::Udp { "UDP/" } else { "" };
         match self.object.kind() {

@@ -6,7 +6,7 @@ pub(crate) mod pod;
 use std::sync::Arc;
 
 use api::reference_grant::ReferenceGrant;
-use api::{Kind, ObjectKey, Scope, group};
+use api::{Kind, ObjectKey, Scope, group, nearest};
 
 /// The proof that a reference is allowed. Tables of targets are read with it and with nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,6 +183,31 @@ impl<'a> From<&'a api::reference::LocalObjectRef> for Reference<'a> {
 /// `; did you mean X?`, or nothing if no known name is near.
 pub(crate) fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     api::nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+/// Why objects of a kind cannot be what a reference makes of them (`role`), and what is probably meant: one of these kinds can.
+pub(crate) fn unfit(group: &str, kind: &str, role: &str, can: &[Kind]) -> String {
+    let meant = match can.iter().find(|one| one.name() == kind) {
+        _ if ["core", "v1"].contains(&group) => "the core group is written as \"\"".to_owned(),
+        Some(one) if one.group() == group::CORE => {
+            format!("{kind} is of the core group, which is written as \"\"")
+        }
+        Some(one) => format!("{kind} is of group {}", one.group()),
+        None => match nearest(kind, can.iter().map(|one| one.name())) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("{} can", one_of(can)),
+        },
+    };
+    format!("{} cannot be {role}: {meant}", kind_text(group, kind))
+}
+
+/// `Service, Backend or XBackend`
+fn one_of(kinds: &[Kind]) -> String {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// A kind in words: `Service`, or `kind.group` where the group is not core.

@@ -1,5 +1,6 @@
 //! `XBackendTrafficPolicy` of Gateway API: retry budgets and sessions of backends (GEP-3388, GEP-1619).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::reference::PolicyTargetRef;
@@ -7,8 +8,9 @@ use api::x_backend_traffic_policy::{RetryConstraint, XBackendTrafficPolicy};
 use api::{DurationText, ObjectKey};
 use ir::cluster::RetryBudget;
 
-use crate::backend::is_backend;
+use crate::backend::{KINDS, is_backend};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
+use crate::reference::unfit;
 use crate::session::Persistence;
 use crate::status;
 
@@ -17,6 +19,8 @@ use crate::status;
 pub(crate) struct BackendPolicy {
     pub(crate) generation: i64,
     pub(crate) targets: Vec<Target>,
+    /// Why it cannot be used. It has its place beside other policies nevertheless: what it is for is not left to them.
+    pub(crate) fault: Option<Arc<str>>,
     pub(crate) budget: Option<RetryBudget>,
     pub(crate) persistence: Option<Persistence>,
     /// What is written and ignored, or done otherwise: reason and words.
@@ -47,6 +51,7 @@ pub(crate) fn read(policy: &XBackendTrafficPolicy) -> BackendPolicy {
     BackendPolicy {
         generation: policy.meta.generation,
         targets: targets(policy),
+        fault: spec.fault.as_ref().map(|fault| fault.to_string().into()),
         budget: spec.retry_constraint.as_ref().filter(|_| spec.fault.is_none()).map(budget),
         persistence: persistence.filter(|_| spec.fault.is_none()),
         warnings,
@@ -58,11 +63,8 @@ pub(crate) fn read(policy: &XBackendTrafficPolicy) -> BackendPolicy {
 pub(crate) fn targets(policy: &XBackendTrafficPolicy) -> Vec<Target> {
     let read = |reference: &PolicyTargetRef| {
         let object = ObjectKey::new(&reference.group, &reference.kind, policy.meta.namespace(), &reference.name);
-        if let Some(fault) = &policy.spec.fault {
-            return Target::Refused(object, fault.to_string().into());
-        }
         if !is_backend(object.kind()) {
-            let text = format!("{object}: this kind cannot be a target, a Service can").into();
+            let text = unfit(&reference.group, &reference.kind, "a target", &KINDS).into();
             return Target::Refused(object, text);
         }
         Target::Known(PolicyTarget { object, section: None })

@@ -13,7 +13,7 @@ use ir::listener::{SpanAttribute, SpanValue, Tracing};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::key::ClusterTarget;
 use crate::listener::Refusal;
-use crate::reference::{RefFault, RefReason};
+use crate::reference::{RefFault, RefReason, unfit};
 use crate::status;
 
 /// A policy, judged by itself.
@@ -21,6 +21,8 @@ use crate::status;
 pub(crate) struct TelemetryPolicy {
     pub(crate) generation: i64,
     pub(crate) targets: Vec<Target>,
+    /// Why it cannot be used. It has its place beside other policies nevertheless: what it is for is not left to them.
+    pub(crate) fault: Option<Arc<str>>,
     /// What its Gateways record, and who gets it; none: nothing.
     pub(crate) tracer: Option<Tracer>,
     /// Why `ResolvedRefs` does not hold; then nothing is recorded.
@@ -67,6 +69,7 @@ pub(crate) fn read(
     TelemetryPolicy {
         generation: policy.meta.generation,
         targets: targets(policy),
+        fault: spec.fault.as_ref().map(|fault| fault.to_string().into()),
         tracer,
         unresolved,
         warnings: ignored.chain(told).collect(),
@@ -78,11 +81,8 @@ pub(crate) fn read(
 pub(crate) fn targets(policy: &XTelemetryPolicy) -> Vec<Target> {
     let read = |reference: &PolicyTargetRef| {
         let object = ObjectKey::new(&reference.group, &reference.kind, policy.meta.namespace(), &reference.name);
-        if let Some(fault) = &policy.spec.fault {
-            return Target::Refused(object, fault.to_string().into());
-        }
         if object.kind() != Some(Kind::Gateway) {
-            let text = format!("{object}: this kind cannot be a target, a Gateway can").into();
+            let text = unfit(&reference.group, &reference.kind, "a target", &[Kind::Gateway]).into();
             return Target::Refused(object, text);
         }
         Target::Known(PolicyTarget { object, section: None })

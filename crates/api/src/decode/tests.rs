@@ -172,13 +172,15 @@ fn a_secret_is_decoded_and_plain_text_wins() {
 #[test]
 fn a_bad_item_of_a_list_costs_that_item() {
     let decoded = all(
-        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, labels: {kubernetes.io/service-name: x}}\naddressType: IPv4\nports:\n- {name: a, port: 80}\n- {name: b, port: 70000}\nendpoints:\n- addresses: [10.0.0.1]\n- addresses: []\n- {}\n- addresses: [10.0.0.2]\n  conditions: {ready: maybe}\n",
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, labels: {kubernetes.io/service-name: x}}\naddressType: IPv4\nports:\n- {name: a, port: 80}\n- {name: b, port: 70000}\nendpoints:\n- addresses: [10.0.0.1]\n- addresses: []\n- {}\n- addresses: [10.0.0.300]\n- addresses: [\"::1\"]\n- addresses: [10.0.0.2]\n  conditions: {ready: maybe}\n",
     );
     let Some(Object::EndpointSlice(slice)) = decoded.object() else { panic!("a slice: {decoded:?}") };
     assert_eq!(slice.spec.endpoints().len(), 1);
     assert_eq!(slice.spec.ports.len(), 1);
     assert_eq!(slice.service_name(), Some("x"));
-    assert_eq!(decoded.problems.len(), 4, "{:?}", lines(&decoded));
+    assert_eq!(decoded.problems.len(), 6, "{:?}", lines(&decoded));
+    let wrong = "a.yaml:12:15: error: EndpointSlice default/s: endpoints[3].addresses[0]: expected an IPv4 address, of which addressType is, found \"10.0.0.300\"";
+    assert_eq!(decoded.problems[3].to_string(), wrong);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Checks a tree against a schema.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,12 +15,17 @@ const MAX_VIOLATIONS: usize = 100;
 /// Types of filters that the API has and that are not supported.
 const REFUSED: [&str; 1] = ["ExtensionRef"];
 
+/// Fields of earlier versions, and what holds them now.
+const MOVED: [(&str, &str); 1] = [("sessionName", "cookie")];
+
 /// Everything that is wrong with a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) violations: Vec<Violation>,
     /// Nodes that must be read as if they were not there.
     pub(crate) pruned: Vec<u32>,
+    /// Items that stay, so that those behind them keep their numbers, and have nothing in them that can be read.
+    pub(crate) hollow: Vec<u32>,
     /// Whether something is wrong with the object as a whole.
     pub(crate) fatal: bool,
 }
@@ -49,6 +53,7 @@ pub(crate) fn check<'a>(root: Cursor<'a, 'a>, schema: &'a Schema, quiet: bool) -
         quiet,
         silent: false,
         failed: false,
+        address_type: root.get("addressType").and_then(Cursor::as_str),
     };
     checker.value(root, schema);
     checker.out
@@ -66,6 +71,8 @@ struct Checker<'a> {
     /// Only `failed` counts: trying the alternatives of `oneOf`.
     silent: bool,
     failed: bool,
+    /// That of an `EndpointSlice`.
+    address_type: Option<&'a str>,
 }
 
 #[derive(Clone, Copy)]
@@ -79,9 +86,19 @@ impl<'a> Checker<'a> {
     fn value(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
         if !fits(at.value(), schema.value_type) {
             let advice = advice(at.value(), schema).filter(|_| !self.quiet).unwrap_or_default();
-            let text = format!("expected {}, found {}{advice}", expected(schema.value_type), self.found(at));
+            let wanted = match schema.words.is_empty() {
+                true => expected(schema.value_type).to_owned(),
+                false => format!("one of {}", all_of(&schema.words).join(", ")),
+            };
+            let text = format!("expected {wanted}, found {}{advice}", self.found(at));
             self.out.pruned.push(at.index);
-            return self.error(at, text);
+            let around = self.unit;
+            if schema.is_matches() || schema.properties.iter().any(|property| property.schema.is_matches()) {
+                self.takes_nothing();
+            }
+            self.error(at, text);
+            self.unit = around;
+            return false;
         }
         let mut broken = BTreeSet::new();
         let mut fine = match at.value() {
@@ -179,6 +196,8 @@ impl<'a> Checker<'a> {
             if !self.value(item, items) {
                 fine = false;
                 broken.insert(index);
+                let stays = matches!(items.unit, Some(UnitKind::Item | UnitKind::Inner));
+                self.out.hollow.extend((stays && !fits(item.value(), items.value_type)).then_some(item.index));
             }
             (self.unit, self.dropped) = around;
             self.path.pop();
@@ -249,6 +268,11 @@ impl<'a> Checker<'a> {
             None => return fine,
             Some(Format::Ipv4) => (text.parse::<Ipv4Addr>().is_ok(), "an IPv4 address"),
             Some(Format::Ipv6) => (text.parse::<Ipv6Addr>().is_ok(), "an IPv6 address"),
+            Some(Format::SliceAddress) => match self.address_type {
+                Some("IPv4") => (text.parse::<Ipv4Addr>().is_ok(), "an IPv4 address, of which addressType is"),
+                Some("IPv6") => (text.parse::<Ipv6Addr>().is_ok(), "an IPv6 address, of which addressType is"),
+                _ => (!text.is_empty(), "a name"),
+            },
             // Of what may be read in a Secret as well, the rest is written elsewhere.
             Some(Format::Base64) if self.quiet => {
                 (crate::base64::decode(text).is_some(), "base64 (plain text goes below stringData)")
@@ -297,19 +321,9 @@ impl<'a> Checker<'a> {
         if schema.words.is_empty() || schema.words.iter().any(allowed) {
             return true;
         }
-        // Nobody is sent to a word that is refused in turn.
-        let supported = |word: &&Word| !matches!(word, Word::String(text) if REFUSED.contains(&&**text));
-        let all: Vec<Cow<'_, str>> = schema
-            .words
-            .iter()
-            .filter(supported)
-            .map(|word| match word {
-                Word::String(text) => Cow::Borrowed(&**text),
-                Word::Int(number) => Cow::Owned(number.to_string()),
-            })
-            .collect();
+        let all = all_of(&schema.words);
         let mut text = format!("{} is not one of {}", self.found(at), all.join(", "));
-        if let Some(near) = at.as_str().and_then(|word| nearest(word, all.iter().map(|word| &**word))) {
+        if let Some(near) = at.as_str().and_then(|word| nearest(word, all.iter().map(String::as_str))) {
             let _ = write!(text, "; did you mean {near}?");
         }
         self.error(at, text)
@@ -321,7 +335,7 @@ impl<'a> Checker<'a> {
         };
         let mut fine = true;
         if !schema.one_of.is_empty() && holding(self, &schema.one_of) != 1 {
-            fine = self.error(at, "this combination of fields is not valid".to_owned());
+            fine = self.none_holds(at, schema);
         }
         if !schema.any_of.is_empty() && holding(self, &schema.any_of) == 0 {
             fine = self.error(at, "this combination of fields is not valid".to_owned());
@@ -351,6 +365,27 @@ impl<'a> Checker<'a> {
         (self.silent, self.failed) = (silent, failed);
         self.out.pruned.truncate(pruned);
         held
+    }
+
+    /// None of the alternatives holds: at the field that keeps the one from holding that is meant by its words, such as a `type`.
+    fn none_holds(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let scope = Scope { cursor: at, schema };
+        let says = |property: &Property| {
+            let field = scope.field(&property.name).and_then(|field| field.cursor.as_str());
+            property.schema.words.iter().any(|word| matches!(word, Word::String(one) if Some(&**one) == field))
+        };
+        let meant = schema.one_of.iter().find(|alternative| alternative.properties.iter().any(says));
+        let others = meant.into_iter().flat_map(|meant| &meant.properties).filter(|property| !says(property));
+        for property in others {
+            let is_address = property.schema.any_of.iter().any(|one| one.format == Some(Format::Ipv4));
+            if let Some(value) = at.get(&property.name).filter(|_| is_address) {
+                self.path.push(Step::Field(&property.name));
+                self.error(value, format!("expected an IP address, found {}", self.found(value)));
+                self.path.pop();
+                return false;
+            }
+        }
+        self.error(at, "this combination of fields is not valid".to_owned())
     }
 
     fn rules(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
@@ -415,8 +450,10 @@ impl<'a> Checker<'a> {
             return self.add(name, Severity::Error, text);
         }
         let known = schema.properties.iter().map(|property| &*property.name);
-        let near = nearest(word, known);
-        let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let near = nearest(word, known.clone());
+        let moved = MOVED.iter().find(|(old, new)| *old == word && known.clone().any(|one| one == *new));
+        let meant = near.map(|near| format!("; did you mean {near}?"));
+        let meant = meant.or(moved.map(|(_, new)| format!("; it is {new}.name now"))).unwrap_or_default();
         // In a match the default of what is missing takes requests that were never meant.
         let missing = |name: &str| around.get(name).is_none_or(Cursor::is_null);
         let open = |name: &str| {
@@ -441,13 +478,16 @@ impl<'a> Checker<'a> {
         self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
     }
 
+    /// Without its matches a rule would take every request: its only one is at fault.
+    fn takes_nothing(&mut self) {
+        self.unit = self.unit.map(|unit| Unit { inner: Some(0), ..unit });
+    }
+
     /// A misspelt field without which more would be taken than is meant: what has it is not used.
     fn unguarded(&mut self, name: Cursor<'a, 'a>, what: &str, guard: &Property) {
         let around = self.unit;
-        // Without its matches a rule would take every request: it takes none.
-        let matches = guard.schema.items().is_some_and(|items| items.unit == Some(UnitKind::Inner));
-        let follows = if matches {
-            self.unit = self.unit.map(|unit| Unit { inner: Some(0), ..unit });
+        let follows = if guard.schema.is_matches() {
+            self.takes_nothing();
             "this rule takes no request"
         } else {
             "without it this would mean something else"
@@ -542,6 +582,16 @@ fn sentence(message: &str) -> String {
         Some(first) if !is_name => first.to_lowercase().chain(letters).collect(),
         _ => message.to_owned(),
     }
+}
+
+/// The words of a field; nobody is sent to one that is refused in turn.
+fn all_of(words: &[Word]) -> Vec<String> {
+    let supported = |word: &&Word| !matches!(word, Word::String(text) if REFUSED.contains(&&**text));
+    let text = |word: &Word| match word {
+        Word::String(text) => text.to_string(),
+        Word::Int(number) => number.to_string(),
+    };
+    words.iter().filter(supported).map(text).collect()
 }
 
 /// How a value of the wrong type was probably meant.

@@ -43,10 +43,43 @@ pub(super) const QUICK: &[(&str, Quick, &str)] = &[
             !text.is_empty()
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
         },
-        "a header name (a token of RFC 9110)",
+        "a name of a header or cookie (a token of RFC 9110)",
     ),
     (r"^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$", is_path, "a path (RFC 3986)"),
     ("^([0-9]{1,5}(h|m|s|ms)){1,4}$", is_duration, DURATION),
+];
+
+/// What other patterns ask for, in words.
+const WORDED: &[(&str, &str)] = &[
+    (
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$",
+        "a DNS name, a slash and a path, such as example.com/controller",
+    ),
+    (
+        r"(^\*$)|(^(http(s)?):\/\/(((\*\.)?([a-zA-Z0-9\-]+\.)*[a-zA-Z0-9-]+|\*)(:([0-9]{1,5}))?)$)",
+        "* or an origin such as https://example.com, https://*.example.com:8443",
+    ),
+    (r"^[!-~]+([\t ]?[!-~]+)*$", "visible ASCII letters, single spaces between them"),
+    (
+        r"^Hostname|IPAddress|NamedAddress|[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$",
+        "IPAddress, Hostname, or a type of somebody's own such as example.com/pool",
+    ),
+    (
+        r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+        "the value of a label (letters, digits, dashes, underscores, dots)",
+    ),
+    (
+        r"^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$|[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9]+$",
+        "a protocol: HTTP, HTTPS, TLS, TCP, UDP, or one of somebody's own such as example.com/chat",
+    ),
+    (r"^(([^:/?#]+):)(//([^/?#]*))([^?#]*)(\?([^#]*))?(#(.*))?", "a URI such as spiffe://example.com/shop"),
+    (
+        r"^(System|([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]))$",
+        "System, or a set of somebody's own such as example.com/roots",
+    ),
+    (r"^[a-z0-9_.-]+$", "small letters, digits, dots, dashes and underscores"),
+    (r"^[a-zA-Z0-9_.:/-]+$", "letters, digits and _ . : / -"),
+    (r"^[a-zA-Z0-9_.:/-]+( [a-zA-Z0-9_.:/-]+)*$", "words of letters, digits and _ . : / -, single spaces between them"),
 ];
 
 const DURATION: &str = "a duration such as 1h30m, 10s or 500ms";
@@ -76,7 +109,10 @@ impl Pattern {
     pub(super) fn wanted(&self) -> String {
         match self.quick {
             Some((_, words)) => words.to_owned(),
-            None => format!("a text that matches {}", self.text),
+            None => match WORDED.iter().find(|(pattern, _)| *pattern == &*self.text) {
+                Some((_, words)) => (*words).to_owned(),
+                None => format!("a text that matches {}", self.text),
+            },
         }
     }
 

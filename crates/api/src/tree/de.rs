@@ -8,20 +8,39 @@ use std::sync::Arc;
 use serde::Deserialize as _;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 
-use super::{Cursor, Entries, Items, Tree, Value};
+use super::{Cursor, Entries, Items, NOTHING, Tree, Value};
 
-/// Nodes that are to be read as if they were not there, sorted by index.
+/// Nodes that are not to be read as they are, sorted by index.
 #[derive(Debug, Default)]
-pub(crate) struct Pruned(Vec<u32>);
+pub(crate) struct Pruned {
+    nodes: Vec<u32>,
+    hollow: Vec<u32>,
+}
 
 impl Pruned {
-    pub(crate) fn new(mut nodes: Vec<u32>) -> Self {
+    /// `nodes` are read as if they were not there, those of them that are `hollow` too as maps without entries.
+    pub(crate) fn new(mut nodes: Vec<u32>, mut hollow: Vec<u32>) -> Self {
         nodes.sort_unstable();
-        Self(nodes)
+        hollow.sort_unstable();
+        Self { nodes, hollow }
     }
 
     pub(crate) fn has(&self, index: u32) -> bool {
-        !self.0.is_empty() && self.0.binary_search(&index).is_ok()
+        !self.nodes.is_empty() && self.nodes.binary_search(&index).is_ok()
+    }
+
+    /// True if everything is read as it is.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.hollow.is_empty()
+    }
+
+    fn is_hollow(&self, index: u32) -> bool {
+        !self.hollow.is_empty() && self.hollow.binary_search(&index).is_ok()
+    }
+
+    /// Whether an item of a list is read.
+    pub(crate) fn keeps(&self, item: Cursor<'_, '_>) -> bool {
+        !item.is_null() && !self.has(item.index) || self.is_hollow(item.index)
     }
 }
 
@@ -179,9 +198,9 @@ impl<'de> de::SeqAccess<'de> for ItemReader<'_, '_> {
     type Error = DecodeError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
-        let item = self.items.find(|item| !item.is_null() && !self.pruned.has(item.index));
-        item.map(|item| seed.deserialize(Reader { tree: item.tree, index: item.index, pruned: self.pruned }))
-            .transpose()
+        let Some(item) = self.items.find(|item| self.pruned.keeps(*item)) else { return Ok(None) };
+        let Cursor { tree, index } = if self.pruned.is_hollow(item.index) { NOTHING.root() } else { item };
+        seed.deserialize(Reader { tree, index, pruned: self.pruned }).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {

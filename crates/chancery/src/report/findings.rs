@@ -45,7 +45,7 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
         said.get(&problem.object.as_ref())
             .is_some_and(|all| all.iter().any(|told| same_field(told) || problem.text.contains(&*told.text)))
     };
-    let derived = outputs.problems(graph).map(|(_, problem)| placed(store, problem));
+    let derived = outputs.problems(graph).map(|(_, problem)| placed(store, graph, problem));
     let mut derived: Vec<Problem> = derived.filter(|problem| !repeats(problem)).collect();
     derived.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
@@ -53,8 +53,20 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
         Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
     }));
     let names = names(store, graph, &mut derived);
+    broken(&told, &mut derived);
     let earlier = told.iter().filter(|problem| problem.earlier).filter_map(|problem| problem.object.clone()).collect();
     Findings { told, derived, names, earlier }
+}
+
+/// What is written and cannot be read is not there, and no other name is meant.
+fn broken(told: &[Problem], problems: &mut [Problem]) {
+    let errors = told.iter().filter(|problem| problem.severity == Severity::Error);
+    let objects: BTreeSet<&ObjectKey> = errors.filter_map(|problem| problem.object.as_ref()).collect();
+    for problem in problems {
+        if let Some(named) = problem.refers_to.take_if(|named| objects.contains(named)) {
+            problem.text = format!("{}: what is written of {named} cannot be used", problem.text).into();
+        }
+    }
 }
 
 /// The names among which those may be that are named and not there. What is there is forgotten as a question.
@@ -153,9 +165,15 @@ fn place(store::Origin { file, line }: store::Origin) -> Option<Place> {
     (line > 0).then_some(Place { file, line, column: 1 })
 }
 
-/// A problem that translation found, with the place where its object is written.
-fn placed(store: &store::Store, problem: &Arc<Problem>) -> Problem {
+/// A problem that translation found, with the place where its object is written, and its path as it is written: translation counts the items that
+/// are left.
+fn placed(store: &Store, graph: &Graph, problem: &Arc<Problem>) -> Problem {
     let mut problem = (**problem).clone();
+    let object = problem.object.as_ref().filter(|_| problem.path.contains('['));
+    let object = object.and_then(|object| store.tables().get(graph, object));
+    if let Some(written) = object.and_then(|object| object.meta().written_path(&problem.path)) {
+        problem.path = written;
+    }
     if problem.place.is_none() {
         problem.place = problem.object.as_ref().and_then(|object| store.origin(object)).and_then(place);
     }

@@ -75,9 +75,9 @@ fn view(
     if names != 0 && names != endpoints.len() {
         return Err(fault(format!("{object} mixes names with addresses")));
     }
+    let at = |index| format!("spec.endpoints[{}]", backend.meta.written_index("spec.endpoints", index));
     for (index, endpoint) in endpoints.iter().enumerate() {
-        check_endpoint(endpoint, allowed)
-            .map_err(|text| fault(format!("{object}: spec.endpoints[{index}]: {text}")))?;
+        check_endpoint(endpoint, allowed).map_err(|text| fault(format!("{object}: {}: {text}", at(index))))?;
     }
     let mut secrets = Vec::new();
     let tls = backend.spec.tls.as_deref();

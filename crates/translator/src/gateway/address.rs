@@ -46,6 +46,8 @@ struct Request {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressPlan {
     entries: Vec<Result<Request, Refusal>>,
+    /// Their numbers as written.
+    numbers: Vec<usize>,
     /// Of several values all are tried: a Service asks for the first only.
     tries_all: bool,
 }
@@ -66,8 +68,9 @@ impl AddressPlan {
     /// What a Gateway asks for. With files there is no Service whose address it could have.
     pub(crate) fn of(gateway: &Gateway, file_mode: bool) -> Self {
         let entries = gateway.spec.addresses.iter().enumerate();
-        let entries = entries.map(|(index, entry)| request(index, entry, file_mode)).collect();
-        Self { entries, tries_all: file_mode }
+        let entries: Vec<_> = entries.map(|(index, entry)| request(index, entry, file_mode)).collect();
+        let written = |index| gateway.meta.written_index("spec.addresses", index);
+        Self { numbers: (0..entries.len()).map(written).collect(), entries, tries_all: file_mode }
     }
 
     /// Nothing is asked for: any address will do.
@@ -184,8 +187,11 @@ impl AddressPlan {
         match lacking {
             [(_, refusal)] if self.entries.len() == 1 => refusal.text.to_string(),
             _ => {
-                let words = lacking.iter().map(|(index, refusal)| format!("spec.addresses[{index}]: {}", refusal.text));
-                words.collect::<Vec<_>>().join("; ")
+                let number = |index: usize| self.numbers.get(index).copied().unwrap_or(index);
+                let one = |(index, refusal): &(usize, Refusal)| {
+                    format!("spec.addresses[{}]: {}", number(*index), refusal.text)
+                };
+                lacking.iter().map(one).collect::<Vec<_>>().join("; ")
             }
         }
     }

@@ -87,10 +87,8 @@ pub(super) struct Delivery {
     /// By the sets that have a share.
     pub(super) shared_by_set: Index<EndpointSetName, EndpointSetName, Arc<SharedSet>>,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
-    /// Which fleets send to a backend that a policy is about.
-    pub(super) policy_uses: PolicyUses,
-    /// Clusters with a retry budget.
-    pub(super) budgeted: Index<FleetName, InFleet<ClusterName>, Arc<Cluster>>,
+    /// Which fleets send to a backend that a policy is about: what routes say, and what proxies tell of themselves.
+    pub(super) policy_uses: [PolicyUses; 2],
 }
 
 /// What routes send to.
@@ -121,13 +119,18 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     });
     let of_collectors = g.derive("collector_cluster", collectors, move |cx, key, ()| row(cx, key));
     let secrets = secrets_of(g, sources, used, collectors);
-    let reached = g.distinct("policy_use", used, move |cx, key: &ClusterKey| {
+    let reached = move |cx: &mut Cx<'_>, key: &ClusterKey| {
         let backend = &key.target.backend().object;
         let any = tls_policies.claims.any(cx, backend) || backend_policies.claims.any(cx, backend);
         (any && !key.target.is_passthrough()).then(|| (key.clone(), ()))
-    });
-    let policy_uses =
-        g.index("policy_use_by_backend", reached, |key: &ClusterKey, ()| [key.target.backend().object.clone()]);
+    };
+    let by_routes = g.distinct("policy_use", used, reached);
+    let by_proxies = g.derive("policy_use_of_collector", collectors, move |cx, key, ()| reached(cx, key));
+    let backend = |key: &ClusterKey, (): &()| [key.target.backend().object.clone()];
+    let policy_uses = [
+        g.index("policy_use_by_backend", by_routes, backend),
+        g.index("collector_policy_use_by_backend", by_proxies, backend),
+    ];
     let datagrams = routes.streams.datagrams;
     let of_listeners = g.map("datagram_cluster", datagrams, move |cx, key: &InFleet<ClusterName>, datagrams| {
         let (limits, _) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
@@ -144,13 +147,8 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         g.index("datagram_cluster_by_set", of_listeners, set_of),
         g.index("collector_cluster_by_set", of_collectors, set_of),
     ];
-    let budgeted =
-        g.index("cluster_with_retry_budget", clusters, |key: &InFleet<ClusterName>, cluster: &Arc<Cluster>| {
-            let has = cluster.circuit_breaker.as_ref().is_some_and(|limits| limits.retry_budget.is_some());
-            has.then(|| key.fleet.clone())
-        });
     let clusters = [clusters, of_listeners, of_collectors];
-    Delivery { clusters, clusters_by_set, shared_sets, shared_by_set, secrets, policy_uses, budgeted }
+    Delivery { clusters, clusters_by_set, shared_sets, shared_by_set, secrets, policy_uses }
 }
 
 /// Secrets of the fleets' listeners and of what they send to.

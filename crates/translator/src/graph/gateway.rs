@@ -8,15 +8,16 @@ use api::{Gateway, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace, Service, ServiceType};
 use ir::infra::{ObjectName, ProxyOptions};
-use ir::{Cluster, ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
+use ir::{ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 
 use super::{Backends, Base, Routes, Secrets, Telemetry};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway::{self, ClassOf, GatewayPlan, Marks};
+use crate::gating::Effective;
 use crate::hostname::Hostname;
 use crate::http_route::ListenerPort;
-use crate::key::{Age, InFleet, ListenerKey, Seniority, Transport};
+use crate::key::{Age, AttachmentKey, InFleet, ListenerKey, Seniority, Transport};
 use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope, Socket, StreamPlace, Writing};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::lookup::{self, GatewayTables, Reader};
@@ -196,9 +197,13 @@ pub(super) fn listeners(
     g: &mut Graph,
     gateways: Gateways,
     routes: Routes,
-    (telemetry, budgeted): (Telemetry, Index<FleetName, InFleet<ClusterName>, Arc<Cluster>>),
+    telemetry: Telemetry,
     file_mode: bool,
 ) -> Table<InFleet<ListenerName>, Arc<Listener>> {
+    let budgeted =
+        g.index("route_with_retry_budget", routes.effective, |key: &AttachmentKey, effective: &Effective| {
+            effective.has_retry_budget().then(|| key.fleet.clone())
+        });
     g.derive("listener", gateways.plans, move |cx, key, plan| {
         let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();
         // The names only: where connections go is told apart from the listener.

@@ -197,19 +197,26 @@ const REPORTED: [(&str, &str); 7] = [
     ("SecretNotFound", "spec.secretRef"),
 ];
 
-/// Targets for which a policy does not hold.
-fn target_problems(key: &ObjectKey, reached: &[Reached]) -> impl Iterator<Item = Arc<Problem>> {
-    reached.iter().filter_map(|reached| {
+/// Targets for which a policy does not hold. `single` of them is in `targetRef`, before the others.
+fn target_problems(key: &ObjectKey, reached: &[Reached], single: usize) -> impl Iterator<Item = Arc<Problem>> {
+    reached.iter().enumerate().filter_map(move |(at, reached)| {
         let refers_to = (reached.standing == Standing::NotFound).then(|| reached.target.object.clone());
-        let problem = Problem::of(key, "spec.targetRefs", Severity::Error, reached.refusal()?.1);
+        let item = at.checked_sub(single).map_or("spec.targetRef".to_owned(), |at| format!("spec.targetRefs[{at}]"));
+        let field = match reached.standing {
+            Standing::NotFound => ".name",
+            Standing::NoPort | Standing::NoRule => ".sectionName",
+            Standing::Accepted | Standing::Conflicted(_) | Standing::Invalid(_) | Standing::Foreign => "",
+        };
+        let path = FieldPath::from(format!("{item}{field}"));
+        let problem = Problem::of(key, path, Severity::Error, reached.refusal()?.1);
         Some(Arc::new(Problem { refers_to, ..problem }))
     })
 }
 
 fn policy_problems(key: &ObjectKey, reach: &Reach) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let found = target_problems(key, &reach.reached);
     // Whoever reads objects has told the fields that are ignored.
     let old = reach.warnings.iter().filter(|(reason, _)| *reason == status::DEPRECATED);
+    let found = target_problems(key, &reach.reached, old.clone().count());
     let old = old.map(|(_, text)| warning(key, "spec.targetRef", text));
     numbered(key, 0, found.chain(old))
 }
@@ -222,7 +229,7 @@ fn backend_policy_problems(
     g.derive("backend_policy_problem", reached, move |cx, key, reach| {
         let told = cx.get(policies.policies, key).map(|policy| policy.told_here.clone());
         let told = told.into_iter().flatten().map(|(field, text)| warning(key, &field, &text));
-        numbered(key, 0, target_problems(key, &reach.reached).chain(told).collect::<Vec<_>>())
+        numbered(key, 0, target_problems(key, &reach.reached, 0).chain(told).collect::<Vec<_>>())
     })
 }
 
@@ -239,12 +246,12 @@ fn telemetry_problems(
             let problem = Problem::of(key, FieldPath::from(refusal.path("spec")), Severity::Error, text);
             Arc::new(Problem { refers_to: refusal.refers_to.clone(), ..problem })
         });
-        numbered(key, 0, target_problems(key, &reached).chain(told).chain(unresolved).collect::<Vec<_>>())
+        numbered(key, 0, target_problems(key, &reached, 0).chain(told).chain(unresolved).collect::<Vec<_>>())
     })
 }
 
 fn tls_policy_problems(key: &ObjectKey, policy: &TlsPolicy, reached: &[Reached]) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let refused = target_problems(key, reached);
+    let refused = target_problems(key, reached, 0);
     // Whoever reads objects has told what is wrong with fields.
     let fault = policy.tls.as_ref().err().filter(|fault| fault.resolved.is_some()).map(|fault| {
         let path = FieldPath::from(fault.accepted.path("spec"));

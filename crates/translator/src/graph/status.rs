@@ -81,8 +81,8 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
     });
     let (refused, route_statuses) = route_statuses(g, &routes);
     let reached = g.map("policy_reach", inputs.backend_traffic_policies, move |cx, key, policy| {
-        let targets = policy::targets(policy).into_iter();
-        let reached = targets.map(|target| reached(cx, &sources, key, target)).collect();
+        let targets = policy::targets(policy);
+        let reached = targets.iter().map(|target| reached(cx, &sources, key, target)).collect();
         Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
     });
     let (tls_reached, tls_policies) = tls_policies(g, &sources);
@@ -141,7 +141,8 @@ fn backend_policies(g: &mut Graph, sources: &Sources) -> Told<Reach> {
     let (sources, settings) = (*sources, sources.base.settings);
     let reached = g.map("backend_policy_reach", sources.backend_policies.policies, move |cx, key, policy| {
         let claims = sources.backend_policies.claims;
-        let reached = policy.targets.iter().map(|target| reached_backend(cx, &sources, claims, key, target)).collect();
+        let reached = |target| reached_backend(cx, &sources, claims, key, target).spoilt_by(policy.fault.as_ref());
+        let reached = policy.targets.iter().map(reached).collect();
         Arc::new(Reach { generation: policy.generation, reached, warnings: policy.warnings.clone() })
     });
     let statuses = g.map("backend_policy_status", reached, move |cx, _, reach| {
@@ -238,7 +239,7 @@ fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendSta
     })
 }
 
-/// One that no route of ours names has no status: there is no Gateway for which it could hold.
+/// One that no route and no collector of ours names has no status: there is no Gateway for which it could hold.
 fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicyStatus>> {
     let (inputs, settings, outcomes) = (sources.base.inputs, sources.base.settings, sources.routes.outcomes);
     let [.., readings] = sources.backends.readings;
@@ -249,6 +250,9 @@ fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicySt
         let named = route.backend_refs().map(object).filter(|object| object.kind() == Some(Kind::XBackend));
         named.collect::<BTreeSet<_>>()
     });
+    let by_collector = g.index("gateway_by_collector", sources.telemetry.tracers, |_, tracer| {
+        [tracer.collector.backend().object.clone()]
+    });
     g.derive("x_backend_status", readings, move |cx, key, reading| {
         let generation = cx.get(inputs.x_backends, &key.object)?.meta.generation;
         let mut routes: Vec<ObjectKey> = cx.keys(by_route, &key.object).cloned().collect();
@@ -258,8 +262,9 @@ fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicySt
         routes.retain(|route| permit(&mut reader, route, to).is_ok());
         let outcomes: Vec<_> = routes.iter().filter_map(|route| cx.get(outcomes, route).cloned()).collect();
         let parents = outcomes.iter().flat_map(|outcome| outcome.parents.iter());
-        let gateways: BTreeSet<ObjectKey> =
+        let mut gateways: BTreeSet<ObjectKey> =
             parents.filter_map(|parent| gateway::of_fleet(&parent.owner.fleet)).collect();
+        gateways.extend(cx.keys(by_collector, &key.object).cloned());
         let gateways: Vec<ObjectKey> = gateways.into_iter().collect();
         let controller = settings.controller(cx);
         let status = status::backend::of_x_backend(generation, reading, &gateways, &controller);
@@ -300,13 +305,10 @@ fn envoy_proxies(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<Envoy
     })
 }
 
-fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: Target) -> Reached {
-    let target = match target {
-        Target::Known(target) => target,
-        Target::Refused(object, text) => {
-            let target = PolicyTarget { object, section: None };
-            return Reached { target, ancestors: Vec::new(), standing: Standing::Invalid(text) };
-        }
+fn reached(cx: &mut Cx<'_>, sources: &Sources, policy: &ObjectKey, target: &Target) -> Reached {
+    let target = match Reached::known(target) {
+        Ok(target) => target.clone(),
+        Err(refused) => return refused,
     };
     let mut ancestors = Vec::new();
     let found = if target.object.kind() == Some(Kind::Gateway) {
@@ -343,15 +345,15 @@ fn reached_backend(
     policy: &ObjectKey,
     target: &Target,
 ) -> Reached {
-    let target = match target {
-        Target::Known(target) => target.clone(),
-        Target::Refused(object, text) => {
-            let target = PolicyTarget { object: object.clone(), section: None };
-            return Reached { target, ancestors: Vec::new(), standing: Standing::Invalid(text.clone()) };
-        }
+    let target = match Reached::known(target) {
+        Ok(target) => target.clone(),
+        Err(refused) => return refused,
     };
     let Sources { base, backends, delivery, .. } = *sources;
-    let uses: Vec<ClusterKey> = cx.keys(delivery.policy_uses, &target.object).cloned().collect();
+    let mut uses: Vec<ClusterKey> = Vec::new();
+    for index in delivery.policy_uses {
+        uses.extend(cx.keys(index, &target.object).cloned());
+    }
     let mut ancestors: Vec<ObjectKey> = Vec::new();
     for key in uses {
         let backend = key.target.backend();

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
+use store::{ClusterState, FactKey};
 
 use super::{Backends, Base, Gateways, Secrets};
-use crate::backend::is_backend;
-use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget, Target};
+use crate::backend::{KINDS, is_backend};
+use crate::backend_traffic_policy::{self as policy, Claim, Target};
+use crate::gateway;
 use crate::key::{ClusterTarget, Transport};
 use crate::lookup::{BackendTables, Reader, backend};
-use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
+use crate::reference::{RefFault, RefReason, Reference, permit, unfit};
 use crate::status::policy::{Reached, Standing};
 use crate::x_telemetry_policy::{self, TelemetryPolicy, Tracer};
 
@@ -36,7 +38,7 @@ pub(super) fn telemetry(
         let follow = |to: &api::reference::BackendObjectRef| -> Result<ClusterTarget, RefFault> {
             let permit = permit(&mut Reader { cx: &mut *cx, tables }, key, Reference::from(to))?;
             if !is_backend(permit.target().kind()) {
-                let text = format!("{} cannot be a backend", kind_text(&to.group, &to.kind));
+                let text = unfit(&to.group, &to.kind, "a backend", &KINDS);
                 return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
             }
             backend(cx, (inputs, backends), &permit, (to.port, Transport::Tcp)).map(|found| found.target)
@@ -63,6 +65,21 @@ pub(super) fn telemetry(
 }
 
 impl Telemetry {
+    /// Whether proxies could make use of the collector of a Gateway.
+    fn taken_up(&self, cx: &mut Cx<'_>, base: &Base, gateway: &ObjectKey) -> Standing {
+        let Some(collector) = cx.get(self.tracers, gateway).map(|tracer| tracer.collector.clone()) else {
+            return Standing::Accepted;
+        };
+        let fact = FactKey { fleet: gateway::fleet(gateway).0, name: collector.name().0.clone() };
+        match cx.get(base.inputs.cluster_state, &fact) {
+            Some(ClusterState::Refused(words)) => {
+                let text = format!("a proxy of {gateway} refused the collector, nothing is recorded: {words}");
+                Standing::Invalid(text.into())
+            }
+            _ => Standing::Accepted,
+        }
+    }
+
     /// What became of a policy at each of its targets. Of Gateways of others they say it themselves.
     pub(super) fn reached(
         &self,
@@ -72,22 +89,20 @@ impl Telemetry {
         (key, policy): (&ObjectKey, &TelemetryPolicy),
     ) -> Vec<Reached> {
         let one = |target: &Target| {
-            let target = match target {
-                Target::Known(target) => target.clone(),
-                Target::Refused(object, text) => {
-                    let target = PolicyTarget { object: object.clone(), section: None };
-                    return Some(Reached { target, ancestors: Vec::new(), standing: Standing::Invalid(text.clone()) });
-                }
+            let target = match Reached::known(target) {
+                Ok(target) => target.clone(),
+                Err(refused) => return refused,
             };
             let gateway = &target.object;
             let standing = match (cx.contains(gateways.plans, gateway), cx.get(self.by_gateway, gateway)) {
-                (false, _) if cx.contains(base.inputs.gateways, gateway) => return None,
+                (false, _) if cx.contains(base.inputs.gateways, gateway) => Standing::Foreign,
                 (false, _) => Standing::NotFound,
                 (true, Some(winner)) if winner != key => Standing::Conflicted(winner.clone()),
-                (true, _) => Standing::Accepted,
+                (true, _) => self.taken_up(cx, base, gateway),
             };
-            Some(Reached { ancestors: vec![gateway.clone()], target, standing })
+            let reached = Reached { ancestors: vec![gateway.clone()], target, standing };
+            reached.spoilt_by(policy.fault.as_ref())
         };
-        policy.targets.iter().filter_map(one).collect()
+        policy.targets.iter().map(one).collect()
     }
 }

@@ -11,7 +11,7 @@ use super::{Finding, ListenerPort, Lookup, ParentOutcome};
 use crate::hostname::Hostname;
 use crate::key::ClusterTarget;
 use crate::listener::{Namespaces, Refusal, RouteScope, ScopeListener, Takes};
-use crate::reference::did_you_mean;
+use crate::reference::{did_you_mean, unfit};
 
 /// Accepted on one parent, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +69,7 @@ pub(super) fn attach(
     for (index, parent) in (0_u32..).zip(parent_refs.iter()) {
         let object = parent.object(key.namespace());
         if !matches!(object.kind(), Some(Kind::Gateway | Kind::ListenerSet)) {
-            let text = format!(
-                "{} {:?} of group {:?} cannot be a parent here, a Gateway and a ListenerSet can",
-                parent.kind, parent.name, parent.group
-            );
+            let text = unfit(&parent.group, &parent.kind, "a parent here", &[Kind::Gateway, Kind::ListenerSet]);
             problems.push(Finding::warning(format!("spec.parentRefs[{index}]"), text));
             continue;
         }
@@ -201,7 +198,8 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
     let verdict = match (any_named, any_admitted, taken.is_empty()) {
         (false, ..) => refused(no_listener(parent, scope)),
         (_, false, _) => {
-            refused(not_allowed(scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener)))
+            let named = scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener);
+            refused(not_allowed(&named.collect::<Vec<_>>(), key))
         }
         (.., true) => {
             let text = "no host name of the route meets one of the listeners";
@@ -233,14 +231,23 @@ fn no_listener(parent: &ParentRef, scope: &RouteScope) -> Refusal {
 }
 
 /// Kinds or namespaces do not admit the route, or the listeners cannot be used at all.
-fn not_allowed<'a>(mut named: impl Iterator<Item = &'a ScopeListener>) -> Refusal {
-    let nothing = |listener: &'a ScopeListener| match &listener.takes {
+fn not_allowed(named: &[&ScopeListener], route: &ObjectKey) -> Refusal {
+    let nothing = |listener: &&ScopeListener| match &listener.takes {
         Takes::Nothing(text) => Some(format!("listener {} is not accepted: {text}", listener.name)),
         Takes::Kinds(_) => None,
     };
-    let first = named.next().and_then(nothing).filter(|_| named.all(|listener| nothing(listener).is_some()));
-    let text =
-        first.unwrap_or_else(|| "no listener takes routes of this kind from this namespace (allowedRoutes)".to_owned());
+    let kind = route.kind_name();
+    let nobody = match named {
+        [one] => format!("listener {} takes no {kind}", one.name),
+        _ => format!("no listener takes objects of kind {kind}"),
+    };
+    let text = match named.iter().find_map(nothing) {
+        Some(text) if named.iter().all(|listener| nothing(listener).is_some()) => text,
+        _ if named.iter().any(|listener| listener.takes.has(route.kind())) => {
+            format!("{nobody} from namespace {} (allowedRoutes.namespaces)", route.namespace())
+        }
+        _ => format!("{nobody} (protocol, allowedRoutes.kinds)"),
+    };
     Refusal::new("NotAllowedByListeners", text)
 }
 

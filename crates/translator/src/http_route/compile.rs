@@ -19,7 +19,7 @@ use super::matching::{self, Compiled};
 use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
-use crate::key::{Place, Rank, route_name};
+use crate::key::{BackendKey, Place, Rank, route_name};
 use crate::session::Persistence;
 
 /// By what the entries of one listener differ from those of another.
@@ -149,6 +149,8 @@ struct Targeted<'r> {
 
 struct Sent<'r> {
     backend: Backend,
+    /// Whose cluster that is.
+    whose: Option<BackendKey>,
     /// The same for TLS that is passed through.
     as_it_comes: Backend,
     weight: u32,
@@ -302,8 +304,9 @@ impl Targeted<'_> {
     /// The filters of a destination with what its backend asks for.
     fn treated(&self, sent: &Sent<'_>, mut filters: MaybeFilters, rule: &str) -> MaybeFilters {
         let treatment = sent.treatment.as_deref();
-        let Backend::Cluster(cluster) = &sent.backend else { return filters };
-        let of_rule = || self.persistence.as_ref().map(|persistence| persistence.of(&[rule, cluster.as_str()]));
+        let Some(backend) = &sent.whose else { return filters };
+        // Not the cluster's name, which says under which policy: clients would lose their sessions with a new one.
+        let of_rule = || self.persistence.as_ref().map(|persistence| persistence.of(&[rule, &backend.text()]));
         if let Some(session) = treatment.and_then(|treatment| treatment.session.clone()).or_else(of_rule) {
             filters.session = Some(session);
         }
@@ -423,24 +426,26 @@ fn destinations<'r, L: Lookup>(
     for (at, target) in rule.backend_refs.iter().enumerate() {
         let path = || format!("spec.rules[{number}].backendRefs[{at}]");
         let resolved = targets.resolve(&target.target, path);
-        let (backend, as_it_comes, treatment) = match resolved {
-            Ok(Resolved { by_itself, as_it_comes, treatment }) => {
-                (Backend::Cluster(by_itself), Backend::Cluster(as_it_comes), treatment)
+        let (backend, as_it_comes, treatment, whose) = match resolved {
+            Ok(Resolved { backend, by_itself, as_it_comes, treatment }) => {
+                (Backend::Cluster(by_itself), Backend::Cluster(as_it_comes), treatment, Some(backend))
             }
-            Err(reason) => (Backend::Broken(reason.clone()), Backend::Broken(reason), None),
+            Err(reason) => (Backend::Broken(reason.clone()), Backend::Broken(reason), None, None),
         };
-        let (backend, as_it_comes, filters) = match backend_filters(targets, target, on_prefix, &path) {
-            Ok(Draft { closed: Some(reason), .. }) => {
-                (Backend::Broken(reason.clone()), Backend::Broken(reason), Draft::default())
-            }
-            Ok(filters) => (backend, as_it_comes, filters),
+        let broken = |reason| {
+            let backend = Backend::Broken(reason);
+            (backend.clone(), backend, None, Draft::default())
+        };
+        let (backend, as_it_comes, whose, filters) = match backend_filters(targets, target, on_prefix, &path) {
+            Ok(Draft { closed: Some(reason), .. }) => broken(reason),
+            Ok(filters) => (backend, as_it_comes, whose, filters),
             Err((reason, place, text)) => {
                 losses.add(reason, &place, &format!("{text}, {}", losses.answer.share));
-                let broken = Backend::Broken(text.into());
-                (broken.clone(), broken, Draft::default())
+                broken(text.into())
             }
         };
-        sent.push(Sent { backend, as_it_comes, weight: target.weight.min(MAX_WEIGHT), filters, treatment });
+        let weight = target.weight.min(MAX_WEIGHT);
+        sent.push(Sent { backend, whose, as_it_comes, weight, filters, treatment });
     }
     sent
 }

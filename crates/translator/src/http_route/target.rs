@@ -8,11 +8,11 @@ use api::{Kind, ObjectKey};
 use ir::ClusterName;
 
 use super::{Finding, Lookup};
-use crate::backend::{Sendable, Treatment, has_ports, is_backend};
+use crate::backend::{KINDS, Sendable, Treatment, has_ports, is_backend};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::external_auth;
-use crate::key::{ClusterTarget, Transport};
-use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
+use crate::key::{BackendKey, ClusterTarget, Transport};
+use crate::reference::{RefFault, RefReason, Reference, permit, unfit};
 
 /// How the listeners of a route send.
 #[derive(Clone, Copy)]
@@ -25,6 +25,7 @@ pub(super) struct Sends {
 
 /// The clusters of a backend.
 pub(super) struct Resolved {
+    pub(super) backend: BackendKey,
     pub(super) by_itself: ClusterName,
     /// The same without TLS of the proxy's own.
     pub(super) as_it_comes: ClusterName,
@@ -90,15 +91,15 @@ impl<'a, L: Lookup> Targets<'a, L> {
             Ok(Sendable { target, treatment }) if self.sends.as_it_comes => {
                 let passed = target.passed_through();
                 let (by_itself, as_it_comes) = (target.name().clone(), passed.name().clone());
-                let found = Resolved { by_itself, as_it_comes, treatment };
+                let found = Resolved { backend: target.backend().clone(), by_itself, as_it_comes, treatment };
                 self.clusters.push(passed);
                 self.clusters.extend(self.sends.by_itself.then_some(target));
                 Ok(found)
             }
             Ok(Sendable { target, treatment }) => {
-                let name = target.name().clone();
+                let (backend, name) = (target.backend().clone(), target.name().clone());
                 self.clusters.push(target);
-                Ok(Resolved { by_itself: name.clone(), as_it_comes: name, treatment })
+                Ok(Resolved { backend, by_itself: name.clone(), as_it_comes: name, treatment })
             }
             Err(fault) => Err(self.bad(target, fault, path)),
         }
@@ -166,7 +167,7 @@ impl<'a, L: Lookup> Targets<'a, L> {
     fn backend(&mut self, target: &BackendObjectRef) -> Result<Sendable, RefFault> {
         let permit = permit(self.lookup, self.route, Reference::from(target))?;
         if !is_backend(permit.target().kind()) {
-            let text = format!("{} cannot be a backend", kind_text(&target.group, &target.kind));
+            let text = unfit(&target.group, &target.kind, "a backend", &KINDS);
             return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
         }
         self.lookup.backend(&permit, target.port, Transport::of_route(self.route))

@@ -9,11 +9,11 @@ use ir::route::ExternalAuth;
 
 use super::Refusal;
 use super::check::UNSUPPORTED_VALUE;
-use crate::backend::is_backend;
+use crate::backend::{KINDS, is_backend};
 use crate::external_auth;
 use crate::gateway::Lookup;
 use crate::key::ClusterTarget;
-use crate::reference::{RefFault, RefReason, Reference, kind_text, permit};
+use crate::reference::{RefFault, RefReason, Reference, permit, unfit};
 
 /// So many can be asked in order: the chain of filters has as many places, whether they are taken or not.
 const MOST: usize = 4;
@@ -118,7 +118,7 @@ fn follow(lookup: &mut impl Lookup, owner: &ObjectKey, auth: &ExternalAuthFilter
     };
     let permit = permit(lookup, owner, Reference::from(server)).map_err(refusal)?;
     if !is_backend(permit.target().kind()) {
-        let text = format!("{} cannot be a backend", kind_text(&server.group, &server.kind));
+        let text = unfit(&server.group, &server.kind, "a backend", &KINDS);
         return Err(Refusal::new("InvalidListenerFilterRef", text));
     }
     let target = lookup.backend(&permit, server.port).map_err(refusal)?;

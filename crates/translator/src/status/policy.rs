@@ -8,7 +8,7 @@ use api::reference::ParentRef;
 use api::status::{Condition, PolicyAncestorStatus, PolicyStatus};
 
 use super::{Writer, ancestor};
-use crate::backend_traffic_policy::PolicyTarget;
+use crate::backend_traffic_policy::{PolicyTarget, Target};
 
 /// Bound of the API (`PolicyStatus.ancestors`).
 const MAX_ANCESTORS: usize = 16;
@@ -31,6 +31,8 @@ pub(crate) enum Standing {
     NoRule,
     /// This cannot be a target, or the policy cannot be used.
     Invalid(Arc<str>),
+    /// Others say what becomes of the policy at their Gateway.
+    Foreign,
 }
 
 /// A target and the Gateways through which it is reached.
@@ -52,11 +54,30 @@ pub(crate) struct Reach {
 }
 
 impl Reached {
+    /// The target, if it is one for which a policy of the kind can hold.
+    pub(crate) fn known(target: &Target) -> Result<&PolicyTarget, Self> {
+        match target {
+            Target::Known(target) => Ok(target),
+            Target::Refused(object, text) => {
+                let target = PolicyTarget { object: object.clone(), section: None };
+                Err(Self { target, ancestors: Vec::new(), standing: Standing::Invalid(text.clone()) })
+            }
+        }
+    }
+
+    /// The same for a policy that cannot be used.
+    pub(crate) fn spoilt_by(mut self, fault: Option<&Arc<str>>) -> Self {
+        if let (Standing::Accepted, Some(fault)) = (&self.standing, fault) {
+            self.standing = Standing::Invalid(fault.clone());
+        }
+        self
+    }
+
     /// Why the policy does not hold for this target: a reason and words.
     pub(crate) fn refusal(&self) -> Option<(&'static str, String)> {
         let target = &self.target.object;
         match &self.standing {
-            Standing::Accepted => None,
+            Standing::Accepted | Standing::Foreign => None,
             Standing::Conflicted(winner) => {
                 Some(("Conflicted", format!("{winner} is older or comes first by name and holds for {target}")))
             }
@@ -110,7 +131,7 @@ pub(super) fn entries(
     mut conditions: impl FnMut(&Reached) -> Vec<Condition>,
 ) -> Vec<PolicyAncestorStatus> {
     let mut found: BTreeMap<&ObjectKey, Vec<Condition>> = BTreeMap::new();
-    for one in reached {
+    for one in reached.iter().filter(|one| one.standing != Standing::Foreign) {
         let own = one.ancestors.is_empty().then_some(&one.target.object);
         let told = conditions(one);
         for ancestor in one.ancestors.iter().chain(own) {

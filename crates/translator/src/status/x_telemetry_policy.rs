@@ -19,8 +19,12 @@ fn conditions(writer: Writer, policy: &TelemetryPolicy, one: &Reached) -> Vec<Co
         None => writer.yes("Accepted", "Accepted", "the policy holds"),
     };
     let resolved = match &policy.unresolved {
-        Some(refusal) => writer.no("ResolvedRefs", refusal.reason, &format!("{}; nothing is recorded", refusal.text)),
-        None => writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED),
+        // Nobody followed the references of a policy that cannot be used.
+        _ if policy.fault.is_some() => None,
+        Some(refusal) => {
+            Some(writer.no("ResolvedRefs", refusal.reason, &format!("{}; nothing is recorded", refusal.text)))
+        }
+        None => Some(writer.yes("ResolvedRefs", "ResolvedRefs", RESOLVED)),
     };
-    [accepted, resolved].into_iter().chain(writer.warning(policy.warnings.clone())).collect()
+    [accepted].into_iter().chain(resolved).chain(writer.warning(policy.warnings.clone())).collect()
 }

@@ -101,6 +101,39 @@ fn a_wrong_type_costs_its_rule_and_the_rest_is_read() {
 }
 
 #[test]
+fn what_cannot_be_read_keeps_its_place_and_takes_no_request() {
+    let faults = |rules: &str| {
+        let route = route(rules).0.expect("the route is kept");
+        let of = |rule: &crate::http_route::HttpRouteRule| {
+            (rule.fault.is_some(), rule.matches.iter().map(|matched| matched.fault.is_some()).collect::<Vec<_>>())
+        };
+        route.spec.rules.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        faults(
+            "  - 7\n  - backendRefs: [{name: s, port: 80}]\n  - null\n  - matches: [{path: {value: a}}, {path: {value: /b}}]\n"
+        ),
+        [(false, vec![true]), (false, vec![false]), (false, vec![true]), (false, vec![true, false])]
+    );
+    assert_eq!(
+        faults("  - matches: [x, {path: {value: /a}}]\n  - matches: [null]\n  - matches: 7\n"),
+        [(false, vec![true, false]), (false, vec![true]), (false, vec![true])]
+    );
+    let (gateway, _) = gateway("  - 7\n  - {name: ok, port: 80, protocol: HTTP}\n");
+    let faults: Vec<_> =
+        gateway.expect("it is kept").spec.listeners.iter().map(|listener| listener.fault.is_some()).collect();
+    assert_eq!(faults, [true, false]);
+    let grpc = all(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: GRPCRoute\nmetadata: {name: r}\nspec:\n  rules:\n  - 7\n  - matchez: []\n  - matches: 7\n  - {}\n",
+    );
+    let Some(Object::GrpcRoute(grpc)) = grpc.object() else { panic!("{grpc:?}") };
+    let faults: Vec<_> =
+        grpc.spec.rules.iter().map(|rule| rule.matches.iter().all(|matched| matched.fault.is_some())).collect();
+    assert_eq!(faults, [true; 4]);
+    assert_eq!(grpc.spec.rules.iter().map(|rule| rule.matches.len()).collect::<Vec<_>>(), [1, 1, 1, 0]);
+}
+
+#[test]
 fn a_fault_outside_of_any_rule_costs_the_route() {
     let decoded = all(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {hostnames: ['bad_host', 'UPPER.example.com']}\n",
@@ -206,9 +239,14 @@ fn a_rule_about_the_list_costs_the_listeners_at_fault() {
 #[test]
 fn a_bad_parent_costs_that_parent() {
     let decoded = all(
-        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: [{name: a}, {kind: Gateway}, {name: b, port: 99999}]\n",
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: [{name: a}, {kind: Gateway}, {name: b, port: 99999}, {name: c}, null, {name: d}]\n",
     );
     let Some(Object::HttpRoute(route)) = decoded.object() else { panic!("{decoded:?}") };
     let names: Vec<_> = route.spec.parent_refs.iter().map(|parent| &*parent.name).collect();
-    assert_eq!(names, ["a"]);
+    assert_eq!(names, ["a", "c", "d"]);
+    let written = |path: &str| route.meta.written_path(path).map(|path| path.to_string());
+    assert_eq!(written("spec.parentRefs[0].name"), None);
+    assert_eq!(written("spec.parentRefs[1].name").as_deref(), Some("spec.parentRefs[3].name"));
+    assert_eq!(written("spec.parentRefs[2]").as_deref(), Some("spec.parentRefs[5]"));
+    assert_eq!(written("spec.hostnames[1]"), None);
 }

@@ -23,8 +23,8 @@ fn plan(entries: &[&str], file_mode: bool) -> AddressPlan {
         GatewaySpecAddress { value: word(value), routability: word(routability), ..GatewaySpecAddress::default() }
     };
     let entries = entries.iter().map(entry).enumerate();
-    let entries = entries.map(|(index, entry)| request(index, &entry, file_mode)).collect();
-    AddressPlan { entries, tries_all: file_mode }
+    let entries: Vec<_> = entries.map(|(index, entry)| request(index, &entry, file_mode)).collect();
+    AddressPlan { numbers: (0..entries.len()).collect(), entries, tries_all: file_mode }
 }
 
 fn facts(outside: &[&str], inside: &[&str]) -> ProxyFacts {
@@ -172,7 +172,7 @@ proptest! {
             ..ProxyFacts::default()
         };
         let requests: Vec<Request> = requests.into_iter().map(|(value, scope)| Request { value, scope }).collect();
-        let plan = AddressPlan { entries: requests.iter().copied().map(Ok).collect(), tries_all: true };
+        let plan = AddressPlan { entries: requests.iter().copied().map(Ok).collect(), numbers: Vec::new(), tries_all: true };
         let Assignment { given, lacking } = plan.assign(Some(&facts)).unwrap();
         prop_assert_eq!(given.len() + lacking.len(), requests.len());
         prop_assert_eq!(given.len(), most(&requests, &facts, &mut Vec::new()));
