@@ -6,6 +6,7 @@ use crate::ads::Client;
 use crate::dataset::{self, Endpoints, ROUTES_PER_HOST};
 use crate::figure::{Report, Samples, millis, say};
 use crate::process::Chancery;
+use crate::through_envoy;
 
 /// Sizes with the limit of the scripted client in milliseconds.
 const SIZES: [(usize, f64); 3] = [(1_000, 80.0), (10_000, 500.0), (50_000, 2_500.0)];
@@ -36,7 +37,9 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         report.figure("B1", "cpu_ms_p50", routes, (millis(cpu.percentile(50)), "ms"), None);
         report.figure("B1", "configuration_bytes", routes, (dataset::count(bytes), "bytes"), None);
     }
-    crate::through_envoy::cold_start(report)
+    through_envoy::cold_start(report, "B1", |conf, routes| {
+        dataset::write(conf, routes, through_envoy::free_port()?, Endpoints::Elsewhere(8080))
+    })
 }
 
 /// Reading and checking the files, without anything else.

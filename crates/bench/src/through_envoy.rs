@@ -7,7 +7,7 @@ mod churn;
 mod http;
 mod observer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -38,14 +38,19 @@ const BUDGET: Duration = Duration::from_secs(25);
 /// Between two looks at Envoy.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// B1, second half: exec of Chancery until its Envoy is live, beside Envoy alone with the same resources from a file.
-pub(crate) fn cold_start(report: &mut Report) -> anyhow::Result<()> {
+/// B1, second half: exec of Chancery until its Envoy is live, beside Envoy alone with the same resources from a file. `write` puts a data set
+/// with so many routes in a folder.
+pub(crate) fn cold_start(
+    report: &mut Report,
+    benchmark: &'static str,
+    write: impl Fn(&Path, usize) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let envoy = process::envoy()?;
     for (routes, rounds) in COLD_STARTS {
         let (mut ours, mut alone) = (Samples::default(), Samples::default());
         for round in 0..rounds {
             let (place, conf) = Chancery::place()?;
-            dataset::write(&conf, routes, free_port()?, Endpoints::Elsewhere(8080))?;
+            write(&conf, routes)?;
             let mut chancery = Chancery::start(place, Some(&envoy))?;
             let admin = chancery.socket("admin.sock")?;
             let started = chancery.started;
@@ -55,14 +60,14 @@ pub(crate) fn cold_start(report: &mut Report) -> anyhow::Result<()> {
             chancery.stop();
             let own = alone::time(&envoy, &bootstrap, &conf)?;
             drop(chancery);
-            say(&format!("B1 n={routes} round {round}: live in {live:.2?}, Envoy alone in {own:.2?}"));
+            say(&format!("{benchmark} n={routes} round {round}: live in {live:.2?}, Envoy alone in {own:.2?}"));
             ours.add(live);
             alone.add(own);
         }
         let (live, own) = (ours.percentile(50).as_secs_f64(), alone.percentile(50).as_secs_f64());
-        report.figure("B1", "envoy_live_s_p50", routes, (live, "s"), Some(own * 1.15));
-        report.figure("B1", "envoy_alone_from_file_s_p50", routes, (own, "s"), None);
-        report.figure("B1", "envoy_live_to_alone_ratio", routes, (live / own, "ratio"), Some(1.15));
+        report.figure(benchmark, "envoy_live_s_p50", routes, (live, "s"), Some(own * 1.15));
+        report.figure(benchmark, "envoy_alone_from_file_s_p50", routes, (own, "s"), None);
+        report.figure(benchmark, "envoy_live_to_alone_ratio", routes, (live / own, "ratio"), Some(1.15));
     }
     Ok(())
 }
@@ -177,7 +182,7 @@ fn enough(round: usize, start: Instant) -> bool {
 }
 
 /// A port of loopback that is free at this moment.
-fn free_port() -> anyhow::Result<u16> {
+pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
     Ok(listener.local_addr()?.port())
 }

@@ -357,3 +357,14 @@ pub struct ProblemKey {
     /// Which of its problems, from 0.
     pub number: u32,
 }
+
+impl ProblemKey {
+    /// Above the numbers of problems that are counted.
+    pub(crate) const UNCOUNTED: u32 = 1 << 24;
+
+    /// One of several that are told apart by these words.
+    pub(crate) fn hashed(object: &ObjectKey, words: &[&str]) -> Self {
+        let hash = u32::from_str_radix(&short_hash(words), 16).unwrap_or_default();
+        Self { object: object.clone(), number: hash | Self::UNCOUNTED }
+    }
+}

@@ -9,7 +9,7 @@ use ir::tcp::TcpDestination;
 use ir::{EndpointSetName, Route, TcpProxy, TcpProxyName};
 
 use crate::hostname::Hostname;
-use crate::key::{Bucket, ProblemKey, StreamKey, route_named, set_of, short_hash};
+use crate::key::{Bucket, ProblemKey, StreamKey, route_named, set_of};
 use crate::listener::StreamPlace;
 
 /// Finds the routes of a listener under a host name.
@@ -75,9 +75,6 @@ pub(crate) fn behind<'a>(
     mut routes: impl Iterator<Item = &'a ObjectKey>,
 ) -> BTreeMap<ProblemKey, Arc<Problem>> {
     let Some(first) = routes.next() else { return BTreeMap::new() };
-    let number = short_hash(&[&bucket.listener.fleet.0, &bucket.listener.listener, &bucket.hostname.domain()]);
-    // Apart from those of the route itself, which are numbered from 0.
-    let number = u32::from_str_radix(&number, 16).unwrap_or_default() | 1 << 24;
     let name =
         if bucket.hostname == Hostname::ANY { String::new() } else { format!(" for {}", bucket.hostname.domain()) };
     let text = format!(
@@ -85,7 +82,8 @@ pub(crate) fn behind<'a>(
     );
     let told = |route: &ObjectKey| {
         let problem = Problem::of(route, "spec.parentRefs", Severity::Warning, &*text);
-        (ProblemKey { object: route.clone(), number }, Arc::new(problem))
+        let place = [&*bucket.listener.fleet.0, &*bucket.listener.listener, &bucket.hostname.domain()];
+        (ProblemKey::hashed(route, &place), Arc::new(problem))
     };
     routes.filter(|route| *route != first).map(told).collect()
 }

@@ -24,7 +24,7 @@ impl Drop for Ended {
 /// there.
 pub(super) fn time(envoy: &Path, bootstrap: &str, conf: &Path) -> anyhow::Result<Duration> {
     let output = Command::new(process::binary()?)
-        .args(["translate", "--to", "envoy", "-o", "json", "-f"])
+        .args(["translate", "--to", "envoy", "-o", "json", "--show-secrets", "-f"])
         .arg(conf)
         .stderr(Stdio::inherit())
         .output()?;

@@ -22,7 +22,7 @@ use crate::blame;
 use crate::envoy_patch_policy::{self, PatchOutcome, PatchStanding};
 use crate::envoy_proxy;
 use crate::gateway::{GatewayPlan, NamedSettings};
-use crate::key::{AttachmentKey, BackendKey, ProblemKey, Transport, short_hash};
+use crate::key::{AttachmentKey, BackendKey, ProblemKey, Transport};
 use crate::listener::{ListenerPlan, Refusal};
 use crate::listener_set::{self, SetPlan};
 use crate::raw::{Lost, RawOutcome};
@@ -85,8 +85,8 @@ pub(super) fn problems(
         routes.streams.behind,
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
             let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
-            // Kept apart from the route's own by a number that those never reach.
-            numbered(&key.route, REFUSAL_NUMBER, [Arc::new(Problem::of(&key.route, "spec", Severity::Error, text))])
+            let problem = Problem::of(&key.route, "spec", Severity::Error, text);
+            [(ProblemKey::hashed(&key.route, &[&key.fleet.0]), Arc::new(problem))]
         }),
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
@@ -469,9 +469,6 @@ fn stray(slice: &ObjectKey, service: &ObjectKey) -> Arc<Problem> {
 /// The number of the first problem of a Service's endpoints; those of its ports are below.
 const ENDPOINT_NUMBER: u32 = 1 << 25;
 
-/// The number of a problem that a proxy reports; a route has far fewer of its own (16 rules of 64 matches).
-const REFUSAL_NUMBER: u32 = 1 << 24;
-
 /// The number of the first problem of a Gateway's proxy; a Gateway has far fewer of its own.
 const PROXY_NUMBER: u32 = 1 << 16;
 
@@ -512,7 +509,7 @@ fn settings_faults(gateway: &ObjectKey, plan: &GatewayPlan, facts: &ProxyFacts) 
         let problem = Problem::of(&settings, FieldPath::from(&**path), Severity::Error, text);
         Arc::new(Problem { refers_to: Some(gateway.clone()), ..problem })
     };
-    let number = u32::from_str_radix(&short_hash(&[&plan.fleet.0]), 16).unwrap_or_default() | REFUSAL_NUMBER;
+    let ProblemKey { number, .. } = ProblemKey::hashed(&settings, &[&plan.fleet.0]);
     numbered(&settings, number, facts.faults.iter().map(problem))
 }
 
@@ -522,8 +519,7 @@ fn resource_problem(fact: &FactKey, words: &Arc<str>) -> Vec<(ProblemKey, Arc<Pr
     let gateway = ObjectKey::of(Kind::Gateway, namespace, name);
     let problem = Problem::of(&gateway, "", Severity::Error, format!("a proxy refused {}: {words}", fact.name));
     // Several resources of one Gateway can be refused: their names tell them apart.
-    let number = u32::from_str_radix(&short_hash(&[&fact.name]), 16).unwrap_or_default() | REFUSAL_NUMBER;
-    numbered(&gateway, number, vec![Arc::new(problem)])
+    vec![(ProblemKey::hashed(&gateway, &[&fact.name]), Arc::new(problem))]
 }
 
 fn numbered(
