@@ -246,9 +246,8 @@ fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicySt
     let Base { grants, installed, .. } = sources.base;
     let tables = BackendTables { grants, secrets: sources.secrets, installed };
     let by_route = g.index("route_by_x_backend", inputs.routes, |key, route| {
-        let object = |to| Reference::from(to).object(key.namespace());
-        let named = route.backend_refs().map(object).filter(|object| object.kind() == Some(Kind::XBackend));
-        named.collect::<BTreeSet<_>>()
+        let named = route.backend_refs().filter(|to| Kind::find(&to.group, &to.kind) == Some(Kind::XBackend));
+        named.map(|to| Reference::from(to).object(key.namespace())).collect::<BTreeSet<_>>()
     });
     let by_collector = g.index("gateway_by_collector", sources.telemetry.tracers, |_, tracer| {
         [tracer.collector.backend().object.clone()]

@@ -18,7 +18,7 @@ pub(super) fn merged(
     let current = current.cloned().unwrap_or_else(|| json!({}));
     let mut wanted = match kind.own_status()? {
         OwnStatus::Entries(list) => entries(&current, list, ours, controller),
-        OwnStatus::Whole => whole(&current, ours?),
+        OwnStatus::Whole => whole(&current, ours.or_else(|| orphaned(kind, &current))?),
     };
     keep_times(&current, &mut wanted, now);
     (wanted != current).then_some(wanted)
@@ -49,6 +49,22 @@ fn whole(current: &Value, mut ours: Value) -> Value {
         }
     }
     ours
+}
+
+/// That of a `ListenerSet` that no Gateway of ours has any more, as the API server makes it for a new one (`ListenerSet.status`): it says not
+/// whose it is, so that what was said before must not stay. Of other kinds others may write theirs.
+fn orphaned(kind: Kind, current: &Value) -> Option<Value> {
+    let conditions = current.get("conditions").and_then(Value::as_array)?;
+    let accepted = conditions.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Accepted"))?;
+    if kind != Kind::ListenerSet || accepted.get("status").and_then(Value::as_str) == Some("Unknown") {
+        return None;
+    }
+    let generation = accepted.get("observedGeneration").cloned().unwrap_or_else(|| 1.into());
+    let waits = |of: &str| {
+        let message = "no Gateway has this ListenerSet any more";
+        json!({ "type": of, "status": "Unknown", "reason": "Pending", "message": message, "observedGeneration": generation })
+    };
+    Some(json!({ "conditions": [waits("Accepted"), waits("Programmed")] }))
 }
 
 /// Puts conditions of others behind ours.

@@ -50,6 +50,19 @@ fn a_condition_that_says_the_same_keeps_its_time_and_another_does_not() {
 }
 
 #[test]
+fn a_listener_set_without_a_gateway_waits_for_one() {
+    let said = json!({ "conditions": [condition("Accepted", "True", Some(THEN)), condition("theirs", "True", Some(THEN))], "listeners": [{ "name": "a" }] });
+    let waits = merged(Kind::ListenerSet, Some(&said), None, (US, NOW)).expect("another status");
+    assert_eq!(waits.get("listeners"), None);
+    let words = |at: usize| ["type", "status", "reason"].map(|field| waits["conditions"][at][field].clone());
+    assert_eq!(words(0), ["Accepted", "Unknown", "Pending"]);
+    assert_eq!(words(1), ["Programmed", "Unknown", "Pending"]);
+    assert_eq!(waits["conditions"][2], said["conditions"][1]);
+    check(Kind::ListenerSet, waits, None, None);
+    check(Kind::ListenerSet, json!({}), None, None);
+}
+
+#[test]
 fn nothing_of_ours_takes_only_ours_away() {
     let theirs = parent("them", "gw", condition("Accepted", "True", Some(THEN)));
     let ours = parent(US, "gw", condition("Accepted", "True", Some(THEN)));
