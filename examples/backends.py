@@ -45,8 +45,10 @@ def serve(name, port=0, certificate=""):
     if certificate:
         # The handshake is made by the thread that answers, so that a client that never begins one holds nobody up.
         server.socket = context(certificate).wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    datagrams = socketserver.UDPServer(("127.0.0.1", server.server_port), AnswerDatagram)
-    for each in (server, datagrams):
+    servers = [server]
+    if port:  # one that is free for connections may be taken for datagrams
+        servers.append(socketserver.UDPServer(("127.0.0.1", port), AnswerDatagram))
+    for each in servers:
         each.name = name
         threading.Thread(target=each.serve_forever, daemon=True).start()
     return server.server_port
