@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a certificate for shop.localhost, signed by itself, with its key, and writes both as the Secret in certificate.yaml.
+# Makes a certificate for shop.localhost and bank.localhost, signed by itself, with its key, and writes both as the Secret in
+# certificate.yaml. `ca.crt` is for examples that send to who shows this certificate: it is its own authority.
 # Run it again for a new one: a running Chancery hands it to Envoy at once. Needs openssl.
 #
 #   examples/https/certificate.sh [FOLDER]    FOLDER: where certificate.yaml goes, by default beside this script
@@ -19,7 +20,7 @@ x509_extensions = extensions
 [name]
 CN = shop.localhost
 [extensions]
-subjectAltName = DNS:shop.localhost
+subjectAltName = DNS:shop.localhost, DNS:bank.localhost
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
@@ -32,6 +33,7 @@ openssl req -x509 -config "$work/config" -newkey ec -pkeyopt ec_paramgen_curve:p
     printf 'apiVersion: v1\nkind: Secret\nmetadata:\n  name: shop-certificate\ntype: kubernetes.io/tls\nstringData:\n'
     printf '  tls.crt: |\n' && sed 's/^/    /' "$work/certificate"
     printf '  tls.key: |\n' && sed 's/^/    /' "$work/key"
+    printf '  ca.crt: |\n' && sed 's/^/    /' "$work/certificate"
 } >"$folder/.certificate.yaml.new"
 mv "$folder/.certificate.yaml.new" "$folder/certificate.yaml"
 echo "wrote $folder/certificate.yaml, valid for 30 days"

@@ -1,0 +1,1 @@
+../https/certificate.sh
