@@ -5,12 +5,15 @@
 use tests::backend::Backend;
 use tests::client::get_with;
 use tests::collector::{Collector, Span};
-use tests::objects::{documents, gateway, route, service};
+use tests::objects::{documents, gateway, ruled, service};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::wait;
 
 const HOST: &str = "www.example.com";
+
+/// What is told of a request is what the client sent.
+const REWRITTEN: &str = "  rules:\n  - filters:\n    - {type: URLRewrite, urlRewrite: {hostname: inner.example, path: {type: ReplacePrefixMatch, replacePrefixMatch: /inner}}}\n    - {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-user, value: changed}]}}\n    backendRefs: [{name: one, port: 80}]\n";
 
 /// So many spans are sent at once; fewer after some seconds.
 const BATCH: usize = 5;
@@ -35,12 +38,8 @@ impl Place {
         let [port] = free_ports().unwrap();
         let (backend, collector) = (Backend::start("one").unwrap(), Collector::start().unwrap());
         let mut running = Running::prepare().unwrap();
-        let objects = [
-            gateway(port),
-            route("shop", &[("/", "one")]),
-            service("one", backend.port),
-            service("otel", collector.port),
-        ];
+        let objects =
+            [gateway(port), ruled("shop", REWRITTEN), service("one", backend.port), service("otel", collector.port)];
         running.write("all.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
         running.write("policy.yaml", &policy(tracing)).unwrap();
         running.start().unwrap();

@@ -62,7 +62,7 @@ pub(crate) fn connection_manager(
         codec_type: CodecType::Auto as i32,
         stat_prefix: format!("http-{}", listener.port),
         route_specifier: Some(routes),
-        http_filters: http_filters(listener.retry_budgets),
+        http_filters: http_filters(listener),
         tracing: listener.tracing.as_deref().map(|tracing| tracing::message(tracing, listener.port)),
         access_log: loggers(access_log),
         common_http_protocol_options: Some(HttpProtocolOptions {
@@ -89,13 +89,15 @@ pub(crate) fn connection_manager(
     }
 }
 
-/// First what virtual hosts may put before the choice of a route, off until one does. What answers over a budget is there only with one: Envoy warns
+/// First what keeps a request as it was sent, for traces, and what virtual hosts may put before the choice of a route, off until one does. What answers over a budget is there only with one: Envoy warns
 /// of it wherever it is, as work in progress.
-fn http_filters(retry_budgets: bool) -> Vec<HttpFilter> {
+fn http_filters(listener: &Listener) -> Vec<HttpFilter> {
+    let keeper = listener.tracing.as_deref().and_then(|tracing| tracing::keeper(tracing, listener.port));
     let before = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));
-    let declared = HTTP_FILTERS.iter().filter(|(name, ..)| retry_budgets || *name != over_budget::FILTER);
+    let declared = HTTP_FILTERS.iter().filter(|(name, ..)| listener.retry_budgets || *name != over_budget::FILTER);
     let all = before.chain(declared.map(|(name, disabled, config)| (*name, *disabled, config())));
-    all.map(|(name, disabled, config)| HttpFilter { disabled, ..filter(name, config) }).collect()
+    let all = all.map(|(name, disabled, config)| HttpFilter { disabled, ..filter(name, config) });
+    keeper.into_iter().chain(all).collect()
 }
 
 pub(crate) fn filter(name: &str, config: Any) -> HttpFilter {

@@ -129,7 +129,7 @@ fn filter_chain(
         name: chain.name.as_ref().to_owned(),
         filter_chain_match: (!chain.server_names.is_empty()).then_some(matches),
         filters: vec![filter(listener, &chain.application, options, parts)],
-        transport_socket: chain.tls.as_ref().map(|tls| downstream(tls, source)),
+        transport_socket: chain.tls.as_ref().map(|tls| downstream(tls, &chain.application, source)),
         transport_socket_connect_timeout: chain.tls.as_ref().map(|_| seconds(HANDSHAKE_SECONDS)),
         ..listener::FilterChain::default()
     }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ir::SecretName;
 use ir::cluster::{Protocol, SubjectAltName, Trust, UpstreamTls};
-use ir::listener::{ClientValidation, DownstreamTls};
+use ir::listener::{Application, ClientValidation, DownstreamTls};
 use prost::{Message, Name};
 use proto::envoy::config::core::v3::data_source::Specifier;
 use proto::envoy::config::core::v3::{DataSource, TransportSocket, transport_socket};
@@ -38,12 +38,17 @@ pub(crate) enum SecretSource {
     Static,
 }
 
-/// TLS towards clients: TLS 1.2 and up, HTTP/2 before HTTP/1.1.
-pub(crate) fn downstream(tls: &DownstreamTls, source: SecretSource) -> TransportSocket {
+/// TLS towards clients: TLS 1.2 and up. Of HTTP they are offered both versions, HTTP/2 before HTTP/1.1; of a stream nobody here knows what is
+/// spoken in it, and an offer would choose for the backend.
+pub(crate) fn downstream(tls: &DownstreamTls, application: &Application, source: SecretSource) -> TransportSocket {
+    let offered: &[&str] = match application {
+        Application::Http(_) => &["h2", "http/1.1"],
+        _ => &[],
+    };
     let context = tls::DownstreamTlsContext {
         common_tls_context: Some(tls::CommonTlsContext {
             tls_certificate_sds_secret_configs: tls.certificates.iter().map(|name| reference(name, source)).collect(),
-            alpn_protocols: vec!["h2".to_owned(), "http/1.1".to_owned()],
+            alpn_protocols: offered.iter().map(ToString::to_string).collect(),
             validation_context_type: tls.client_validation.as_ref().map(|validation| client(validation, source)),
             ..common()
         }),

@@ -14,7 +14,7 @@ use ir::cluster::{Protocol, UpstreamTls};
 use ir::route::Session;
 
 use crate::key::ClusterTarget;
-use crate::reference::RefFault;
+use crate::reference::{RefFault, unfit};
 
 /// Why a backend cannot be used; the share of the requests that goes there is answered with 500.
 pub(crate) type BackendFault = RefFault;
@@ -76,8 +76,20 @@ impl SecretUse {
 }
 
 /// Kinds of objects that can hold certificates to believe.
+const BUNDLES: [Kind; 3] = [Kind::ConfigMap, Kind::Secret, Kind::ClusterTrustBundle];
+
+/// Whether objects of a kind can hold certificates to believe.
 pub(crate) fn holds_bundles(kind: Option<Kind>) -> bool {
-    matches!(kind, Some(Kind::ConfigMap | Kind::Secret | Kind::ClusterTrustBundle))
+    kind.is_some_and(|kind| BUNDLES.contains(&kind))
+}
+
+/// Why objects of a kind hold none: the kind is another one, or the API server does not have it.
+pub(crate) fn no_bundle(group: &str, kind: &str) -> String {
+    if holds_bundles(Kind::find(group, kind)) {
+        format!("the API server has no {kind}")
+    } else {
+        unfit(group, kind, "a bundle of CA certificates", &BUNDLES)
+    }
 }
 
 /// Kinds of objects that can be sent to, in the order of [`of_kind`].

@@ -9,7 +9,7 @@ use api::{Kind, ObjectKey};
 use ir::cluster::{SubjectAltName, Trust, UpstreamTls};
 
 use crate::backend::object::Lookup;
-use crate::backend::{SecretPart, SecretUse, holds_bundles};
+use crate::backend::{SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Refusal;
 use crate::reference::{Reference, permit, unfit};
@@ -172,8 +172,7 @@ fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef)
     let permit = permit(lookup, key, to).map_err(|found| Refusal::new(INVALID_BUNDLE, found.text))?;
     let target = permit.target();
     if !holds_bundles(target.kind()) || !lookup.is_served(target) {
-        let text = format!("{kind} of group {group:?} cannot hold CA certificates, a ConfigMap can");
-        return Err(Refusal::new("InvalidKind", text));
+        return Err(Refusal::new("InvalidKind", no_bundle(group, kind)));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
         Some(Ok(())) => Ok(target.clone()),

@@ -66,6 +66,7 @@ pub(super) const ROOTS: &[&str] = &[
     "envoy/extensions/filters/http/ratelimit/v3/rate_limit.proto",
     "envoy/extensions/filters/http/rbac/v3/rbac.proto",
     "envoy/extensions/filters/http/router/v3/router.proto",
+    "envoy/extensions/filters/http/set_filter_state/v3/set_filter_state.proto",
     "envoy/extensions/filters/http/stateful_session/v3/stateful_session.proto",
     "envoy/extensions/filters/http/wasm/v3/wasm.proto",
     "envoy/extensions/filters/listener/local_ratelimit/v3/local_ratelimit.proto",

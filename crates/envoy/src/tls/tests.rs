@@ -1,7 +1,7 @@
 //! TLS contexts. The bytes of a reference to a secret are a constant for ever.
 
 use ir::cluster::{Protocol, Trust, UpstreamTls};
-use ir::listener::{ClientValidation, DownstreamTls};
+use ir::listener::{Application, ClientValidation, DownstreamTls};
 use prost::Message;
 use proto::envoy::config::core::v3::TransportSocket;
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn the_reference_to_a_secret_never_changes_its_bytes() {
 fn clients_get_the_certificates_and_both_versions_of_http() {
     let tls = DownstreamTls { certificates: vec!["secret/ns/a".into(), "secret/ns/b".into()], client_validation: None };
     expect(
-        &context(&downstream(&tls, SecretSource::Ads)),
+        &context(&downstream(&tls, &Application::Http("r".into()), SecretSource::Ads)),
         "
 commonTlsContext:
   tlsParams: {tlsMinimumProtocolVersion: TLSv1_2, tlsMaximumProtocolVersion: TLSv1_3}
@@ -43,7 +43,7 @@ commonTlsContext:
 fn check_validation(required: bool, wanted: &str) {
     let validation = ClientValidation { ca: "configmap/ns/ca".into(), required };
     let tls = DownstreamTls { certificates: vec!["secret/ns/a".into()], client_validation: Some(validation) };
-    let mut found = context(&downstream(&tls, SecretSource::Static));
+    let mut found = context(&downstream(&tls, &Application::Http("r".into()), SecretSource::Static));
     let common = found["commonTlsContext"].as_object_mut().unwrap();
     common.retain(|field, _| field.to_lowercase().contains("validation"));
     expect(&found, wanted);
@@ -156,4 +156,11 @@ commonTlsContext: {alpnProtocols: [http/1.1]}
 sni: a.example
 ",
     );
+}
+
+#[test]
+fn nothing_is_offered_where_connections_are_passed_on() {
+    let tls = DownstreamTls { certificates: vec!["secret/ns/a".into()], client_validation: None };
+    let found = context(&downstream(&tls, &Application::Tcp("t".into()), SecretSource::Ads));
+    assert_eq!(found["commonTlsContext"].get("alpnProtocols"), None);
 }

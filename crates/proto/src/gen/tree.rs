@@ -202,6 +202,11 @@ pub mod envoy {
                         include!("envoy.extensions.filters.common.fault.v3.rs");
                     }
                 }
+                pub mod set_filter_state {
+                    pub mod v3 {
+                        include!("envoy.extensions.filters.common.set_filter_state.v3.rs");
+                    }
+                }
             }
             pub mod http {
                 pub mod admission_control {
@@ -357,6 +362,11 @@ pub mod envoy {
                 pub mod router {
                     pub mod v3 {
                         include!("envoy.extensions.filters.http.router.v3.rs");
+                    }
+                }
+                pub mod set_filter_state {
+                    pub mod v3 {
+                        include!("envoy.extensions.filters.http.set_filter_state.v3.rs");
                     }
                 }
                 pub mod stateful_session {

@@ -12,7 +12,7 @@ use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
 use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles};
+use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::hostname::Hostname;
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
@@ -241,7 +241,7 @@ fn upstream(
 fn bundle(lookup: &mut impl Lookup, object: &ObjectKey, reference: &LocalObjectRef) -> Result<ObjectKey, RefFault> {
     let permit = permit(lookup, object, Reference::from(reference))?;
     if !holds_bundles(permit.target().kind()) || !lookup.is_served(permit.target()) {
-        let text = format!("{object}: {} cannot hold CA certificates", reference.kind);
+        let text = format!("{object}: {}", no_bundle(&reference.group, &reference.kind));
         return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
     }
     usable(lookup, object, &permit, SecretPart::Bundle)?;

@@ -5,7 +5,7 @@ use api::gateway::{FrontendTls, FrontendTlsValidation, FrontendValidationMode};
 use api::reference::ObjectRef;
 
 use super::{ClientPlan, ListenerPlan, Refusal, Speaks};
-use crate::backend::{SecretPart, SecretUse, holds_bundles};
+use crate::backend::{SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::gateway::Lookup;
 use crate::reference::{RefReason, Reference, permit};
 
@@ -102,8 +102,7 @@ fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) 
     })?;
     let target = permit.target();
     if !holds_bundles(target.kind()) || !lookup.is_served(target) {
-        let text = format!("{} cannot hold CA certificates, a ConfigMap can", target.kind_name());
-        return Err(Refusal::new("InvalidCACertificateKind", text));
+        return Err(Refusal::new("InvalidCACertificateKind", no_bundle(&reference.group, &reference.kind)));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
         Some(Ok(())) => Ok(target.clone()),
