@@ -119,6 +119,19 @@ impl Results {
         self.tests.values().filter(|test| test.ended.is_some_and(|ended| ended.how == how)).count()
     }
 
+    /// How long all of them took together, in seconds, preparation included; none if that was not said.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        self.preparation.ended.map(|ended| ended.seconds).filter(|seconds| *seconds > 0.0)
+    }
+
+    /// The tests that took longest, the longest first.
+    pub(super) fn slowest(&self) -> Vec<(&str, f64)> {
+        let ended = self.tests.iter().filter_map(|(name, test)| Some((&**name, test.ended?.seconds)));
+        let mut all: Vec<_> = ended.filter(|(_, seconds)| *seconds > 0.0).collect();
+        all.sort_by(|one, two| two.1.total_cmp(&one.1));
+        all
+    }
+
     /// At least one test passed and none failed.
     pub(super) fn is_good(&self) -> bool {
         let prepared = self.preparation.ended.is_none_or(|ended| ended.how != How::Failed);

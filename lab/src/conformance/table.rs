@@ -7,10 +7,19 @@ use serde::Deserialize;
 
 use super::stream::{How, Results};
 
-/// Counts, and what failed.
+/// So many of the tests that took longest are named.
+const SLOWEST: usize = 3;
+
+/// Counts, how long it took, and what failed.
 pub(super) fn results(results: &Results) -> String {
     let count = |how: How| format!("{} {}", results.count(how), how.word());
-    let mut text = [How::Passed, How::Failed, How::Skipped, How::NotClaimed].map(count).join(", ") + "\n";
+    let mut text = [How::Passed, How::Failed, How::Skipped, How::NotClaimed].map(count).join(", ");
+    if let Some(seconds) = results.seconds() {
+        let slowest = results.slowest().into_iter().take(SLOWEST);
+        let slowest: Vec<String> = slowest.map(|(name, seconds)| format!("{name} {seconds:.1} s")).collect();
+        let _infallible = write!(text, ", in {seconds:.0} s (longest: {})", slowest.join(", "));
+    }
+    text.push('\n');
     for (name, error) in results.failed() {
         let _infallible = write!(text, "\nfailed  {name}\n        {error}\n");
     }

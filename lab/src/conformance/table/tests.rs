@@ -17,6 +17,18 @@ fn failures_stand_below_the_counts_with_their_errors() {
 }
 
 #[test]
+fn the_whole_has_its_time_and_the_longest_tests() {
+    let mut read = Results::new("T");
+    let ended = |name: &str, seconds: f64| format!(r#"{{"Action":"pass","Test":"{name}","Elapsed":{seconds}}}"#);
+    for (name, seconds) in [("T/A", 1.5), ("T/B", 3.25), ("T/C", 0.5), ("T/D", 2.0), ("T", 9.6)] {
+        read.read(&ended(name, seconds));
+    }
+    read.end(true);
+    let wanted = "4 passed, 0 failed, 0 skipped, 0 not claimed, in 10 s (longest: B 3.2 s, D 2.0 s, A 1.5 s)\n";
+    assert_eq!(results(&read), wanted);
+}
+
+#[test]
 fn a_report_has_a_line_for_each_part_of_a_profile() {
     let report = "
 apiVersion: gateway.networking.k8s.io/v1
