@@ -235,3 +235,21 @@ fn a_class_that_somebody_deletes_goes_after_its_gateways() {
     wait::until("the end of the class", || world.namespace.get("gatewayclass/passing").is_none().then_some(()))
         .unwrap();
 }
+
+#[test]
+fn a_set_of_a_gateway_that_is_gone_waits_for_one() {
+    let world = World::serving("orphan");
+    world.gateway("host", &[HTTP], "  allowedListeners: {namespaces: {from: Same}}\n");
+    let set = "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: more}\nspec:\n  parentRef: {name: host}\n  \
+               listeners: [{name: other, port: 81, protocol: HTTP}]\n";
+    world.namespace.apply(set);
+    world.until_said("listenerset/more", "", ("Programmed", "True", "Programmed"), &[]);
+    let before = world.statuses();
+    world.namespace.run(&["delete", "gateway", "host"]);
+    world.until_said("listenerset/more", "", ("Programmed", "Unknown", "Pending"), &["no Gateway"]);
+    world.until_said("listenerset/more", "", ("Accepted", "Unknown", "Pending"), &[]);
+    assert_eq!(world.namespace.get("listenerset/more").unwrap()["status"].get("listeners"), None);
+    world.assert_undisturbed(&before);
+    world.gateway("host", &[HTTP], "  allowedListeners: {namespaces: {from: Same}}\n");
+    world.until_said("listenerset/more", "", ("Programmed", "True", "Programmed"), &[]);
+}
