@@ -51,6 +51,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
             if round + 1 == starts {
                 resident = steady(|| chancery.resident(), || chancery.cpu())?;
                 cpu.push(runtime.block_on(changes(report, &mut chancery, &mut client, routes))?);
+                runtime.block_on(revoked(report, &chancery, &mut client, routes))?;
             }
         }
         report.figure(NAME, "last_byte_ms_p50", routes, (millis(last_byte.percentile(50)), "ms"), Some(limit));
@@ -150,4 +151,33 @@ async fn changes(
     add("cpu_ms_p50", cpu.percentile(50), 0.5);
     add("cpu_ms_mean", cpu.mean(), 0.5);
     Ok(cpu.percentile(50).as_secs_f64())
+}
+
+/// Grants are taken away and given again: from the file in place until what the route becomes without it is on the socket.
+async fn revoked(report: &mut Report, chancery: &Chancery, client: &mut Client, routes: usize) -> anyhow::Result<()> {
+    let files = routes.div_ceil(ROUTES_PER_FILE);
+    let mut latency = Samples::default();
+    for round in 0..WARM_UP + ROUNDS {
+        let file = round / 2 * 7 % files;
+        let is_given = round % 2 == 1;
+        let text = objects::grant_file(file, is_given);
+        let edit = Edit::prepare(&chancery.conf(), &objects::grant_name(file), &text)?;
+        let began = Instant::now();
+        edit.rename()?;
+        // With a grant the cluster comes first.
+        let received = loop {
+            let received = client.next().await?;
+            if received.names.iter().any(|name| name.contains(&objects::granted_host(file))) {
+                break received;
+            }
+        };
+        client.drain(QUIET).await?;
+        if round >= WARM_UP && !is_given {
+            latency.add(received.at - began);
+        }
+    }
+    let mut add = |figure, value, limit| report.figure(NAME, figure, routes, (millis(value), "ms"), Some(limit));
+    add("grant_revoked_ms_p50", latency.percentile(50), 1.0);
+    add("grant_revoked_ms_p99", latency.percentile(99), 5.0);
+    Ok(())
 }

@@ -243,10 +243,6 @@ fn backends(file: usize) -> Vec<String> {
         route("secure", &set, &format!("{{name: service-{}, port: 80}}", file * ROUTES_PER_FILE)),
         route("far", http, &format!("{{name: far-{file}, namespace: far, port: 80}}")),
         format!(
-            "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {{name: far-{file}, namespace: far}}\nspec:\n  \
-             from: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: default}}]\n  to: [{{group: \"\", kind: Service, name: far-{file}}}]\n"
-        ),
-        format!(
             "apiVersion: v1\nkind: Service\nmetadata: {{name: far-{file}, namespace: far}}\nspec: {{ports: [{{name: http, port: 80, targetPort: 8080}}]}}\n"
         ),
         slice("far", "far", "kubernetes.io/service-name"),
@@ -273,12 +269,27 @@ fn backends(file: usize) -> Vec<String> {
     ]
 }
 
-/// All of it as texts: the Gateway, and then three for each 100 routes.
+/// Leave for the route `far` of a file, or for nobody.
+pub(super) fn grant_file(file: usize, is_given: bool) -> String {
+    let name = if is_given { "far" } else { "nothing" };
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {{name: far-{file}, namespace: far}}\nspec:\n  \
+         from: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: default}}]\n  to: [{{group: \"\", kind: Service, name: {name}-{file}}}]\n"
+    )
+}
+
+/// The host name of the route that needs the grant.
+pub(super) fn granted_host(file: usize) -> String {
+    format!("far-{file}.example.com")
+}
+
+/// All of it as texts: the Gateway, and then four for each 100 routes.
 pub(super) fn texts(routes: usize, pem: &Pem) -> impl Iterator<Item = (String, String)> {
     let files = (0..routes.div_ceil(ROUTES_PER_FILE)).flat_map(move |file| {
         [
             (format!("services-{file:04}.yaml"), services_file(file, routes)),
             (format!("extras-{file:04}.yaml"), extras_file(file, pem)),
+            (grant_name(file), grant_file(file, true)),
             (name(file), routes_file(file, routes, |_| 0)),
         ]
     });
@@ -288,6 +299,11 @@ pub(super) fn texts(routes: usize, pem: &Pem) -> impl Iterator<Item = (String, S
 /// The name of a file of routes.
 pub(super) fn name(file: usize) -> String {
     format!("routes-{file:04}.yaml")
+}
+
+/// That of a file with a grant.
+pub(super) fn grant_name(file: usize) -> String {
+    format!("grant-{file:04}.yaml")
 }
 
 /// Writes all of it into a folder.
