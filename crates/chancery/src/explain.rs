@@ -134,7 +134,14 @@ fn unknown(store: &Store, graph: &Graph, name: &str) -> String {
         count if count > MAX_NAMES => format!("there are {count}"),
         _ => format!("there are {}", all.join(", ")),
     };
-    format!("no workload is called {name}{meant} ({listed})")
+    let (namespace, _) = name.split_once('/').unwrap_or(("default", name));
+    let is_gateway = store.tables().get(graph, &ObjectKey::of(Kind::Gateway, namespace, own)).is_some();
+    let other = if is_gateway {
+        format!("; of the Gateway {own} `chancery status gateway {namespace}/{own}` tells")
+    } else {
+        String::new()
+    };
+    format!("no workload is called {name}{meant} ({listed}){other}")
 }
 
 fn left_out(by: &GivenBy) -> Vec<String> {

@@ -51,6 +51,14 @@ impl TypedValueParser for KindWord {
     }
 }
 
+/// Which kinds there are instead.
+fn no_kind(kind: &str) -> String {
+    let names: Vec<String> = Kind::ALL.iter().map(|kind| kind.name().to_lowercase()).collect();
+    let near = api::nearest(&kind.to_lowercase(), names.iter().map(String::as_str));
+    let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    format!("there is no kind {kind}{meant}; there are {}, and {PROBLEMS}", kinds())
+}
+
 /// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted, a problem is an error, or the object
 /// that was asked for is not there.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
@@ -60,7 +68,7 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     })?;
     if let Some(kind) = args.kind.as_deref().filter(|kind| !kind.eq_ignore_ascii_case(PROBLEMS)) {
         let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
-        WrongUsage::unless(known, || format!("there is no kind {kind}; there are {}, and {PROBLEMS}", kinds()))?;
+        WrongUsage::unless(known, || no_kind(kind))?;
     }
     let running = Running::find(&args.running)?;
     let mut asked = Asked::default();
