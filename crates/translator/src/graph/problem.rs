@@ -83,11 +83,7 @@ pub(super) fn problems(
         stray_sets,
         g.derive("route_problem", routes.outcomes, |_, key, found| numbered(key, 0, found.problems().iter().cloned())),
         routes.streams.behind,
-        g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| {
-            let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
-            let problem = Problem::of(&key.route, "spec", Severity::Error, text);
-            [(ProblemKey::hashed(&key.route, &[&key.fleet.0]), Arc::new(problem))]
-        }),
+        g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| [refused_route(key, words)]),
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
@@ -116,6 +112,13 @@ pub(super) fn problems(
         g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
         g.derive("trust_bundle_problem", trust_bundles, move |cx, key, parsed| expiry(cx, key, parsed)),
     ]
+}
+
+/// A part of a route that a fleet's proxies refuse.
+fn refused_route(key: &AttachmentKey, words: &str) -> (ProblemKey, Arc<Problem>) {
+    let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
+    let problem = Problem::of(&key.route, "spec", Severity::Error, text);
+    (ProblemKey::hashed(&key.route, &[&key.fleet.0]), Arc::new(problem))
 }
 
 /// What is worth saying of backends.
