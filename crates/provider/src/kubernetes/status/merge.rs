@@ -51,6 +51,14 @@ fn whole(current: &Value, mut ours: Value) -> Value {
     ours
 }
 
+/// Whether nobody but this manager has written the status of an object (`metadata.managedFields`).
+pub(super) fn is_written_by(object: &Value, manager: &str) -> bool {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let word = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut of_status = entries.iter().filter(|entry| word(entry, "subresource") == "status").peekable();
+    of_status.peek().is_some() && of_status.all(|entry| word(entry, "manager") == manager)
+}
+
 /// That of a `ListenerSet` that no Gateway of ours has any more, as the API server makes it for a new one (`ListenerSet.status`): it says not
 /// whose it is, so that what was said before must not stay. Of other kinds others may write theirs.
 fn orphaned(kind: Kind, current: &Value) -> Option<Value> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::status::Status;
+use api::status::{OwnStatus, Status};
 use api::{Kind, ObjectKey};
 use hashbrown::{HashMap, HashSet};
 use indexmap::IndexMap;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contest::Contests;
-use super::merge::{merged, takes_back};
+use super::merge::{is_written_by, merged, takes_back};
 use super::{Board, Refused, WriterOptions};
 use crate::kubernetes::call::{Caller, Failure};
 use crate::kubernetes::pace::Backoff;
@@ -270,6 +270,10 @@ async fn write_one(
     if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
         return Ok(Done::Contested(until));
     }
+    let manager = manager(&options.controller);
+    if status.is_none() && kind.own_status() == Some(OwnStatus::Whole) && !is_written_by(&object, &manager) {
+        return Ok(Done::Same);
+    }
     let now = (options.clock)().to_string();
     let before = object.get("status");
     let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
@@ -280,9 +284,19 @@ async fn write_one(
         fields.insert("status".to_owned(), status);
     }
     let body = object.to_string().into_bytes();
-    caller.send("PUT", &format!("{path}/status"), body).await?;
+    caller.send("PUT", &format!("{path}/status?fieldManager={manager}"), body).await?;
     Ok(Done::Written(written))
 }
+
+/// The name under which the API server notes who writes: the controller's as far as it may be so long, without signs that mean something in a
+/// query.
+fn manager(controller: &str) -> String {
+    let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-._/".contains(sign) { sign } else { '-' };
+    controller.chars().take(LONGEST_MANAGER).map(plain).collect()
+}
+
+/// In signs (`fieldManager` of the API server).
+const LONGEST_MANAGER: usize = 128;
 
 fn path(kind: Kind, version: &'static str, key: &ObjectKey) -> String {
     let target = Target::one(Resource::Kind(kind, version), key);

@@ -3,7 +3,7 @@
 use api::Kind;
 use serde_json::{Value, json};
 
-use super::{merged, takes_back};
+use super::{is_written_by, merged, takes_back};
 
 const US: &str = "example.com/us";
 const NOW: &str = "2026-01-02T00:00:00Z";
@@ -60,6 +60,16 @@ fn a_listener_set_without_a_gateway_waits_for_one() {
     assert_eq!(waits["conditions"][2], said["conditions"][1]);
     check(Kind::ListenerSet, waits, None, None);
     check(Kind::ListenerSet, json!({}), None, None);
+}
+
+#[test]
+fn who_has_written_a_status_is_noted_by_the_api_server() {
+    let entry = |manager: &str, subresource: &str| json!({ "manager": manager, "subresource": subresource });
+    let written = |entries: Value| is_written_by(&json!({ "metadata": { "managedFields": entries } }), US);
+    assert!(written(json!([entry("kubectl", ""), entry(US, "status")])));
+    assert!(!written(json!([entry(US, "status"), entry("them", "status")])));
+    assert!(!written(json!([entry(US, "")])));
+    assert!(!is_written_by(&json!({}), US));
 }
 
 #[test]
