@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::kind::Kind;
 use crate::open::open_enum;
-use crate::problem::{Fault, UnitFaults};
+use crate::problem::{Fault, Unit, UnitFaults};
 use crate::reference::{LocalObjectRef, PolicyTargetRef};
 use crate::resource::{Resource, Spec};
 
@@ -26,6 +26,9 @@ pub struct BackendTlsPolicySpec {
     /// Why it cannot be used. What it is about is not sent to then.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
+    /// Targets at fault, by their number, and why. They are its targets nevertheless: what is said of TLS to them is not left out.
+    #[serde(skip)]
+    pub bad_targets: Box<[(usize, Fault)]>,
     /// Fields that are written and not read.
     #[serde(skip)]
     pub ignored: Box<[Fault]>,
@@ -35,7 +38,10 @@ impl Spec for BackendTlsPolicySpec {
     const KIND: Kind = Kind::BackendTlsPolicy;
 
     fn mark(&mut self, found: UnitFaults) {
-        self.fault = UnitFaults::first(found.faults);
+        let (whole, of_targets) = found.faults.into_iter().partition(|(unit, _)| *unit == Unit::WHOLE);
+        self.fault = UnitFaults::first(whole);
+        let of_targets: Vec<(Unit, Fault)> = of_targets;
+        self.bad_targets = of_targets.into_iter().map(|(unit, fault)| (unit.item, fault)).collect();
         self.ignored = found.ignored.into();
     }
 }

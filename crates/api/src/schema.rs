@@ -108,6 +108,8 @@ impl Default for Limits {
 enum Format {
     Ipv4,
     Ipv6,
+    /// An address of one machine, of either family; none yet is the empty text.
+    Ip,
     /// An address of an `EndpointSlice`, by its `addressType`.
     SliceAddress,
     Base64,
@@ -165,7 +167,7 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::TcpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
     (Kind::UdpRoute, &["spec", "rules"], UnitKind::Item),
     (Kind::UdpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
-    (Kind::BackendTlsPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
+    (Kind::BackendTlsPolicy, &["spec", "targetRefs"], UnitKind::Item),
     (Kind::BackendTlsPolicy, &["spec", "validation"], UnitKind::Whole),
     (Kind::XBackend, &["spec"], UnitKind::Whole),
     (Kind::XBackendTrafficPolicy, &["spec"], UnitKind::Whole),
@@ -211,7 +213,7 @@ const GUARDS: &[(Kind, &[&str], Depth)] = &[
     (Kind::HttpRoute, &["spec", "parentRefs", "sectionName"], Depth::Field),
     (Kind::HttpRoute, &["spec", "rules"], Depth::Field),
     (Kind::HttpRoute, &["spec", "rules", "filters"], Depth::All),
-    (Kind::HttpRoute, &["spec", "rules", "matches"], Depth::Field),
+    (Kind::HttpRoute, &["spec", "rules", "matches"], Depth::All),
     (Kind::HttpRoute, &["spec", "rules", "backendRefs", "filters"], Depth::All),
     (Kind::GrpcRoute, &["spec", "hostnames"], Depth::Field),
     (Kind::GrpcRoute, &["spec", "parentRefs"], Depth::Field),

@@ -62,6 +62,17 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
     }
 }
 
+impl TlsPolicy {
+    /// The policy as it holds for a target: one that is written with a fault is not sent to.
+    pub(crate) fn at(self: Arc<Self>, target: &PolicyTarget) -> Arc<Self> {
+        let spoilt = |one: &Target| matches!(one, Target::Spoilt(of, _) if of == target);
+        match self.targets.iter().find(|one| spoilt(one)).and_then(Target::fault) {
+            None => self,
+            Some(fault) => Arc::new(Self { tls: Err(invalid(fault)), secrets: Box::default(), ..(*self).clone() }),
+        }
+    }
+}
+
 /// Bundles that a policy may use: only these are parsed.
 pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
     let namespace = policy.meta.namespace();
@@ -71,9 +82,17 @@ pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
 
 pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
     let namespace = policy.meta.namespace();
-    let read = |reference: &PolicyTargetRef| {
+    let read = |(at, reference): (usize, &PolicyTargetRef)| {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
         let section: Option<Arc<str>> = reference.section_name.as_deref().map(Arc::from);
+        if let Some((_, fault)) = policy.spec.bad_targets.iter().find(|(index, _)| *index == at) {
+            let fault = fault.to_string().into();
+            let can_be_one = matches!(object.kind(), Some(Kind::Service | Kind::ServiceImport | Kind::Backend));
+            return match can_be_one && !object.name().is_empty() {
+                true => Target::Spoilt(PolicyTarget { object, section }, fault),
+                false => Target::Refused(object, fault),
+            };
+        }
         match (object.kind(), &section) {
             (Some(Kind::Service | Kind::ServiceImport), _) | (Some(Kind::Backend), None) => {
                 Target::Known(PolicyTarget { object, section })
@@ -89,7 +108,7 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
             }
         }
     };
-    policy.spec.target_refs.iter().map(read).collect()
+    policy.spec.target_refs.iter().enumerate().map(read).collect()
 }
 
 /// How a certificate is checked.

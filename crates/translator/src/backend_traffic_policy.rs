@@ -30,8 +30,20 @@ pub(crate) struct Claim {
 pub(crate) enum Target {
     /// Something that a policy can hold for.
     Known(PolicyTarget),
+    /// The same with a fault in how it is written: what a policy is for is not left to others, or to nobody.
+    Spoilt(PolicyTarget, Arc<str>),
     /// Something that it cannot, and why.
     Refused(ObjectKey, Arc<str>),
+}
+
+impl Target {
+    /// What is wrong with how it is written.
+    pub(crate) fn fault(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Spoilt(_, fault) => Some(fault),
+            Self::Known(_) | Self::Refused(..) => None,
+        }
+    }
 }
 
 /// The targets of a policy, all in its own namespace.
@@ -65,7 +77,9 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
 pub(crate) fn claims(meta: &ObjectMeta, targets: Vec<Target>) -> Vec<(Claim, ())> {
     let seniority = Seniority { age: Age::from(meta.creation_timestamp()), object: meta.key.clone() };
     let known = targets.into_iter().filter_map(|target| match target {
-        Target::Known(target) => Some((Claim { target, seniority: seniority.clone() }, ())),
+        Target::Known(target) | Target::Spoilt(target, _) => {
+            Some((Claim { target, seniority: seniority.clone() }, ()))
+        }
         Target::Refused(..) => None,
     });
     known.collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Format, ListType, Property, Rule, Schema, Type, UnitKind, Word, nearest};
 use crate::cel::Scope;
@@ -112,15 +112,18 @@ impl<'a> Checker<'a> {
         fine &= self.alternatives(at, schema);
         // Rules may rely on structure: they run where it holds, of a list whose items fail alone for each of them.
         if fine {
-            return self.rules(at, schema);
-        }
-        if schema.items().is_some_and(|items| items.unit.is_some()) {
+            fine = self.rules(at, schema);
+        } else if schema.items().is_some_and(|items| items.unit.is_some()) {
             for rule in &schema.rules {
                 let failing = rule.program.failing_items(Scope { cursor: at, schema }, true).unwrap_or_default();
                 self.items_fail(at, schema, failing.into_iter().filter(|index| !broken.contains(index)), rule);
             }
         }
-        false
+        // An empty list would mean something else.
+        if !fine && !self.silent && schema.items().is_some_and(|items| items.unit == Some(UnitKind::DroppedButLast)) {
+            self.out.fatal |= at.len() > 0 && at.items().all(|item| self.out.pruned.contains(&item.index));
+        }
+        fine
     }
 
     fn map(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
@@ -149,7 +152,7 @@ impl<'a> Checker<'a> {
                 (None, Some(_)) if value.is_null() && schema.guards => {
                     fine = self.error(value, "a text is missing".to_owned())
                 }
-                (Some(_) | None, _) if value.is_null() => {}
+                (Some(_), _) | (None, Some(_)) if value.is_null() => {}
                 (Some(property), _) => fine &= self.field(value, &property.schema),
                 (None, Some(values)) => fine &= self.value(value, values),
                 (None, None) if schema.value_type == Type::Any => {}
@@ -196,14 +199,11 @@ impl<'a> Checker<'a> {
             if !self.value(item, items) {
                 fine = false;
                 broken.insert(index);
-                let stays = matches!(items.unit, Some(UnitKind::Item | UnitKind::Inner));
+                let stays = !self.silent && matches!(items.unit, Some(UnitKind::Item | UnitKind::Inner));
                 self.out.hollow.extend((stays && !fits(item.value(), items.value_type)).then_some(item.index));
             }
             (self.unit, self.dropped) = around;
             self.path.pop();
-        }
-        if items.unit == Some(UnitKind::DroppedButLast) && !fine {
-            self.out.fatal |= at.items().all(|item| self.out.pruned.contains(&item.index));
         }
         self.unique(at, schema) && fine
     }
@@ -268,9 +268,10 @@ impl<'a> Checker<'a> {
             None => return fine,
             Some(Format::Ipv4) => (text.parse::<Ipv4Addr>().is_ok(), "an IPv4 address"),
             Some(Format::Ipv6) => (text.parse::<Ipv6Addr>().is_ok(), "an IPv6 address"),
+            Some(Format::Ip) => (text.is_empty() || is_of_one::<IpAddr>(text), "an IP address of one machine"),
             Some(Format::SliceAddress) => match self.address_type {
-                Some("IPv4") => (text.parse::<Ipv4Addr>().is_ok(), "an IPv4 address, of which addressType is"),
-                Some("IPv6") => (text.parse::<Ipv6Addr>().is_ok(), "an IPv6 address, of which addressType is"),
+                Some("IPv4") => (is_of_one::<Ipv4Addr>(text), "an IPv4 address, of which addressType is"),
+                Some("IPv6") => (is_of_one::<Ipv6Addr>(text), "an IPv6 address, of which addressType is"),
                 _ => (!text.is_empty(), "a name"),
             },
             // Of what may be read in a Secret as well, the rest is written elsewhere.
@@ -470,6 +471,11 @@ impl<'a> Checker<'a> {
             self.error(name, text);
             return;
         }
+        if schema.guards && word == "matchExpressions" {
+            let text = format!("{word} is not a field here: without it more would be selected; write matchLabels");
+            self.error(name, text);
+            return;
+        }
         if let Some(guard) = near.filter(|near| missing(near)).and_then(|near| schema.property(near))
             && guard.schema.guards
         {
@@ -582,6 +588,11 @@ fn sentence(message: &str) -> String {
         Some(first) if !is_name => first.to_lowercase().chain(letters).collect(),
         _ => message.to_owned(),
     }
+}
+
+/// Whether a text is an address, and not the one that stands for all.
+fn is_of_one<T: std::str::FromStr + Into<IpAddr>>(text: &str) -> bool {
+    text.parse::<T>().is_ok_and(|address| !address.into().is_unspecified())
 }
 
 /// The words of a field; nobody is sent to one that is refused in turn.

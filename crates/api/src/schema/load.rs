@@ -158,6 +158,7 @@ fn short(word: &str) -> Result<Schema, String> {
     match word {
         "any" => schema.value_type = Type::Any,
         "later" => schema.later = true,
+        "ip" => (schema.value_type, schema.format) = (Type::String, Some(Format::Ip)),
         "slice-address" => (schema.value_type, schema.format) = (Type::String, Some(Format::SliceAddress)),
         "timestamp" => (schema.value_type, schema.format) = (Type::String, Some(Format::Timestamp)),
         "int-or-string" => schema.value_type = Type::IntOrString,

@@ -90,7 +90,9 @@ pub(crate) fn last_words(log: &Path) -> Option<String> {
     let mut text = Vec::new();
     file.take(CHUNK as u64).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
-    let grave = |line: &&str| matches!(parse(line), Some(("error" | "critical", _, _)));
+    // Which functions it was in says nothing to people.
+    let grave =
+        |line: &&str| matches!(parse(line), Some(("error" | "critical", component, _)) if component != "backtrace");
     // Before the log's format is known Envoy writes plain lines: a wrong argument, a missing library.
     let plain = |line: &&str| !line.trim().is_empty() && parse(line).is_none();
     let line = text.lines().rev().find(grave).or_else(|| text.lines().rev().find(plain))?;

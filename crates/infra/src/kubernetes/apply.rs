@@ -74,6 +74,25 @@ pub(super) enum Refusal {
     Leaving,
 }
 
+impl Refusal {
+    /// The same where it was refused before: of addresses the first words say why, those of another trial only that the Service is made by now.
+    pub(super) fn after(self, before: Option<&Self>) -> Self {
+        match (&self, before) {
+            (Self::Addresses(now), Some(Self::Addresses(first))) if repeats(now, first) => Self::Addresses(first.clone()),
+            _ => self,
+        }
+    }
+}
+
+/// What the API server says of addresses of a Service that has others.
+pub(super) const FIXED: &str = "may not change once set";
+
+/// Whether it says so of addresses that the first words are about; it quotes them.
+fn repeats(now: &str, first: &str) -> bool {
+    let mut quoted = now.split('"').filter(|text| text.parse::<IpAddr>().is_ok()).peekable();
+    now.contains(FIXED) && quoted.peek().is_some() && quoted.all(|address| first.contains(address))
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -291,4 +310,21 @@ fn marked(mut object: Value, content: u64, live: Option<&Raw>) -> Value {
         annotations.insert(APPLIED.to_owned(), hex(content).into());
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+
+    #[test]
+    fn the_first_words_about_addresses_stay() {
+        let addresses = |words: &str| Refusal::Addresses(words.into());
+        let first = addresses("spec.clusterIPs: Invalid value: [\"192.0.2.1\"]: not in the valid range");
+        let again = addresses("spec.clusterIPs[0]: Invalid value: [\"192.0.2.1\"]: may not change once set");
+        let other = addresses("spec.clusterIPs[0]: Invalid value: [\"192.0.2.9\"]: may not change once set");
+        assert_eq!(again.clone().after(Some(&first)), first);
+        assert_eq!(other.clone().after(Some(&first)), other);
+        assert_eq!(again.clone().after(None), again);
+        assert_eq!(first.clone().after(Some(&again)), first);
+    }
 }

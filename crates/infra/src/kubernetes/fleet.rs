@@ -166,6 +166,7 @@ impl Fleet {
         }
         let open = asked.iter().any(|id| !self.settled.contains_key(id));
         for (id, refusal) in done.refused {
+            let refusal = refusal.after(self.refused.get(&id));
             if self.refused.get(&id) != Some(&refusal) {
                 tracing::warn!(gateway = self.gateway(), object = %id, why = %refusal, "an object is not as it shall be");
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ir::Infra;
 
-use super::apply::Refusal;
+use super::apply::{FIXED, Refusal};
 use super::fact::PodsState;
 use super::fleet::Fleet;
 use super::object::Fault;
@@ -60,10 +60,13 @@ fn cluster_addresses(service: &Service) -> Vec<IpAddr> {
     found
 }
 
+/// What the API server says of addresses that another Service has.
+const TAKEN: &str = "already allocated";
+
 /// Why the API server does not give the Service the addresses in the cluster that it shall have.
 fn refused_addresses(fleet: &Fleet) -> Option<Arc<str>> {
     fleet.refused.iter().find_map(|(id, refusal)| match refusal {
-        Refusal::Addresses(words) if words.contains("may not change once set") => Some(
+        Refusal::Addresses(words) if [FIXED, TAKEN].iter().any(|said| words.contains(said)) => Some(
             format!(" (the API server says: {words}); once the address is free, remove {id}: it is made anew with it")
                 .into(),
         ),

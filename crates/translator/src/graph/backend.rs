@@ -370,9 +370,11 @@ impl TlsPolicies {
             return None;
         }
         let target = |section: Option<&str>| PolicyTarget { object: object.clone(), section: section.map(Arc::from) };
-        let own = (!port_name.is_empty()).then(|| self.claims.of(cx, &target(Some(port_name)))).flatten();
-        let policy = own.or_else(|| self.claims.of(cx, &target(None)))?;
-        cx.get(self.policies, &policy).cloned()
+        let sections = [Some(port_name).filter(|name| !name.is_empty()), None];
+        sections.into_iter().map(target).find_map(|target| {
+            let policy = self.claims.of(cx, &target)?;
+            Some(cx.get(self.policies, &policy)?.clone().at(&target))
+        })
     }
 }
 

@@ -127,8 +127,8 @@ fn tls_policies(g: &mut Graph, sources: &Sources) -> Told<Vec<Reached>> {
     let policies = sources.tls_policies.policies;
     let reached = g.map("tls_policy_reach", policies, move |cx, key, policy| {
         let claims = sources.tls_policies.claims;
-        let targets = policy.targets.iter();
-        Arc::new(targets.map(|target| reached_backend(cx, &sources, claims, key, target)).collect::<Vec<Reached>>())
+        let reached = |target| reached_backend(cx, &sources, claims, key, target).spoilt_by(target.fault());
+        Arc::new(policy.targets.iter().map(reached).collect::<Vec<Reached>>())
     });
     let statuses = g.map("tls_policy_status", policies, move |cx, key, policy| {
         let reached = cx.get(reached, key).cloned().unwrap_or_default();

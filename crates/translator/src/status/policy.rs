@@ -57,7 +57,7 @@ impl Reached {
     /// The target, if it is one for which a policy of the kind can hold.
     pub(crate) fn known(target: &Target) -> Result<&PolicyTarget, Self> {
         match target {
-            Target::Known(target) => Ok(target),
+            Target::Known(target) | Target::Spoilt(target, _) => Ok(target),
             Target::Refused(object, text) => {
                 let target = PolicyTarget { object: object.clone(), section: None };
                 Err(Self { target, ancestors: Vec::new(), standing: Standing::Invalid(text.clone()) })
@@ -131,7 +131,9 @@ pub(super) fn entries(
     mut conditions: impl FnMut(&Reached) -> Vec<Condition>,
 ) -> Vec<PolicyAncestorStatus> {
     let mut found: BTreeMap<&ObjectKey, Vec<Condition>> = BTreeMap::new();
-    for one in reached.iter().filter(|one| one.standing != Standing::Foreign) {
+    // What names nothing can have no entry.
+    let told_here = |one: &&Reached| one.standing != Standing::Foreign && !one.target.object.name().is_empty();
+    for one in reached.iter().filter(told_here) {
         let own = one.ancestors.is_empty().then_some(&one.target.object);
         let told = conditions(one);
         for ancestor in one.ancestors.iter().chain(own) {

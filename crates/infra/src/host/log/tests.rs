@@ -108,6 +108,8 @@ async fn what_is_in_a_new_file_before_it_is_watched_is_carried_without_waiting_f
 fn the_last_words_are_the_last_grave_line() {
     let said = |text: &str| Written::new(text.as_bytes()).last_words();
     assert_eq!(said("[critical][main] no\n[info][main] exiting\n").as_deref(), Some("no"));
+    let crash = "[critical][assert] assert failure: too many\n[critical][backtrace] Caught Aborted\n[critical][backtrace] #0: [0x7f]\n";
+    assert_eq!(said(crash).as_deref(), Some("assert failure: too many"));
     assert_eq!(said("PARSE ERROR: Argument: --x\n").as_deref(), Some("PARSE ERROR: Argument: --x"));
     assert_eq!(
         said("[error][config] got private_key: abc\n").as_deref(),
