@@ -77,9 +77,7 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
 pub(crate) fn claims(meta: &ObjectMeta, targets: Vec<Target>) -> Vec<(Claim, ())> {
     let seniority = Seniority { age: Age::from(meta.creation_timestamp()), object: meta.key.clone() };
     let known = targets.into_iter().filter_map(|target| match target {
-        Target::Known(target) | Target::Spoilt(target, _) => {
-            Some((Claim { target, seniority: seniority.clone() }, ()))
-        }
+        Target::Known(target) | Target::Spoilt(target, _) => Some((Claim { target, seniority: seniority.clone() }, ())),
         Target::Refused(..) => None,
     });
     known.collect()

@@ -78,7 +78,9 @@ impl Refusal {
     /// The same where it was refused before: of addresses the first words say why, those of another trial only that the Service is made by now.
     pub(super) fn after(self, before: Option<&Self>) -> Self {
         match (&self, before) {
-            (Self::Addresses(now), Some(Self::Addresses(first))) if repeats(now, first) => Self::Addresses(first.clone()),
+            (Self::Addresses(now), Some(Self::Addresses(first))) if repeats(now, first) => {
+                Self::Addresses(first.clone())
+            }
             _ => self,
         }
     }

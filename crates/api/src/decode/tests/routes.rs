@@ -180,7 +180,9 @@ fn a_bad_hostname_is_left_out_while_others_are_left() {
 #[test]
 fn no_host_name_is_left_is_never_every_host() {
     let of = |kind: &str, hostnames: &str| {
-        all(&format!("apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r}}\nspec: {{hostnames: {hostnames}, rules: [{{backendRefs: [{{name: s, port: 80}}]}}]}}\n"))
+        all(&format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r}}\nspec: {{hostnames: {hostnames}, rules: [{{backendRefs: [{{name: s, port: 80}}]}}]}}\n"
+        ))
     };
     // The first falls by a rule of the API, the second by its pattern.
     for hostnames in ["[10.0.0.1]", "[10.0.0.1, BAD_]", "[BAD_]"] {
@@ -196,7 +198,12 @@ fn an_empty_field_with_a_name_that_is_none_is_told() {
     let (route, problems) = route("  - matches: [{pth: }]\n");
     assert!(route.expect("it is kept").spec.rules[0].matches[0].fault.is_some(), "{problems:?}");
     let (_, problems) = self::route("  - matches: [{path: {type: Exact, value: }}]\n");
-    assert_eq!(problems, ["a.yaml:7:36: warning: HTTPRoute default/r: spec.rules[0].matches[0].path.value: value is empty, which is the same as without it"]);
+    assert_eq!(
+        problems,
+        [
+            "a.yaml:7:36: warning: HTTPRoute default/r: spec.rules[0].matches[0].path.value: value is empty, which is the same as without it"
+        ]
+    );
 }
 
 #[test]
