@@ -162,7 +162,7 @@ fn each_entry_has_an_address_that_is_reachable_from_where_it_says() {
     // an address that another one lets go
     addresses.world.namespace.run(&["delete", "gateway", "static"]);
     let entries = format!("[{{routability: Cluster, value: {STATIC}}}]");
-    addresses.refused("second", &entries, &["may not change once set", "remove Service addresses/second-"]);
+    addresses.refused("second", &entries, &["already allocated", "remove Service addresses/second-"]);
     let label = "gateway.networking.k8s.io/gateway-name=second";
     addresses.world.namespace.run(&["delete", "service", "--selector", label]);
     let second = addresses.given("second", &entries);

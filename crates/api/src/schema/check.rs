@@ -136,7 +136,8 @@ impl<'a> Checker<'a> {
             self.path.push(Step::Field(word));
             match (schema.property(word), schema.values()) {
                 (Some(property), _) if property.schema.later => self.later(name, word),
-                (Some(property), _) if property.schema.guards && value.is_null() => {
+                // Where its fields stand beside it that is told instead.
+                (Some(property), _) if property.schema.guards && value.is_null() && !spills(at, schema, property) => {
                     self.hollow(name, word, "is empty, which is the same as without it");
                 }
                 // What has to have something in it says so by itself.
@@ -588,6 +589,12 @@ fn sentence(message: &str) -> String {
         Some(first) if !is_name => first.to_lowercase().chain(letters).collect(),
         _ => message.to_owned(),
     }
+}
+
+/// Whether fields of an empty property stand beside it, where there are none of these names.
+fn spills(around: Cursor<'_, '_>, schema: &Schema, empty: &Property) -> bool {
+    let mut names = around.entries().filter_map(|(name, _)| name.as_str());
+    names.any(|name| schema.property(name).is_none() && empty.schema.property(name).is_some())
 }
 
 /// Whether a text is an address, and not the one that stands for all.

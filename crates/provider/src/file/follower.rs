@@ -251,7 +251,7 @@ impl Follower {
         for spot in pending.cloned().collect::<Vec<_>>() {
             self.to_read.remove(&spot);
         }
-        let Survey { files, troubles, missing: _ } = self.tree.survey(top);
+        let Survey { files, troubles, .. } = self.tree.survey(top);
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
         self.awaited.retain(|spot| !spot.is_under(top));

@@ -67,6 +67,8 @@ pub(crate) struct Survey {
     pub(crate) troubles: Vec<Trouble>,
     /// True if the place itself does not exist.
     pub(crate) missing: bool,
+    /// There are more directories than are read, which is told of the first of these.
+    full: bool,
 }
 
 /// A place that cannot be read.
@@ -270,7 +272,11 @@ impl Tree {
             let text = format_args!(
                 "not read: {MAX_DIRECTORIES} directories and {MAX_DEPTH} levels are the limit; name fewer or deeper roots"
             );
-            survey.trouble(spot, false, text);
+            let is_full = spot.depth() <= MAX_DEPTH;
+            if !(is_full && survey.full) {
+                survey.trouble(spot, false, text);
+            }
+            survey.full |= is_full;
             return;
         }
         let watch = match self.watches.directory(&real, spot) {
