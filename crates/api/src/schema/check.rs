@@ -137,7 +137,8 @@ impl<'a> Checker<'a> {
             match (schema.property(word), schema.values()) {
                 (Some(property), _) if property.schema.later => self.later(name, word),
                 // Where its fields stand beside it that is told instead.
-                (Some(property), _) if property.schema.guards && value.is_null() && !spills(at, schema, property) => {
+                (Some(property), _) if value.is_null() && spills(at, schema, property) => {}
+                (Some(property), _) if property.schema.guards && value.is_null() => {
                     self.hollow(name, word, "is empty, which is the same as without it");
                 }
                 // What has to have something in it says so by itself.
