@@ -72,7 +72,9 @@ impl From<WrittenStatus> for PodStatus {
         let runs = phase.as_deref().is_none_or(|phase| phase == "Running");
         let is_ready =
             |condition: &WrittenCondition| &*condition.condition_type == "Ready" && &*condition.status == "True";
-        Self { address: pod_ip.and_then(|text| text.parse().ok()), ready: runs && conditions.iter().any(is_ready) }
+        // To the unspecified one a proxy would connect on its own machine.
+        let address = pod_ip.and_then(|text| text.parse().ok()).filter(|address: &IpAddr| !address.is_unspecified());
+        Self { address, ready: runs && conditions.iter().any(is_ready) }
     }
 }
 

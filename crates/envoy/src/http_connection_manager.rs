@@ -89,8 +89,8 @@ pub(crate) fn connection_manager(
     }
 }
 
-/// First what keeps a request as it was sent, for traces, and what virtual hosts may put before the choice of a route, off until one does. What answers over a budget is there only with one: Envoy warns
-/// of it wherever it is, as work in progress.
+/// First what keeps a request as it was sent, for traces, and what virtual hosts may put before the choice of a route, off until one does. What
+/// answers over a budget is there only with one: Envoy warns of it wherever it is, as work in progress.
 fn http_filters(listener: &Listener) -> Vec<HttpFilter> {
     let keeper = listener.tracing.as_deref().and_then(|tracing| tracing::keeper(tracing, listener.port));
     let before = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));

@@ -44,13 +44,18 @@ pub struct Effective {
 impl Effective {
     /// Clusters that have to be there, in no order: of the form that is served and of the one that waits for them.
     pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterTarget> {
-        let waits = (!Arc::ptr_eq(&self.form, &self.desired)).then_some(&self.desired);
-        self.form.clusters.iter().chain(waits.into_iter().flat_map(|desired| desired.clusters.iter()))
+        self.forms().flat_map(|form| form.clusters.iter())
     }
 
     /// Some of its requests are tried again within a budget.
     pub(crate) fn has_retry_budget(&self) -> bool {
-        self.form.has_retry_budget() || self.desired.has_retry_budget()
+        self.forms().any(|form| form.has_retry_budget())
+    }
+
+    /// The form that is served, and the one that waits, if another does.
+    fn forms(&self) -> impl Iterator<Item = &AttachedRoute> {
+        let waits = (!Arc::ptr_eq(&self.form, &self.desired)).then_some(&*self.desired);
+        std::iter::once(&*self.form).chain(waits)
     }
 }
 

@@ -184,6 +184,38 @@ fn a_bad_item_of_a_list_costs_that_item() {
 }
 
 #[test]
+fn addresses_of_pods_and_slices_are_those_of_one_machine() {
+    let pod = |status: &str| {
+        all(&format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{}}\nstatus: {{{status}}}\n"))
+    };
+    for (status, path) in [
+        ("podIP: not-an-ip", "status.podIP"),
+        ("podIP: 0.0.0.0", "status.podIP"),
+        ("podIP: \"::\"", "status.podIP"),
+        ("phase: running", "status.phase"),
+    ] {
+        let found = pod(status);
+        let problem = found.problems.first().expect("a problem");
+        assert_eq!((problem.path.as_str(), problem.severity), (path, Severity::Error), "{status}");
+        let Some(Object::Pod(pod)) = found.object() else { panic!("a Pod: {found:?}") };
+        assert!(pod.spec.address.is_none_or(|address| !address.is_unspecified()), "{status}");
+    }
+    assert_eq!(lines(&pod("phase: Running, podIP: \"::1\"")), [""; 0]);
+    let slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s}\naddressType: IPv4\nendpoints: [{addresses: [0.0.0.0]}]\n";
+    let Some(Object::EndpointSlice(slice)) = all(slice).object().cloned() else { panic!("a slice") };
+    assert_eq!(slice.spec.endpoints().len(), 0);
+}
+
+#[test]
+fn what_would_narrow_a_selector_and_cannot_is_an_error() {
+    let found = all(
+        "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackend\nmetadata: {name: b}\nspec:\n  type: EndpointSelector\n  port: {number: 80}\n  endpointSelector: {matchLabels: {app: a}, matchExpressions: [{key: b, operator: Exists}]}\n",
+    );
+    let Some(Object::XBackend(backend)) = found.object() else { panic!("{found:?}") };
+    assert!(backend.spec.fault.is_some(), "{:?}", lines(&found));
+}
+
+#[test]
 fn a_spec_without_smaller_parts_fails_as_a_whole_and_its_object_knows_why() {
     let of = |kind: &str, spec: &str| {
         format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n")

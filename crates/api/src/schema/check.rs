@@ -337,8 +337,12 @@ impl<'a> Checker<'a> {
             alternatives.iter().filter(|alternative| checker.would_hold(at, schema, alternative)).count()
         };
         let mut fine = true;
-        if !schema.one_of.is_empty() && holding(self, &schema.one_of) != 1 {
-            fine = self.none_holds(at, schema);
+        if !schema.one_of.is_empty() {
+            fine = match holding(self, &schema.one_of) {
+                1 => true,
+                0 => self.none_holds(at, schema),
+                _ => self.error(at, "this combination of fields is not valid".to_owned()),
+            };
         }
         if !schema.any_of.is_empty() && holding(self, &schema.any_of) == 0 {
             fine = self.error(at, "this combination of fields is not valid".to_owned());

@@ -73,7 +73,7 @@ impl Telemetry {
         let fact = FactKey { fleet: gateway::fleet(gateway).0, name: collector.name().0.clone() };
         match cx.get(base.inputs.cluster_state, &fact) {
             Some(ClusterState::Refused(words)) => {
-                let text = format!("a proxy of {gateway} refused the collector, nothing is recorded: {words}");
+                let text = format!("a proxy of {gateway} refused the collector as it is written now: {words}");
                 Standing::Invalid(text.into())
             }
             _ => Standing::Accepted,
