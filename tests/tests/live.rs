@@ -402,3 +402,28 @@ fn a_gateway_that_goes_and_comes_back_at_once_serves() {
         until_answers(port, "/a", &answer("one"));
     }
 }
+
+#[test]
+fn a_host_that_is_written_in_another_way_has_the_routes_of_its_own_listener() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
+    let all = format!("  - {{name: all, port: {port}, protocol: HTTP}}\n");
+    let inside = format!("  - {{name: inside, port: {port}, protocol: HTTP, hostname: inside.example}}\n");
+    let on = |name: &str, section: &str, service: &str| {
+        route(name, &[("/", service)]).replace("name: edge", &format!("name: edge\n    sectionName: {section}"))
+    };
+    let rest =
+        [service("one", one.port), service("two", two.port), on("one", "all", "one"), on("two", "inside", "two")];
+    let parts = [listeners(&(all + &inside))].into_iter().chain(rest).collect::<Vec<_>>();
+    running.write("all.yaml", &documents(parts.iter().map(String::as_str))).unwrap();
+    running.start().unwrap();
+    let body = |host: &str| get(port, host, "/").ok().map(|answer| answer.body);
+    wait::until("an answer", || body("inside.example").filter(|body| body == "two")).unwrap();
+    for host in
+        ["inside.example.", "Inside.EXAMPLE", &format!("inside.example:{port}"), &format!("inside.example.:{port}")]
+    {
+        assert_eq!(body(host).as_deref(), Some("two"), "{host}");
+    }
+    assert_eq!(body("beside.example.").as_deref(), Some("one"));
+}

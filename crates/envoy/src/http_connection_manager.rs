@@ -48,6 +48,7 @@ const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 ///
 /// - Paths are compared and forwarded as sent: no normalisation, slashes neither merged nor unescaped (Gateway API compares
 ///   the request's path, and backends may sign it).
+/// - A dot at the end of a request's host is taken away: it is the same name (RFC 1034, 3.1), and past a guarded listener there shall be no way.
 /// - No client is trusted: its address is that of its connection, `X-Forwarded-For` gets it appended, `x-envoy-*` headers
 ///   that steer Envoy are removed from every request, and none are added.
 /// - WebSocket is allowed on every route (Gateway API `HTTPRouteBackendProtocolWebSocket`), over HTTP/2 too (RFC 8441).
@@ -82,6 +83,7 @@ pub(crate) fn connection_manager(
         // No `internal_address_config`: left out it makes nobody internal, given empty it makes loopback internal, and internal clients may
         // set `x-envoy-*` headers such as time-outs (measured with Envoy 1.40).
         use_remote_address: Some(true),
+        strip_trailing_host_dot: true,
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".to_owned(), ..UpgradeConfig::default() }],
         normalize_path: Some(false),
         path_with_escaped_slashes_action: PathWithEscapedSlashesAction::KeepUnchanged as i32,
