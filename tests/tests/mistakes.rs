@@ -312,3 +312,15 @@ fn a_word_of_another_group_or_kind_is_told_with_the_right_one() {
     assert_eq!(kind, "7:5 error: Servce cannot be a target: did you mean Service?");
     assert_eq!(name, "8:38 error: Service default/a does not exist");
 }
+
+#[test]
+fn a_selector_without_labels_selects_nothing_and_says_so() {
+    let backend = "---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackend\nmetadata:\n  name: pods\nspec:\n  \
+                   type: EndpointSelector\n  port: {number: 80}\n  endpointSelector:\n    matchLabels: {}\n";
+    let rules = "  rules:\n  - backendRefs:\n    - {group: gateway.networking.x-k8s.io, kind: XBackend, name: pods}\n";
+    let found = pointed(&format!("{}{}{backend}", edge(), ruled("shop", rules))).unwrap();
+    let words = "has 0 entries, at least 1 must be there";
+    let [own, at_route] = &found[..] else { panic!("{found:#?}") };
+    assert_eq!(at_route, &format!("21:7 error: XBackend default/pods: spec.endpointSelector.matchLabels: {words}"));
+    assert_eq!(own, &format!("31:18 error: {words}"));
+}

@@ -272,7 +272,8 @@ impl Schema {
 
     /// Whether a map has to have something in it.
     fn needs_any(&self) -> bool {
-        self.properties.iter().any(|property| property.required)
+        let needs_entries = self.value_type == Type::Object && self.limits.least > 0;
+        needs_entries || self.properties.iter().any(|property| property.required)
     }
 
     /// The schema that everything obeys.

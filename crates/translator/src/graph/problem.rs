@@ -444,7 +444,7 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
             (
                 path,
                 format!(
-                    "no Pod of namespace {} has these labels and is ready, so requests to it are {lost}",
+                    "no Pod of namespace {} with these labels is ready and has an address, so requests to it are {lost}",
                     service.namespace()
                 ),
             )
