@@ -14,9 +14,21 @@ use crate::reference::{ParentRef, RouteGroupKind};
 pub enum OwnStatus {
     /// All of it.
     Whole,
-    /// The entries of the list of this name that it signed as `controllerName`.
-    Entries(&'static str),
+    /// The entries that it signed as `controllerName`, of the list of this name, in which so many are allowed of all controllers.
+    Entries(&'static str, usize),
 }
+
+/// Bound of the API (`RouteStatus.parents`).
+pub const MOST_PARENTS: usize = 32;
+
+/// Bound of the API (`PolicyStatus.ancestors`).
+pub const MOST_ANCESTORS: usize = 16;
+
+/// Bound of the API (`XBackend.status.ancestors`).
+pub const MOST_ANCESTORS_OF_A_BACKEND: usize = 32;
+
+/// Type and reason of the condition on the last entry of a list from which some were left out.
+pub const AGGREGATED: &str = "Aggregated";
 
 impl Kind {
     /// What of the status of an object of this kind is ours; none where there is no such status.
@@ -27,13 +39,13 @@ impl Kind {
             Self::GatewayClass | Self::Gateway | Self::ListenerSet | Self::Backend | Self::EnvoyProxy => {
                 Some(OwnStatus::Whole)
             }
-            kind if kind.is_route() => Some(OwnStatus::Entries("parents")),
+            kind if kind.is_route() => Some(OwnStatus::Entries("parents", MOST_PARENTS)),
+            Self::XBackend => Some(OwnStatus::Entries("ancestors", MOST_ANCESTORS_OF_A_BACKEND)),
             Self::BackendTlsPolicy
             | Self::BackendTrafficPolicy
             | Self::EnvoyPatchPolicy
-            | Self::XBackend
             | Self::XBackendTrafficPolicy
-            | Self::XTelemetryPolicy => Some(OwnStatus::Entries("ancestors")),
+            | Self::XTelemetryPolicy => Some(OwnStatus::Entries("ancestors", MOST_ANCESTORS)),
             Self::ReferenceGrant
             | Self::Service
             | Self::EndpointSlice
@@ -52,7 +64,7 @@ impl Kind {
 
 /// Types of conditions of ours that are there at times only; the others always are. Whatever else a status has is somebody else's.
 pub const PASSING_CONDITIONS: [&str; 8] = [
-    "Aggregated",
+    AGGREGATED,
     "Conflicted",
     "DefaultGateway",
     "InsecureFrontendValidationMode",

@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use api::ObjectKey;
 use api::reference::ParentRef;
-use api::status::{Condition, ConditionStatus};
+use api::status::{AGGREGATED, Condition, ConditionStatus};
 
 /// Writes the conditions of one object.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ impl Writer {
     /// `Aggregated`, on the last entry of a list from which some were left out.
     pub(crate) fn aggregated(self, left_out: usize) -> Condition {
         let plural = if left_out == 1 { "entry is" } else { "entries are" };
-        self.yes("Aggregated", "Aggregated", &format!("{left_out} more {plural} left out, the list is full"))
+        self.yes(AGGREGATED, AGGREGATED, &format!("{left_out} more {plural} left out, the list is full"))
     }
 
     fn write(self, kind: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {

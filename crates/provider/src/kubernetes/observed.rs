@@ -72,7 +72,7 @@ impl Observed {
     /// Objects that others may have written too, with an entry of ours in their status.
     #[must_use]
     pub fn signed(&self) -> Vec<ObjectKey> {
-        let has_entry = |kind: Kind| matches!(kind.own_status(), Some(OwnStatus::Entries(_)));
+        let has_entry = |kind: Kind| matches!(kind.own_status(), Some(OwnStatus::Entries(..)));
         let rows = self.rows();
         let signed = rows.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(has_entry));
         signed.map(|(key, _)| key.clone()).collect()
@@ -106,7 +106,7 @@ impl Observed {
         match kind.own_status() {
             None => 0,
             Some(OwnStatus::Whole) => Hashed::deserialize(&mut reader).map_or(0, |hashed| hashed.hash),
-            Some(OwnStatus::Entries(list)) => {
+            Some(OwnStatus::Entries(list, _)) => {
                 Entries { list, controller: &self.0.controller }.deserialize(&mut reader).unwrap_or_default()
             }
         }

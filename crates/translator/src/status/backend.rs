@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::status::{BackendStatus, Condition, PolicyAncestorStatus, PolicyStatus};
+use api::status::{BackendStatus, Condition, MOST_ANCESTORS_OF_A_BACKEND, PolicyAncestorStatus, PolicyStatus};
 use api::{Kind, ObjectKey};
 
 use super::{Writer, ancestor};
@@ -12,9 +12,6 @@ use crate::backend::Reading;
 pub(crate) fn status(generation: i64, reading: &Reading) -> BackendStatus {
     BackendStatus { conditions: vec![accepted(generation, Kind::Backend, reading)] }
 }
-
-/// Bound of the API (`XBackend.status.ancestors`).
-const MAX_ANCESTORS: usize = 32;
 
 /// The status of an `XBackend`: the same for each Gateway with a route that names it, sorted.
 pub(crate) fn of_x_backend(
@@ -29,8 +26,8 @@ pub(crate) fn of_x_backend(
         controller_name: controller.clone(),
         conditions: vec![accepted(generation, Kind::XBackend, reading)],
     };
-    let mut ancestors: Vec<_> = gateways.iter().take(MAX_ANCESTORS).map(entry).collect();
-    let left_out = gateways.len().saturating_sub(MAX_ANCESTORS);
+    let mut ancestors: Vec<_> = gateways.iter().take(MOST_ANCESTORS_OF_A_BACKEND).map(entry).collect();
+    let left_out = gateways.len().saturating_sub(MOST_ANCESTORS_OF_A_BACKEND);
     if let Some(last) = ancestors.last_mut().filter(|_| left_out > 0) {
         last.conditions.push(writer.aggregated(left_out));
     }

@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use api::ObjectKey;
 use api::reference::ParentRef;
-use api::status::{Condition, PolicyAncestorStatus, PolicyStatus};
+use api::status::{Condition, MOST_ANCESTORS, PolicyAncestorStatus, PolicyStatus};
 
 use super::{Writer, ancestor};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
-
-/// Bound of the API (`PolicyStatus.ancestors`).
-const MAX_ANCESTORS: usize = 16;
 
 /// So many of the policies that override another are named; the rest are counted.
 const MAX_NAMED: usize = 3;
@@ -171,11 +168,11 @@ fn fitted(
     mut found: Vec<(&ObjectKey, Vec<Condition>)>,
     controller_name: &Arc<str>,
 ) -> Vec<PolicyAncestorStatus> {
-    let left_out = found.len().saturating_sub(MAX_ANCESTORS);
+    let left_out = found.len().saturating_sub(MOST_ANCESTORS);
     if left_out > 0 {
         let overridden = |conditions: &[Condition]| conditions.iter().any(|it| &*it.condition_type == "Overridden");
         found.sort_by_key(|(_, conditions)| (!is_refused(conditions), !overridden(conditions)));
-        found.truncate(MAX_ANCESTORS);
+        found.truncate(MOST_ANCESTORS);
         if let Some((_, conditions)) = found.last_mut() {
             conditions.push(writer.aggregated(left_out));
         }

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use api::status::{Condition, RouteParentStatus, RouteStatus};
+use api::status::{Condition, MOST_PARENTS, RouteParentStatus, RouteStatus};
 
 use super::{ATTACHED, RESOLVED, Writer};
 use crate::http_route::{ParentOutcome, RouteOutcome, Verdict};
-
-/// Bound of the API (`RouteStatus.parents`).
-const MAX_PARENTS: usize = 32;
 
 /// The status of a route; `refused` gives the words of a proxy that refused the route in a fleet.
 pub(crate) fn status(
@@ -24,8 +21,8 @@ pub(crate) fn status(
     // There is one of them nearly always, and room for four.
     let mut parents: Vec<_> = parents.collect();
     // Only with default Gateways there are more than a route can name.
-    let left_out = parents.len().saturating_sub(MAX_PARENTS);
-    parents.truncate(MAX_PARENTS);
+    let left_out = parents.len().saturating_sub(MOST_PARENTS);
+    parents.truncate(MOST_PARENTS);
     if let Some(last) = parents.last_mut().filter(|_| left_out > 0) {
         last.conditions.push(writer.aggregated(left_out));
     }

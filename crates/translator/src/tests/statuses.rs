@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::reference::ParentRef;
-use api::status::{EnvoyProxyStatus, PolicyStatus, Status};
+use api::status::{Condition, EnvoyProxyStatus, PolicyStatus, Status};
 use api::{Fault, Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
@@ -332,4 +332,52 @@ fn proxies_of_a_gateway_that_nobody_can_read_stay() {
     assert_eq!(held(&world), [""; 0], "a class that is gone is nobody's");
     world.change(vec![reject(Kind::GatewayClass, "", "eg", api::envoy_gateway::DEFAULT_CONTROLLER_NAME)]);
     assert_eq!(held(&world), ["default/read", "default/unread"]);
+}
+
+#[test]
+fn no_list_is_longer_than_the_api_allows_and_the_last_entry_counts_what_is_left_out() {
+    const GATEWAYS: usize = 40;
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    let spec = json!({"gatewayClassName": "eg", "defaultScope": "All", "listeners": listeners});
+    let all = (0..GATEWAYS).map(|at| object(Kind::Gateway, &format!("g{at:02}"), spec.clone()));
+    let x_backend = json!({"group": "gateway.networking.x-k8s.io", "kind": "XBackend", "name": "b"});
+    let rule = json!({"backendRefs": [{"name": "s", "port": 80}, x_backend]});
+    let everywhere = json!({"useDefaultGateways": "All", "rules": [rule]});
+    let to_service = json!([{"group": "", "kind": "Service", "name": "s"}]);
+    let validation = json!({"wellKnownCACertificates": "System", "hostname": "s.example"});
+    let world = World::with(all.chain([
+        object(Kind::HttpRoute, "r", everywhere.clone()),
+        object(Kind::GrpcRoute, "r", everywhere),
+        service("s", 80),
+        object(Kind::BackendTlsPolicy, "p", json!({"targetRefs": to_service, "validation": validation})),
+        object(Kind::XBackendTrafficPolicy, "p", json!({"targetRefs": to_service, "retryConstraint": {}})),
+        object(
+            Kind::XBackend,
+            "b",
+            json!({"type": "ExternalHostname", "port": {"number": 80}, "externalHostname": {"hostname": "b.example"}}),
+        ),
+    ]));
+    let full = |conditions: Vec<&[Condition]>, most: usize| {
+        assert_eq!(conditions.len(), most);
+        let told = |conditions: &[Condition]| {
+            let found = conditions.iter().find(|condition| &*condition.condition_type == "Aggregated")?;
+            Some(found.message.split(' ').next()?.to_owned())
+        };
+        let (last, others) = conditions.split_last().expect("entries");
+        assert!(others.iter().all(|conditions| told(conditions).is_none()));
+        assert_eq!(told(last), Some((GATEWAYS - most).to_string()));
+    };
+    let (outputs, graph) = (world.translator.outputs(), world.translator.graph());
+    for kind in [Kind::HttpRoute, Kind::GrpcRoute] {
+        let status = outputs.route_status(graph, &ObjectKey::of(kind, "default", "r")).expect("a status");
+        full(status.parents.iter().map(|parent| &*parent.conditions).collect(), 32);
+    }
+    for (table, kind, name, most) in [
+        (outputs.tls_policy_statuses, Kind::BackendTlsPolicy, "p", 16),
+        (outputs.backend_policy_statuses, Kind::XBackendTrafficPolicy, "p", 16),
+        (outputs.x_backend_statuses, Kind::XBackend, "b", 32),
+    ] {
+        let status = graph.get(table, &ObjectKey::of(kind, "default", name)).unwrap_or_else(|| panic!("no status of {kind:?}"));
+        full(status.ancestors.iter().map(|ancestor| &*ancestor.conditions).collect(), most);
+    }
 }

@@ -1,7 +1,7 @@
 //! What is ours into a status that others write too.
 
 use api::Kind;
-use api::status::{OwnStatus, PASSING_CONDITIONS};
+use api::status::{AGGREGATED, OwnStatus, PASSING_CONDITIONS};
 use serde_json::{Map, Value, json};
 
 /// The field that a transition's time is in.
@@ -17,24 +17,41 @@ pub(super) fn merged(
 ) -> Option<Value> {
     let current = current.cloned().unwrap_or_else(|| json!({}));
     let mut wanted = match kind.own_status()? {
-        OwnStatus::Entries(list) => entries(&current, list, ours, controller),
+        OwnStatus::Entries(list, most) => entries(&current, (list, most), ours, controller),
         OwnStatus::Whole => whole(&current, ours.or_else(|| orphaned(kind, &current))?),
     };
     keep_times(&current, &mut wanted, now);
     (wanted != current).then_some(wanted)
 }
 
-/// Entries of others first and as they are, ours behind them.
-fn entries(current: &Value, list: &str, ours: Option<Value>, controller: &str) -> Value {
+/// Entries of others first and as they are, ours behind them as far as there is room.
+fn entries(current: &Value, (list, most): (&str, usize), ours: Option<Value>, controller: &str) -> Value {
     let theirs = |entry: &&Value| entry.get("controllerName").and_then(Value::as_str) != Some(controller);
     let items = |status: &Value| status.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut all: Vec<Value> = items(current).iter().filter(theirs).cloned().collect();
-    all.extend(ours.as_ref().map(items).unwrap_or_default());
+    let mut own = ours.as_ref().map(items).unwrap_or_default();
+    let room = most.saturating_sub(all.len());
+    if own.len() > room {
+        own.truncate(room);
+        own.last_mut().into_iter().for_each(say_that_more_are_left_out);
+    }
+    all.extend(own);
     let mut wanted = current.clone();
     if let Value::Object(fields) = &mut wanted {
         fields.insert(list.to_owned(), all.into());
     }
     wanted
+}
+
+/// How many is not said: that changes with what others write.
+fn say_that_more_are_left_out(entry: &mut Value) {
+    let Some(conditions) = entry.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    conditions.retain(|condition| condition.get("type").and_then(Value::as_str) != Some(AGGREGATED));
+    let generation = conditions.first().and_then(|condition| condition.get("observedGeneration")).cloned();
+    conditions.push(json!({
+        "type": AGGREGATED, "status": "True", "reason": AGGREGATED, "observedGeneration": generation,
+        "message": "the list is full with entries of other controllers, some of ours are left out",
+    }));
 }
 
 /// All of it is ours, but for conditions of types that we do not know: its own and those of its listeners.

@@ -38,6 +38,35 @@ fn entries_of_others_stay_first_and_as_they_are() {
 }
 
 #[test]
+fn a_list_that_others_fill_takes_no_more_of_ours_than_have_room_and_says_so() {
+    let entry = |controller: &str, name: String| json!({ "controllerName": controller, "ancestorRef": { "name": name }, "conditions": [condition("Accepted", "True", Some(NOW))] });
+    let merged_with = |kind, list: &str, of_others: usize, ours: usize| {
+        let all = |who: &str, many: usize| (0..many).map(|at| entry(who, format!("{who}{at}"))).collect::<Vec<_>>();
+        let current = json!({ list: all("them", of_others) });
+        let wanted = merged(kind, Some(&current), Some(json!({ list: all(US, ours) })), (US, NOW)).unwrap_or(current);
+        let entries = wanted[list].as_array().expect("a list").clone();
+        let last = entries.last().expect("an entry");
+        (entries.len(), last["controllerName"] == US, last["conditions"][1]["type"].clone(), wanted)
+    };
+    let aggregated = Value::from("Aggregated");
+    for (kind, list, most) in
+        [(Kind::BackendTlsPolicy, "ancestors", 16), (Kind::XBackend, "ancestors", 32), (Kind::HttpRoute, "parents", 32)]
+    {
+        for (of_others, ours, own_last, told) in [
+            (1, most - 1, true, Value::Null),
+            (1, most, true, aggregated.clone()),
+            (most - 1, 3, true, aggregated.clone()),
+            (most, 3, false, Value::Null),
+        ] {
+            let (many, own, word, wanted) = merged_with(kind, list, of_others, ours);
+            assert_eq!((many, own, word), (most, own_last, told), "{kind:?} {of_others} {ours}");
+            let again = json!({ list: (0..ours).map(|at| entry(US, format!("{US}{at}"))).collect::<Vec<_>>() });
+            assert_eq!(merged(kind, Some(&wanted), Some(again), (US, THEN)), None, "what is there is written once");
+        }
+    }
+}
+
+#[test]
 fn a_condition_that_says_the_same_keeps_its_time_and_another_does_not() {
     let had = |status: &str| json!({ "parents": [parent(US, "gw", condition("Accepted", status, Some(THEN)))] });
     let ours = || Some(json!({ "parents": [parent(US, "gw", condition("Accepted", "True", None))] }));
