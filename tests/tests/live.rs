@@ -427,3 +427,32 @@ fn a_host_that_is_written_in_another_way_has_the_routes_of_its_own_listener() {
     }
     assert_eq!(body("beside.example.").as_deref(), Some("one"));
 }
+
+/// GEP-3567, over HTTP/1.1; the suite and its twin ask over HTTP/2.
+#[test]
+fn a_request_on_a_connection_that_was_opened_for_another_listener_gets_421() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let one = Backend::start("one").unwrap();
+    let pair = self_signed(&["a.example", "b.example", "c.example"], false).unwrap();
+    let https = |name: &str| {
+        let tls = "tls: {certificateRefs: [{name: cert}]}";
+        format!("  - {{name: {name}, protocol: HTTPS, port: {port}, hostname: {name}.example, {tls}}}\n")
+    };
+    let gateway = listeners(&(https("a") + &https("b")));
+    let secret = tls_secret("cert", &pair.certificate, &pair.key);
+    let parts = [&*gateway, &secret, &service("one", one.port), &route("shop", &[("/", "one")])];
+    running.write("all.yaml", &documents(parts)).unwrap();
+    running.start().unwrap();
+    let known = [&*pair.certificate];
+    wait::until("an answer", || {
+        get_tls(port, "b.example", "/", &known).ok().filter(|(answer, _)| answer.status == 200)
+    })
+    .unwrap();
+    let mut kept = Kept::connect(port, "a.example", &known).unwrap();
+    for (host, status) in
+        [("a.example", 200), ("b.example", 421), ("b.example.", 421), ("c.example", 404), ("a.example", 200)]
+    {
+        assert_eq!(kept.get(host, "/").unwrap().status, status, "{host}");
+    }
+}

@@ -72,12 +72,17 @@ pub(crate) fn supported_features(installed: Option<&Installed>, file_mode: bool)
     let has_trust_bundles = is_experimental && installed.is_none_or(|installed| installed.trust_bundles);
     let claimed = |feature: &&str| match *feature {
         "GatewayInfrastructure" => !file_mode,
-        "ClusterTrustBundle" => has_trust_bundles,
-        "GatewayListenerFilters" => is_experimental,
-        "GatewayAddressRoutability" => is_experimental && !is_earlier,
+        "ClusterTrustBundle" => has_trust_bundles && !is_earlier,
         "GatewayAddressRoutabilityCluster" => is_experimental && !is_earlier && !file_mode,
-        // Names of v1.6, where these are of the experimental channel.
+        "GatewayAddressRoutability" | "GatewayListenerFilters" => is_experimental && !is_earlier,
+        // Names of v1.6, where what tries again is of the experimental channel.
         "HTTPRouteRetry" | "HTTPRouteRetryBackendTimeout" => is_earlier && is_experimental,
+        "HTTPRouteRetryConnectionError" => !is_earlier || is_experimental,
+        // Names since v1.7.
+        "GRPCRouteRequestHeaderModifier"
+        | "GatewayRouteHostnameIntersectionPrecedence"
+        | "HTTPRouteBackendURLRewrite"
+        | "HTTPRouteRetryCodes" => !is_earlier,
         _ => true,
     };
     FEATURES.into_iter().filter(claimed).collect()
@@ -217,8 +222,17 @@ mod tests {
                 "{feature}"
             );
         }
-        for feature in routability {
-            assert!(!claims(&installed("v1.6.3", true, false), feature), "{feature}");
+        for feature in
+            routability.into_iter().chain(["ClusterTrustBundle", "GatewayListenerFilters", "HTTPRouteRetryCodes"])
+        {
+            assert!(!claims(&installed("v1.6.3", true, true), feature), "{feature}");
+        }
+        assert!(claims(&standard, "HTTPRouteRetryCodes"));
+        for (version, is_experimental, claimed) in
+            [("v1.6.3", false, false), ("v1.6.3", true, true), ("v1.7.0", false, true)]
+        {
+            let found = claims(&installed(version, is_experimental, false), "HTTPRouteRetryConnectionError");
+            assert_eq!(found, claimed, "{version} {is_experimental}");
         }
         let files = supported_features(None, true);
         assert!(files.contains(&routability[0]) && !files.contains(&routability[1]), "files have no Service");

@@ -377,7 +377,8 @@ fn no_list_is_longer_than_the_api_allows_and_the_last_entry_counts_what_is_left_
         (outputs.backend_policy_statuses, Kind::XBackendTrafficPolicy, "p", 16),
         (outputs.x_backend_statuses, Kind::XBackend, "b", 32),
     ] {
-        let status = graph.get(table, &ObjectKey::of(kind, "default", name)).unwrap_or_else(|| panic!("no status of {kind:?}"));
+        let status =
+            graph.get(table, &ObjectKey::of(kind, "default", name)).unwrap_or_else(|| panic!("no status of {kind:?}"));
         full(status.ancestors.iter().map(|ancestor| &*ancestor.conditions).collect(), most);
     }
 }
