@@ -142,14 +142,27 @@ fn connect(port: u16) -> anyhow::Result<TcpStream> {
 fn exchange(mut stream: impl Read + Write, host: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Answer> {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n")?;
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof || bytes.is_empty() => return Err(error.into()),
-        _ => {}
+    let (mut bytes, mut room) = (Vec::new(), [0; 4096]);
+    // where the length is said nobody waits for the end of the connection, which a proxy may put off
+    while !is_whole(&bytes) {
+        match stream.read(&mut room) {
+            Ok(0) => break,
+            Ok(length) => bytes.extend(room.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !bytes.is_empty() => break,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").context("an answer without an end of its head")?;
     Ok(Answer { status: status(head)?, body: body.to_owned() })
+}
+
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    length.is_some_and(|length: usize| bytes.len() >= head.len() + 4 + length)
 }
 
 fn status(head: &str) -> anyhow::Result<u16> {

@@ -3,6 +3,7 @@
 mod comings;
 mod explain;
 mod facts;
+mod holding;
 mod loads;
 mod metrics;
 mod patches;
@@ -34,6 +35,7 @@ use crate::publish::Publisher;
 use crate::report::{self, Findings, Transitions};
 
 use comings::Comings;
+use holding::Holding;
 use metrics::Metrics;
 use replicas::Replicas;
 pub(crate) use thread::Thread;
@@ -73,6 +75,7 @@ pub(crate) struct Core {
     outputs: Outputs,
     publisher: Publisher,
     server: xds::Server,
+    holding: Holding,
     /// The listeners that were published last: what is said of an earlier version does not count.
     listeners: BTreeMap<FactKey, xds::Version>,
     /// The same of everything that workloads get, by [`FactKey::of_kind`].
@@ -152,6 +155,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         publisher: Publisher::new(outputs, parts.options),
         translator: parts.translator,
         server: parts.server,
+        holding: Holding::default(),
         listeners: BTreeMap::new(),
         raw: BTreeMap::new(),
         transitions: Transitions::default(),
@@ -204,7 +208,8 @@ impl Core {
 
     /// Waits for an event, or until there is something to publish without one: then there is none. None at all: nothing more comes.
     fn wait(&self, inputs: &mut mpsc::Receiver<Input>) -> Option<Option<Input>> {
-        let Some(wakes) = self.publisher.wakes() else { return inputs.blocking_recv().map(Some) };
+        let wakes = [self.publisher.wakes(), self.holding.wakes()].into_iter().flatten().min();
+        let Some(wakes) = wakes else { return inputs.blocking_recv().map(Some) };
         let next = async { tokio::time::timeout_at(wakes.into(), inputs.recv()).await };
         match self.timer.block_on(next) {
             Ok(input) => input.map(Some),
@@ -267,6 +272,7 @@ impl Core {
         self.tell_infra();
         self.tell_workloads();
         let updates = self.publisher.updates(self.translator.graph(), Instant::now());
+        let updates = self.hold(updates);
         let outdated = self.outdate_facts(&updates) | self.note_patches();
         if !updates.is_empty() {
             self.server.publish(updates);
@@ -390,6 +396,7 @@ impl Core {
                 // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
                 (None, Some(_)) => self.server.publish(vec![xds::FleetUpdate { fleet, changes: Vec::new() }]),
                 (_, None) => {
+                    self.holding.forget(&fleet);
                     self.server.forget(&fleet);
                     self.replicas.forget_fleet(&fleet);
                 }

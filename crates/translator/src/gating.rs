@@ -150,15 +150,25 @@ fn spread(served: &Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedR
                 .collect()
         })
     };
-    let new = new.into_iter().map(|listener| AttachedListener { entries: entries(listener), ..listener.clone() });
+    let new = new.into_iter().map(|listener| {
+        let form = AttachedListener { entries: entries(listener), ..listener.clone() };
+        guarded_listener(&form, &listener.entries)
+    });
     Arc::new(AttachedRoute { listeners: served.listeners.iter().cloned().chain(new).collect(), ..(**served).clone() })
 }
 
-/// A route that is not served yet: attached, without entries.
+/// A route that is not served yet: attached, without entries, but for those that ask whether requests may pass: a wider match would take these
+/// and not ask.
 fn nothing(desired: &AttachedRoute) -> Arc<AttachedRoute> {
-    let empty = |listener: &AttachedListener| AttachedListener { entries: Arc::from([]), ..listener.clone() };
+    let asking = |listener: &AttachedListener| {
+        let entries = listener.entries.iter().filter(|entry| asks(&entry.route));
+        AttachedListener {
+            entries: entries.map(|entry| refused_entry(entry, UNASKED.into())).collect(),
+            ..listener.clone()
+        }
+    };
     Arc::new(AttachedRoute {
-        listeners: desired.listeners.iter().map(empty).collect(),
+        listeners: desired.listeners.iter().map(asking).collect(),
         clusters: Box::default(),
         ..desired.clone()
     })
@@ -291,19 +301,22 @@ fn guarded(form: Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedRou
     }
     let listeners = form.listeners.iter().map(|listener| {
         let wanted = desired.listeners.iter().find(|other| other.listener == listener.listener);
-        let wanted: Vec<&Entry> = wanted.into_iter().flat_map(|wanted| wanted.entries.iter()).collect();
-        let same = |one: &Entry, other: &Entry| one.route.matches == other.route.matches;
-        let kept = listener.entries.iter().map(|entry| {
-            let lacks = wanted.iter().any(|wanted| same(wanted, entry) && asks_fewer(&entry.route, &wanted.route));
-            if lacks { refused_entry(entry, UNASKED.into()) } else { entry.clone() }
-        });
-        let is_new = |wanted: &&&Entry| {
-            let taken =
-                |entry: &Entry| same(entry, wanted) || (entry.rank == wanted.rank && entry.place == wanted.place);
-            asks(&wanted.route) && expressions(&wanted.route).next().is_none() && !listener.entries.iter().any(taken)
-        };
-        let added = wanted.iter().filter(is_new).map(|entry| refused_entry(entry, UNASKED.into()));
-        AttachedListener { entries: kept.chain(added).collect(), ..listener.clone() }
+        guarded_listener(listener, wanted.map(|wanted| &*wanted.entries).unwrap_or_default())
     });
     Arc::new(AttachedRoute { listeners: listeners.collect(), ..(*form).clone() })
+}
+
+/// The same for one listener.
+fn guarded_listener(listener: &AttachedListener, wanted: &[Entry]) -> AttachedListener {
+    let same = |one: &Entry, other: &Entry| one.route.matches == other.route.matches;
+    let kept = listener.entries.iter().map(|entry| {
+        let lacks = wanted.iter().any(|wanted| same(wanted, entry) && asks_fewer(&entry.route, &wanted.route));
+        if lacks { refused_entry(entry, UNASKED.into()) } else { entry.clone() }
+    });
+    let is_new = |wanted: &&Entry| {
+        let taken = |entry: &Entry| same(entry, wanted) || (entry.rank == wanted.rank && entry.place == wanted.place);
+        asks(&wanted.route) && expressions(&wanted.route).next().is_none() && !listener.entries.iter().any(taken)
+    };
+    let added = wanted.iter().filter(is_new).map(|entry| refused_entry(entry, UNASKED.into()));
+    AttachedListener { entries: kept.chain(added).collect(), ..listener.clone() }
 }

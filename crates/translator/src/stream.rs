@@ -10,7 +10,7 @@ use ir::{EndpointSetName, Route, TcpProxy, TcpProxyName};
 
 use crate::hostname::Hostname;
 use crate::key::{Bucket, ProblemKey, StreamKey, route_named, set_of};
-use crate::listener::StreamPlace;
+use crate::listener::{Speaks, StreamPlace};
 
 /// Finds the routes of a listener under a host name.
 pub(crate) trait Lookup {
@@ -97,11 +97,16 @@ fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey
     )
 }
 
-/// `<namespace>/<gateway>/<port>`, and `/<server name>` where listeners are told apart by it.
+/// `<namespace>/<gateway>/<port>`, with `/<server name>` where listeners are told apart by it, and `/passthrough` where TLS goes on to the backend: what
+/// ends here and what does not never meet each other's backends, while a listener becomes the other.
 fn name(place: &StreamPlace, hostname: &Hostname) -> TcpProxyName {
-    let StreamPlace { listener, port, has_server_names, .. } = place;
+    let StreamPlace { listener, port, speaks, .. } = place;
     let port = format!("{}/{port}", listener.fleet);
-    if *has_server_names { format!("{port}/{}", hostname.domain()).into() } else { port.into() }
+    match speaks {
+        Speaks::TlsPassthrough => format!("{port}/{}/passthrough", hostname.domain()).into(),
+        _ if speaks.has_server_names() => format!("{port}/{}", hostname.domain()).into(),
+        _ => port.into(),
+    }
 }
 
 /// Where connections go: what a route cannot do closes them.

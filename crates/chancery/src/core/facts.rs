@@ -10,17 +10,37 @@ use api::{Problem, Severity};
 use engine::{Graph, Table, Value};
 use infra::host::HostFact;
 use infra::kubernetes::PodsFact;
-use ir::{FleetName, SecretName};
-use store::{ClusterState, FactKey, ListenerState, ProxyFacts};
+use ir::{ClusterName, FleetName, SecretName};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 use tracing::{debug, info, warn};
-use translator::InFleet;
+use translator::{InFleet, Outputs};
 use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
 
+use super::holding::Facts;
 use super::workloads::is_workload;
 use super::{Core, replicas};
 
 /// So many Gateways that there are not are named.
 const MOST_STRANGERS: usize = 16;
+
+/// What is known of the clusters of Gateways. Nobody waits for those of workloads here.
+struct Known<'a> {
+    graph: &'a Graph,
+    tables: Tables,
+    outputs: Outputs,
+}
+
+impl Facts for Known<'_> {
+    fn is_live(&self, fleet: &Arc<str>) -> bool {
+        !is_workload(fleet) && self.graph.get(self.tables.fleet_live, fleet).is_some()
+    }
+
+    fn is_awaited(&self, fleet: &Arc<str>, cluster: &Arc<str>) -> bool {
+        let key = InFleet { fleet: FleetName(Arc::clone(fleet)), name: ClusterName(Arc::clone(cluster)) };
+        let fact = FactKey { fleet: Arc::clone(fleet), name: Arc::clone(cluster) };
+        self.outputs.cluster(self.graph, &key).is_some() && self.graph.get(self.tables.cluster_state, &fact).is_none()
+    }
+}
 
 impl Core {
     /// Notes what the xDS server saw; true if a tick is due.
@@ -166,6 +186,13 @@ impl Core {
         debug!(gateway = %key.fleet, r#type = %type_url, %name, %text, "a proxy refused what others may take");
         self.metrics.refused += 1;
         set_fact(graph, disputes, key, text)
+    }
+
+    /// Keeps back what has to wait for clusters, and gives what was waiting for them.
+    pub(super) fn hold(&mut self, updates: Vec<FleetUpdate>) -> Vec<FleetUpdate> {
+        let facts =
+            Known { graph: self.translator.graph(), tables: self.translator.stored().tables(), outputs: self.outputs };
+        self.holding.pass(updates, &facts, Instant::now())
     }
 
     /// Drops what was said of listeners of which another version is about to be published, and of whatever is gone. True if there

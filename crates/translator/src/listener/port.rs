@@ -48,8 +48,7 @@ impl Narrower {
 pub(crate) struct StreamPlace {
     pub(crate) listener: ListenerKey,
     pub(crate) port: u16,
-    /// Listeners of the port are told apart by server names.
-    pub(crate) has_server_names: bool,
+    pub(crate) speaks: Speaks,
     pub(crate) hostname: Hostname,
     /// Host names of other listeners of the port inside ours.
     pub(crate) narrower: Narrower,
@@ -60,16 +59,16 @@ pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Ve
     let hosts = PortHosts::of(listeners);
     let served = listeners.iter().filter(|listener| listener.serves() && listener.is_stream());
     served
-        .map(|listener| {
+        .filter_map(|listener| {
             let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
             let place = StreamPlace {
                 listener: key.clone(),
                 port: listener.port,
-                has_server_names: listener.speaks.is_some_and(Speaks::has_server_names),
+                speaks: listener.speaks?,
                 hostname: listener.hostname.clone(),
                 narrower: Narrower::of(&hosts, listener),
             };
-            (key, Arc::new(place))
+            Some((key, Arc::new(place)))
         })
         .collect()
 }
@@ -261,18 +260,21 @@ fn misdirected(hosts: &PortHosts<'_>, listener: &ListenerPlan) -> Vec<Hostname> 
     found
 }
 
-/// One per cleartext port, one per server name of a TLS port. A listener that is added inside another one takes host names away from
-/// it: that one gets a new name, so that connections that it has go on with the routes that they had until they are drained, rather
-/// than get 421 for what was theirs.
+/// One per cleartext port, one per server name of a TLS port. Connections that a listener has go on with the routes that they had until they are
+/// drained, so it gets a new name where they must not have those that come: where one that is added inside it takes host names away, for which
+/// they would get 421, and where certificates of clients are asked for, which they have not shown.
 fn configuration_name(fleet: &FleetName, hosts: &PortHosts<'_>, listener: &ListenerPlan) -> RouteConfigurationName {
     if !listener.is_tls() {
         return format!("{fleet}/{}", listener.port).into();
     }
     let own = format!("{fleet}/{}/{}", listener.port, listener.hostname.domain());
-    let mut without: Vec<_> = hosts.narrower(listener).map(Hostname::domain).collect();
-    if without.is_empty() {
+    let mut apart: Vec<_> = hosts.narrower(listener).map(Hostname::domain).collect();
+    apart.sort_unstable();
+    let client = listener.client.as_ref();
+    let client = client.map(|client| format!("{} {}", secret_name(&client.bundle), client.required));
+    apart.extend(client.map(Into::into));
+    if apart.is_empty() {
         return own.into();
     }
-    without.sort_unstable();
-    format!("{own}/{:08x}", xxh3_64(without.join(" ").as_bytes()) >> 32).into()
+    format!("{own}/{:08x}", xxh3_64(apart.join(" ").as_bytes()) >> 32).into()
 }

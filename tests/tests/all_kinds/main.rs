@@ -1,7 +1,11 @@
 //! Clients of every protocol at once, none of which may notice what happens to others, or to what they use themselves where it stays right:
 //! routes, rules, listeners, sets of listeners, policies, grants and certificates come, change, move and go.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod lines;
+mod own;
+mod scenes;
 
 use std::thread;
 use std::time::Duration;
@@ -11,14 +15,14 @@ use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, get, get_tls};
 use tests::collector::Collector;
 use tests::datagrams::{Echo, ask, datagrams, paced};
-use tests::grpc::{Called, GrpcBackend, call};
+use tests::grpc::GrpcBackend;
 use tests::objects::{documents, listeners, service, tls_secret};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
 use tests::wait;
 
-const API: &str = "gateway.networking.k8s.io/v1";
+use crate::lines::{called, object, route, rule, section};
 
 /// Names of what is asked, and what answers.
 const ASKED: [(&str, &str); 7] = [
@@ -41,35 +45,6 @@ const ROUTES: [(&str, &str, &str, &str, &str); 7] = [
     ("TLSRoute", "ended", "ended.example.com", "", "one"),
     ("TCPRoute", "tcp", "", "", "one"),
 ];
-
-/// An object with a `spec` as one line of YAML.
-fn object(kind: &str, name: &str, spec: &str) -> String {
-    let api = match kind {
-        "BackendTrafficPolicy" => "gateway.envoyproxy.io/v1alpha1",
-        "XBackendTrafficPolicy" | "XTelemetryPolicy" => "gateway.networking.x-k8s.io/v1alpha1",
-        _ => API,
-    };
-    format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n")
-}
-
-/// A route on the Gateway `edge`, or on a set.
-fn route(kind: &str, name: &str, (parent, hosts, rules): (&str, &str, &str)) -> String {
-    let hosts = if hosts.is_empty() { String::new() } else { format!("hostnames: [{hosts}], ") };
-    object(kind, name, &format!("{{parentRefs: [{parent}], {hosts}rules: [{rules}]}}"))
-}
-
-fn section(name: &str) -> String {
-    format!("{{name: edge, sectionName: {name}}}")
-}
-
-/// A rule with a match (or nothing) and backends as `name` or `name: weight`.
-fn rule(matched: &str, backends: &[&str]) -> String {
-    let backend = |backend: &&str| match backend.split_once(": ") {
-        Some((name, weight)) => format!("{{name: {name}, port: 80, weight: {weight}}}"),
-        None => format!("{{name: {backend}, port: 80}}"),
-    };
-    format!("{{{matched}backendRefs: [{}]}}", backends.iter().map(backend).collect::<Vec<_>>().join(", "))
-}
 
 struct World {
     running: Running,
@@ -227,11 +202,6 @@ impl World {
         let said = || self.running.status(&["-o", "yaml"]).is_ok_and(|status| status.matches(words).count() == count);
         self.until(&format!("{count} of {words}"), said);
     }
-}
-
-fn called(port: u16, path: &str) -> anyhow::Result<Answer> {
-    let Called { code, text } = call(port, "x.example.com", path, &[])?;
-    Ok(Answer { status: if code == 0 { 200 } else { 500 }, body: text })
 }
 
 /// Routes of others, of each kind, on what is asked: by this name, with their own host names, or behind the first.
