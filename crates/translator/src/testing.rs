@@ -30,7 +30,9 @@ pub(crate) fn object(kind: Kind, name: &str, spec: Value) -> Object {
 /// The same with metadata.
 pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
     fn read<S: Spec>(meta: ObjectMeta, spec: Value) -> Resource<S> {
-        Resource { meta, spec: serde_json::from_value(spec).expect("a spec") }
+        let mut read: S = serde_json::from_value(spec.clone()).expect("a spec");
+        read.keep(|| api::tree::Verbatim(Arc::new(spec)));
+        Resource { meta, spec: read }
     }
     match kind {
         Kind::GatewayClass => api::GatewayClass::into(read(meta, spec)),
@@ -38,6 +40,8 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::ListenerSet => api::ListenerSet::into(read(meta, spec)),
         Kind::HttpRoute => api::HttpRoute::into(read(meta, spec)),
         Kind::GrpcRoute => api::GrpcRoute::into(read(meta, spec)),
+        Kind::TlsRoute => api::TlsRoute::into(read(meta, spec)),
+        Kind::TcpRoute => api::TcpRoute::into(read(meta, spec)),
         Kind::UdpRoute => api::UdpRoute::into(read(meta, spec)),
         Kind::ReferenceGrant => api::ReferenceGrant::into(read(meta, spec)),
         Kind::Service => api::Service::into(read(meta, spec)),
@@ -48,9 +52,12 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::Backend => api::Backend::into(read(meta, spec)),
         Kind::EnvoyProxy => api::EnvoyProxy::into(read(meta, spec)),
         Kind::BackendTlsPolicy => api::BackendTlsPolicy::into(read(meta, spec)),
+        Kind::BackendTrafficPolicy => api::BackendTrafficPolicy::into(read(meta, spec)),
         Kind::XBackend => api::XBackend::into(read(meta, spec)),
         Kind::XBackendTrafficPolicy => api::XBackendTrafficPolicy::into(read(meta, spec)),
-        Kind::BackendTrafficPolicy => api::BackendTrafficPolicy::into(read(meta, spec)),
+        Kind::XTelemetryPolicy => api::XTelemetryPolicy::into(read(meta, spec)),
+        Kind::ServiceImport => api::ServiceImport::into(read(meta, spec)),
+        Kind::ClusterTrustBundle => api::ClusterTrustBundle::into(read(meta, spec)),
         Kind::EnvoyPatchPolicy => api::EnvoyPatchPolicy::into(read(meta, spec)),
         Kind::EnvoyGateway => api::EnvoyGateway::into(read(meta, spec)),
         Kind::Pod => api::Pod::into(read(meta, spec)),
