@@ -3,7 +3,7 @@
 mod objects;
 mod template;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{Kind, ObjectKey, Timestamp};
@@ -89,6 +89,7 @@ struct Present {
     objects: BTreeMap<ObjectKey, Written>,
     time: i64,
     definitions: Option<Arc<Definitions>>,
+    live: BTreeSet<&'static str>,
 }
 
 impl Present {
@@ -104,10 +105,25 @@ impl Present {
     fn fresh<'a>(&self, objects: impl Iterator<Item = &'a Written>) -> Translator {
         let mut world = self.begin();
         world.apply(objects.map(Written::object));
+        self.answer(&mut world.translator);
         world.translator
     }
 
-    /// What an edit comes to; none if there is nothing to edit.
+    /// The proxies have everything that they were to get, and again what takes the place of it then.
+    fn answer(&self, translator: &mut Translator) {
+        let tables = translator.stored().tables();
+        for _ in 0..3 {
+            let clusters = clusters(translator);
+            let (_, graph) = translator.store();
+            self.live.iter().for_each(|fleet| graph.set(tables.fleet_live, Arc::from(*fleet), ()));
+            clusters.into_iter().for_each(|fact| graph.set(tables.cluster_state, fact, ClusterState::Warm));
+            translator.tick();
+            translator.remember_served();
+        }
+        translator.tick();
+    }
+
+    /// What an edit of an object comes to; none if there is nothing to edit.
     fn edit(&mut self, world: &mut World, edit: Edit) -> Option<Change> {
         let nth = |at: Index| self.objects.keys().nth(at.index(self.objects.len().max(1))).cloned();
         let written = match edit {
@@ -127,6 +143,19 @@ impl Present {
                 world.translator.set_time(Timestamp(time));
                 return None;
             }
+            Edit::Live(fleet) => {
+                let tables = world.translator.stored().tables();
+                self.live.insert(fleet);
+                world.translator.store().1.set(tables.fleet_live, Arc::from(fleet), ());
+                return None;
+            }
+            Edit::Answer(at, state) => {
+                let clusters = clusters(&world.translator);
+                let tables = world.translator.stored().tables();
+                let fact = clusters.iter().nth(at.index(clusters.len().max(1)))?.clone();
+                world.translator.store().1.set(tables.cluster_state, fact, state);
+                return None;
+            }
             Edit::Kinds(kinds) => {
                 let definitions = Definitions { kinds: kinds.iter().copied().collect(), gateway_api: None };
                 return Some(Change::Definitions(self.definitions.insert(Arc::new(definitions)).clone()));
@@ -136,6 +165,12 @@ impl Present {
         self.objects.insert(object.key().clone(), written);
         Some(Change::Apply(object, Origin { file: "test".into(), line: 0 }))
     }
+}
+
+/// Clusters of Envoy's, as proxies name them.
+fn clusters(translator: &Translator) -> BTreeSet<FactKey> {
+    let all = translator.outputs().clusters(translator.graph());
+    all.map(|(key, _)| FactKey::new(key.fleet.0.clone(), key.name.as_str())).collect()
 }
 
 /// As many as `PROPTEST_CASES` says; a quarter of what is usual where it says nothing, as each is a world with dozens of objects.
@@ -157,15 +192,12 @@ proptest! {
     ) {
         let mut present = Present { is_cluster, ..Present::default() };
         let mut world = present.begin();
-        for (at, edits) in history.into_iter().enumerate() {
+        for edits in history {
             let changes = edits.into_iter().filter_map(|edit| present.edit(&mut world, edit)).collect();
             world.change(changes);
-            if at % 4 == 3 {
-                world.translator.remember_served();
-                world.translator.tick();
-            }
+            world.translator.remember_served();
         }
-        world.translator.tick();
+        present.answer(&mut world.translator);
         prop_assert_eq!(world.translator.tick().runs, 0, "a second tick has nothing to do");
         world.translator.settle();
         let mut forward = present.fresh(present.objects.values());

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::Union;
 use serde_json::{Value, json};
+use store::ClusterState;
 
 use super::template::{both, maybe, mostly, one, rarely, some, values};
 use crate::testing::with_meta;
@@ -24,8 +25,12 @@ pub(super) enum Edit {
     Delete(Index),
     /// It is so late now.
     Time(i64),
-    /// A cluster has these kinds.
+    /// There are these kinds only, of those that may be missing.
     Kinds(&'static [Kind]),
+    /// A fleet has a proxy.
+    Live(&'static str),
+    /// What became of a cluster of Envoy's, by its number.
+    Answer(Index, ClusterState),
 }
 
 /// An object as JSON: `name`, `labels`, `age`, `generation`, and its spec.
@@ -103,6 +108,8 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Vec<Edit>>> {
     };
     let beginning = written.iter().map(often).collect::<Vec<_>>().prop_map(|edits| edits.concat()).prop_shuffle();
     let object = Union::new_weighted(written);
+    let states =
+        vec![ClusterState::Warm, ClusterState::Warm, ClusterState::Stalled, ClusterState::Refused("odd".into())];
     let edit = prop_oneof![
         4 => object.clone().prop_map(Edit::Write),
         12 => (object, any::<u64>()).prop_map(|(written, dice)| Edit::Touch(written, dice)),
@@ -110,10 +117,14 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Vec<Edit>>> {
         3 => any::<Index>().prop_map(Edit::Turn),
         1 => prop::sample::select(vec![0, FAR_FUTURE]).prop_map(Edit::Time),
         1 => prop::sample::select(vec![&[] as &[Kind], &[Kind::ClusterTrustBundle]]).prop_map(Edit::Kinds),
+        1 => prop::sample::select(FLEETS).prop_map(Edit::Live),
+        3 => (any::<Index>(), prop::sample::select(states)).prop_map(|(at, state)| Edit::Answer(at, state)),
     ];
     let edits = prop::collection::vec(prop::collection::vec(edit, 1..4), 1..32);
     (beginning, edits).prop_map(|(beginning, edits)| std::iter::once(beginning).chain(edits).collect())
 }
+
+const FLEETS: &[&str] = &["default/g1", "default/g2", "other/g1", "other/g2"];
 
 /// After the end of every certificate (the year 5138).
 const FAR_FUTURE: i64 = 100_000_000_000;
@@ -180,7 +191,10 @@ fn about(targets: impl IntoIterator<Item = Value>, section: Value) -> Value {
 fn backend() -> Value {
     let service = || to(Kind::Service, &["s1", "s2"]);
     let others = one([to(Kind::XBackend, &["x1", "x2"]), to(Kind::ServiceImport, &["i"]), to(Kind::Backend, &["b"])]);
-    let target = mostly(one([service(), service(), service(), to(Kind::XBackend, &["x1", "x2"]), others]), to(Kind::Secret, &["c1"]));
+    let target = mostly(
+        one([service(), service(), service(), to(Kind::XBackend, &["x1", "x2"]), others]),
+        to(Kind::Secret, &["c1"]),
+    );
     let port = mostly(mostly(80, 81), Value::Null);
     both(target, json!({"port": port, "weight": one([Value::Null, Value::Null, json!(0), json!(2)])}))
 }
@@ -381,7 +395,7 @@ fn policies() -> Vec<Row> {
     let gateway = to(Kind::Gateway, &["g1", "g2"]);
     let section = || rarely(one(["web", "dns", "l1", "one"]));
     let tls = json!({
-        "targetRefs": about([service.clone(), service.clone(), mostly(service.clone(), gateway.clone())], section()), "validation": validation(),
+        "targetRefs": about([mostly(service.clone(), gateway.clone())], section()), "validation": validation(),
         "options": rarely(json!({"a": "b"})),
     });
     let retry = json!({"budget": {"percent": one([10, 20])}, "minRetryRate": maybe(json!({"count": 5}))});
