@@ -64,13 +64,12 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
 }
 
 /// What is not the same in both; `-` is only in the first.
-fn differences(first: &Translator, second: &Translator) -> Vec<String> {
-    let (first, second) = (everything(first), everything(second));
+fn differences(first: &BTreeMap<String, String>, second: &BTreeMap<String, String>) -> Vec<String> {
     let lines = |mark: char, all: &BTreeMap<String, String>, others: &BTreeMap<String, String>| {
         let own = all.iter().filter(|(key, value)| others.get(*key) != Some(*value));
         own.map(|(key, value)| format!("{mark} {key}: {value}")).collect::<Vec<_>>()
     };
-    [lines('-', &first, &second), lines('+', &second, &first)].concat()
+    [lines('-', first, second), lines('+', second, first)].concat()
 }
 
 /// What a secret holds; its own words hide it.
@@ -173,6 +172,30 @@ fn clusters(translator: &Translator) -> BTreeSet<FactKey> {
     all.map(|(key, _)| FactKey::new(key.fleet.0.clone(), key.name.as_str())).collect()
 }
 
+/// What was told of changes, in the words of [`everything`], of what is spread over several tables.
+fn hear(told: &mut BTreeMap<String, String>, translator: &Translator) {
+    let (graph, outputs) = (translator.graph(), translator.outputs());
+    let mut put = |key: String, new: Option<String>| match new {
+        Some(new) => drop(told.insert(key, new)),
+        None => drop(told.remove(&key)),
+    };
+    macro_rules! note {
+        ($($name:literal: $changes:expr),+ $(,)?) => {$(
+            for change in $changes {
+                put(format!("{} {:?}", $name, change.key), change.new.map(|new| format!("{new:?}")));
+            }
+        )+};
+    }
+    note!(
+        "host": outputs.virtual_host_changes(graph),
+        "stream": outputs.stream_changes(graph),
+        "cluster": outputs.cluster_changes(graph),
+    );
+    for name in outputs.endpoint_changes(graph) {
+        put(format!("endpoints {name:?}"), outputs.endpoint_set(graph, name).map(|set| format!("{set:?}")));
+    }
+}
+
 /// As many as `PROPTEST_CASES` says; a quarter of what is usual where it says nothing, as each is a world with dozens of objects.
 fn cases() -> u32 {
     const USUAL: u32 = 256;
@@ -191,19 +214,25 @@ proptest! {
         history in objects::history(),
     ) {
         let mut present = Present { is_cluster, ..Present::default() };
-        let mut world = present.begin();
+        let (mut world, mut told) = (present.begin(), BTreeMap::new());
         for edits in history {
             let changes = edits.into_iter().filter_map(|edit| present.edit(&mut world, edit)).collect();
             world.change(changes);
+            hear(&mut told, &world.translator);
             world.translator.remember_served();
         }
+        let mut spread = everything(&world.translator);
+        spread.retain(|key, _| ["host ", "stream ", "cluster ", "endpoints "].iter().any(|table| key.starts_with(table)));
+        prop_assert_eq!(differences(&told, &spread), Vec::<String>::new(), "between what was told and what is there");
         present.answer(&mut world.translator);
         prop_assert_eq!(world.translator.tick().runs, 0, "a second tick has nothing to do");
         world.translator.settle();
         let mut forward = present.fresh(present.objects.values());
         let backward = present.fresh(present.objects.values().rev());
-        prop_assert_eq!(differences(&world.translator, &forward), Vec::<String>::new(), "between edited and fresh");
-        prop_assert_eq!(differences(&backward, &forward), Vec::<String>::new(), "between two orders of objects");
+        let expected = everything(&forward);
+        let of = |translator| differences(&everything(translator), &expected);
+        prop_assert_eq!(of(&world.translator), Vec::<String>::new(), "between edited and fresh");
+        prop_assert_eq!(of(&backward), Vec::<String>::new(), "between two orders of objects");
         forward.tick();
         forward.settle();
         prop_assert_eq!(world.translator.graph().size().edges, forward.graph().size().edges);
