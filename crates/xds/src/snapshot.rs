@@ -319,8 +319,9 @@ impl Snapshot {
         let kept = entry.accepted.as_ref().is_some_and(|accepted| Arc::ptr_eq(accepted, &entry.current));
         let old = std::mem::replace(&mut entry.current, item);
         entry.refused = false;
+        // Also of a version that comes back before what was put in its place was in use: that it is in use is news again.
+        entry.reported = None;
         if same {
-            entry.reported = None;
             entry.adopt();
             if kept {
                 entry.accepted = Some(Arc::clone(&entry.current));

@@ -149,6 +149,23 @@ fn a_listener_waits_for_the_clusters_of_its_routes_and_brings_secrets_along() {
 }
 
 #[test]
+fn a_version_that_comes_back_before_another_was_in_use_is_told_to_be_in_use_again() {
+    for (kind, before, other) in [("lds", "lds l -> r", "lds l@2 -> r"), ("rds", "rds r -> a", "rds r@2 -> a")] {
+        let mut rig = Rig::started(SMALL);
+        rig.events();
+        assert_ne!(rig.publish(other), "");
+        assert_eq!(rig.publish(before), "", "{kind}: the other one is on its way");
+        assert_ne!(rig.ack(kind), "");
+        assert_eq!(rig.events(), "");
+        rig.ack(kind);
+        assert_eq!(
+            rig.events(),
+            format!("accepted {}", before.replace(" ->", "@1 ->").split(" ->").next().unwrap_or(""))
+        );
+    }
+}
+
+#[test]
 fn removals_come_last_each_after_the_acknowledgement_of_what_used_it() {
     let mut rig = Rig::started("cds a; eds a; cds b; eds b; lds l -> r; lds m -> q; rds r -> a; rds q -> b");
     assert_eq!(rig.publish("-cds b; -eds b; -lds m; -rds q; rds r@2 -> a"), "RDS r@2");
