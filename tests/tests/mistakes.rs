@@ -107,8 +107,9 @@ fn a_misspelt_field_in_place_of_one_that_is_missing_costs_the_match() {
     ] {
         assert_eq!(told(matched), [takes_none(missing, place, near), lost.to_owned()], "{matched}");
     }
-    // Beside what is written, an unknown field takes nothing away.
-    assert_eq!(told("path: {value: /cart, comment: x}"), ["21:28 warning: comment is not a field here and is ignored"]);
+    // Beside what is written, an unknown field may be meant to narrow further.
+    let unread = "21:28 error: comment is not a field here: without it more would be taken than is meant";
+    assert_eq!(told("path: {value: /cart, comment: x}"), [unread, lost]);
 }
 
 #[test]
@@ -323,4 +324,45 @@ fn a_selector_without_labels_selects_nothing_and_says_so() {
     let [own, at_route] = &found[..] else { panic!("{found:#?}") };
     assert_eq!(at_route, &format!("21:7 error: XBackend default/pods: spec.endpointSelector.matchLabels: {words}"));
     assert_eq!(own, &format!("31:18 error: {words}"));
+}
+
+/// What guards in another place is no guard: whoever wrote it gets an error, and what it stands in is not used.
+#[test]
+fn a_guard_in_a_wrong_place_is_an_error() {
+    let errors = |text: &str| {
+        let found = pointed(text).unwrap();
+        found.into_iter().filter(|line| line.contains("error")).collect::<Vec<_>>()
+    };
+    let rule = |text: &str| errors(&format!("{}{}", edge(), ruled("shop", &format!("  rules:\n  - {text}\n"))));
+    let belongs = |word: &str, place: &str| {
+        format!("{word} is not a field here: without it more would be taken than is meant; it belongs in {place}")
+    };
+    let empty =
+        |word: &str, above: &str| format!("{word} is not a field here; {above} is empty: indent {word} below it");
+    for (text, word) in [
+        ("externalAuth: {protocol: HTTP}", belongs("externalAuth", "spec.rules[].filters[].externalAuth")),
+        ("headers: [{name: a, value: b}]", belongs("headers", "spec.rules[].matches[].headers")),
+        ("hostnames: [a.example]", belongs("hostnames", "spec.hostnames")),
+        ("filters:\n    type: ExternalAuth", empty("type", "filters")),
+        ("matches:\n    path: {value: /a}", empty("path", "matches")),
+    ] {
+        let found = rule(text);
+        assert!(found.iter().any(|line| line.ends_with(&word)), "{text}: {found:#?}");
+    }
+    let listener =
+        |text: &str| errors(&edge().replace("---\n", "").replace("port: 8080\n", &format!("port: 8080\n    {text}\n")));
+    for (text, word) in [
+        (
+            "allowedRoutes:\n      namespaces:\n        from: Selector\n        selector: {team: a}",
+            "team is not a field here",
+        ),
+        ("tls: {frontendValidation: {}}", "it belongs in spec.tls.frontend"),
+        (
+            "allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: null, team: a}}}",
+            "indent team below it",
+        ),
+    ] {
+        let found = listener(text);
+        assert!(found.iter().any(|line| line.contains(word)), "{text}: {found:#?}");
+    }
 }

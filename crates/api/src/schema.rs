@@ -52,8 +52,10 @@ pub(crate) struct Schema {
     unit: Option<UnitKind>,
     /// A field of the kind that this version does not act on.
     later: bool,
-    /// Without this field more is taken or let through: of [`GUARDS`].
+    /// Without this field, or what is in it, more is taken or let through: of [`GUARDS`].
     guards: bool,
+    /// Of a whole kind: names of its guards and of what is in these, with the paths where they belong.
+    guard_names: Box<[(Box<str>, String)]>,
 }
 
 /// Types of values.
@@ -168,7 +170,7 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::UdpRoute, &["spec", "rules"], UnitKind::Item),
     (Kind::UdpRoute, &["spec", "parentRefs"], UnitKind::Dropped),
     (Kind::BackendTlsPolicy, &["spec", "targetRefs"], UnitKind::Item),
-    (Kind::BackendTlsPolicy, &["spec", "validation"], UnitKind::Whole),
+    (Kind::BackendTlsPolicy, &["spec"], UnitKind::Whole),
     (Kind::XBackend, &["spec"], UnitKind::Whole),
     (Kind::XBackendTrafficPolicy, &["spec"], UnitKind::Whole),
     (Kind::XBackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
@@ -288,6 +290,12 @@ impl Schema {
         self.properties.get(at)
     }
 
+    /// Whether a field of this name can be in it, or in its items.
+    fn takes(&self, name: &str) -> bool {
+        let is_map = self.values().is_some() && self.properties.is_empty();
+        is_map || [Some(self), self.items()].into_iter().flatten().any(|schema| schema.property(name).is_some())
+    }
+
     /// The schema of fields that are not listed.
     pub(crate) fn values(&self) -> Option<&Self> {
         self.values.as_deref()
@@ -327,8 +335,31 @@ impl Schema {
             property.schema.guard_below();
         }
         if let Some(items) = self.items.as_deref_mut() {
+            items.guards = true;
             items.guard_below();
         }
+    }
+
+    /// The names that a guard at a path stands for: its own, and those in it.
+    fn names_of_guard(&mut self, path: &[&str], depth: Depth) -> Vec<(Box<str>, String)> {
+        let Some((own, above)) = path.split_last() else { return Vec::new() };
+        let mut place = String::new();
+        for (index, name) in above.iter().enumerate() {
+            let is_list = self.at(&path[..=index]).is_some_and(|field| field.value_type == Type::List);
+            place += name;
+            place += if is_list { "[]." } else { "." };
+        }
+        place += own;
+        let mut names = vec![(Box::from(*own), place.clone())];
+        let Some(field) = self.at(path).filter(|_| depth == Depth::All) else { return names };
+        let (inside, dots) = match field.items() {
+            Some(items) => (items, "[]."),
+            None => (&*field, "."),
+        };
+        names.extend(
+            inside.properties.iter().map(|property| (property.name.clone(), format!("{place}{dots}{}", property.name))),
+        );
+        names
     }
 
     /// The field at a path that goes through the items of lists.

@@ -50,7 +50,7 @@ const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 ///   the request's path, and backends may sign it).
 /// - A dot at the end of a request's host is taken away: it is the same name (RFC 1034, 3.1), and past a guarded listener there shall be no way.
 /// - No client is trusted: its address is that of its connection, `X-Forwarded-For` gets it appended, `x-envoy-*` headers
-///   that steer Envoy are removed from every request, and none are added.
+///   that steer Envoy are removed from every request; `x-envoy-external-address` is added with that address.
 /// - WebSocket is allowed on every route (Gateway API `HTTPRouteBackendProtocolWebSocket`), over HTTP/2 too (RFC 8441).
 /// - A backend's `server` header passes; header names with underscores pass.
 /// - Statistics are kept per port, not per server name: their number does not grow with certificates.

@@ -15,8 +15,8 @@ pub(crate) struct Persistence {
     session: Session,
     /// The cookie has no name of its own.
     unnamed: bool,
-    /// Worth saying although it works.
-    pub(crate) warning: Option<&'static str>,
+    /// Worth saying although it works: a field and words.
+    pub(crate) warning: Option<(&'static str, &'static str)>,
 }
 
 /// Envoy ends a session only together with its cookie.
@@ -26,6 +26,25 @@ const KEPT_BY_CLIENTS: &str = "absoluteTimeout also says how long clients keep t
 fn whole_seconds(timeout: Duration) -> Duration {
     Duration::from_secs(timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0))
 }
+
+/// What a header says already, so that an answer or a request with a session in it would mean something else (RFC 9110, 9112, 6265).
+fn meaning(name: &str) -> Option<&'static str> {
+    match &*name.to_ascii_lowercase() {
+        "content-length" | "transfer-encoding" | "content-type" | "content-encoding" | "content-range" | "trailer" => {
+            Some("it says what the message is")
+        }
+        "connection" | "keep-alive" | "te" | "upgrade" | "proxy-connection" | "expect" => {
+            Some("it is about the connection")
+        }
+        "host" | "location" => Some("it says where a request goes"),
+        "cookie" | "set-cookie" => Some("it holds cookies; there is type Cookie"),
+        "authorization" | "proxy-authorization" | "www-authenticate" | "proxy-authenticate" => Some("it says who may"),
+        _ => None,
+    }
+}
+
+/// Why browsers would not keep a cookie of this name (RFC 6265bis, 4.1.3).
+const PREFIXED: &str = "cookies whose names begin with __Host- or __Secure- are kept by browsers only with Secure, which is not said of them";
 
 impl Persistence {
     /// Reads what is asked for; the field at fault and words, where that cannot be done.
@@ -43,6 +62,9 @@ impl Persistence {
                     let text = "sessions by a header cannot be ended by time".to_owned();
                     return Err(("absoluteTimeout", text));
                 }
+                if let Some(meaning) = meaning(&header.name) {
+                    return Err(("header.name", format!("{} cannot carry a session: {meaning}", &*header.name)));
+                }
                 let session = Session::Header { name: (*header.name).into() };
                 Ok(Self { session, unnamed: false, warning: None })
             }
@@ -56,7 +78,7 @@ impl Persistence {
     fn of_cookie(cookie: &SessionCookie, timeout: Option<Duration>) -> Result<Self, (&'static str, String)> {
         let warning = match (&cookie.lifetime_type, timeout) {
             (CookieLifetime::Session, None) | (CookieLifetime::Permanent, Some(_)) => None,
-            (CookieLifetime::Session, Some(_)) => Some(KEPT_BY_CLIENTS),
+            (CookieLifetime::Session, Some(_)) => Some(("absoluteTimeout", KEPT_BY_CLIENTS)),
             (CookieLifetime::Permanent, None) => {
                 return Err(("absoluteTimeout", "is needed with lifetimeType Permanent, and more than 0".to_owned()));
             }
@@ -71,6 +93,11 @@ impl Persistence {
         if !is_path {
             return Err(("cookie.path", "has to begin with / and be of visible ASCII letters without ;".to_owned()));
         }
+        let begins = |prefix: &str| {
+            let name = cookie.name.as_deref().and_then(|name| name.get(..prefix.len()));
+            name.is_some_and(|name| name.eq_ignore_ascii_case(prefix))
+        };
+        let warning = if begins("__Host-") || begins("__Secure-") { Some(("cookie.name", PREFIXED)) } else { warning };
         let session = Session::Cookie {
             name: cookie.name.as_deref().unwrap_or_default().into(),
             path: (*cookie.path).into(),

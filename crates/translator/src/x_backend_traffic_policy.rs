@@ -38,9 +38,8 @@ pub(crate) fn read(policy: &XBackendTrafficPolicy) -> BackendPolicy {
     match spec.session_persistence.as_deref().map(Persistence::read) {
         None => {}
         Some(Ok(read)) => {
-            told_here.extend(
-                read.warning.map(|text| ("spec.sessionPersistence.absoluteTimeout".to_owned(), text.to_owned())),
-            );
+            let told = |(field, text): (&str, &str)| (format!("spec.sessionPersistence.{field}"), text.to_owned());
+            told_here.extend(read.warning.map(told));
             persistence = Some(read);
         }
         Some(Err((field, text))) => {

@@ -18,6 +18,9 @@ const REFUSED: [&str; 1] = ["ExtensionRef"];
 /// Fields of earlier versions, and what holds them now.
 const MOVED: [(&str, &str); 1] = [("sessionName", "cookie")];
 
+/// Fields of earlier versions that guarded, and where what guards now is.
+const FORMER: [(&str, &str); 2] = [("frontendValidation", "spec.tls.frontend"), ("resourceName", "spec.to[].name")];
+
 /// Everything that is wrong with a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
@@ -54,6 +57,7 @@ pub(crate) fn check<'a>(root: Cursor<'a, 'a>, schema: &'a Schema, quiet: bool) -
         silent: false,
         failed: false,
         address_type: root.get("addressType").and_then(Cursor::as_str),
+        guard_names: &schema.guard_names,
     };
     checker.value(root, schema);
     checker.out
@@ -73,6 +77,7 @@ struct Checker<'a> {
     failed: bool,
     /// That of an `EndpointSlice`.
     address_type: Option<&'a str>,
+    guard_names: &'a [(Box<str>, String)],
 }
 
 #[derive(Clone, Copy)]
@@ -449,12 +454,20 @@ impl<'a> Checker<'a> {
 
     fn unknown(&mut self, name: Cursor<'a, 'a>, (around, word): (Cursor<'a, 'a>, &str), schema: &Schema) {
         // `path:` with its fields beside it in place of below it: another match than was meant.
-        let mut emptied = schema.properties.iter().filter(|property| property.schema.property(word).is_some());
+        let mut emptied = schema.properties.iter().filter(|property| property.schema.takes(word));
         let is_null = |name: &str| around.entries().any(|(key, value)| key.as_str() == Some(name) && value.is_null());
         if let Some(empty) = emptied.find(|property| is_null(&property.name)) {
-            let empty = &empty.name;
-            let text = format!("{word} is not a field here; {empty} is empty: indent {word} below it");
-            return self.add(name, Severity::Error, text);
+            let text = format!("{word} is not a field here; {} is empty: indent {word} below it", empty.name);
+            if !empty.schema.guards {
+                return self.add(name, Severity::Error, text);
+            }
+            let around = self.unit;
+            if empty.schema.is_matches() {
+                self.takes_nothing();
+            }
+            self.error(name, text);
+            self.unit = around;
+            return;
         }
         let known = schema.properties.iter().map(|property| &*property.name);
         let near = nearest(word, known.clone());
@@ -487,7 +500,21 @@ impl<'a> Checker<'a> {
         {
             return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
         }
+        if let Some(meant) = self.guard_elsewhere(word).or(schema.guards.then_some(meant.clone())) {
+            let text = format!("{word} is not a field here: without it more would be taken than is meant{meant}");
+            self.error(name, text);
+            return;
+        }
         self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
+    }
+
+    /// Where a field belongs that narrows or guards there.
+    fn guard_elsewhere(&self, word: &str) -> Option<String> {
+        let named = self.guard_names.iter().find(|(name, _)| **name == *word);
+        let place = named.map(|(_, place)| place.as_str());
+        let former = FORMER.iter().find(|(name, _)| *name == word).map(|(_, place)| *place);
+        let place = place.or(former.filter(|former| self.guard_names.iter().any(|(_, place)| place == former)))?;
+        Some(format!("; it belongs in {place}"))
     }
 
     /// Without its matches a rule would take every request: its only one is at fault.
@@ -599,7 +626,7 @@ fn sentence(message: &str) -> String {
 /// Whether fields of an empty property stand beside it, where there are none of these names.
 fn spills(around: Cursor<'_, '_>, schema: &Schema, empty: &Property) -> bool {
     let mut names = around.entries().filter_map(|(name, _)| name.as_str());
-    names.any(|name| schema.property(name).is_none() && empty.schema.property(name).is_some())
+    names.any(|name| schema.property(name).is_none() && empty.schema.takes(name))
 }
 
 /// Whether a text is an address, and not the one that stands for all.

@@ -67,11 +67,14 @@ pub(super) fn load(kind: Kind) -> Schema {
             schema.mark_units(path, *unit);
         }
     }
+    let mut guard_names = Vec::new();
     for (of, path, depth) in GUARDS {
         if *of == kind {
             schema.mark_guard(path, *depth);
+            guard_names.extend(schema.names_of_guard(path, *depth));
         }
     }
+    schema.guard_names = guard_names.into();
     // Without its selector a resource is for every workload; the others not every kind has.
     if kind.message().is_some() {
         schema.mark_units(&["spec"], UnitKind::Whole);

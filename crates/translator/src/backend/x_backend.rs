@@ -89,7 +89,7 @@ fn session(object: &ObjectKey, persistence: Option<&SessionPersistence>) -> (Opt
     };
     match persistence.map(Persistence::read) {
         None => (None, None),
-        Some(Ok(read)) => (Some(read.of_backend(object)), read.warning.map(|text| warning("absoluteTimeout", text))),
+        Some(Ok(read)) => (Some(read.of_backend(object)), read.warning.map(|(field, text)| warning(field, text))),
         Some(Err((field, text))) => (None, Some(warning(field, &format!("{text}; there are no sessions")))),
     }
 }

@@ -399,8 +399,8 @@ fn rule_body<'r, L: Lookup>(
         .map(Persistence::read)
         .transpose()
         .map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.sessionPersistence.{field}", path()), text))?;
-    if let Some(text) = persistence.as_ref().and_then(|read| read.warning) {
-        problems.push(Finding::warning(format!("{}.sessionPersistence.absoluteTimeout", path()), text));
+    if let Some((field, text)) = persistence.as_ref().and_then(|read| read.warning) {
+        problems.push(Finding::warning(format!("{}.sessionPersistence.{field}", path()), text));
     }
     let timeouts = timeouts(rule).map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.{field}", path()), text))?;
     if let Some(reason) = filters.closed {

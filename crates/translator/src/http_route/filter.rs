@@ -186,8 +186,8 @@ fn path_change(modifier: &PathModifier, matched: &PathMatch) -> Option<PathChang
 
 fn check_path(modifier: &PathModifier) -> Result<(), String> {
     match modifier {
-        PathModifier::ReplaceFullPath(path) if path.starts_with('/') => plain(path, "a path"),
-        PathModifier::ReplacePrefixMatch(path) if path.is_empty() || path.starts_with('/') => plain(path, "a path"),
+        PathModifier::ReplaceFullPath(path) if path.starts_with('/') => plain_path(path),
+        PathModifier::ReplacePrefixMatch(path) if path.is_empty() || path.starts_with('/') => plain_path(path),
         PathModifier::ReplaceFullPath(path) | PathModifier::ReplacePrefixMatch(path) => {
             Err(format!("{path:?} is not a path, a path starts with a slash"))
         }
@@ -263,6 +263,18 @@ pub(crate) fn check_token(name: &str) -> Result<(), String> {
 fn plain(text: &str, what: &str) -> Result<(), String> {
     let bad = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
     if text.bytes().any(bad) { Err(format!("{text:?} is not {what}, it holds control characters")) } else { Ok(()) }
+}
+
+/// Of what a path in a request line and in `Location` may have (RFC 3986, 3.3): no blank ends it, and what is not ASCII is written with `%`.
+fn plain_path(path: &str) -> Result<(), String> {
+    plain(path, "a path")?;
+    match path.chars().find(|sign| *sign == ' ' || !sign.is_ascii()) {
+        None => Ok(()),
+        Some(sign) => {
+            let bytes: String = sign.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+            Err(format!("{path:?} is not a path, it holds {sign:?}; write {bytes}"))
+        }
+    }
 }
 
 /// The share of requests that are copied, in millionths.
