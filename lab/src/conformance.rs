@@ -43,7 +43,7 @@ const ROOT: &str = "TestConformance";
 /// How long the class may take to be accepted.
 const ACCEPTED: &str = "20s";
 
-/// A whole run takes some 20 minutes on two cores; Go would end it after 10.
+/// A whole run takes some three minutes on two idle cores; Go would end it after 10, which a busy machine may need.
 const LONGEST: &str = "60m";
 
 /// An address of the lab's pool that is given away last, and one that nobody has (RFC 5737).

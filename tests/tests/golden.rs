@@ -20,7 +20,7 @@ const STAGES: [&str; 3] = ["status", "ir", "envoy"];
 #[test]
 fn every_case_becomes_what_is_recorded_and_envoy_accepts_it() {
     let cases = cases().unwrap();
-    assert!(cases.len() >= 150, "only {} cases", cases.len());
+    assert!(cases.len() >= 1_100, "only {} cases", cases.len());
     let (marks, failures, next) = (Marks::default(), Mutex::new(Vec::new()), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {

@@ -151,3 +151,57 @@ fn no_request_is_lost_while_sets_come_change_and_go() {
         assert!(asked > 0 && wrong.is_empty(), "{wrong:?} of {asked}");
     }
 }
+
+/// As many as GEP-1713 has in mind of one Gateway, each with a route of its own, some with certificates.
+#[test]
+fn thousands_of_sets_on_one_gateway_are_served_while_one_more_comes_changes_and_goes() {
+    const SETS: usize = 2_500;
+    const WITH_TLS: usize = 100;
+    let world = World::start();
+    let (port, tls_port) = (world.port, world.other_port);
+    let host = |at: usize| format!("s{at}.example.com");
+    let wildcard = self_signed(&["*.example.com"], false).unwrap();
+    world.running.write("wild.yaml", &tls_secret("cert", &wildcard.certificate, &wildcard.key)).unwrap();
+    world.running.remove("all.yaml").unwrap();
+    let (one, two) = &world._servers;
+    let own = gateway(port).replace(
+        "gatewayClassName: chancery\n",
+        "gatewayClassName: chancery\n  allowedListeners: {namespaces: {from: All}}\n",
+    );
+    let base = [own, service("one", one.port), service("two", two.port)];
+    world.running.write("base.yaml", &documents(base.iter().map(String::as_str))).unwrap();
+    let all = (0..SETS).flat_map(|at| {
+        let name = format!("s{at}");
+        let listener = if at < WITH_TLS { https("x", tls_port, &host(at)) } else { http("x", port, &host(at)) };
+        [set(&name, &listener), on_set(&name, &name, if at % 2 == 0 { "one" } else { "two" })]
+    });
+    let all: Vec<String> = all.collect();
+    world.running.write("sets.yaml", &documents(all.iter().map(String::as_str))).unwrap();
+    let body = |at: usize| if at % 2 == 0 { "one" } else { "two" };
+    for at in [WITH_TLS, SETS / 2, SETS / 2 + 1, SETS - 1] {
+        world.until(port, &host(at), Some(body(at)));
+    }
+    let known = [&*wildcard.certificate];
+    for at in [0, 1, WITH_TLS - 1] {
+        let ask = || get_tls(tls_port, &host(at), "/", &known).ok().filter(|(answer, _)| answer.body == body(at));
+        wait::until(&host(at), ask).unwrap();
+    }
+    let gateway = world.running.status(&["gateway", "edge", "-o", "yaml"]).unwrap();
+    assert!(gateway.contains(&format!("attachedListenerSets: {SETS}\n")), "{gateway}");
+    let prober = Prober::default();
+    let (first, last) = (host(SETS / 2), host(SETS - 1));
+    thread::scope(|threads| {
+        let _asking = prober.until_dropped();
+        threads.spawn(|| prober.run(|host| get(port, host, "/"), &[(&*first, &["one"]), (&*last, &["two"])]));
+        for more in ["more.example.com", "other.example.com"] {
+            world.running.write("more.yaml", &set("more", &http("x", port, more))).unwrap();
+            world.running.write("more-route.yaml", &on_set("more", "more", "two")).unwrap();
+            world.until(port, more, Some("two"));
+        }
+        world.running.remove("more.yaml").unwrap();
+        world.until(port, "other.example.com", Some("404"));
+        prober.more(10).unwrap();
+    });
+    let (asked, wrong) = prober.told();
+    assert!(wrong.is_empty(), "{wrong:?} of {asked}");
+}

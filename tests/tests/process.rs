@@ -120,9 +120,19 @@ fn what_a_broken_file_keeps_is_shown_as_an_earlier_version_and_nothing_is_left_a
     let misnamed = shows("found \"Shop_\"");
     let state = place.path().join("state").display().to_string();
     let nobody = binary::run(["status", "gateway", "nobody", "--state-dir", &state], "").unwrap();
+    write(&shop.replace("name: shop\n", "name: refused\n").replace("  rules:", "  rule:"));
+    let noticed = logs("rule is not a field here");
+    let refused = binary::run(["status", "httproute", "refused", "--state-dir", &state], "").unwrap();
     write("# emptied\n");
     let emptied = logs("removed, as no file has it any more");
     assert!(ends(&mut child));
+    noticed.unwrap();
+    let told = String::from_utf8(refused.stdout).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        told.starts_with("what is written of refused has no status") && told.contains("did you mean rules"),
+        "{told}"
+    );
     assert_eq!(String::from_utf8(nobody.stdout).unwrap(), "no gateway is called nobody; there are default/edge\n");
     assert!(!nobody.status.success() && emptied.unwrap().contains("default/shop"));
     assert!(!whole.unwrap().contains("earlier version") && again.is_ok());

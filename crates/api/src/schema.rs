@@ -343,9 +343,10 @@ impl Schema {
     /// The names that a guard at a path stands for: its own, and those in it.
     fn names_of_guard(&mut self, path: &[&str], depth: Depth) -> Vec<(Box<str>, String)> {
         let Some((own, above)) = path.split_last() else { return Vec::new() };
-        let mut place = String::new();
-        for (index, name) in above.iter().enumerate() {
-            let is_list = self.at(&path[..=index]).is_some_and(|field| field.value_type == Type::List);
+        let (mut place, mut so_far) = (String::new(), Vec::new());
+        for name in above {
+            so_far.push(*name);
+            let is_list = self.at(&so_far).is_some_and(|field| field.value_type == Type::List);
             place += name;
             place += if is_list { "[]." } else { "." };
         }

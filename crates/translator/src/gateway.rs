@@ -160,6 +160,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     }
     listener::judge_together(lookup, (key, gateway), &addresses.bind(), &mut listeners, owned.iter().copied());
     let (client_certificate, unresolved) = backend_certificate(lookup, key, gateway);
+    let no_ports: Vec<_> = listener::ports_without_clients(gateway, &listeners).collect();
     Some(GatewayPlan {
         fleet: fleet(key),
         generation: gateway.meta.generation,
@@ -181,7 +182,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         is_default: gateway.spec.default_scope == Some(GatewayScope::All),
         takes_sets: listener_set::allowed(gateway) != Namespaces::None,
         sets: drafts,
-        warnings: warnings(gateway, file_mode),
+        warnings: warnings(gateway, file_mode).into_iter().chain(no_ports).collect(),
     })
 }
 

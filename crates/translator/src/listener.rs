@@ -14,7 +14,7 @@ use api::gateway::FrontendTls;
 use api::{Gateway, Kind, LabelSelector, ObjectKey};
 use ir::{FleetName, RouteConfigurationName};
 
-pub(crate) use self::check::{certificate, certificate_refs, check, warnings};
+pub(crate) use self::check::{UNSELECTED, certificate, certificate_refs, check, warnings};
 pub(crate) use self::conflict::mark_conflicts;
 pub(crate) use self::filter::Gate;
 pub(crate) use self::port::{
@@ -85,6 +85,14 @@ pub(crate) fn judge_together(
 /// Whether some port lets clients through whose certificate cannot be verified.
 pub(crate) fn is_insecure(gateway: &Gateway) -> bool {
     frontend(gateway).is_some_and(client::is_insecure)
+}
+
+/// Ports of `spec.tls.frontend.perPort` for which it holds nowhere: paths and words.
+pub(crate) fn ports_without_clients(
+    gateway: &Gateway,
+    listeners: &[ListenerPlan],
+) -> impl Iterator<Item = (String, String)> {
+    frontend(gateway).into_iter().flat_map(|frontend| client::ports_without(frontend, listeners))
 }
 
 fn frontend(gateway: &Gateway) -> Option<&FrontendTls> {

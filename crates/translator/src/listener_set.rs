@@ -92,6 +92,9 @@ pub(crate) fn warnings(gateway: &Gateway) -> Option<(String, String)> {
         (ListenerNamespacesFrom::Selector, Some(selector)) => {
             ("selector", format!("{}: no namespace is chosen", selector.defect()?))
         }
+        (ListenerNamespacesFrom::None | ListenerNamespacesFrom::Same | ListenerNamespacesFrom::All, Some(_)) => {
+            ("selector", listener::UNSELECTED.to_owned())
+        }
         (ListenerNamespacesFrom::Unknown(word), _) => {
             ("from", format!("{word:?} is not supported, None, Same, Selector and All are: no namespace is chosen"))
         }

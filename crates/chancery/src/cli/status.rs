@@ -174,15 +174,16 @@ impl<'a> Shown<'a> {
         let list = |name: &str| report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
         let objects: Vec<_> = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
-        let problems = list("problems").iter().filter(|_| only_problems || args.kind.is_none()).collect();
+        let problems: Vec<_> =
+            list("problems").iter().filter(|problem| only_problems || is_about(problem, args)).collect();
         let earlier = table::Earlier::of(list("problems"));
         let closed = table::closed(list("objects"));
         let waits = report.get("waits").and_then(Value::as_bool) == Some(true);
-        let missing = args
-            .name
-            .as_deref()
-            .filter(|_| objects.is_empty() && !waits)
-            .map(|name| missing(list("objects"), args, name));
+        let missing =
+            args.name.as_deref().filter(|_| objects.is_empty() && !waits).map(|name| match problems.is_empty() {
+                true => missing(list("objects"), args, name),
+                false => format!("what is written of {name} has no status; why is told below\n"),
+            });
         Self { objects, problems, earlier, closed, only_problems, missing, waits }
     }
 
@@ -242,6 +243,16 @@ fn is_of_kind(object: &Value, args: &StatusArgs) -> bool {
     let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let fits = |word: &str| Kind::ALL.iter().any(|kind| kind.name() == named && is_named(word, *kind));
     args.kind.as_deref().is_none_or(fits)
+}
+
+/// Whether a problem is about what was asked for: everything, or one object by its name.
+fn is_about(problem: &Value, args: &StatusArgs) -> bool {
+    let Some(name) = args.name.as_deref() else { return args.kind.is_none() };
+    let object = problem.get("object").and_then(Value::as_str).unwrap_or_default();
+    let Some((kind, full_name)) = object.split_once(' ') else { return false };
+    let fits = |word: &str| Kind::ALL.iter().any(|one| one.name() == kind && is_named(word, *one));
+    let is_it = full_name == name || full_name.rsplit_once('/').is_some_and(|(_, short)| short == name);
+    is_it && args.kind.as_deref().is_none_or(fits)
 }
 
 /// True if the object is of the kind and name that were asked for.

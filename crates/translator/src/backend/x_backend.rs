@@ -73,7 +73,7 @@ fn view(
         (spec.protocol.is_some(), "has a protocol"),
     ];
     let no_datagrams = whys.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| why);
-    let in_clear = (endpoints.set().is_none() && tls.is_none())
+    let in_clear = (endpoints.set().is_none() && spec.tls.is_none())
         .then_some("what is sent to a name elsewhere is not encrypted: spec.tls would say how");
     let (session, of_session) = session(object, spec.session_persistence.as_deref());
     let warnings = in_clear.map(|text| Problem::of(object, "spec", Severity::Warning, text));

@@ -131,6 +131,9 @@ fn hostname(listener: &Listener) -> (Hostname, Option<Refusal>) {
     }
 }
 
+/// Why a selector chooses nothing.
+pub(crate) const UNSELECTED: &str = "only with from: Selector are namespaces chosen by it, it is ignored";
+
 /// What to say of fields of listeners that have no effect, or not the one that they seem to have.
 pub(crate) fn warnings(listeners: &[Listener]) -> Vec<(String, String)> {
     let mut found = Vec::new();
@@ -139,6 +142,10 @@ pub(crate) fn warnings(listeners: &[Listener]) -> Vec<(String, String)> {
         if namespaces.is_some_and(|chosen| chosen.from == RouteNamespacesFrom::Selector && chosen.selector.is_none()) {
             let path = format!("spec.listeners[{index}].allowedRoutes.namespaces.selector");
             found.push((path, "from is Selector and there is no selector: no namespace is chosen".to_owned()));
+        }
+        if namespaces.is_some_and(|chosen| chosen.from != RouteNamespacesFrom::Selector && chosen.selector.is_some()) {
+            let path = format!("spec.listeners[{index}].allowedRoutes.namespaces.selector");
+            found.push((path, UNSELECTED.to_owned()));
         }
         if listener.tls.as_deref().is_some_and(|tls| !tls.options.is_empty()) {
             let path = format!("spec.listeners[{index}].tls.options");

@@ -49,6 +49,19 @@ fn untrusted(refusal: Refusal, of_set: bool, path: String) -> Refusal {
     if of_set { Refusal::new(refusal.reason, OF_GATEWAY) } else { refusal.at(path) }
 }
 
+/// Ports for which validation is written, and which no listener has on which certificates of clients are asked for.
+pub(super) fn ports_without(
+    frontend: &FrontendTls,
+    listeners: &[ListenerPlan],
+) -> impl Iterator<Item = (String, String)> {
+    let asks = |port: u16| listeners.iter().any(|one| one.port == port && one.speaks == Some(Speaks::Https));
+    let unmet = frontend.per_port.iter().enumerate().filter(move |(_, entry)| !asks(entry.port));
+    unmet.map(|(index, entry)| {
+        let text = format!("no HTTPS listener has port {}, so this holds nowhere", entry.port);
+        (format!("spec.tls.frontend.perPort[{index}].port"), text)
+    })
+}
+
 /// Whether some port lets clients through whose certificate cannot be verified.
 pub(super) fn is_insecure(frontend: &FrontendTls) -> bool {
     let configs = std::iter::once(&frontend.default_tls).chain(frontend.per_port.iter().map(|entry| &entry.tls));

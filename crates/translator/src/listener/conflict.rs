@@ -55,9 +55,9 @@ impl Taken {
     }
 }
 
-/// One whose host name cannot be read stands in nobody's way.
+/// One whose host name or port cannot be read stands in nobody's way.
 fn judged(listener: &ListenerPlan) -> bool {
-    listener.speaks.is_some() && !listener.odd_hostname
+    listener.speaks.is_some() && !listener.odd_hostname && listener.port > 0
 }
 
 /// HTTPS and TLS are told apart by the server name.
