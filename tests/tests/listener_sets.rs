@@ -173,11 +173,11 @@ fn thousands_of_sets_on_one_gateway_are_served_while_one_more_comes_changes_and_
     let all = (0..SETS).flat_map(|at| {
         let name = format!("s{at}");
         let listener = if at < WITH_TLS { https("x", tls_port, &host(at)) } else { http("x", port, &host(at)) };
-        [set(&name, &listener), on_set(&name, &name, if at % 2 == 0 { "one" } else { "two" })]
+        [set(&name, &listener), on_set(&name, &name, if at.is_multiple_of(2) { "one" } else { "two" })]
     });
     let all: Vec<String> = all.collect();
     world.running.write("sets.yaml", &documents(all.iter().map(String::as_str))).unwrap();
-    let body = |at: usize| if at % 2 == 0 { "one" } else { "two" };
+    let body = |at: usize| if at.is_multiple_of(2) { "one" } else { "two" };
     for at in [WITH_TLS, SETS / 2, SETS / 2 + 1, SETS - 1] {
         world.until(port, &host(at), Some(body(at)));
     }
