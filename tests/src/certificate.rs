@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 /// A certificate with its key, both PEM.
 #[derive(Clone)]
@@ -36,8 +36,22 @@ pub fn self_signed(names: &[&str], expired: bool) -> anyhow::Result<Pair> {
 pub fn authority(name: &str) -> anyhow::Result<Pair> {
     let mut params = CertificateParams::new(vec![name.to_owned()])?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// What an authority gives to a server of this name, which is not the authority's own.
+///
+/// # Errors
+/// If it is no authority, or the name cannot stand in a certificate.
+pub fn issued(name: &str, authority: &Pair) -> anyhow::Result<Pair> {
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, KeyPair::from_pem(&authority.key)?)?;
+    let mut params = CertificateParams::new(vec![name.to_owned()])?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer)?;
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 

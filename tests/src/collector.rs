@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -27,7 +28,7 @@ pub struct Span {
     pub headers: BTreeMap<String, String>,
 }
 
-/// A server on a free loopback port; it ends when dropped.
+/// A server on a free port, of loopback unless another address is given; it ends when dropped.
 pub struct Collector {
     /// Where it listens.
     pub port: u16,
@@ -42,8 +43,16 @@ impl Collector {
     /// # Errors
     /// If no port is free.
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_at(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// Starts one on a free port of another address, in the network of this thread.
+    ///
+    /// # Errors
+    /// If the address is not of this network.
+    pub fn start_at(address: IpAddr) -> anyhow::Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+        let listener = runtime.block_on(TcpListener::bind((address, 0)))?;
         let port = listener.local_addr()?.port();
         let spans = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&spans);

@@ -1,6 +1,7 @@
 //! gRPC: small servers that answer every call with their name, and calls over fresh connections, in cleartext with prior knowledge of HTTP/2.
 
 use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -77,7 +78,7 @@ pub(crate) fn message(bytes: &[u8]) -> Bytes {
 pub struct Called {
     /// The gRPC status: 0 is good, 12 is UNIMPLEMENTED, 14 is UNAVAILABLE.
     pub code: u32,
-    /// The first message, as text.
+    /// The first message, as text; what is none is replaced.
     pub text: String,
 }
 
@@ -86,14 +87,22 @@ pub struct Called {
 /// # Errors
 /// If there is no answer that is one of gRPC.
 pub fn call(port: u16, authority: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Called> {
+    call_at((Ipv4Addr::LOCALHOST, port).into(), authority, path, headers)
+}
+
+/// The same elsewhere.
+///
+/// # Errors
+/// If there is no answer that is one of gRPC.
+pub fn call_at(to: SocketAddr, authority: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Called> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        tokio::time::timeout(TIMEOUT, called(port, authority, path, headers)).await.context("no answer in time")?
+        tokio::time::timeout(TIMEOUT, called(to, authority, path, headers)).await.context("no answer in time")?
     })
 }
 
-async fn called(port: u16, authority: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Called> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+async fn called(to: SocketAddr, authority: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Called> {
+    let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
@@ -112,5 +121,5 @@ async fn called(port: u16, authority: &str, path: &str, headers: &[(&str, &str)]
     let code = code.to_str()?.parse()?;
     let bytes = body.to_bytes();
     connection.abort();
-    Ok(Called { code, text: String::from_utf8(bytes.get(5..).unwrap_or_default().to_vec())? })
+    Ok(Called { code, text: String::from_utf8_lossy(bytes.get(5..).unwrap_or_default()).into_owned() })
 }
