@@ -148,6 +148,7 @@ http2ProtocolOptions:
   initialConnectionWindowSize: 1048576
   allowConnect: true
 useRemoteAddress: true
+stripTrailingHostDot: true
 upgradeConfigs: [{upgradeType: websocket}]
 streamIdleTimeout: 3600s
 normalizePath: false
