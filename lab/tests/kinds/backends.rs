@@ -206,7 +206,10 @@ fn a_backend_is_believed_by_a_bundle_of_the_cluster() {
     until_unbelieved(&place);
     place.apply(&authorities(&(foreign.certificate + &own.certificate)));
     place.until_pod("/", "bank");
+    assert!((0..40).all(|_| place.ask("/").unwrap().status == 200));
+    // nobody is believed: nothing is sent, over connections that are kept neither
     place.namespace().run(&["delete", "clustertrustbundle", "authorities"]);
-    until_unbelieved(&place);
+    place.until_status("/", 503);
+    assert!((0..40).all(|_| place.ask("/").unwrap().status == 503));
     place.until_told("backendtlspolicy/bank", "ResolvedRefs", "InvalidCACertificateRef", &[]);
 }

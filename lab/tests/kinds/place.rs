@@ -202,9 +202,23 @@ pub(crate) fn exchange(to: SocketAddr, path: &str, more: &str) -> anyhow::Result
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: shop.example\r\nconnection: close\r\n{more}\r\n");
     stream.write_all(request.as_bytes()).context("writing")?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).context("reading")?;
+    let (mut bytes, mut room) = (Vec::new(), [0; 4096]);
+    // a proxy may put off the end of a connection
+    while !is_whole(&bytes) {
+        let length = stream.read(&mut room).context("reading")?;
+        anyhow::ensure!(length > 0, "the connection ended");
+        bytes.extend(room.get(..length).unwrap_or_default());
+    }
+    let text = String::from_utf8(bytes)?;
     let (head, body) = text.split_once("\r\n\r\n").context("an answer without an end of its head")?;
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).context("an answer without a status")?;
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+}
+
+/// Whether an answer is there to its end. Proxies and echo servers say the length of all that they answer.
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    length.is_some_and(|length: usize| body.len() >= length)
 }
