@@ -240,8 +240,12 @@ const MAX_NAMES: usize = 10;
 
 /// True if the object is of the kind that was asked for.
 fn is_of_kind(object: &Value, args: &StatusArgs) -> bool {
-    let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let fits = |word: &str| Kind::ALL.iter().any(|kind| kind.name() == named && is_named(word, *kind));
+    is_asked_for(object.get("kind").and_then(Value::as_str).unwrap_or_default(), args)
+}
+
+/// The same of the kind's name.
+fn is_asked_for(kind: &str, args: &StatusArgs) -> bool {
+    let fits = |word: &str| Kind::ALL.iter().any(|one| one.name() == kind && is_named(word, *one));
     args.kind.as_deref().is_none_or(fits)
 }
 
@@ -250,9 +254,8 @@ fn is_about(problem: &Value, args: &StatusArgs) -> bool {
     let Some(name) = args.name.as_deref() else { return args.kind.is_none() };
     let object = problem.get("object").and_then(Value::as_str).unwrap_or_default();
     let Some((kind, full_name)) = object.split_once(' ') else { return false };
-    let fits = |word: &str| Kind::ALL.iter().any(|one| one.name() == kind && is_named(word, *one));
     let is_it = full_name == name || full_name.rsplit_once('/').is_some_and(|(_, short)| short == name);
-    is_it && args.kind.as_deref().is_none_or(fits)
+    is_it && is_asked_for(kind, args)
 }
 
 /// True if the object is of the kind and name that were asked for.

@@ -53,6 +53,10 @@ impl Holding {
 
     fn pass_one(&mut self, update: FleetUpdate, facts: &impl Facts, now: Instant, passed: &mut Vec<FleetUpdate>) {
         let FleetUpdate { fleet, changes } = update;
+        // At the start there is nobody yet, and very many clusters.
+        if !self.0.contains_key(&fleet) && !facts.is_live(&fleet) {
+            return passed.push(FleetUpdate { fleet, changes });
+        }
         let is_new = |change: &Change| match change {
             Change::Put(resource) if resource.type_url == TypeUrl::Cluster => {
                 facts.is_awaited(&fleet, &resource.name).then(|| Arc::clone(&resource.name))
@@ -60,7 +64,7 @@ impl Holding {
             _ => None,
         };
         let awaited: BTreeSet<Arc<str>> = changes.iter().filter_map(is_new).collect();
-        if !self.0.contains_key(&fleet) && (awaited.is_empty() || !facts.is_live(&fleet)) {
+        if awaited.is_empty() && !self.0.contains_key(&fleet) {
             return passed.push(FleetUpdate { fleet, changes });
         }
         let (first, rest): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(goes_first);
