@@ -193,7 +193,7 @@ impl Core {
                 let Ok(next) = inputs.try_recv() else { break };
                 changed |= self.take(next, &mut asks);
             }
-            if changed {
+            if changed || self.wakes().is_some_and(|wakes| wakes <= began) {
                 self.commit(began);
             }
             self.tell_replicas();
@@ -208,13 +208,17 @@ impl Core {
 
     /// Waits for an event, or until there is something to publish without one: then there is none. None at all: nothing more comes.
     fn wait(&self, inputs: &mut mpsc::Receiver<Input>) -> Option<Option<Input>> {
-        let wakes = [self.publisher.wakes(), self.holding.wakes()].into_iter().flatten().min();
-        let Some(wakes) = wakes else { return inputs.blocking_recv().map(Some) };
+        let Some(wakes) = self.wakes() else { return inputs.blocking_recv().map(Some) };
         let next = async { tokio::time::timeout_at(wakes.into(), inputs.recv()).await };
         match self.timer.block_on(next) {
             Ok(input) => input.map(Some),
             Err(_) => Some(None),
         }
+    }
+
+    /// When there is something to publish though nothing has happened.
+    fn wakes(&self) -> Option<Instant> {
+        [self.publisher.wakes(), self.holding.wakes()].into_iter().flatten().min()
     }
 
     /// Writes one event into the store; true if a tick is due.
@@ -273,7 +277,7 @@ impl Core {
         self.tell_workloads();
         let updates = self.publisher.updates(self.translator.graph(), Instant::now());
         let updates = self.hold(updates);
-        let outdated = self.outdate_facts(&updates) | self.note_patches();
+        let outdated = self.outdate_facts(&updates) | self.note_outdated_listeners() | self.note_patches();
         if !updates.is_empty() {
             self.server.publish(updates);
         }
@@ -396,7 +400,6 @@ impl Core {
                 // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
                 (None, Some(_)) => self.server.publish(vec![xds::FleetUpdate { fleet, changes: Vec::new() }]),
                 (_, None) => {
-                    self.holding.forget(&fleet);
                     self.server.forget(&fleet);
                     self.replicas.forget_fleet(&fleet);
                 }

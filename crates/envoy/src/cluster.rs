@@ -13,7 +13,6 @@ use prost::Message;
 use proto::envoy::config::cluster::v3 as cluster;
 use proto::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use proto::envoy::config::cluster::v3::circuit_breakers::thresholds::RetryBudget;
-use proto::envoy::config::cluster::v3::cluster::common_lb_config::{LocalityConfigSpecifier, LocalityWeightedLbConfig};
 use proto::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, EdsClusterConfig, LbPolicy,
 };
@@ -59,7 +58,7 @@ pub const DEFAULT_RETRY_LIMIT: u32 = 1024;
 pub fn cluster(cluster: &Cluster) -> Encoded {
     let mut needs: Vec<Need> = cluster.tls.iter().flat_map(|tls| upstream_needs(tls)).collect();
     let discovery = match &cluster.endpoints {
-        EndpointSource::Discovered(_) | EndpointSource::Weighted(_) => {
+        EndpointSource::Discovered(_) => {
             needs.push(Need { type_url: type_url::LOAD_ASSIGNMENT, name: cluster.name.0.clone() });
             if is_plain(cluster) {
                 return plain(cluster, needs);
@@ -74,8 +73,7 @@ pub fn cluster(cluster: &Cluster) -> Encoded {
 
 /// Nothing but the name tells it from others with discovered endpoints and the same protocol, as with nearly every cluster.
 fn is_plain(cluster: &Cluster) -> bool {
-    let has_shares = matches!(cluster.endpoints, EndpointSource::Weighted(_));
-    cluster.tls.is_none() && cluster.circuit_breaker.is_none() && cluster.connect_timeout.is_none() && !has_shares
+    cluster.tls.is_none() && cluster.circuit_breaker.is_none() && cluster.connect_timeout.is_none()
 }
 
 /// The name, and behind it what all plain clusters share.
@@ -117,7 +115,7 @@ fn discovered() -> Discovery {
 /// A cluster with its endpoints and secrets in the same bootstrap.
 pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -> cluster::Cluster {
     let discovery = match &cluster.endpoints {
-        EndpointSource::Discovered(_) | EndpointSource::Weighted(_) => Discovery {
+        EndpointSource::Discovered(_) => Discovery {
             kind: ClusterDiscoveryType::Type(DiscoveryType::Static as i32),
             eds: None,
             without_waiting: false,
@@ -175,7 +173,7 @@ fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> clu
         ),
         per_connection_buffer_limit_bytes: Some(CONNECTION_BUFFER),
         lb_policy: LbPolicy::LeastRequest as i32,
-        common_lb_config: Some(common_lb_config(&cluster.endpoints)),
+        common_lb_config: Some(common_lb_config()),
         circuit_breakers: Some(circuit_breakers(limits(cluster))),
         typed_extension_protocol_options: BTreeMap::from([(PROTOCOL_OPTIONS.to_owned(), protocol(cluster))]),
         transport_socket: cluster.tls.as_ref().map(|tls| upstream_tls(tls, cluster.protocol, source)),
@@ -214,11 +212,8 @@ fn dns_cluster() -> ClusterDiscoveryType {
 
 /// A change of health counts at once (Envoy would gather such changes for a second), and draining endpoints get requests
 /// only when fewer than 1 in 100 are healthy.
-fn common_lb_config(source: &EndpointSource) -> CommonLbConfig {
-    let has_shares = matches!(source, EndpointSource::Weighted(_));
+fn common_lb_config() -> CommonLbConfig {
     CommonLbConfig {
-        locality_config_specifier: has_shares
-            .then(|| LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig::default())),
         healthy_panic_threshold: Some(Percent { value: 1.0 }),
         update_merge_window: Some(seconds(0)),
         ..CommonLbConfig::default()

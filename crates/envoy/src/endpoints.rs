@@ -4,6 +4,7 @@
 mod tests;
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use bytes::Bytes;
 use ir::cluster::{Health, Locality};
@@ -54,10 +55,10 @@ fn write_locality(locality: &Locality, to: &mut Vec<u8>) {
             // LbEndpoint.endpoint, Endpoint.address, and in Address a choice
             write::message(1, to, |to| write::message(1, to, |to| write_address(&endpoint.address, to)));
             write::number(2, health(endpoint.health) as u32, to);
+            if let Some(weight) = endpoint.weight {
+                write::message(4, to, |to| write::number(1, weight.get(), to));
+            }
         });
-    }
-    if let Some(weight) = locality.weight {
-        write::message(3, to, |to| write::number(1, weight, to));
     }
     write::number(5, locality.priority, to);
 }
@@ -140,7 +141,6 @@ fn locality(locality: &Locality) -> LocalityLbEndpoints {
     LocalityLbEndpoints {
         locality: locality.zone.as_deref().map(zone),
         lb_endpoints: locality.endpoints.iter().map(endpoint).collect(),
-        load_balancing_weight: locality.weight,
         priority: locality.priority,
         ..LocalityLbEndpoints::default()
     }
@@ -156,7 +156,10 @@ fn endpoint(endpoint: &Endpoint) -> LbEndpoint {
         Address::Ip(ip, port) => socket_address(*ip, *port),
         Address::Unix(path) => pipe(path, 0),
     };
-    lb_endpoint(address, health(endpoint.health))
+    LbEndpoint {
+        load_balancing_weight: endpoint.weight.map(NonZeroU32::get),
+        ..lb_endpoint(address, health(endpoint.health))
+    }
 }
 
 /// An endpoint at an address.

@@ -1,6 +1,7 @@
 //! Clusters: where a backend's endpoints come from and how one talks to them.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +35,6 @@ pub struct Cluster {
 pub enum EndpointSource {
     /// Delivered apart, as [`Endpoints`] of this name.
     Discovered(EndpointSetName),
-    /// The same where each [`Locality`] has a share of its own.
-    Weighted(EndpointSetName),
     /// Names that the proxy resolves; every address found is an endpoint, and without a name there is none.
     Dns(Vec<DnsEndpoint>),
 }
@@ -44,7 +43,7 @@ impl EndpointSource {
     /// The set that is delivered apart, if there is one.
     pub fn set(&self) -> Option<&EndpointSetName> {
         match self {
-            Self::Discovered(set) | Self::Weighted(set) => Some(set),
+            Self::Discovered(set) => Some(set),
             Self::Dns(_) => None,
         }
     }
@@ -74,7 +73,7 @@ pub enum Protocol {
 }
 
 /// TLS towards a backend.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct UpstreamTls {
     /// Server name sent, and verified unless there are `subject_alt_names`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +97,7 @@ impl UpstreamTls {
 }
 
 /// A name that a certificate has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SubjectAltName {
     /// A host name, or `*.` and one for those with one label more.
@@ -108,7 +107,7 @@ pub enum SubjectAltName {
 }
 
 /// Which server certificates are believed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trust {
     /// Any: the user asked for no verification.
@@ -175,9 +174,6 @@ pub struct Locality {
     /// 0 first; the next is used when too few of the former are healthy.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: u32,
-    /// Its share among those of its priority, where shares are not those of the endpoints; 1 to 1,000,000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight: Option<u32>,
     /// Sorted by address.
     pub endpoints: Vec<Endpoint>,
 }
@@ -190,6 +186,17 @@ pub struct Endpoint {
     /// Whether new requests may go there.
     #[serde(skip_serializing_if = "Health::is_healthy")]
     pub health: Health,
+    /// Its share among those of its set; none: 1. All of a set are 4,294,967,295 together at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<NonZeroU32>,
+}
+
+impl Endpoint {
+    /// One that takes new requests, as many as any other.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        Self { address, health: Health::Healthy, weight: None }
+    }
 }
 
 /// Where an endpoint listens.

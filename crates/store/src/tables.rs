@@ -35,6 +35,8 @@ macro_rules! object_tables {
             pub cluster_state: Table<FactKey, ClusterState>,
             /// (fleet, listener) that a proxy has answered about.
             pub listener_state: Table<FactKey, ListenerState>,
+            /// (fleet, listener) of which another version waits to be published: the answer is not about that.
+            pub outdated_listeners: Table<FactKey, ()>,
             /// (fleet, secret) that a proxy refused, with its words.
             pub secret_refusals: Table<FactKey, Arc<str>>,
             /// (fleet, form of a route) that a proxy refused, with its words.
@@ -69,6 +71,7 @@ macro_rules! object_tables {
                     live_elsewhere: graph.input("live_elsewhere"),
                     cluster_state: graph.input("cluster_state"),
                     listener_state: graph.input("listener_state"),
+                    outdated_listeners: graph.input("outdated_listeners"),
                     secret_refusals: graph.input("secret_refusals"),
                     route_refusals: graph.input("route_refusals"),
                     disputes: graph.input("disputes"),

@@ -26,13 +26,51 @@ pub(crate) struct BackendView {
     /// Name of the Service's port, by which its slices name theirs; empty where it has none.
     pub(crate) port_name: Box<str>,
     pub(crate) protocol: Protocol,
-    pub(crate) tls: Option<Box<UpstreamTls>>,
-    /// Secrets that `tls` names.
-    pub(crate) secrets: Box<[SecretUse]>,
+    /// As it says itself; a policy says it in its place.
+    pub(crate) encryption: Encryption,
     /// Why no datagrams can be sent there; none if they can.
     pub(crate) no_datagrams: Option<&'static str>,
     /// What clients bring back to come to the same endpoint.
     pub(crate) session: Option<Arc<Session>>,
+}
+
+/// What a backend is spoken to over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Encryption {
+    #[default]
+    Cleartext,
+    Tls(Arc<Tls>),
+    /// Whom to believe cannot be had, and nothing is sent.
+    Closed,
+}
+
+/// TLS, with all that it needs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tls {
+    pub(crate) upstream: UpstreamTls,
+    /// Secrets that it names.
+    pub(crate) secrets: Box<[SecretUse]>,
+}
+
+impl Encryption {
+    /// Without a certificate of its own, and whoever answers is believed.
+    pub(crate) fn unverified() -> Self {
+        Self::tls(UpstreamTls::unverified(), Vec::new())
+    }
+
+    pub(crate) fn tls(upstream: UpstreamTls, secrets: Vec<SecretUse>) -> Self {
+        Self::Tls(Arc::new(Tls { upstream, secrets: secrets.into() }))
+    }
+
+    /// Whether it is TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Secrets that it names.
+    pub(crate) fn secrets(&self) -> &[SecretUse] {
+        if let Self::Tls(tls) = self { &tls.secrets } else { &[] }
+    }
 }
 
 /// Proxies resolve a name to find it: there is no set of endpoints that could be shared.

@@ -9,7 +9,7 @@ use api::{Kind, ObjectKey};
 use ir::cluster::{SubjectAltName, Trust, UpstreamTls};
 
 use crate::backend::object::Lookup;
-use crate::backend::{SecretPart, SecretUse, holds_bundles, no_bundle};
+use crate::backend::{Encryption, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Refusal;
 use crate::reference::{Reference, permit, unfit};
@@ -21,9 +21,7 @@ pub(crate) struct TlsPolicy {
     pub(crate) generation: i64,
     pub(crate) targets: Vec<Target>,
     /// What it makes, or why it cannot be used.
-    pub(crate) tls: Result<Box<UpstreamTls>, TlsFault>,
-    /// Bundles that `tls` names.
-    pub(crate) secrets: Box<[SecretUse]>,
+    pub(crate) tls: Result<Encryption, TlsFault>,
     /// Why `ResolvedRefs` does not hold where some of several bundles can be used, and are.
     pub(crate) unresolved: Option<Refusal>,
     /// What is written and ignored: reason and words.
@@ -45,9 +43,11 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
         Some(fault) => Err(invalid(&fault.to_string())),
         None => upstream(lookup, key, &policy.spec.validation),
     };
-    let (tls, secrets, unresolved) = match read {
-        Ok(Verified { tls, bundle, unresolved }) => (Ok(tls), bundle.into_iter().collect(), unresolved),
-        Err(fault) => (Err(fault), Box::default(), None),
+    let (tls, unresolved) = match read {
+        Ok(Verified { tls, bundle, unresolved }) => {
+            (Ok(Encryption::tls(tls, bundle.into_iter().collect())), unresolved)
+        }
+        Err(fault) => (Err(fault), None),
     };
     let ignored = policy.spec.ignored.iter().map(|field| (status::UNSUPPORTED, field.to_string()));
     let options = (!policy.spec.options.is_empty())
@@ -56,19 +56,23 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
         generation: policy.meta.generation,
         targets: targets(policy),
         tls,
-        secrets,
         unresolved,
         warnings: ignored.chain(options).collect(),
     }
 }
 
 impl TlsPolicy {
+    /// Over what its backends are spoken to.
+    pub(crate) fn encryption(&self) -> Encryption {
+        self.tls.clone().unwrap_or(Encryption::Closed)
+    }
+
     /// The policy as it holds for a target: one that is written with a fault is not sent to.
     pub(crate) fn at(self: Arc<Self>, target: &PolicyTarget) -> Arc<Self> {
         let spoilt = |one: &Target| matches!(one, Target::Spoilt(of, _) if of == target);
         match self.targets.iter().find(|one| spoilt(one)).and_then(Target::fault) {
             None => self,
-            Some(fault) => Arc::new(Self { tls: Err(invalid(fault)), secrets: Box::default(), ..(*self).clone() }),
+            Some(fault) => Arc::new(Self { tls: Err(invalid(fault)), ..(*self).clone() }),
         }
     }
 }
@@ -113,7 +117,7 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
 
 /// How a certificate is checked.
 pub(crate) struct Verified {
-    pub(crate) tls: Box<UpstreamTls>,
+    pub(crate) tls: UpstreamTls,
     /// What `tls` names.
     pub(crate) bundle: Option<SecretUse>,
     /// Why not all that is written can be used; it is checked with the rest.
@@ -145,7 +149,7 @@ pub(crate) fn upstream(
         trust,
         certificate: None,
     };
-    Ok(Verified { tls: Box::new(tls), bundle, unresolved })
+    Ok(Verified { tls, bundle, unresolved })
 }
 
 fn subject_alt_name(name: &Written) -> Result<SubjectAltName, TlsFault> {

@@ -10,7 +10,7 @@ use ir::RawName;
 use ir::patch::{Action, Patch, patchable};
 use store::PatchState;
 
-use crate::key::{Age, InFleet, Seniority};
+use crate::key::{Age, InFleet, Seniority, without_tls};
 use crate::reference::unfit;
 
 /// What a policy asks for.
@@ -197,7 +197,9 @@ fn path(number: u32, field: &str) -> String {
 }
 
 fn fault(policy: &PatchPolicy, id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
-    let first = policy.patches.get(id).and_then(|patches| patches.first()).map_or(0, |patch| patch.number);
+    let by_general_name = || policy.patches.get(&RawName { name: without_tls(&id.name)?, ..id.clone() });
+    let written = policy.patches.get(id).or_else(by_general_name);
+    let first = written.and_then(|patches| patches.first()).map_or(0, |patch| patch.number);
     let named = format!("{} {}", id.kind(), id.name);
     let fault = |number: u32, field, not_found, text| Some(PatchFault { path: path(number, field), not_found, text });
     match resource.state.as_ref()? {
@@ -206,7 +208,9 @@ fn fault(policy: &PatchPolicy, id: &RawName, resource: &ResourceOutcome) -> Opti
             _ => None,
         },
         PatchState::NotFound(near) => {
-            let near = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+            let general = |name: &Arc<str>| without_tls(name).unwrap_or_else(|| Arc::clone(name));
+            let near = near.iter().map(general).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" or ");
+            let near = if near.is_empty() { near } else { format!("; did you mean {near}?") };
             fault(first, ".name", true, format!("the proxies get no {named}{near}"))
         }
         PatchState::LeftOut(number, words) => {

@@ -24,7 +24,6 @@ use ir::RawName;
 use ir::infra::kubernetes::Place;
 use store::{GatewayApi, Tables};
 
-pub use self::backend::DISCARD;
 pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
 pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;
@@ -156,17 +155,17 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let base = base(g, inputs, own, options);
     let secrets = backend::secrets(g, &base);
     let backend_policies = backend::backend_policies(g, &base);
-    let backends = backend::backends(g, &base, secrets, backend_policies);
-    let policies = backend::policies(g, &base);
     let tls_policies = backend::tls_policies(g, &base, secrets);
+    let backends = backend::backends(g, &base, secrets, (backend_policies, tls_policies));
+    let policies = backend::policies(g, &base);
     let gateways = gateway::gateways(g, &base, secrets, backends);
     let routes: Routes = route::routes(g, &base, gateways, backends, policies);
     let telemetry = telemetry::telemetry(g, &base, gateways, (secrets, backends));
     let raws = raw::raws(g, &base, backends.sets);
-    let patches = patch::patches(g, &base, gateways);
     let sources =
         delivery::Sources { gateways, backends, policies, tls_policies, backend_policies, routes, secrets, telemetry };
     let delivery = delivery::delivery(g, sources);
+    let patches = patch::patches(g, &base, gateways, delivery.clusters);
     let sources = status::Sources {
         base,
         gateways,

@@ -10,6 +10,7 @@ use api::{Kind, ObjectKey, Timestamp};
 use engine::{Stable, StableHasher};
 use ir::{ClusterName, EndpointSetName, FleetName, RouteConfigurationName, TcpProxyName, VirtualHostName};
 
+use crate::backend::Encryption;
 use crate::hostname::Hostname;
 
 /// Something of one fleet, by name.
@@ -107,6 +108,8 @@ struct Target {
     backend: BackendKey,
     policy: Option<ObjectKey>,
     over: Over,
+    /// As it was when the target was made: one of other encryption is another cluster, so that a route and what it needs change as one.
+    encryption: Encryption,
     /// Follows from the others.
     name: ClusterName,
 }
@@ -124,11 +127,16 @@ enum Over {
 }
 
 impl ClusterTarget {
-    /// A backend with the fleet's own settings. The cluster has the name of the backend's set of endpoints, and shares it where
+    /// A backend with the fleet's own settings. In cleartext the cluster has the name of the backend's set of endpoints, and shares it where
     /// there is one.
-    pub(crate) fn of(backend: BackendKey, set: Option<&EndpointSetName>) -> Self {
-        let name = set.map_or_else(|| backend.text().into(), |set| ClusterName(set.0.clone()));
-        Self(Arc::new(Target { backend, policy: None, over: Over::Own, name }))
+    pub(crate) fn of(backend: BackendKey, set: Option<&EndpointSetName>, encryption: Encryption) -> Self {
+        match set {
+            Some(set) if encryption == Encryption::Cleartext => {
+                let name = ClusterName(set.0.clone());
+                Self(Arc::new(Target { backend, policy: None, over: Over::Own, encryption, name }))
+            }
+            _ => Self::new(backend, None, Over::Own, encryption),
+        }
     }
 
     /// The same under a policy of the route or rule that sends there. The cluster's name gets a hash of the policy's identity
@@ -149,15 +157,28 @@ impl ClusterTarget {
 
     /// The same for TLS that is passed through, to which nothing is added.
     pub(crate) fn passed_through(&self) -> Self {
-        self.with(self.0.policy.clone(), Over::Passthrough)
+        Self::new(self.0.backend.clone(), self.0.policy.clone(), Over::Passthrough, Encryption::Cleartext)
     }
 
     fn with(&self, policy: Option<ObjectKey>, over: Over) -> Self {
-        let backend = self.0.backend.clone();
+        Self::new(self.0.backend.clone(), policy, over, self.0.encryption.clone())
+    }
+
+    fn new(backend: BackendKey, policy: Option<ObjectKey>, over: Over, encryption: Encryption) -> Self {
         let mut name = backend.text();
         if let Some(policy) = &policy {
             let hash = short_hash(&[policy.kind_name(), policy.namespace(), policy.name()]);
             name = format!("{name}~{hash}");
+        }
+        match &encryption {
+            // Whoever names it has a listener made anew for another name.
+            _ if over == Over::Telemetry => {}
+            Encryption::Cleartext => {}
+            Encryption::Tls(tls) => {
+                let hash = short_hash(&[&format!("{:?}", tls.upstream)]);
+                name = format!("{name}{TLS}{hash}");
+            }
+            Encryption::Closed => name = format!("{name}{TLS}closed"),
         }
         let name = match over {
             Over::Own => name.into(),
@@ -165,7 +186,12 @@ impl ClusterTarget {
             Over::Passthrough => format!("{name}~passthrough").into(),
             Over::Telemetry => format!("{name}~telemetry").into(),
         };
-        Self(Arc::new(Target { backend, policy, over, name }))
+        Self(Arc::new(Target { backend, policy, over, encryption, name }))
+    }
+
+    /// Over what it is spoken to.
+    pub(crate) fn encryption(&self) -> &Encryption {
+        &self.0.encryption
     }
 
     /// Whether it is for gRPC.
@@ -191,7 +217,7 @@ impl ClusterTarget {
     /// The name of its set of endpoints, should it have one.
     pub(crate) fn set(&self) -> EndpointSetName {
         match self.parts() {
-            (_, None, Over::Own) => self.0.name.0.clone().into(),
+            (_, None, Over::Own, Encryption::Cleartext) => self.0.name.0.clone().into(),
             _ => self.backend().endpoint_set(),
         }
     }
@@ -201,8 +227,8 @@ impl ClusterTarget {
         &self.0.name
     }
 
-    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>, Over) {
-        (self.backend(), self.policy(), self.0.over)
+    fn parts(&self) -> (&BackendKey, Option<&ObjectKey>, Over, &Encryption) {
+        (self.backend(), self.policy(), self.0.over, self.encryption())
     }
 }
 
@@ -230,6 +256,16 @@ impl Hash for ClusterTarget {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
+}
+
+/// What in the name of a cluster is in front of a hash of its TLS settings.
+const TLS: &str = "~tls-";
+
+/// The name of a cluster without what depends on its TLS settings; none where it has none.
+pub(crate) fn without_tls(cluster: &str) -> Option<Arc<str>> {
+    let (before, behind) = cluster.split_once(TLS)?;
+    let behind = behind.find('~').and_then(|at| behind.get(at..)).unwrap_or_default();
+    Some(format!("{before}{behind}").into())
 }
 
 /// The set of endpoints of a cluster, should it have one: what is behind the backend's name are settings.

@@ -69,12 +69,12 @@ use crate::raw::trial;
 pub use crate::digest::Digest;
 pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};
 pub use crate::gating::Effective;
-pub use crate::graph::DISCARD;
 pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 pub use crate::output::Outputs;
 pub use crate::regex::MAX_PROGRAM_SIZE;
 pub use crate::status::rejected::Rejection;
+pub use crate::stream::DISCARD;
 pub use crate::virtual_host::chain_of;
 
 /// How the objects are meant.

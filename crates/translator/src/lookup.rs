@@ -279,6 +279,12 @@ pub(crate) fn backend(
     }
 }
 
+/// What proxies said of a listener as it is to be.
+pub(crate) fn listener_state(cx: &mut Cx<'_>, inputs: Tables, fact: &FactKey) -> Option<ListenerState> {
+    let state = cx.get(inputs.listener_state, fact).cloned()?;
+    (!cx.contains(inputs.outdated_listeners, fact)).then_some(state)
+}
+
 /// Whether a selector selects a namespace.
 pub(crate) fn selects_namespace(
     cx: &mut Cx<'_>,
@@ -449,7 +455,7 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
 
     fn listener(&mut self, name: &ListenerName) -> Option<ListenerState> {
         let fact = FactKey { fleet: self.tables.fleet.0.clone(), name: name.0.clone() };
-        self.cx.get(self.tables.inputs.listener_state, &fact).cloned()
+        listener_state(self.cx, self.tables.inputs, &fact)
     }
 
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState> {

@@ -1,16 +1,19 @@
 //! Where connections go that are passed on, whatever is spoken on them: the route that wins a server name (Gateway API `TLSRoute`, `TCPRoute`).
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use api::{ObjectKey, Problem, Severity};
+use ir::cluster::Health;
 use ir::route::{Action, Backend};
 use ir::tcp::TcpDestination;
-use ir::{EndpointSetName, Route, TcpProxy, TcpProxyName};
+use ir::{Address, Endpoint, EndpointSetName, Route, TcpProxy, TcpProxyName};
 
 use crate::hostname::Hostname;
 use crate::key::{Bucket, ProblemKey, StreamKey, route_named, set_of};
-use crate::listener::{Speaks, StreamPlace};
+use crate::listener::{DISCARD_PORT, Speaks, StreamPlace};
 
 /// Finds the routes of a listener under a host name.
 pub(crate) trait Lookup {
@@ -69,6 +72,48 @@ pub(crate) fn shares(action: &Action) -> Vec<Share> {
     shares
 }
 
+/// The proxy's own port for what is to be dropped, which nobody has.
+pub const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PORT);
+
+/// Shares, given as a weight and the endpoints behind it, as weights of the endpoints: those of a share that take something have the same part of it. A
+/// share without any goes where nobody answers, as otherwise the others would get it.
+pub(crate) fn share_out(shares: Vec<(u32, Vec<Endpoint>)>) -> Vec<Endpoint> {
+    let takers = |endpoints: &[Endpoint]| {
+        endpoints.iter().filter(|endpoint| endpoint.health == Health::Healthy).count().max(1) as u64
+    };
+    let scale = scale(&shares.iter().map(|(weight, found)| (u64::from(*weight), takers(found))).collect::<Vec<_>>());
+    let mut parts: BTreeMap<Address, (Health, u64)> = BTreeMap::new();
+    for (weight, mut endpoints) in shares {
+        if endpoints.is_empty() {
+            endpoints.push(Endpoint::new(DISCARD));
+        }
+        let part = (scale * u64::from(weight) / takers(&endpoints)).max(1);
+        for endpoint in endpoints {
+            let (health, sum) = parts.entry(endpoint.address).or_insert((endpoint.health, 0));
+            // What drains in one share may take the other's.
+            *health = (*health).min(endpoint.health);
+            *sum += if endpoint.health == Health::Healthy { part } else { 0 };
+        }
+    }
+    let divisor = parts.values().map(|(_, part)| *part).fold(0, gcd).max(1);
+    let weight = |part: u64| u32::try_from(part / divisor).ok().filter(|weight| *weight > 1).and_then(NonZeroU32::new);
+    parts.into_iter().map(|(address, (health, part))| Endpoint { address, health, weight: weight(part) }).collect()
+}
+
+/// By what weights are multiplied so that each endpoint has a whole number: exactly where that is within what a proxy takes, and as closely
+/// as it takes otherwise.
+fn scale(shares: &[(u64, u64)]) -> u64 {
+    let common = shares.iter().try_fold(1_u64, |all, (_, count)| (all / gcd(all, *count)).checked_mul(*count));
+    let total: u64 = shares.iter().map(|(weight, _)| *weight).sum::<u64>().max(1);
+    // Half of what it takes: parts below 1 are rounded up.
+    let most = (u64::from(u32::MAX) / 2 / total).max(1);
+    common.unwrap_or(u64::MAX).min(most)
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
 /// Of routes of a port, or of a host name of it, the first has all: the others are told, by name.
 pub(crate) fn behind<'a>(
     bucket: &Bucket,
@@ -122,3 +167,6 @@ fn destinations(action: &Action) -> Vec<TcpDestination> {
         Action::Redirect(_) => vec![TcpDestination { backend: Backend::Broken("a redirect".into()), weight: 1 }],
     }
 }
+
+#[cfg(test)]
+mod tests;

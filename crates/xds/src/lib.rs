@@ -43,3 +43,4 @@ pub use server::{
     ClientState, Fleets, FleetsOf, Gate, Identity, Limits, ListenError, MOST_REFUSALS, Pem, Rate, Refusal, Server, Tls,
     TlsError, TokenError, VerifyToken, Verifying,
 };
+pub use session::STALLED;

@@ -100,6 +100,7 @@ use sotw::SentItems;
 pub(crate) use sotw::Wants;
 pub(crate) use subscribe::MOST_NAMES;
 pub(crate) use time::LAGGING;
+pub use time::STALLED;
 pub(crate) use view::{Holding, Standing};
 
 /// Why a stream is ended by us.

@@ -48,7 +48,7 @@ struct World {
     story: Mutex<Vec<(Instant, &'static str)>>,
     wrong: Mutex<Vec<String>>,
     over: AtomicBool,
-    _servers: ([Backend; 2], [GrpcBackend; 2], [Echo; 3]),
+    _servers: ([Backend; 2], [GrpcBackend; 2], [Echo; 2]),
 }
 
 impl World {
@@ -56,7 +56,7 @@ impl World {
         let servers = (
             ["one", "two"].map(|name| Backend::start(name).unwrap()),
             ["call-one", "call-two"].map(|name| GrpcBackend::start(name).unwrap()),
-            ["dns-one", "dns-two", "dns-far-two"].map(|name| Echo::start(name).unwrap()),
+            ["dns-one", "dns-two"].map(|name| Echo::start(name).unwrap()),
         );
         let names = ["secure.example.com", "*.ended.example.com"];
         let pair = |names: &[&str]| self_signed(names, false).unwrap();
@@ -67,7 +67,6 @@ impl World {
                 servers.1.each_ref().map(|server| server.port),
                 [servers.2[0].port, servers.2[1].port],
             ],
-            far_dns: servers.2[2].port,
             pairs: [pair(&names), pair(&names)],
             inner: pair(&["*.passed.example.com"]),
         };

@@ -38,8 +38,6 @@ pub(crate) struct Places {
     pub(crate) ports: [u16; 7],
     /// Of the servers of each of [`BACKENDS`].
     pub(crate) backends: [[u16; 2]; 3],
-    /// Of one that takes datagrams for another namespace: an endpoint that another Service gives is another one to Envoy (docs/kinds.md).
-    pub(crate) far_dns: u16,
     /// Of the Gateway: by turns.
     pub(crate) pairs: [Pair; 2],
     /// Of those behind TLS.
@@ -67,14 +65,15 @@ impl Places {
         let servers = servers
             .map(|(name, port)| if name.starts_with("dns") { datagrams(name, *port) } else { service(name, *port) });
         let inner = [("inner-one", inner_one), ("inner-two", inner_two)];
-        let behind_tls = inner.into_iter().chain([("secure", inner_two), ("doubted", inner_two)]);
+        let behind_tls = inner.into_iter().chain([("secure", inner_two)]);
         let mut all: Vec<String> = servers.chain(behind_tls.map(|(name, port)| service(name, port))).collect();
         let far = |text: &String| text.replace("metadata:\n  name", "metadata:\n  namespace: far\n  name");
         let is_far = |text: &&String| {
-            ["two\n", "call-two\n", "inner-two\n"].iter().any(|name| text.contains(&format!("  name: {name}")))
+            ["two\n", "call-two\n", "inner-two\n", "dns-two\n"]
+                .iter()
+                .any(|name| text.contains(&format!("  name: {name}")))
         };
         all.extend(all.iter().filter(is_far).map(far).collect::<Vec<_>>());
-        all.push(far(&datagrams("dns-two", self.far_dns)));
         all.push(tls_secret("inner", &self.inner.certificate, &self.inner.key));
         let listeners = inner.map(|(name, port)| {
             format!("{{name: {name}, port: {port}, protocol: HTTPS, tls: {{certificateRefs: [{{name: inner}}]}}}}")
@@ -90,15 +89,6 @@ impl Places {
                 pair.certificate
             )
         };
-        let policy = |service: &str, bundle: &str| {
-            let spec = format!(
-                "{{targetRefs: [{{group: '', kind: Service, name: {service}}}], validation: {{hostname: {INNER}, \
-                 caCertificateRefs: [{{group: '', kind: ConfigMap, name: {bundle}}}]}}}}"
-            );
-            object("BackendTLSPolicy", service, &spec)
-        };
-        // what a policy says of TLS changes for the routes before too, so that these stay (docs/kinds.md)
-        all.extend([policy("secure", "right"), policy("doubted", "wrong")]);
         all.extend([bundle("right", &self.inner), bundle("wrong", &self.pairs[0])]);
         all
     }
@@ -160,6 +150,7 @@ impl Places {
             self.scenes_of_rules(),
             self.scenes_of_listeners(),
             self.scenes_of_policies(),
+            self.scenes_of_tls(),
             self.scenes_of_grants(),
         ]
         .into_iter()
@@ -258,15 +249,10 @@ impl Places {
     }
 
     fn scenes_of_policies(&self) -> Vec<Scene> {
-        let target =
-            |kind: &str, name: &str| format!("{{group: gateway.networking.k8s.io, kind: {kind}, name: {name}}}");
-        let to_service = |name: &str| format!("{{group: '', kind: Service, name: {name}}}");
         let limits = |name: &str, most: u32, kind: &str, of: &str| {
-            object(
-                "BackendTrafficPolicy",
-                name,
-                &format!("{{targetRefs: [{}], circuitBreaker: {{maxConnections: {most}}}}}", target(kind, of)),
-            )
+            let target = format!("{{group: gateway.networking.k8s.io, kind: {kind}, name: {of}}}");
+            let spec = format!("{{targetRefs: [{target}], circuitBreaker: {{maxConnections: {most}}}}}");
+            object("BackendTrafficPolicy", name, &spec)
         };
         // other limits of datagrams are another cluster, with which a proxy loses the answers under way (docs/kinds.md)
         let all = |prefix: &str, most: u32| {
@@ -275,20 +261,9 @@ impl Places {
                 .map(|((kind, ..), at)| limits(&format!("{prefix}-{at}"), most, kind, &format!("own-{at}")))
                 .collect::<Vec<_>>()
         };
-        let budget = object(
-            "XBackendTrafficPolicy",
-            "budget",
-            &format!(
-                "{{targetRefs: [{}], retryConstraint: {{budget: {{percent: 30, interval: 10s}}}}}}",
-                to_service("one")
-            ),
-        );
-        let behind_tls = |service: &str| {
-            routes("own", &section, |names| {
-                rule_of(names, &[if names.0 == "HTTPRoute" { service } else { names.4[0] }])
-            })
-        };
-        let of_http = |who| ROUTES.map(|(kind, ..)| if kind == "HTTPRoute" { who } else { Who::One });
+        let target = to_service("one");
+        let spec = format!("{{targetRefs: [{target}], retryConstraint: {{budget: {{percent: 30, interval: 10s}}}}}}");
+        let budget = object("XBackendTrafficPolicy", "budget", &spec);
         let scene = |name, routes: &[String], policies: Vec<String>, answers| Scene {
             name,
             objects: [self.gateway(), routes.to_vec(), policies].concat(),
@@ -305,16 +280,29 @@ impl Places {
             scene(
                 "a policy of another backend",
                 &own(1),
-                vec![budget, limits("limits-2", 900, "HTTPRoute", "own-2")],
+                vec![budget, limits("limits-2", 900, "HTTPRoute", "own-2"), tls("secure", "wrong")],
                 [Who::Two; 7],
             ),
-            scene("backends behind TLS", &behind_tls("secure"), Vec::new(), of_http(Who::Two)),
-            scene(
-                "backends behind TLS that nobody vouches for",
-                &behind_tls("doubted"),
-                Vec::new(),
-                of_http(Who::Nobody),
-            ),
+        ]
+    }
+
+    fn scenes_of_tls(&self) -> Vec<Scene> {
+        let to_secure = routes("own", &section, |names| {
+            rule_of(names, &[if names.0 == "HTTPRoute" { "secure" } else { names.4[0] }])
+        });
+        let of_http = |who| ROUTES.map(|(kind, ..)| if kind == "HTTPRoute" { who } else { Who::One });
+        let scene = |name, routes: &[String], policies: &[String], answers| Scene {
+            name,
+            objects: [self.gateway(), routes.to_vec(), policies.to_vec()].concat(),
+            answers,
+        };
+        let (right, wrong, nowhere) = (tls("secure", "right"), tls("secure", "wrong"), tls("secure", "nowhere"));
+        vec![
+            scene("backends behind TLS", &to_secure, &[right], of_http(Who::Two)),
+            scene("the same by another policy", &to_secure, &[tls("a", "right"), wrong.clone()], of_http(Who::Two)),
+            scene("backends behind TLS that nobody vouches for", &to_secure, &[wrong], of_http(Who::Nobody)),
+            scene("a bundle that is not there", &to_secure, std::slice::from_ref(&nowhere), of_http(Who::Nobody)),
+            scene("nobody sends there any more", &own(0), &[nowhere], [Who::One; 7]),
         ]
     }
 
@@ -361,6 +349,18 @@ fn set(listeners: &[String]) -> String {
 /// A listener of the set, as a parent.
 fn in_set(name: &str) -> String {
     format!("{{group: gateway.networking.k8s.io, kind: ListenerSet, name: set, sectionName: s-{name}}}")
+}
+
+fn to_service(name: &str) -> String {
+    format!("{{group: '', kind: Service, name: {name}}}")
+}
+
+/// A policy for the Service that is behind TLS, which believes a bundle.
+fn tls(name: &str, bundle: &str) -> String {
+    let bundle = format!("{{group: '', kind: ConfigMap, name: {bundle}}}");
+    let validation = format!("{{hostname: {INNER}, caCertificateRefs: [{bundle}]}}");
+    let spec = format!("{{targetRefs: [{}], validation: {validation}}}", to_service("secure"));
+    object("BackendTLSPolicy", name, &spec)
 }
 
 /// A Gateway with fields of its `spec` and listeners.

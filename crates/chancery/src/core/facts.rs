@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use translator::{InFleet, Outputs};
 use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
 
-use super::holding::Facts;
+use super::holding::Readiness;
 use super::workloads::is_workload;
 use super::{Core, replicas};
 
@@ -28,11 +28,15 @@ struct Known<'a> {
     graph: &'a Graph,
     tables: Tables,
     outputs: Outputs,
+    /// Gateways that came with the last tick: what is left of facts is of proxies that had another of the same name. Its first publication is whole,
+    /// as without its listeners these would be taken for gone.
+    came: BTreeSet<&'a str>,
 }
 
-impl Facts for Known<'_> {
+impl Readiness for Known<'_> {
     fn is_live(&self, fleet: &Arc<str>) -> bool {
-        !is_workload(fleet) && self.graph.get(self.tables.fleet_live, fleet).is_some()
+        let is_known = !is_workload(fleet) && !self.came.contains(&**fleet);
+        is_known && self.graph.get(self.tables.fleet_live, fleet).is_some()
     }
 
     fn is_awaited(&self, fleet: &Arc<str>, cluster: &Arc<str>) -> bool {
@@ -190,9 +194,32 @@ impl Core {
 
     /// Keeps back what has to wait for clusters, and gives what was waiting for them.
     pub(super) fn hold(&mut self, updates: Vec<FleetUpdate>) -> Vec<FleetUpdate> {
-        let facts =
-            Known { graph: self.translator.graph(), tables: self.translator.stored().tables(), outputs: self.outputs };
-        self.holding.pass(updates, &facts, Instant::now())
+        let (graph, outputs) = (self.translator.graph(), self.outputs);
+        let came = graph.changes(outputs.infra).filter(|change| change.old.is_none());
+        let came = came.map(|change| change.key.as_str()).collect();
+        let known = Known { graph, tables: self.translator.stored().tables(), outputs, came };
+        self.holding.pass(updates, &known, Instant::now())
+    }
+
+    /// Notes of which listeners proxies have another version than the one that waits: what they said is not about that. True if that is news.
+    pub(super) fn note_outdated_listeners(&mut self) -> bool {
+        let other = self.holding.listeners().filter_map(|(fleet, name, version)| {
+            let key = FactKey::new(Arc::clone(fleet), Arc::clone(name));
+            (self.listeners.get(&key).copied() != version).then_some(key)
+        });
+        let now: BTreeSet<FactKey> = other.collect();
+        let (store, graph) = self.translator.store();
+        let table = store.tables().outdated_listeners;
+        let over: Vec<FactKey> =
+            graph.iter(table).map(|(key, ())| key).filter(|key| !now.contains(key)).cloned().collect();
+        let mut news = !over.is_empty();
+        for key in over {
+            graph.remove(table, &key);
+        }
+        for key in now {
+            news |= set_fact(graph, table, key, ());
+        }
+        news
     }
 
     /// Drops what was said of listeners of which another version is about to be published, and of whatever is gone. True if there

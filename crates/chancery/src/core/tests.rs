@@ -139,6 +139,72 @@ async fn programmed_is_what_was_said_of_the_version_that_is_published_now() {
     assert_eq!(rig.programmed().await, "False/Pending", "it went and came back");
 }
 
+/// A Service, and a route to it.
+fn backend(name: &str) -> [String; 2] {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]},
+    });
+    let rules = json!([{"backendRefs": [{"name": name, "port": 80}]}]);
+    let route = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": name},
+        "spec": {"parentRefs": [{"name": "web"}], "rules": rules},
+    });
+    [service, route].map(|object| object.to_string())
+}
+
+/// A Gateway whose proxy has everything and has said so.
+async fn live() -> Rig {
+    let rig = Rig::start();
+    rig.gateway("127.0.0.1").await;
+    rig.running().await;
+    rig.accepted(rig.version().await).await;
+    rig.say(Input::Xds(vec![Event::Live { fleet: FLEET.into() }])).await;
+    assert_eq!(rig.programmed().await, "True/Programmed");
+    rig
+}
+
+#[tokio::test]
+async fn a_listener_that_waits_for_a_new_backend_is_not_programmed_and_one_that_is_as_it_was_is() {
+    let rig = live().await;
+    let first = rig.version().await;
+    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    assert_eq!(rig.programmed().await, "False/Pending", "the proxy has not been sent it");
+    assert_eq!(rig.version().await, first);
+    rig.gateway("127.0.0.1").await;
+    assert_eq!(rig.programmed().await, "True/Programmed", "it was never another one");
+    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    rig.say(Input::Xds(vec![Event::ClusterWarm { fleet: FLEET.into(), name: "default/new/80".into() }])).await;
+    assert_eq!(rig.programmed().await, "False/Pending");
+    let second = rig.version().await;
+    assert_ne!(second, first);
+    rig.accepted(second).await;
+    assert_eq!(rig.programmed().await, "True/Programmed");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_backend_of_which_nobody_says_anything_is_published_all_the_same() {
+    let rig = live().await;
+    let first = rig.version().await;
+    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    assert_eq!(rig.version().await, first);
+    let published = async {
+        while rig.version().await == first {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), published).await.expect("it is published");
+}
+
+#[tokio::test]
+async fn a_gateway_that_comes_back_is_published_whole() {
+    let rig = live().await;
+    rig.gateway_with("127.0.0.1", &backend("new")).await;
+    rig.no_gateway().await;
+    // nobody said that the proxy is gone: it keeps its listeners, unless it is told that there are none
+    rig.gateway("127.0.0.1").await;
+    rig.version().await;
+}
+
 #[tokio::test]
 async fn an_unattributed_refusal_goes_with_its_resource() {
     let rig = Rig::start();

@@ -2,7 +2,6 @@
 //! taken away, and an answer under way is lost; with one that only drains it waits for answers, while new clients go elsewhere.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ir::cluster::{Health, Locality};
@@ -23,14 +22,13 @@ pub(super) struct Parting {
 /// A set, as it is and what has gone from it.
 #[derive(Default)]
 struct Watched {
-    now: Vec<Locality>,
+    now: Vec<Address>,
     gone: Vec<Gone>,
 }
 
 /// An endpoint that is gone, and until when it drains.
 #[derive(Clone)]
 struct Gone {
-    zone: Option<Arc<str>>,
     address: Address,
     until: Instant,
 }
@@ -43,18 +41,11 @@ impl Parting {
             return;
         };
         let watched = self.sets.entry(name.clone()).or_default();
-        let before = std::mem::replace(&mut watched.now, set.localities);
-        let left = before.into_iter().flat_map(|locality| {
-            let gone = move |endpoint: Endpoint| Gone {
-                zone: locality.zone.clone(),
-                address: endpoint.address,
-                until: now + LINGER,
-            };
-            locality.endpoints.into_iter().map(gone)
-        });
-        watched.gone.extend(left);
+        let there = all(&set).map(|endpoint| endpoint.address.clone()).collect();
+        let before = std::mem::replace(&mut watched.now, there);
+        watched.gone.extend(before.into_iter().map(|address| Gone { address, until: now + LINGER }));
         let Watched { now: there, gone } = watched;
-        gone.retain(|gone| gone.address != DISCARD && all(there).all(|endpoint| endpoint.address != gone.address));
+        gone.retain(|gone| gone.address != DISCARD && !there.contains(&gone.address));
         if !gone.is_empty() {
             self.next.get_or_insert(now + LINGER);
         }
@@ -82,30 +73,25 @@ impl Parting {
         self.next
     }
 
-    /// Adds what drains, each where it was: Envoy takes an endpoint of another zone or priority for another one.
+    /// Adds what drains.
     pub(super) fn add_to(&self, set: &mut Endpoints) {
         let Some(watched) = self.sets.get(&set.name).filter(|watched| !watched.gone.is_empty()) else { return };
-        if all(&set.localities).next().is_none() {
-            // Nobody else is there, and datagrams go to nobody.
-            set.localities.push(locality(None, vec![Endpoint { address: DISCARD, health: Health::Healthy }]));
-        }
-        for gone in &watched.gone {
-            let endpoint = Endpoint { address: gone.address.clone(), health: Health::Draining };
-            match set.localities.iter_mut().find(|locality| locality.zone == gone.zone) {
-                Some(locality) => locality.endpoints.push(endpoint),
-                None => set.localities.push(locality(gone.zone.clone(), vec![endpoint])),
-            }
+        // Nobody else is there, and datagrams go to nobody.
+        let nobody = all(set).next().is_none().then(|| Endpoint::new(DISCARD));
+        let gone = watched
+            .gone
+            .iter()
+            .map(|gone| Endpoint { health: Health::Draining, ..Endpoint::new(gone.address.clone()) });
+        let more = nobody.into_iter().chain(gone);
+        match set.localities.first_mut() {
+            Some(locality) => locality.endpoints.extend(more),
+            None => set.localities.push(Locality { zone: None, priority: 0, endpoints: more.collect() }),
         }
     }
 }
 
-/// With a weight, as Envoy wants it of each where there are shares; where nothing is healthy it does not count.
-fn locality(zone: Option<Arc<str>>, endpoints: Vec<Endpoint>) -> Locality {
-    Locality { zone, priority: 0, weight: Some(1), endpoints }
-}
-
-fn all(localities: &[Locality]) -> impl Iterator<Item = &Endpoint> {
-    localities.iter().flat_map(|locality| &locality.endpoints)
+fn all(set: &Endpoints) -> impl Iterator<Item = &Endpoint> {
+    set.localities.iter().flat_map(|locality| &locality.endpoints)
 }
 
 #[cfg(test)]
@@ -116,72 +102,49 @@ mod tests {
 
     const NAME: &str = "default/edge/53/udp";
 
-    fn endpoint(port: u16, health: Health) -> Endpoint {
-        Endpoint { address: Address::Ip(Ipv4Addr::LOCALHOST.into(), port), health }
+    fn set(ports: &[u16]) -> Endpoints {
+        let endpoint = |port: &u16| Endpoint::new(Address::Ip(Ipv4Addr::LOCALHOST.into(), *port));
+        let locality = Locality { zone: None, priority: 0, endpoints: ports.iter().map(endpoint).collect() };
+        Endpoints { name: NAME.into(), localities: if ports.is_empty() { Vec::new() } else { vec![locality] } }
     }
 
-    /// A set of one zone for each backend.
-    fn set(zones: &[(&str, &[u16])]) -> Endpoints {
-        let zone = |(zone, ports): &(&str, &[u16])| Locality {
-            zone: Some((*zone).into()),
-            priority: 0,
-            weight: Some(3),
-            endpoints: ports.iter().map(|port| endpoint(*port, Health::Healthy)).collect(),
-        };
-        Endpoints { name: NAME.into(), localities: zones.iter().map(zone).collect() }
-    }
-
-    fn shown(parting: &Parting, mut set: Endpoints) -> Vec<String> {
+    fn shown(parting: &Parting, mut set: Endpoints) -> String {
         parting.add_to(&mut set);
-        let of = |locality: Locality| {
-            let zone = locality.zone.unwrap_or_default();
-            let show = move |endpoint: Endpoint| {
-                let drains = if endpoint.health == Health::Draining { " drains" } else { "" };
-                format!("{zone} {:?}{drains}", endpoint.address)
-            };
-            locality.endpoints.into_iter().map(show)
+        let show = |endpoint: &Endpoint| {
+            let drains = if endpoint.health == Health::Draining { " drains" } else { "" };
+            format!("{:?}{drains}", endpoint.address).replace("Ip(127.0.0.1, ", "").replace(')', "")
         };
-        set.localities
-            .into_iter()
-            .flat_map(of)
-            .map(|text| text.replace("Ip(127.0.0.1, ", "").replace(')', ""))
-            .collect()
+        all(&set).map(show).collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn what_goes_drains_for_a_while_where_it_was() {
+    fn what_goes_drains_for_a_while() {
         let (mut parting, start) = (Parting::default(), Instant::now());
         let (name, later) = (EndpointSetName::from(NAME), start + LINGER / 2);
-        let (first, second) = (set(&[("one", &[1, 2])]), set(&[("one", &[2]), ("two", &[3])]));
-        parting.note(&name, Some(first.clone()), start);
-        assert_eq!(
-            (parting.next(), shown(&parting, first.clone())),
-            (None, vec!["one 1".to_owned(), "one 2".to_owned()])
-        );
-        parting.note(&name, Some(second.clone()), start);
-        assert_eq!(shown(&parting, second.clone()), ["one 2", "one 1 drains", "two 3"]);
-        // a zone of which nothing is left, and one that comes back
-        let third = set(&[("one", &[1])]);
-        parting.note(&name, Some(third.clone()), later);
-        assert_eq!(shown(&parting, third.clone()), ["one 1", "one 2 drains", "two 3 drains"]);
+        parting.note(&name, Some(set(&[1, 2])), start);
+        assert_eq!((parting.next(), &*shown(&parting, set(&[1, 2]))), (None, "1, 2"));
+        parting.note(&name, Some(set(&[2, 3])), start);
+        assert_eq!(shown(&parting, set(&[2, 3])), "2, 3, 1 drains");
+        // one that comes back
+        parting.note(&name, Some(set(&[1])), later);
+        assert_eq!(shown(&parting, set(&[1])), "1, 2 drains, 3 drains");
         assert_eq!(parting.over(start + LINGER), [] as [EndpointSetName; 0]);
         assert_eq!(parting.next(), Some(later + LINGER));
         assert_eq!(parting.over(later + LINGER), [name]);
-        assert_eq!((parting.next(), shown(&parting, third)), (None, vec!["one 1".to_owned()]));
+        assert_eq!((parting.next(), &*shown(&parting, set(&[1]))), (None, "1"));
     }
 
     #[test]
     fn who_is_left_alone_gets_nothing_new() {
         let (mut parting, start) = (Parting::default(), Instant::now());
         let name = EndpointSetName::from(NAME);
-        parting.note(&name, Some(set(&[("one", &[1])])), start);
-        let nobody = set(&[]);
-        parting.note(&name, Some(nobody.clone()), start);
-        assert_eq!(shown(&parting, nobody), [" 9", "one 1 drains"], "the healthy one gets what comes");
+        parting.note(&name, Some(set(&[1])), start);
+        parting.note(&name, Some(set(&[])), start);
+        assert_eq!(shown(&parting, set(&[])), "9, 1 drains", "the healthy one gets what comes");
         // what was never sent to anybody does not drain, and with its cluster all goes
-        parting.note(&name, Some(set(&[("", &[9])])), start);
-        parting.note(&name, Some(set(&[("one", &[1])])), start);
-        assert_eq!(shown(&parting, set(&[("one", &[1])])), ["one 1"]);
+        parting.note(&name, Some(set(&[9])), start);
+        parting.note(&name, Some(set(&[1])), start);
+        assert_eq!(shown(&parting, set(&[1])), "1");
         parting.note(&name, Some(set(&[])), start);
         parting.note(&name, None, start);
         assert_eq!(parting.over(start + LINGER * 2), [] as [EndpointSetName; 0]);

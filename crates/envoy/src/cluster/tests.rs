@@ -133,15 +133,3 @@ fn a_cluster_needs_its_own_endpoints_and_its_secrets() {
     assert_eq!(needs(&secured), ["ClusterLoadAssignment ns/a/80", "Secret ca", "Secret client"]);
     assert_eq!(needs(&Cluster { endpoints: EndpointSource::Dns(Vec::new()), ..plain() }), [] as [&str; 0]);
 }
-
-#[test]
-fn of_a_cluster_whose_localities_have_shares_these_count_and_not_the_number_of_endpoints() {
-    let weighted = Cluster { endpoints: EndpointSource::Weighted("ns/gw/53/udp".into()), ..plain() };
-    check_part(
-        &weighted,
-        "
-type: EDS
-commonLbConfig: {healthyPanicThreshold: {value: 1}, localityWeightedLbConfig: {}, updateMergeWindow: 0s}
-",
-    );
-}

@@ -1,6 +1,7 @@
 //! Endpoints.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 
 use ir::cluster::{Health, Locality};
 use ir::{Address, Endpoint, Endpoints};
@@ -9,7 +10,7 @@ use super::{endpoint_set, load_assignment, message, own_load_assignment};
 use crate::testing::{expect, joined, json};
 
 fn ip(last: u8) -> Endpoint {
-    Endpoint { address: Address::Ip(Ipv4Addr::new(10, 0, 0, last).into(), 8080), health: Health::Healthy }
+    Endpoint::new(Address::Ip(Ipv4Addr::new(10, 0, 0, last).into(), 8080))
 }
 
 fn set(localities: Vec<Locality>) -> Endpoints {
@@ -25,7 +26,7 @@ fn check(localities: Vec<Locality>, wanted: &str) {
 }
 
 fn in_zone(zone: Option<&str>, priority: u32, endpoints: Vec<Endpoint>) -> Locality {
-    Locality { zone: zone.map(Into::into), priority, weight: None, endpoints }
+    Locality { zone: zone.map(Into::into), priority, endpoints }
 }
 
 #[test]
@@ -36,8 +37,8 @@ fn a_set_without_endpoints_has_only_a_name() {
 #[test]
 fn addresses_of_every_kind_with_zone_priority_and_health() {
     let draining = Endpoint { health: Health::Draining, ..ip(2) };
-    let six = Endpoint { address: Address::Ip(Ipv6Addr::LOCALHOST.into(), 1), health: Health::Healthy };
-    let unix = Endpoint { address: Address::Unix("/run/a.sock".into()), health: Health::Healthy };
+    let six = Endpoint::new(Address::Ip(Ipv6Addr::LOCALHOST.into(), 1));
+    let unix = Endpoint::new(Address::Unix("/run/a.sock".into()));
     check(
         vec![in_zone(None, 0, vec![ip(1), draining]), in_zone(Some("z"), 1, vec![six, unix])],
         "
@@ -57,20 +58,18 @@ endpoints:
 }
 
 #[test]
-fn localities_with_shares() {
-    let of =
-        |zone: &str, weight: u32, last: u8| Locality { weight: Some(weight), ..in_zone(Some(zone), 0, vec![ip(last)]) };
+fn endpoints_with_shares() {
+    let of = |weight: u32, last: u8| Endpoint { weight: NonZeroU32::new(weight), ..ip(last) };
     check(
-        vec![of("ns/a/53", 70, 1), of("ns/b/53", 30, 2)],
+        vec![in_zone(None, 0, vec![of(70, 1), of(30, 2)])],
         "
 clusterName: ns/a/80
 endpoints:
-- locality: {zone: ns/a/53}
-  lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 8080}}}}]
-  loadBalancingWeight: 70
-- locality: {zone: ns/b/53}
-  lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.2, portValue: 8080}}}}]
-  loadBalancingWeight: 30
+- lbEndpoints:
+  - endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 8080}}}
+    loadBalancingWeight: 70
+  - endpoint: {address: {socketAddress: {address: 10.0.0.2, portValue: 8080}}}
+    loadBalancingWeight: 30
 ",
     );
 }
@@ -103,8 +102,11 @@ fn what_is_written_directly_is_what_the_message_says() {
     let long = "p".repeat(300);
     all.push(Address::Unix(long.as_str().into()));
     let health = [Health::Healthy, Health::Draining];
-    let endpoints: Vec<Endpoint> =
-        all.into_iter().zip(health.into_iter().cycle()).map(|(address, health)| Endpoint { address, health }).collect();
+    let endpoints: Vec<Endpoint> = all
+        .into_iter()
+        .zip(health.into_iter().cycle())
+        .map(|(address, health)| Endpoint { health, ..Endpoint::new(address) })
+        .collect();
     for zone in [None, Some(""), Some("z"), Some(long.as_str())] {
         for priority in [0, 1, 300] {
             let set = set(vec![in_zone(zone, priority, endpoints.clone()), in_zone(zone, 0, Vec::new())]);

@@ -189,8 +189,8 @@ fn bootstrap(folder: &Path, routes: Vec<Route>, application: Application) -> Boo
         connect_timeout: None,
     };
     let clusters = [cluster("a"), cluster("b"), cluster("c")];
-    let endpoint = Endpoint { address: Address::Unix(path("backend.sock").into()), health: Default::default() };
-    let locality = ir::cluster::Locality { zone: None, priority: 0, weight: None, endpoints: vec![endpoint] };
+    let endpoint = Endpoint::new(Address::Unix(path("backend.sock").into()));
+    let locality = ir::cluster::Locality { zone: None, priority: 0, endpoints: vec![endpoint] };
     let endpoints = Endpoints { name: "e".into(), localities: vec![locality] };
     let parts = StaticParts {
         listeners: vec![&listener],

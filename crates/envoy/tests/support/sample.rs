@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,7 +173,7 @@ fn clusters() -> Vec<Cluster> {
 }
 
 fn endpoints() -> Endpoints {
-    let endpoint = |address, health| Endpoint { address, health };
+    let endpoint = |address, health| Endpoint { health, ..Endpoint::new(address) };
     let ip = |last, port| Address::Ip(Ipv4Addr::new(10, 0, 0, last).into(), port);
     Endpoints {
         name: "ns/a/80".into(),
@@ -180,13 +181,14 @@ fn endpoints() -> Endpoints {
             Locality {
                 zone: None,
                 priority: 0,
-                weight: None,
-                endpoints: vec![endpoint(ip(1, 80), Health::Healthy), endpoint(ip(2, 80), Health::Draining)],
+                endpoints: vec![
+                    Endpoint { weight: NonZeroU32::new(3), ..Endpoint::new(ip(1, 80)) },
+                    endpoint(ip(2, 80), Health::Draining),
+                ],
             },
             Locality {
                 zone: Some("z".into()),
                 priority: 1,
-                weight: None,
                 endpoints: vec![
                     endpoint(Address::Ip(Ipv6Addr::LOCALHOST.into(), 80), Health::Healthy),
                     endpoint(Address::Unix("/tmp/x.sock".into()), Health::Healthy),

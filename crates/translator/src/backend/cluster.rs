@@ -3,25 +3,18 @@
 use ir::cluster::{CircuitBreaker, Protocol};
 use ir::{Cluster, ClusterName, EndpointSetName, EndpointSource};
 
-use super::BackendView;
-use crate::backend_tls_policy::TlsPolicy;
+use super::{BackendView, Encryption};
 use crate::key::ClusterTarget;
 
 /// The cluster of a backend. One whose backend is gone stands empty until nothing names it, and so does one whose policy cannot be used: requests
 /// answer 503.
-pub(crate) fn cluster(
-    target: &ClusterTarget,
-    view: Option<&BackendView>,
-    policy: Option<&TlsPolicy>,
-    limits: CircuitBreaker,
-) -> Cluster {
+pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits: CircuitBreaker) -> Cluster {
     let circuit_breaker = (limits != CircuitBreaker::default()).then(|| Box::new(limits));
     let endpoints = || view.map_or_else(|| EndpointSource::Discovered(target.set()), |view| view.endpoints.clone());
-    let (endpoints, tls) = match policy.map(|policy| &policy.tls) {
-        Some(Ok(tls)) => (endpoints(), Some(tls.clone())),
-        Some(Err(_)) => (EndpointSource::Dns(Vec::new()), None),
-        None if target.is_passthrough() => (endpoints(), None),
-        None => (endpoints(), view.and_then(|view| view.tls.clone())),
+    let (endpoints, tls) = match target.encryption() {
+        Encryption::Cleartext => (endpoints(), None),
+        Encryption::Tls(tls) => (endpoints(), Some(Box::new(tls.upstream.clone()))),
+        Encryption::Closed => (EndpointSource::Dns(Vec::new()), None),
     };
     Cluster {
         name: target.name().clone(),
@@ -45,7 +38,7 @@ pub(crate) fn of_datagrams(name: ClusterName, limits: CircuitBreaker) -> Cluster
     let clients = limits.max_connections.unwrap_or(DATAGRAM_CLIENTS).min(MOST_DATAGRAM_CLIENTS);
     let limits = CircuitBreaker { max_connections: Some(clients), ..limits };
     Cluster {
-        endpoints: EndpointSource::Weighted(EndpointSetName(name.0.clone())),
+        endpoints: EndpointSource::Discovered(EndpointSetName(name.0.clone())),
         name,
         protocol: Protocol::default(),
         tls: None,

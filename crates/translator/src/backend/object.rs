@@ -8,11 +8,11 @@ use std::sync::Arc;
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::reference::LocalObjectRef;
 use api::{FieldPath, ObjectKey, Problem, Severity};
-use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, Trust, UpstreamTls};
+use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
 use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
+use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::hostname::Hostname;
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
@@ -79,14 +79,12 @@ fn view(
     for (index, endpoint) in endpoints.iter().enumerate() {
         check_endpoint(endpoint, allowed).map_err(|text| fault(format!("{object}: {}: {text}", at(index))))?;
     }
-    let mut secrets = Vec::new();
-    let tls = backend.spec.tls.as_deref();
-    let tls = tls.map(|tls| upstream(lookup, object, tls, &mut secrets).map(Box::new)).transpose()?;
     let (protocol, wants_tls) = speaks(backend);
-    let tls = tls.or_else(|| {
-        let any = UpstreamTls::unverified();
-        wants_tls.then(|| Box::new(any))
-    });
+    let encryption = match backend.spec.tls.as_deref() {
+        Some(tls) => upstream(lookup, object, tls)?,
+        None if wants_tls => Encryption::unverified(),
+        None => Encryption::Cleartext,
+    };
     let source =
         if names > 0 { EndpointSource::Dns(dns(endpoints)) } else { EndpointSource::Discovered(key.endpoint_set()) };
     // Envoy ends itself at the first datagram for a socket of the file system.
@@ -94,12 +92,11 @@ fn view(
     let whys = [
         (names > 0, RESOLVED),
         (has_path, "has a socket of the file system"),
-        (tls.is_some(), "is spoken to over TLS"),
+        (encryption.is_tls(), "is spoken to over TLS"),
     ];
     let no_datagrams = whys.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| why);
-    let secrets = secrets.into();
     let (port_name, session) = (Box::default(), None);
-    Ok(BackendView { endpoints: source, port_name, protocol, tls, secrets, no_datagrams, session })
+    Ok(BackendView { endpoints: source, port_name, protocol, encryption, no_datagrams, session })
 }
 
 /// The endpoints of a `Backend` with addresses.
@@ -108,13 +105,13 @@ pub(crate) fn localities(backend: &Backend) -> Vec<Locality> {
     for endpoint in &backend.spec.endpoints {
         if let Some(address) = address(endpoint) {
             let endpoint_zone = zones.entry(endpoint.zone.as_deref()).or_default();
-            endpoint_zone.push(Endpoint { address, health: Health::Healthy });
+            endpoint_zone.push(Endpoint::new(address));
         }
     }
     let localities = zones.into_iter().map(|(zone, mut endpoints)| {
         endpoints.sort_unstable();
         endpoints.dedup();
-        Locality { zone: zone.map(Arc::from), priority: 0, weight: None, endpoints }
+        Locality { zone: zone.map(Arc::from), priority: 0, endpoints }
     });
     localities.collect()
 }
@@ -201,12 +198,8 @@ fn speaks(backend: &Backend) -> (Protocol, bool) {
     (protocol, has(BackendAppProtocol::Wss))
 }
 
-fn upstream(
-    lookup: &mut impl Lookup,
-    object: &ObjectKey,
-    tls: &BackendTls,
-    secrets: &mut Vec<SecretUse>,
-) -> Result<UpstreamTls, RefFault> {
+fn upstream(lookup: &mut impl Lookup, object: &ObjectKey, tls: &BackendTls) -> Result<Encryption, RefFault> {
+    let mut secrets = Vec::new();
     let fault = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
     let trust = match (tls.insecure_skip_verify, &*tls.ca_certificate_refs, tls.well_known_ca_certificates.as_deref()) {
         (true, ..) => Trust::Anything,
@@ -234,7 +227,8 @@ fn upstream(
         certificate = Some(secret::certificate_name(permit.target()));
     }
     let server_name = tls.sni.as_deref().map(Arc::from);
-    Ok(UpstreamTls { server_name, subject_alt_names: Vec::new(), trust, certificate })
+    let upstream = UpstreamTls { server_name, subject_alt_names: Vec::new(), trust, certificate };
+    Ok(Encryption::tls(upstream, secrets))
 }
 
 /// Certificates to believe; with one of several missing, what the user wants believed is not known.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use api::service::{ServicePort, ServiceType};
 use api::{FieldPath, ObjectKey, Problem, Service, ServiceImport, Severity};
 use ir::EndpointSource;
-use ir::cluster::{DnsEndpoint, Protocol, UpstreamTls};
+use ir::cluster::{DnsEndpoint, Protocol};
 
-use super::{BackendView, RESOLVED, Reading};
+use super::{BackendView, Encryption, RESOLVED, Reading};
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, Transport};
 use crate::reference::{RefFault, RefReason};
@@ -62,18 +62,17 @@ fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), externa
         EndpointSource::Discovered(backend.endpoint_set())
     };
     let app_protocol = port.app_protocol.as_deref().filter(|_| backend.transport == Transport::Tcp);
-    let (protocol, tls) = speaks(app_protocol);
+    let (protocol, encryption) = speaks(app_protocol);
     let no_datagrams = endpoints.set().is_none().then_some(RESOLVED);
     let mut reading = Reading::good(BackendView {
         endpoints,
         no_datagrams,
         port_name: port.name.as_deref().unwrap_or_default().into(),
         protocol,
-        tls,
-        secrets: Box::default(),
+        encryption,
         session: None,
     });
-    if reading.view.as_ref().is_ok_and(|view| view.tls.is_some()) {
+    if reading.view.as_ref().is_ok_and(|view| view.encryption.is_tls()) {
         let text = "TLS to the endpoints of this port is not verified: nothing says which certificate to believe";
         let path = FieldPath::from(format!("spec.ports[{index}].appProtocol"));
         reading.problems = [Arc::new(Problem::of(&backend.object, path, Severity::Warning, text))].into();
@@ -83,10 +82,10 @@ fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), externa
 
 /// `appProtocol` (Kubernetes KEP-3726). Other words say nothing that we need, `https` included: TLS towards a Service is a matter
 /// of policies.
-fn speaks(app_protocol: Option<&str>) -> (Protocol, Option<Box<UpstreamTls>>) {
+fn speaks(app_protocol: Option<&str>) -> (Protocol, Encryption) {
     match app_protocol {
-        Some("kubernetes.io/h2c") => (Protocol::Http2, None),
-        Some("kubernetes.io/wss") => (Protocol::Http1, Some(Box::new(UpstreamTls::unverified()))),
-        _ => (Protocol::Http1, None),
+        Some("kubernetes.io/h2c") => (Protocol::Http2, Encryption::Cleartext),
+        Some("kubernetes.io/wss") => (Protocol::Http1, Encryption::unverified()),
+        _ => (Protocol::Http1, Encryption::Cleartext),
     }
 }

@@ -82,10 +82,13 @@ pub(crate) fn localities(found: &[Found<'_>]) -> Vec<Locality> {
     let localities = zones.map(|endpoints| Locality {
         zone: endpoints.first().and_then(|(zone, ..)| *zone).map(Arc::from),
         priority: 0,
-        weight: None,
+
         endpoints: endpoints
             .iter()
-            .map(|(_, address, port, health)| Endpoint { address: Address::Ip(*address, *port), health: *health })
+            .map(|(_, address, port, health)| Endpoint {
+                health: *health,
+                ..Endpoint::new(Address::Ip(*address, *port))
+            })
             .collect(),
     });
     localities.collect()

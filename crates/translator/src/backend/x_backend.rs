@@ -6,12 +6,12 @@ use std::sync::Arc;
 use api::http_route::SessionPersistence;
 use api::x_backend::{XBackend, XBackendProtocol, XBackendTls, XBackendTlsMode, XBackendType};
 use api::{FieldPath, Labels, ObjectKey, Pod, Problem, Severity};
-use ir::cluster::{DnsEndpoint, Health, Locality, Protocol, UpstreamTls};
+use ir::cluster::{DnsEndpoint, Health, Locality, Protocol};
 use ir::route::Session;
 use ir::{Address, Endpoint, EndpointSource};
 
 use super::object::{Allowed, Lookup, check_host, usable};
-use super::{BackendView, RESOLVED, Reading, SecretPart, SecretUse};
+use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse};
 use crate::backend_tls_policy::{self, Verified};
 use crate::key::BackendKey;
 use crate::reference::{RefFault, RefReason, Reference, permit};
@@ -60,16 +60,16 @@ fn view(
         (XBackendType::Unknown(word), ..) => return Err(fault(format!("type {word:?} is not supported"))),
         _ => return Err(fault("exactly the field of its type is needed".to_owned())),
     };
-    let (tls, secrets, unresolved) = upstream(lookup, object, spec.tls.as_deref())?;
+    let (encryption, unresolved) = upstream(lookup, object, spec.tls.as_deref())?;
     let (protocol, needs_tls) = speaks(spec.protocol.as_ref()).map_err(fault)?;
-    if needs_tls.is_some_and(|needed| needed != tls.is_some()) {
+    if needs_tls.is_some_and(|needed| needed != encryption.is_tls()) {
         let word = spec.protocol.as_ref().map(ToString::to_string).unwrap_or_default();
-        let wanted = if tls.is_some() { "excludes" } else { "needs" };
+        let wanted = if encryption.is_tls() { "excludes" } else { "needs" };
         return Err(fault(format!("protocol {word} {wanted} TLS")));
     }
     let whys = [
         (endpoints.set().is_none(), RESOLVED),
-        (tls.is_some(), "is spoken to over TLS"),
+        (encryption.is_tls(), "is spoken to over TLS"),
         (spec.protocol.is_some(), "has a protocol"),
     ];
     let no_datagrams = whys.into_iter().find(|(is_so, _)| *is_so).map(|(_, why)| why);
@@ -78,7 +78,7 @@ fn view(
     let (session, of_session) = session(object, spec.session_persistence.as_deref());
     let warnings = in_clear.map(|text| Problem::of(object, "spec", Severity::Warning, text));
     let problems = warnings.into_iter().chain(of_session).chain(unresolved).map(Arc::new).collect();
-    let view = BackendView { endpoints, port_name: Box::default(), protocol, tls, secrets, no_datagrams, session };
+    let view = BackendView { endpoints, port_name: Box::default(), protocol, encryption, no_datagrams, session };
     Ok((view, problems))
 }
 
@@ -110,12 +110,14 @@ fn speaks(protocol: Option<&XBackendProtocol>) -> Result<(Protocol, Option<bool>
     })
 }
 
-type Upstream = (Option<Box<UpstreamTls>>, Box<[SecretUse]>, Option<Problem>);
-
-fn upstream(lookup: &mut impl Lookup, object: &ObjectKey, tls: Option<&XBackendTls>) -> Result<Upstream, RefFault> {
+fn upstream(
+    lookup: &mut impl Lookup,
+    object: &ObjectKey,
+    tls: Option<&XBackendTls>,
+) -> Result<(Encryption, Option<Problem>), RefFault> {
     let fault = |text: String| RefFault { reason: RefReason::NotFound, text: format!("{object}: {text}").into() };
     let Some(tls) = tls.filter(|tls| tls.mode != XBackendTlsMode::None) else {
-        return Ok((None, Box::default(), None));
+        return Ok((Encryption::Cleartext, None));
     };
     if let XBackendTlsMode::Unknown(word) = &tls.mode {
         return Err(fault(format!("tls.mode {word:?} is not supported")));
@@ -137,7 +139,7 @@ fn upstream(lookup: &mut impl Lookup, object: &ObjectKey, tls: Option<&XBackendT
         let text = format!("{}; it is checked with the others", refusal.text);
         Problem::of(object, "spec.tls.validation.caCertificateRefs", Severity::Error, text)
     });
-    Ok((Some(upstream), secrets.into(), unresolved))
+    Ok((Encryption::tls(upstream, secrets), unresolved))
 }
 
 /// Secrets and bundles that an `XBackend` may use: only these are parsed.
@@ -199,12 +201,13 @@ pub(crate) fn localities<'a>(backend: &XBackend, pods: impl Iterator<Item = &'a 
         selector.match_labels.iter().all(|(label, value)| pod.labels.get(label) == Some(value))
     };
     let port = backend.spec.port.number;
-    let endpoint = |pod: &Arc<PodEndpoint>| Endpoint { address: Address::Ip(pod.address, port), health: pod.health };
+    let endpoint =
+        |pod: &Arc<PodEndpoint>| Endpoint { health: pod.health, ..Endpoint::new(Address::Ip(pod.address, port)) };
     let mut endpoints: Vec<Endpoint> = pods.filter(wanted).map(endpoint).collect();
     endpoints.sort_unstable();
     endpoints.dedup_by(|one, kept| one.address == kept.address);
     if endpoints.is_empty() {
         return Vec::new();
     }
-    vec![Locality { zone: None, priority: 0, weight: None, endpoints }]
+    vec![Locality { zone: None, priority: 0, endpoints }]
 }

@@ -1,30 +1,28 @@
 //! Tables of Secrets, backends, endpoints and policies.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use api::{Backend, EndpointSlice, Kind, ObjectKey, XBackend};
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::{CircuitBreaker, Health, Locality, RetryBudget};
-use ir::{Address, Endpoint, EndpointSetName, Endpoints, FleetName};
+use ir::{Endpoint, EndpointSetName, Endpoints, FleetName};
 use store::Tables;
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::slice::{self, Lack, PortName};
 use crate::backend::x_backend::{self, PodEndpoint, PodLabel};
-use crate::backend::{Reading, SecretUse, Treatment, Verdict, of_kind, service};
+use crate::backend::{Encryption, Reading, SecretUse, Treatment, Verdict, of_kind, service};
 use crate::backend_tls_policy::{self, TlsPolicy};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget, Transport};
-use crate::listener::DISCARD_PORT;
 use crate::listener_set;
 use crate::lookup::{BackendTables, Reader};
 use crate::secret::{self, Parsed};
-use crate::stream::Share;
+use crate::stream::{self, Share};
 use crate::x_backend_traffic_policy::{self, BackendPolicy};
 
 /// Certificates and bundles: Secrets first, then `ConfigMap`s, then `ClusterTrustBundle`s.
@@ -184,25 +182,22 @@ impl EndpointSets {
         SharedSet { shares: Arc::clone(shares), digests: shares.iter().map(&mut digest_of).collect() }
     }
 
-    /// The endpoints of such a set: a locality for each share. A share without endpoints goes where nobody answers, as otherwise the
-    /// others would get it.
+    /// The endpoints of such a set, each once, whichever share it belongs to: one that goes from a share to another is the same to the proxy.
     pub(crate) fn share(&self, graph: &Graph, name: &EndpointSetName, shared: &SharedSet) -> Endpoints {
         let endpoints = |set: &EndpointSetName| {
             let row = self.rows.iter().find_map(|table| graph.get(*table, set))?;
             let made = self.make(graph, set, row).localities;
             Some(made.into_iter().flat_map(|locality| locality.endpoints).collect::<Vec<_>>())
         };
-        let locality = |share: &Share| {
-            let found = share.set.as_ref().and_then(endpoints).filter(|found| !found.is_empty()).map(healthy);
-            Locality {
-                // Not by its place: an endpoint of another zone is another one.
-                zone: Some(share.set.as_ref().map_or_else(Arc::default, |set| Arc::clone(&set.0))),
-                priority: 0,
-                weight: Some(share.weight),
-                endpoints: found.unwrap_or_else(|| vec![Endpoint { address: DISCARD, health: Health::Healthy }]),
-            }
-        };
-        Endpoints { name: name.clone(), localities: shared.shares.iter().map(locality).collect() }
+        let shares = shared.shares.iter().map(|share| {
+            let found = share.set.as_ref().and_then(endpoints).map(healthy).unwrap_or_default();
+            (share.weight, found)
+        });
+        let endpoints = stream::share_out(shares.collect());
+        let zone = None; // an endpoint of another zone is another one
+        let locality = Locality { zone, priority: 0, endpoints };
+        let localities = if locality.endpoints.is_empty() { Vec::new() } else { vec![locality] };
+        Endpoints { name: name.clone(), localities }
     }
 }
 
@@ -213,9 +208,6 @@ fn healthy(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     }
     endpoints
 }
-
-/// The proxy's own port for what is to be dropped, which nobody has.
-pub const DISCARD: Address = Address::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST), DISCARD_PORT);
 
 impl Backends {
     /// Whether a backend can be sent to.
@@ -229,7 +221,12 @@ impl Backends {
     }
 }
 
-pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets, policies: BackendPolicies) -> Backends {
+pub(super) fn backends(
+    g: &mut Graph,
+    base: &Base,
+    secrets: Secrets,
+    (policies, tls_policies): (BackendPolicies, TlsPolicies),
+) -> Backends {
     let Base { inputs, own, settings, options, grants, installed, .. } = *base;
     let tables = BackendTables { grants, secrets, installed };
     let services = g.derive("service_port", inputs.services, move |_, key, service| {
@@ -254,7 +251,7 @@ pub(super) fn backends(g: &mut Graph, base: &Base, secrets: Secrets, policies: B
         [(by_itself(key), Arc::new(reading))]
     });
     let verdict = move |cx: &mut Cx<'_>, key: &BackendKey, reading: &Arc<Reading>| Verdict {
-        target: ClusterTarget::of(key.clone(), discovered(reading).as_ref()),
+        target: ClusterTarget::of(key.clone(), discovered(reading).as_ref(), tls_policies.encryption(cx, key, reading)),
         fault: reading.view.as_ref().err().cloned().map(Box::new),
         no_datagrams: reading.view.as_ref().ok().and_then(|view| view.no_datagrams),
         treatment: policies.treatment(cx, &key.object, reading),
@@ -364,8 +361,15 @@ pub(crate) struct TlsPolicies {
 }
 
 impl TlsPolicies {
+    /// Over what a backend is spoken to: a policy counts before what it says itself.
+    fn encryption(&self, cx: &mut Cx<'_>, key: &BackendKey, reading: &Reading) -> Encryption {
+        let own = || reading.view.as_ref().map(|view| view.encryption.clone()).unwrap_or_default();
+        let policy = self.of_port(cx, &key.object, port_name(reading));
+        policy.map_or_else(own, |policy| policy.encryption())
+    }
+
     /// The policy that holds for a port of this name: one of the port, else one of the whole.
-    pub(crate) fn of_port(&self, cx: &mut Cx<'_>, object: &ObjectKey, port_name: &str) -> Option<Arc<TlsPolicy>> {
+    fn of_port(&self, cx: &mut Cx<'_>, object: &ObjectKey, port_name: &str) -> Option<Arc<TlsPolicy>> {
         if !self.claims.any(cx, object) {
             return None;
         }

@@ -8,8 +8,7 @@ use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Secret, SecretName};
 
 use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, Telemetry, TlsPolicies};
-use crate::backend::{SecretUse, cluster, has_ports};
-use crate::backend_tls_policy::TlsPolicy;
+use crate::backend::{SecretUse, cluster};
 use crate::gateway;
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
@@ -42,39 +41,11 @@ impl Sources {
         let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
         let limits = key.target.policy().map_or(limits, |own| self.policies.limits(cx, own));
         let retry_budget = self.backend_policies.retry_budget(cx, &backend.object);
-        let policy = self.tls_policy(cx, key);
-        let mut cluster =
-            cluster::cluster(&key.target, view, policy.as_deref(), CircuitBreaker { retry_budget, ..limits });
+        let mut cluster = cluster::cluster(&key.target, view, CircuitBreaker { retry_budget, ..limits });
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
             tls.certificate = certificate;
         }
         cluster
-    }
-
-    /// The Secrets of a cluster.
-    fn secret_uses(&self, cx: &mut Cx<'_>, key: &ClusterKey) -> Box<[SecretUse]> {
-        let backend = key.target.backend();
-        match self.tls_policy(cx, key) {
-            Some(policy) => policy.secrets.clone(),
-            // Services name no Secrets.
-            None if has_ports(backend.object.kind()) || key.target.is_passthrough() => Box::default(),
-            None => {
-                let reading = cx.get(self.backends.readings_of(&backend.object), backend);
-                let view = reading.and_then(|reading| reading.view.as_ref().ok());
-                view.map(|view| view.secrets.clone()).unwrap_or_default()
-            }
-        }
-    }
-
-    /// The policy that holds for a cluster: none where TLS is passed through, which is the client's own.
-    fn tls_policy(&self, cx: &mut Cx<'_>, key: &ClusterKey) -> Option<Arc<TlsPolicy>> {
-        if key.target.is_passthrough() {
-            return None;
-        }
-        let backend = key.target.backend();
-        let reading = cx.get(self.backends.readings_of(&backend.object), backend);
-        let port_name = reading.and_then(|reading| reading.view.as_ref().ok()).map_or("", |view| &*view.port_name);
-        self.tls_policies.of_port(cx, &backend.object, port_name)
     }
 }
 
@@ -118,7 +89,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         [(ClusterKey { fleet: gateway::fleet(gateway), target: tracer.collector.clone() }, ())]
     });
     let of_collectors = g.derive("collector_cluster", collectors, move |cx, key, ()| row(cx, key));
-    let secrets = secrets_of(g, sources, used, collectors);
+    let secrets = secrets_of(g, (gateways, sources.secrets), used, collectors);
     let reached = move |cx: &mut Cx<'_>, key: &ClusterKey| {
         let backend = &key.target.backend().object;
         let any = tls_policies.claims.any(cx, backend) || backend_policies.claims.any(cx, backend);
@@ -154,17 +125,16 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
 /// Secrets of the fleets' listeners and of what they send to.
 fn secrets_of(
     g: &mut Graph,
-    sources: Sources,
+    (gateways, secrets): (Gateways, Secrets),
     used: Used,
     collectors: Table<ClusterKey, ()>,
 ) -> Table<InFleet<SecretName>, Arc<Secret>> {
-    let Sources { gateways, secrets, .. } = sources;
-    let rows = move |cx: &mut Cx<'_>, key: &ClusterKey| {
-        let named = sources.secret_uses(cx, key);
-        named.into_iter().map(|wanted| ((key.clone(), wanted), ())).collect::<Vec<_>>()
+    let rows = |key: &ClusterKey| {
+        let named = key.target.encryption().secrets().iter();
+        named.map(|wanted| ((key.clone(), wanted.clone()), ())).collect::<Vec<_>>()
     };
-    let named = g.distinct("backend_secret", used, rows);
-    let of_collectors = g.derive("collector_secret", collectors, move |cx, key, ()| rows(cx, key));
+    let named = g.distinct("backend_secret", used, move |_, key| rows(key));
+    let of_collectors = g.derive("collector_secret", collectors, move |_, key, ()| rows(key));
     let fleet = |(cluster, _): &(ClusterKey, SecretUse), (): &()| [cluster.fleet.clone()];
     let by_fleet =
         [g.index("secret_by_fleet", named, fleet), g.index("collector_secret_by_fleet", of_collectors, fleet)];

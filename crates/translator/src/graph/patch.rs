@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
 use ir::patch::{Patch, PatchSet, PolicyPatches};
-use ir::{FleetName, RawName};
+use ir::{Cluster, ClusterName, FleetName, RawName};
 use store::{ClusterState, FactKey, ListenerState, Tables};
 
 use super::{Base, Gateways};
@@ -14,7 +14,9 @@ use crate::envoy_patch_policy::{
     self as policy, Answer, PatchKey, PatchOutcome, PatchPolicy, PatchStanding, ResourceOutcome,
 };
 use crate::gateway;
-use crate::key::InFleet;
+use crate::key::{InFleet, without_tls};
+use crate::lookup::listener_state;
+use crate::output::ClusterTables;
 
 /// What is changed, and what became of each policy.
 #[derive(Clone, Copy)]
@@ -23,7 +25,11 @@ pub(crate) struct Patches {
     pub(crate) outcomes: Table<ObjectKey, Arc<PatchOutcome>>,
 }
 
-pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches {
+/// Clusters by their names without what depends on TLS settings, where these have something behind it: what is written about one holds
+/// whatever its settings are.
+type ByGeneralName = Index<InFleet<ClusterName>, InFleet<ClusterName>, Arc<Cluster>>;
+
+pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: ClusterTables) -> Patches {
     let (inputs, settings, plans) = (base.inputs, base.settings, gateways.plans);
     let policies =
         g.map("patch_policy", inputs.envoy_patch_policies, |_, key, object| Arc::new(policy::read(key, object)));
@@ -33,16 +39,21 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches
         None if !cx.contains(plans, &policy.target) => PatchStanding::NotFound,
         None => PatchStanding::Accepted,
     });
+    let [of_routes, ..] = clusters;
+    let by_general_name: ByGeneralName = g.index("cluster_by_general_name", of_routes, |key, _| {
+        without_tls(&key.name.0).map(|name| InFleet { fleet: key.fleet.clone(), name: ClusterName(name) })
+    });
     let wanted = g.derive("patch_wanted", policies, move |cx, key, policy| {
         if cx.get(standings, key) != Some(&PatchStanding::Accepted) {
             return Vec::new();
         }
         let fleet = gateway::fleet(&policy.target);
-        let row = |(id, patches): (&RawName, &Arc<[Patch]>)| {
-            let target = InFleet { fleet: fleet.clone(), name: id.clone() };
-            (PatchKey { target, rank: policy.rank.clone() }, Arc::clone(patches))
+        let rows = |(id, patches): (&RawName, &Arc<[Patch]>)| {
+            let (rank, patches) = (policy.rank.clone(), Arc::clone(patches));
+            let found = meant(cx, by_general_name, &fleet, id).into_iter();
+            found.map(move |target| (PatchKey { target, rank: rank.clone() }, Arc::clone(&patches)))
         };
-        policy.patches.iter().map(row).collect::<Vec<_>>()
+        policy.patches.iter().flat_map(rows).collect::<Vec<_>>()
     });
     let by_target: Index<InFleet<RawName>, PatchKey, Arc<[Patch]>> =
         g.index("patch_by_target", wanted, |key: &PatchKey, _| [key.target.clone()]);
@@ -59,8 +70,11 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways) -> Patches
     });
     let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
         let standing = cx.get(standings, key)?.clone();
-        let resources =
-            if standing == PatchStanding::Accepted { resources(cx, inputs, key, policy) } else { BTreeMap::new() };
+        let resources = if standing == PatchStanding::Accepted {
+            resources(cx, (inputs, by_general_name), key, policy)
+        } else {
+            BTreeMap::new()
+        };
         Some((key.clone(), Arc::new(PatchOutcome { policy: Arc::clone(policy), standing, resources })))
     });
     Patches { sets, outcomes }
@@ -71,19 +85,33 @@ fn fact(target: &InFleet<RawName>) -> FactKey {
     FactKey::of_kind(Arc::clone(&target.fleet.0), target.name.kind(), &target.name.name)
 }
 
+/// The resources of a name.
+fn meant(cx: &mut Cx<'_>, by_general_name: ByGeneralName, fleet: &FleetName, id: &RawName) -> Vec<InFleet<RawName>> {
+    let of_name = |name: Arc<str>| InFleet { fleet: fleet.clone(), name: RawName { name, ..id.clone() } };
+    let general = InFleet { fleet: fleet.clone(), name: ClusterName(Arc::clone(&id.name)) };
+    let found: Vec<_> = match id.kind() {
+        "Cluster" | "ClusterLoadAssignment" => {
+            cx.keys(by_general_name, &general).map(|key| of_name(Arc::clone(&key.name.0))).collect()
+        }
+        _ => Vec::new(),
+    };
+    if found.is_empty() { vec![of_name(Arc::clone(&id.name))] } else { found }
+}
+
 fn resources(
     cx: &mut Cx<'_>,
-    inputs: Tables,
+    (inputs, by_general_name): (Tables, ByGeneralName),
     key: &ObjectKey,
     policy: &PatchPolicy,
 ) -> BTreeMap<RawName, ResourceOutcome> {
     let (fleet, text) = (gateway::fleet(&policy.target), policy::text(key));
     let mut outcomes = BTreeMap::new();
     for id in policy.patches.keys() {
-        let target = InFleet { fleet: fleet.clone(), name: id.clone() };
-        let state = cx.get(inputs.patch_states, &fact(&target)).and_then(|states| states.get(&text)).cloned();
-        let answer = answer(cx, inputs, &fleet, id);
-        outcomes.insert(id.clone(), ResourceOutcome { state, answer });
+        for target in meant(cx, by_general_name, &fleet, id) {
+            let state = cx.get(inputs.patch_states, &fact(&target)).and_then(|states| states.get(&text)).cloned();
+            let answer = answer(cx, inputs, &fleet, &target.name);
+            outcomes.insert(target.name, ResourceOutcome { state, answer });
+        }
     }
     outcomes
 }
@@ -97,9 +125,9 @@ fn answer(cx: &mut Cx<'_>, inputs: Tables, FleetName(fleet): &FleetName, id: &Ra
         return Answer::Refused(Arc::clone(words));
     }
     match id.kind() {
-        "Listener" => match cx.get(inputs.listener_state, &key) {
+        "Listener" => match listener_state(cx, inputs, &key) {
             Some(ListenerState::Accepted) => return Answer::Accepted,
-            Some(ListenerState::Refused(words)) => return Answer::Refused(Arc::clone(words)),
+            Some(ListenerState::Refused(words)) => return Answer::Refused(words),
             None => return Answer::Pending,
         },
         "Cluster" => match cx.get(inputs.cluster_state, &key) {

@@ -8,7 +8,7 @@ use ir::route::{Action, Backend, PathMatch};
 use serde_json::{Value, json};
 
 use super::{ListenerPort, Lookup, RouteOutcome, Verdict, evaluate};
-use crate::backend::{BackendFault, Sendable};
+use crate::backend::{BackendFault, Encryption, Sendable};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, ClusterTarget, Transport};
@@ -56,7 +56,7 @@ impl Lookup for Maps {
         if !self.backends.contains(&key) {
             return Err(missing);
         }
-        Ok(Sendable { target: ClusterTarget::of(key, None), treatment: None })
+        Ok(Sendable { target: ClusterTarget::of(key, None, Encryption::Cleartext), treatment: None })
     }
 
     fn has_policies(&mut self, _: &str) -> bool {

@@ -97,7 +97,7 @@ fn services_become_clusters_by_type_and_app_protocol() {
         assert_eq!((cluster.protocol, cluster.tls.is_some()), (ir::cluster::Protocol::Http1, false), "{word}");
     }
     world.apply([with(port("kubernetes.io/wss"))]);
-    assert!(cluster(&world, "default/s/80").tls.is_some());
+    assert!(cluster(&world, &world.clusters()[0]).tls.is_some());
     assert!(world.problems().iter().any(|problem| problem.contains("is not verified")), "{:?}", world.problems());
 
     let external = json!({"type": "ExternalName", "externalName": "db.example.com.", "ports": [{"port": 80}]});

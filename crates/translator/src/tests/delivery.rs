@@ -63,6 +63,42 @@ fn a_new_cluster_is_delivered_first_and_used_when_it_is_warm() {
 }
 
 #[test]
+fn other_tls_is_another_cluster_and_counts_with_the_rest_of_its_edit() {
+    let policy = |host: &str| {
+        let spec = json!({
+            "targetRefs": [{"group": "", "kind": "Service", "name": "v1"}],
+            "validation": {"hostname": host, "wellKnownCACertificates": "System"},
+        });
+        object(Kind::BackendTlsPolicy, "p", spec)
+    };
+    let mut world = world();
+    let edit = |world: &mut World, objects: [Object; 2]| {
+        world.apply(objects);
+        world.translator.remember_served();
+    };
+    // a policy comes: cleartext until its cluster is warm
+    edit(&mut world, [policy("one.example"), route("r", "web", &[HOST], &[("/a", "v1")])]);
+    let [clear, one] = <[String; 2]>::try_from(world.clusters()).expect("both");
+    assert!(clear == "default/v1/80" && one.starts_with("default/v1/80~tls-"), "{clear} {one}");
+    assert_eq!((ask(&world, "/"), ask(&world, "/a")), (format!("{clear}*1"), format!("{clear}*1")));
+    set(&mut world, &one, Some(ClusterState::Warm));
+    assert_eq!((ask(&world, "/"), ask(&world, "/a")), ("404".to_owned(), format!("{one}*1")));
+    // another one comes as the route leaves: what is on its way meets neither the new policy nor the new route alone
+    edit(&mut world, [policy("two.example"), route("r", "web", &[HOST], &[("/", "v2")])]);
+    assert_eq!(world.clusters(), [one.clone(), "default/v2/80".to_owned()]);
+    let tls = |world: &World, name: &str| {
+        let outputs = world.translator.outputs();
+        let mut found = outputs.clusters(world.translator.graph()).filter(|(key, _)| key.name.as_str() == name);
+        found.next().and_then(|(_, cluster)| cluster.tls.clone()?.server_name)
+    };
+    assert_eq!(tls(&world, &one).as_deref(), Some("one.example"));
+    assert_eq!(ask(&world, "/a"), format!("{one}*1"));
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    assert_eq!(world.clusters(), ["default/v2/80"]);
+    assert_eq!(ask(&world, "/a"), "default/v2/80*1");
+}
+
+#[test]
 fn a_cluster_that_comes_back_has_to_warm_again_and_late_words_about_it_do_not_count() {
     let mut world = world();
     edit(&mut world, &[("/", "v2")]);

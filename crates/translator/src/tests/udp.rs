@@ -29,16 +29,13 @@ fn udp(port: u16) -> Value {
     json!({"name": format!("u{port}"), "port": port, "protocol": "UDP"})
 }
 
-/// `weight: addresses` of each locality.
+/// `weight: address` of each endpoint.
 fn shares(world: &World, name: &str) -> Vec<String> {
     let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
     let set = outputs.endpoint_set(graph, &EndpointSetName::from(name)).expect("a set");
-    let locality = |locality: &ir::cluster::Locality| {
-        let addresses: Vec<String> =
-            locality.endpoints.iter().map(|endpoint| format!("{:?}", endpoint.address)).collect();
-        format!("{}: {}", locality.weight.unwrap_or_default(), addresses.join(" "))
-    };
-    set.localities.iter().map(locality).collect()
+    let endpoint =
+        |one: &ir::Endpoint| format!("{}: {:?}", one.weight.map_or(1, std::num::NonZeroU32::get), one.address);
+    set.localities.iter().flat_map(|locality| locality.endpoints.iter().map(endpoint)).collect()
 }
 
 #[test]
@@ -58,7 +55,10 @@ fn datagrams_go_to_the_backends_of_the_first_route_by_weight() {
     let both = json!([{"name": "a", "port": 53, "weight": 7}, {"name": "b", "port": 53, "weight": 3}]);
     world.apply([aged(route("first", both), 1), aged(route("second", json!([{"name": "b", "port": 53}])), 2)]);
     let of = |last: u8| format!("Ip(10.0.0.{last}, 5353)");
-    assert_eq!(shares(&world, "default/web/53/udp"), [format!("7: {} {}", of(1), of(2)), format!("3: {}", of(3))]);
+    assert_eq!(
+        shares(&world, "default/web/53/udp"),
+        [format!("7: {}", of(1)), format!("7: {}", of(2)), format!("6: {}", of(3))]
+    );
     assert_eq!(world.listener("web", "u53").attached_routes, 2);
     for name in ["first", "second"] {
         assert_eq!(world.status(Kind::UdpRoute, name)[0], "Accepted=True/Accepted");
@@ -150,10 +150,31 @@ fn a_backend_that_only_drains_keeps_its_share() {
     ]);
     let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
     let set = outputs.endpoint_set(graph, &EndpointSetName::from("default/web/53/udp")).expect("a set");
-    let is_healthy = |locality: &ir::cluster::Locality| {
-        locality.endpoints.iter().all(|endpoint| endpoint.health == ir::cluster::Health::Healthy)
+    let endpoints: Vec<_> = set.localities.iter().flat_map(|locality| &locality.endpoints).collect();
+    let takes = |endpoint: &&ir::Endpoint| endpoint.health == ir::cluster::Health::Healthy && endpoint.weight.is_none();
+    assert!(endpoints.len() == 2 && endpoints.iter().all(takes), "{set:?}");
+}
+
+#[test]
+fn an_endpoint_that_another_service_gives_is_the_same_one() {
+    let mut world = World::with([
+        gateway("web", json!([udp(53)])),
+        service("a", 53),
+        slice("a", 5353, &["10.0.0.1"]),
+        service("b", 53),
+        slice("b", 5353, &["10.0.0.1", "10.0.0.2"]),
+        route("r", json!([{"name": "a", "port": 53}])),
+    ]);
+    let set = |world: &World| {
+        let outputs = world.translator.outputs();
+        outputs.endpoint_set(world.translator.graph(), &EndpointSetName::from("default/web/53/udp")).expect("a set")
     };
-    assert!(set.localities.len() == 2 && set.localities.iter().all(is_healthy), "{set:?}");
+    let of_a = set(&world);
+    world.apply([slice("b", 5353, &["10.0.0.1"]), route("r", json!([{"name": "b", "port": 53}]))]);
+    assert_eq!(set(&world), of_a);
+    let both = json!([{"name": "a", "port": 53, "weight": 3}, {"name": "b", "port": 53}]);
+    world.apply([slice("b", 5353, &["10.0.0.1", "10.0.0.2"]), route("r", both)]);
+    assert_eq!(shares(&world, "default/web/53/udp"), ["7: Ip(10.0.0.1, 5353)", "1: Ip(10.0.0.2, 5353)"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::resource::TypeUrl;
 
 /// An ordinary cluster is ready after 2 to 16 ms, one with active health checks after their time-out, usually 1 s: what is not
 /// ready after this time is not going to be soon.
-pub(super) const STALLED: Duration = Duration::from_secs(2);
+pub const STALLED: Duration = Duration::from_secs(2);
 
 /// The same on a first start: Envoy needs 17 s for 50,000 clusters.
 const STALLED_AT_START: Duration = Duration::from_secs(30);

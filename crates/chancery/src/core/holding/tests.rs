@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xds::{Change, FleetUpdate, Resource, TypeUrl, Version};
+use xds::{Change, FleetUpdate, Resource, STALLED, TypeUrl, Version};
 
-use super::{Facts, Holding, LONGEST, name};
+use super::{Holding, Readiness, of};
 
 /// Clusters that are not ready.
 struct Awaited {
@@ -14,7 +14,7 @@ struct Awaited {
     clusters: BTreeSet<&'static str>,
 }
 
-impl Facts for Awaited {
+impl Readiness for Awaited {
     fn is_live(&self, _: &Arc<str>) -> bool {
         self.live
     }
@@ -28,9 +28,10 @@ fn awaited(clusters: &[&'static str]) -> Awaited {
     Awaited { live: true, clusters: clusters.iter().copied().collect() }
 }
 
-/// `+` and the name of what is put, `-` of what goes; a kind by its first letter: `+C a`.
+/// `+` and the name of what is put, and its version behind `@` unless that is 1, `-` of what goes; a kind by its first letter: `+C a@2`.
 fn change(text: &str) -> Change {
     let (sign, name) = text.split_once(' ').expect("a name");
+    let (name, version) = name.split_once('@').unwrap_or((name, "1"));
     let type_url = match sign.chars().nth(1) {
         Some('C') => TypeUrl::Cluster,
         Some('E') => TypeUrl::Endpoints,
@@ -39,7 +40,8 @@ fn change(text: &str) -> Change {
         _ => TypeUrl::Route,
     };
     if sign.starts_with('+') {
-        Change::Put(Arc::new(Resource::new(type_url, name, Version(1), Vec::new())))
+        let version = Version(version.parse().expect("a number"));
+        Change::Put(Arc::new(Resource::new(type_url, name, version, Vec::new())))
     } else {
         Change::Remove { type_url, name: name.into() }
     }
@@ -51,8 +53,7 @@ fn update(changes: &[&str]) -> FleetUpdate {
 
 fn texts(updates: Vec<FleetUpdate>) -> Vec<String> {
     let text = |change: &Change| {
-        let sign = if matches!(change, Change::Put(_)) { '+' } else { '-' };
-        let (type_url, name) = name(change);
+        let (type_url, name) = of(change);
         let kind = match type_url {
             TypeUrl::Cluster => 'C',
             TypeUrl::Endpoints => 'E',
@@ -60,7 +61,11 @@ fn texts(updates: Vec<FleetUpdate>) -> Vec<String> {
             TypeUrl::Listener => 'L',
             _ => 'R',
         };
-        format!("{sign}{kind} {name}")
+        match change {
+            Change::Put(resource) if resource.version != Version(1) => format!("+{kind} {name}@{}", resource.version.0),
+            Change::Put(_) => format!("+{kind} {name}"),
+            Change::Remove { .. } => format!("-{kind} {name}"),
+        }
     };
     updates.iter().map(|update| update.changes.iter().map(text).collect::<Vec<_>>().join(", ")).collect()
 }
@@ -72,9 +77,9 @@ fn what_comes_with_a_new_cluster_waits_until_it_is_ready() {
     assert_eq!(texts(holding.pass(vec![edit], &awaited(&["new"]), now)), ["+C new, +E new, +S key"]);
     // what else changes meanwhile stays behind it
     assert_eq!(texts(holding.pass(vec![update(&["-R s"])], &awaited(&["new"]), now)), [""; 0]);
-    assert_eq!(holding.wakes(), Some(now + LONGEST));
-    let ready = holding.pass(vec![update(&["+R r"])], &awaited(&[]), now);
-    assert_eq!(texts(ready), ["+L l, +R r, -C old, -R s, +R r"]);
+    assert_eq!(holding.wakes(), Some(now + STALLED));
+    let ready = holding.pass(vec![update(&["+R r@2"])], &awaited(&[]), now);
+    assert_eq!(texts(ready), ["-C old, +L l, +R r@2, -R s"], "each once, as it is now");
     assert_eq!(holding.wakes(), None);
     // clusters that are ready hold up nothing
     assert_eq!(texts(holding.pass(vec![update(&["+C new", "+R r"])], &awaited(&[]), now)), ["+C new, +R r"]);
@@ -84,10 +89,10 @@ fn what_comes_with_a_new_cluster_waits_until_it_is_ready() {
 fn nobody_waits_for_longer_than_the_first_of_several_may_take() {
     let (mut holding, now) = (Holding::default(), Instant::now());
     assert_eq!(texts(holding.pass(vec![update(&["+C a", "+R r"])], &awaited(&["a"]), now)), ["+C a"]);
-    let later = now + LONGEST - Duration::from_millis(1);
+    let later = now + STALLED - Duration::from_millis(1);
     let waiting = awaited(&["a", "b"]);
     assert_eq!(texts(holding.pass(vec![update(&["+C b", "+R s"])], &waiting, later)), ["+C b"]);
-    assert_eq!(texts(holding.pass(Vec::new(), &waiting, now + LONGEST)), ["+R r, +R s"]);
+    assert_eq!(texts(holding.pass(Vec::new(), &waiting, now + STALLED)), ["+R r, +R s"]);
 }
 
 #[test]
@@ -96,10 +101,11 @@ fn without_a_proxy_nothing_waits() {
     let nobody = Awaited { live: false, ..awaited(&["a"]) };
     assert_eq!(texts(holding.pass(vec![update(&["+C a", "+R r"])], &nobody, now)), ["+C a, +R r"]);
     assert_eq!(texts(holding.pass(vec![update(&["+C a", "+R r"])], &awaited(&["a"]), now)), ["+C a"]);
-    assert_eq!(texts(holding.pass(Vec::new(), &nobody, now)), ["+R r"], "the last one has gone");
-    holding.pass(vec![update(&["+C a", "+R r"])], &awaited(&["a"]), now);
-    holding.forget(&"f".into());
-    assert_eq!(texts(holding.pass(Vec::new(), &awaited(&[]), now)), [""; 0]);
+    assert_eq!(
+        texts(holding.pass(Vec::new(), &nobody, now)),
+        ["+R r"],
+        "its last proxy has gone, and its supervisor said so"
+    );
 }
 
 #[test]
@@ -109,4 +115,16 @@ fn what_goes_and_comes_back_meanwhile_goes_first() {
     let back = holding.pass(vec![update(&["+C old", "+E old"])], &awaited(&["new", "old"]), now);
     assert_eq!(texts(back), ["-C old, -E old", "+C old, +E old"], "so that it is awaited anew");
     assert_eq!(texts(holding.pass(Vec::new(), &awaited(&[]), now)), ["+R r"]);
+}
+
+#[test]
+fn what_is_undone_meanwhile_is_as_if_it_had_not_been() {
+    let (mut holding, now) = (Holding::default(), Instant::now());
+    let edit = update(&["+C new", "+L l@2", "-L gone", "-S key", "+R r@2"]);
+    assert_eq!(texts(holding.pass(vec![edit], &awaited(&["new"]), now)), ["+C new"]);
+    let listeners: Vec<_> = holding.listeners().map(|(_, name, version)| (name.to_string(), version)).collect();
+    assert_eq!(listeners, [("gone".to_owned(), None), ("l".to_owned(), Some(Version(2)))]);
+    let back = update(&["-C new", "+L l", "+L gone", "+S key", "+R r"]);
+    assert_eq!(texts(holding.pass(vec![back], &awaited(&[]), now)), ["+S key", "-C new, +L gone, +L l, +R r"]);
+    assert_eq!(holding.listeners().count(), 0);
 }
