@@ -44,6 +44,25 @@ pub fn tls_example(folder: &Path) -> anyhow::Result<String> {
     made_for("envoy.yaml")
 }
 
+/// The bootstrap in `deploy/envoy-socket.yaml`, made for a fleet of this Chancery: `namespace/name`, behind `workload/` where it is one.
+///
+/// # Errors
+/// If the socket does not appear, or the file cannot be read.
+pub fn socket_example(running: &Running, fleet: &str, folder: &Path) -> anyhow::Result<String> {
+    let socket = wait::until("the socket", || {
+        let named = |folder: &PathBuf| {
+            let name = std::fs::read_to_string(folder.join("gateway")).unwrap_or_default();
+            name.trim() == fleet && folder.join("xds.sock").exists()
+        };
+        let folders = std::fs::read_dir(running.state().join("gateways")).ok()?;
+        folders.flatten().map(|folder| folder.path()).find(named)
+    })?;
+    let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-socket.yaml"))?;
+    Ok(bootstrap
+        .replace("/var/lib/chancery/gateways/HASH", &socket.display().to_string())
+        .replace("/tmp/envoy-admin.sock", &folder.join("admin.sock").display().to_string()))
+}
+
 fn path(folder: &Path) -> anyhow::Result<&str> {
     folder.to_str().context("the path is no text")
 }
@@ -87,20 +106,7 @@ impl Elsewhere {
     /// # Errors
     /// If the socket does not appear, a file cannot be written, or Envoy not be started.
     pub fn of_workload(running: &Running, workload: &str, folder: &Path) -> anyhow::Result<Self> {
-        let wanted = format!("workload/{workload}");
-        let socket = wait::until("the socket", || {
-            let named = |folder: &PathBuf| {
-                let name = std::fs::read_to_string(folder.join("gateway")).unwrap_or_default();
-                name.trim() == wanted && folder.join("xds.sock").exists()
-            };
-            let folders = std::fs::read_dir(running.state().join("gateways")).ok()?;
-            folders.flatten().map(|folder| folder.path()).find(named)
-        })?;
-        let bootstrap = std::fs::read_to_string(binary::root().join("deploy/envoy-socket.yaml"))?;
-        let bootstrap = bootstrap
-            .replace("/var/lib/chancery/gateways/HASH", &socket.display().to_string())
-            .replace("/tmp/envoy-admin.sock", &folder.join("admin.sock").display().to_string());
-        Self::run(folder, &bootstrap)
+        Self::run(folder, &socket_example(running, &format!("workload/{workload}"), folder)?)
     }
 
     /// Starts one with this bootstrap by a command that Envoy's options follow.

@@ -28,6 +28,7 @@ pub mod datagrams;
 pub mod elsewhere;
 pub mod grpc;
 pub mod inputs;
+pub mod names;
 pub mod namespace;
 pub mod objects;
 pub mod ports;

@@ -276,8 +276,8 @@ impl Core {
         self.tell_infra();
         self.tell_workloads();
         let updates = self.publisher.updates(self.translator.graph(), Instant::now());
-        let updates = self.hold(updates);
-        let outdated = self.outdate_facts(&updates) | self.note_outdated_listeners() | self.note_patches();
+        let (updates, late) = self.hold(updates);
+        let outdated = late | self.outdate_facts(&updates) | self.note_outdated_listeners() | self.note_patches();
         if !updates.is_empty() {
             self.server.publish(updates);
         }

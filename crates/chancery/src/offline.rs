@@ -105,6 +105,9 @@ impl Offline {
             content.insert("tcpProxies".to_owned(), list(&streams_of_fleet(graph, outputs, &fleet))?);
             content.insert("clusters".to_owned(), list(&of_fleet(outputs.clusters(graph), &fleet))?);
             content.insert("secrets".to_owned(), list(&of_fleet(graph.iter(outputs.secrets), &fleet))?);
+            if let Some(runtime) = graph.get(outputs.runtimes, &fleet).filter(|one| ***one != ir::Runtime::default()) {
+                content.insert("runtime".to_owned(), serde_json::to_value(&**runtime)?);
+            }
             content.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
             fleets.insert(fleet.0.to_string(), Value::Object(content));
         }
@@ -138,6 +141,7 @@ impl Offline {
                 clusters: of_fleet(outputs.clusters(graph), fleet),
                 endpoints: sets.iter().collect(),
                 secrets: of_fleet(graph.iter(outputs.secrets), fleet),
+                runtime: graph.get(outputs.runtimes, fleet).map(|runtime| &**runtime),
             };
             let mut bootstrap = envoy::bootstrap::static_bootstrap_json(&parts, &options, threads)?;
             if let Some(patched) = self.patched.get(fleet) {

@@ -113,6 +113,7 @@ impl Publisher {
         let mut updates = Updates::new();
         self.encode_pieces(graph);
         self.secrets(graph, &mut updates);
+        self.runtimes(graph, &mut updates);
         let over = self.part(graph, now);
         let mut sets = Sets::new();
         self.endpoints(graph, &over, &mut sets, &mut updates);
@@ -139,6 +140,13 @@ impl Publisher {
             let InFleet { fleet, name } = change.key;
             let put = change.new.map(|secret| envoy::secret(secret));
             push(updates, fleet, put, TypeUrl::Secret, &name.0);
+        }
+    }
+
+    fn runtimes(&self, graph: &Graph, updates: &mut Updates) {
+        for change in graph.changes(self.outputs.runtimes) {
+            let put = change.new.map(|runtime| envoy::runtime(runtime));
+            push(updates, change.key, put, TypeUrl::Runtime, &envoy::RUNTIME_LAYER.into());
         }
     }
 
@@ -169,6 +177,9 @@ impl Publisher {
         for change in self.outputs.cluster_changes(graph) {
             let InFleet { fleet, name } = change.key;
             push(updates, fleet, change.new.map(|cluster| envoy::cluster(cluster)), TypeUrl::Cluster, &name.0);
+            if change.new.is_some_and(|cluster| cluster.endpoints.set().is_none()) {
+                set_apart(updates, fleet);
+            }
             let set_of =
                 |cluster: Option<&'_ Arc<Cluster>>| cluster.and_then(|cluster| cluster.endpoints.set().cloned());
             if let Some(set) = set_of(change.new) {
@@ -228,9 +239,8 @@ impl Publisher {
                 encoded.entry(address(output)).or_insert_with(make).clone()
             });
             push(updates, fleet, put, TypeUrl::from(url), name);
-            let slow = output.is_some_and(|output| output.resource.slow);
-            if slow && let Some(Change::Put(resource)) = updates.get_mut(fleet).and_then(|changes| changes.last_mut()) {
-                Arc::make_mut(resource).apart = true;
+            if output.is_some_and(|output| output.resource.slow) {
+                set_apart(updates, fleet);
             }
         }
     }
@@ -392,10 +402,16 @@ fn push(updates: &mut Updates, fleet: &FleetName, put: Option<Encoded>, type_url
     push_composed(updates, fleet, put, type_url, name);
 }
 
+/// What was pushed last may warm late.
+fn set_apart(updates: &mut Updates, fleet: &FleetName) {
+    if let Some(Change::Put(resource)) = updates.get_mut(fleet).and_then(|changes| changes.last_mut()) {
+        Arc::make_mut(resource).apart = true;
+    }
+}
+
 /// The same for what is put together from pieces.
 fn push_composed(updates: &mut Updates, fleet: &FleetName, put: Option<Composed>, type_url: TypeUrl, name: &Arc<str>) {
-    // A cluster that waits for secrets may warm late, and one that warms holds back the acknowledgement of all others. One of names
-    // does not warm at all: it is active at once and answers 503 until its first name is resolved (Envoy 1.40, measured).
+    // A cluster that waits for secrets may warm late, and one that warms holds back the acknowledgement of all others.
     let secrets = |needs: &Vec<Arc<[Need]>>| {
         needs.iter().flat_map(|some| some.iter()).any(|need| need.type_url == TypeUrl::Secret)
     };

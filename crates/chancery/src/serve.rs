@@ -399,6 +399,7 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
         local_listener: None,
         config_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
+        of_gateway: true,
     };
     envoy::bootstrap(&options).to_string()
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::RUNTIME_LAYER;
 use crate::regex::REGEX_PROGRAM_SIZE_LIMIT;
 
 pub use parts::{StaticOptions, StaticParts, static_bootstrap, static_bootstrap_json};
@@ -50,6 +51,8 @@ pub struct BootstrapOptions {
     pub config_listener: Option<SocketAddr>,
     /// Client connections at a time, all listeners together; further ones are closed at once.
     pub max_connections: u64,
+    /// It is a Gateway's: limits come from the control plane ([`RUNTIME_LAYER`]). A workload gets what users wrote, and nothing of ours.
+    pub of_gateway: bool,
 }
 
 /// Where the control plane is, and how each knows the other.
@@ -79,6 +82,7 @@ pub enum Endpoint {
 /// - It is ready when it has listeners and clusters, however long that takes: Envoy would be after 15 s without any.
 /// - Load reports are offered; the control plane says on what and how often, if at all.
 /// - Regular expressions may have [`REGEX_PROGRAM_SIZE_LIMIT`] instructions (Envoy: 100).
+/// - Limits that change without anything being made anew come by RTDS; a start does not wait for them for longer than 1 s.
 pub fn bootstrap(options: &BootstrapOptions) -> Value {
     let ads = || json!({ "ads": {}, "initialFetchTimeout": "0s", "resourceApiVersion": "V3" });
     json!({
@@ -88,12 +92,30 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
         "clusterManager": { "loadStatsConfig": load_stats_config() },
         "admin": { "address": listening(&options.admin) },
         "overloadManager": { "resourceMonitors": [most_connections(options.max_connections)] },
-        "layeredRuntime": { "layers": [{
-            "name": "chancery",
-            "staticLayer": { "re2.max_program_size.error_level": REGEX_PROGRAM_SIZE_LIMIT },
-        }] },
+        "layeredRuntime": { "layers": layers(options) },
+        "typedDnsResolverConfig": dns_resolver(),
         "deferredStatOptions": { "enableDeferredCreationStats": true },
     })
+}
+
+/// A cluster of names is ready when these are resolved, or cannot be: with a server that is silent after 6 s, where Envoy by itself takes minutes. Until
+/// then a proxy does not begin to serve.
+fn dns_resolver() -> Value {
+    json!({
+        "name": "envoy.network.dns_resolver.cares",
+        "typedConfig": any(
+            "envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig",
+            json!({ "queryTimeoutSeconds": "1", "queryTries": 2 }),
+        ),
+    })
+}
+
+fn layers(options: &BootstrapOptions) -> Vec<Value> {
+    let config = json!({ "ads": {}, "initialFetchTimeout": "1s", "resourceApiVersion": "V3" });
+    let limits = json!({ "name": RUNTIME_LAYER, "rtdsLayer": { "name": RUNTIME_LAYER, "rtdsConfig": config } });
+    let own = json!({ "re2.max_program_size.error_level": REGEX_PROGRAM_SIZE_LIMIT });
+    let own = json!({ "name": "chancery", "staticLayer": own });
+    std::iter::once(own).chain(options.of_gateway.then_some(limits)).collect()
 }
 
 fn node(options: &BootstrapOptions) -> Value {

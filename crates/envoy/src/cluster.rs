@@ -109,7 +109,7 @@ fn rest_of_plain(protocol: Protocol) -> (Bytes, u128) {
 /// The endpoints are a resource of their own.
 fn discovered() -> Discovery {
     let kind = ClusterDiscoveryType::Type(DiscoveryType::Eds as i32);
-    Discovery { kind, eds: Some(eds()), assignment: None, without_waiting: false }
+    Discovery { kind, eds: Some(eds()), assignment: None }
 }
 
 /// A cluster with its endpoints and secrets in the same bootstrap.
@@ -118,7 +118,6 @@ pub(crate) fn static_message(cluster: &Cluster, endpoints: Option<&Endpoints>) -
         EndpointSource::Discovered(_) => Discovery {
             kind: ClusterDiscoveryType::Type(DiscoveryType::Static as i32),
             eds: None,
-            without_waiting: false,
             assignment: Some(endpoints.map_or_else(
                 || ClusterLoadAssignment { cluster_name: cluster.name.as_str().to_owned(), ..Default::default() },
                 |set| endpoints::message(cluster.name.as_str(), set),
@@ -134,8 +133,6 @@ struct Discovery {
     kind: ClusterDiscoveryType,
     eds: Option<EdsClusterConfig>,
     assignment: Option<ClusterLoadAssignment>,
-    /// Nobody waits for them: neither the start of a proxy nor the acknowledgement of clusters.
-    without_waiting: bool,
 }
 
 /// The name of the endpoints is that of the cluster: each cluster has its own, which is the witness that it is warm.
@@ -150,7 +147,7 @@ fn dns(cluster: &Cluster, names: &[DnsEndpoint]) -> Discovery {
         endpoints: names.iter().map(dns_endpoint).collect(),
         ..ClusterLoadAssignment::default()
     };
-    Discovery { kind: dns_cluster(), eds: None, assignment: Some(assignment), without_waiting: true }
+    Discovery { kind: dns_cluster(), eds: None, assignment: Some(assignment) }
 }
 
 fn dns_endpoint(name: &DnsEndpoint) -> LocalityLbEndpoints {
@@ -181,7 +178,6 @@ fn message(cluster: &Cluster, discovery: Discovery, source: SecretSource) -> clu
             tcp_keepalive: Some(KEEPALIVE),
             ..cluster::UpstreamConnectionOptions::default()
         }),
-        wait_for_warm_on_init: discovery.without_waiting.then_some(false),
         ..cluster::Cluster::default()
     }
 }

@@ -29,6 +29,7 @@ mod raw;
 mod regex;
 mod resource;
 mod route;
+mod runtime;
 mod secret;
 mod tcp_proxy;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use raw::{raw, raw_bootstrap, read_raw};
 pub use regex::{REGEX_PROGRAM_SIZE_LIMIT, escape};
 pub use resource::{Body, Encoded, EncodedHost, EncodedPiece, EncodedSet, Need, type_url};
 pub use route::route_piece;
+pub use runtime::{RUNTIME_LAYER, runtime};
 pub use secret::{HIDDEN, secret};
 pub use tcp_proxy::tcp_proxy;
 pub use tls::SYSTEM_TRUST_BUNDLE;

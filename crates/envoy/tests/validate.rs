@@ -99,6 +99,7 @@ fn bootstrap(control_plane: ControlPlane, admin: Endpoint) -> serde_json::Value 
         local_listener: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 19001))),
         config_listener: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 19002))),
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
+        of_gateway: true,
     })
 }
 

@@ -12,6 +12,7 @@
 //! | [`route`] | [`RouteConfiguration`], [`VirtualHost`], [`Route`] with match, action and filters |
 //! | [`cluster`] | [`Cluster`], [`Endpoints`] |
 //! | [`secret`] | [`Secret`]: certificates and trust bundles |
+//! | [`runtime`] | [`Runtime`]: values that are looked up while a proxy runs |
 //! | [`patch`] | [`PatchSet`]: what users change of what is generated |
 //! | [`raw`] | [`RawResource`]: what users wrote as Envoy has it |
 //! | [`tcp`] | [`TcpProxy`]: where connections go that are no HTTP |
@@ -24,6 +25,7 @@ pub mod name;
 pub mod patch;
 pub mod raw;
 pub mod route;
+pub mod runtime;
 pub mod secret;
 pub mod tcp;
 
@@ -37,5 +39,6 @@ pub use name::{
 pub use patch::PatchSet;
 pub use raw::{RawName, RawResource};
 pub use route::{Route, RouteConfiguration, RoutePiece, VirtualHost};
+pub use runtime::Runtime;
 pub use secret::Secret;
 pub use tcp::TcpProxy;

@@ -204,6 +204,7 @@ fn outputs(
         endpoint_sets: backends.sets,
         shared_sets: delivery.shared_sets,
         secrets: delivery.secrets,
+        runtimes: delivery.runtimes,
         infra: gateways.infra,
         held: gateways.held,
         gateway_class_statuses: statuses.gateway_classes,

@@ -12,7 +12,7 @@ use engine::{Change, Graph, Index, Key, Table, Value};
 use ir::raw::RawOutput;
 use ir::{
     Cluster, ClusterName, EndpointSetName, Endpoints, FleetName, Infra, Listener, ListenerName, PatchSet, RawName,
-    RouteConfiguration, RouteConfigurationName, RoutePiece, Secret, SecretName, TcpProxy, VirtualHost,
+    RouteConfiguration, RouteConfigurationName, RoutePiece, Runtime, Secret, SecretName, TcpProxy, VirtualHost,
 };
 
 use crate::PieceKey;
@@ -50,6 +50,8 @@ pub struct Outputs {
     pub(crate) clusters: ClusterTables,
     /// Certificates and bundles.
     pub secrets: Table<InFleet<SecretName>, Arc<Secret>>,
+    /// Values that proxies look up while they run.
+    pub runtimes: Table<FleetName, Arc<Runtime>>,
     /// Proxies that there shall be.
     pub infra: Table<FleetName, Arc<Infra>>,
     /// In a cluster, proxies that stay as they are if they are there, because nothing is known of what they shall be.

@@ -175,6 +175,10 @@ pub(crate) struct Session {
     counted: bool,
     /// The client does not take what it is told.
     behind: bool,
+    /// When it spoke last.
+    heard: Duration,
+    /// When it was last sent what it did not answer in time: until it speaks again nothing shows that it is there.
+    ignored: Option<Duration>,
     /// Clusters of which the fleet knows that they do not get ready on this client.
     stalled: BTreeSet<Arc<str>>,
 }
@@ -210,6 +214,8 @@ impl Session {
             configured: false,
             counted: false,
             behind: false,
+            heard: Duration::ZERO,
+            ignored: None,
             stalled: BTreeSet::new(),
         }
     }
@@ -221,6 +227,7 @@ impl Session {
     pub(crate) fn receive(&mut self, fleet: &mut Fleet, request: Request, now: Duration) -> Result<(), Violation> {
         let type_url = TypeUrl::from(&*request.type_url);
         self.began.get_or_insert(now);
+        self.heard = now;
         if self.envoy && self.aggregated {
             fleet.hear(self.client, &self.node, now);
         }

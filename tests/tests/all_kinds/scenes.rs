@@ -254,9 +254,8 @@ impl Places {
             let spec = format!("{{targetRefs: [{target}], circuitBreaker: {{maxConnections: {most}}}}}");
             object("BackendTrafficPolicy", name, &spec)
         };
-        // other limits of datagrams are another cluster, with which a proxy loses the answers under way (docs/kinds.md)
         let all = |prefix: &str, most: u32| {
-            let of_routes = ROUTES.iter().zip(0..).filter(|((kind, ..), _)| *kind != "UDPRoute");
+            let of_routes = ROUTES.iter().zip(0..);
             of_routes
                 .map(|((kind, ..), at)| limits(&format!("{prefix}-{at}"), most, kind, &format!("own-{at}")))
                 .collect::<Vec<_>>()
@@ -270,11 +269,11 @@ impl Places {
             answers,
         };
         vec![
-            scene("policies", &own(0), [all("limits", 1_000), vec![budget.clone()]].concat(), [Who::One; 7]),
+            scene("policies", &own(0), [all("limits", 50_000), vec![budget.clone()]].concat(), [Who::One; 7]),
             scene(
                 "policies of which others win",
                 &own(0),
-                [all("limits", 1_001), all("a-limits", 1_002)].concat(),
+                [all("limits", 50_001), all("a-limits", 50_002)].concat(),
                 [Who::One; 7],
             ),
             scene(

@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use translator::{InFleet, Outputs};
 use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
 
-use super::holding::Readiness;
+use super::holding::{Passed, Readiness};
 use super::workloads::is_workload;
 use super::{Core, replicas};
 
@@ -31,6 +31,8 @@ struct Known<'a> {
     /// Gateways that came with the last tick: what is left of facts is of proxies that had another of the same name. Its first publication is whole,
     /// as without its listeners these would be taken for gone.
     came: BTreeSet<&'a str>,
+    /// Secrets that came with the last tick.
+    secrets: BTreeSet<(&'a str, &'a str)>,
 }
 
 impl Readiness for Known<'_> {
@@ -43,6 +45,10 @@ impl Readiness for Known<'_> {
         let key = InFleet { fleet: FleetName(Arc::clone(fleet)), name: ClusterName(Arc::clone(cluster)) };
         let fact = FactKey { fleet: Arc::clone(fleet), name: Arc::clone(cluster) };
         self.outputs.cluster(self.graph, &key).is_some() && self.graph.get(self.tables.cluster_state, &fact).is_none()
+    }
+
+    fn is_new_secret(&self, fleet: &Arc<str>, secret: &Arc<str>) -> bool {
+        self.secrets.contains(&(&**fleet, &**secret))
     }
 }
 
@@ -192,13 +198,19 @@ impl Core {
         set_fact(graph, disputes, key, text)
     }
 
-    /// Keeps back what has to wait for clusters, and gives what was waiting for them.
-    pub(super) fn hold(&mut self, updates: Vec<FleetUpdate>) -> Vec<FleetUpdate> {
+    /// Keeps back what has to wait for clusters, and gives what was waiting for them. Who waited in vain does so for nothing that comes later either,
+    /// else a route that names another one with each edit would wait for ever. True if there is such a cluster.
+    pub(super) fn hold(&mut self, updates: Vec<FleetUpdate>) -> (Vec<FleetUpdate>, bool) {
         let (graph, outputs) = (self.translator.graph(), self.outputs);
         let came = graph.changes(outputs.infra).filter(|change| change.old.is_none());
         let came = came.map(|change| change.key.as_str()).collect();
-        let known = Known { graph, tables: self.translator.stored().tables(), outputs, came };
-        self.holding.pass(updates, &known, Instant::now())
+        let secrets = graph.changes(outputs.secrets).filter(|change| change.old.is_none());
+        let secrets = secrets.map(|change| (change.key.fleet.as_str(), change.key.name.as_str())).collect();
+        let known = Known { graph, tables: self.translator.stored().tables(), outputs, came, secrets };
+        let Passed { updates, late } = self.holding.pass(updates, &known, Instant::now());
+        let set = |(fleet, name)| self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled);
+        let any = late.into_iter().map(set).fold(false, |any, news| any | news);
+        (updates, any)
     }
 
     /// Notes of which listeners proxies have another version than the one that waits: what they said is not about that. True if that is news.

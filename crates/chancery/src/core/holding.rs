@@ -2,8 +2,8 @@
 //!
 //! A route waits for its own clusters in the translator, in the form that was served. Beside it other routes and listeners change at once, so that
 //! between the two requests would meet what neither the edit before nor the edit after says: a listener without its route, or the route that one
-//! which is gone was before. So clusters, their endpoints and secrets go out first, and the rest when they are ready, refused or late. What changes
-//! meanwhile waits with it, of each resource the last.
+//! which is gone was before. So new clusters and what these need go out first, and the rest when they are ready, refused or late. What changes
+//! meanwhile waits with it, of each resource the last: nobody gets a later edit before an earlier one, be it that of an endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,12 +11,14 @@ use std::time::Instant;
 
 use xds::{Change, FleetUpdate, STALLED, TypeUrl, Version};
 
-/// What the store knows of the clusters of fleets.
+/// What the store knows of the resources of fleets.
 pub(super) trait Readiness {
     /// Proxies had their first complete configuration: until then everything is delivered in Envoy's own order.
     fn is_live(&self, fleet: &Arc<str>) -> bool;
-    /// It is there, and nobody has said yet that it is ready, refused or late.
+    /// The cluster is there, and nobody has said yet that it is ready, refused or late.
     fn is_awaited(&self, fleet: &Arc<str>, cluster: &Arc<str>) -> bool;
+    /// The secret was not there before.
+    fn is_new_secret(&self, fleet: &Arc<str>, secret: &Arc<str>) -> bool;
 }
 
 /// See the module.
@@ -27,6 +29,8 @@ struct Waiting {
     /// Clusters that are new.
     awaited: BTreeSet<Arc<str>>,
     changes: BTreeMap<Of, Change>,
+    /// What of it goes before it comes: clusters, with their endpoints, that are awaited anew.
+    again: BTreeSet<Of>,
     /// As long as a proxy that keeps up may take ([`xds::Event::Stalled`]): what is not ready by then holds up nobody else.
     until: Instant,
 }
@@ -34,10 +38,25 @@ struct Waiting {
 /// What a change is of.
 type Of = (TypeUrl, Arc<str>);
 
+/// What is to be published now, and the clusters (of a fleet) that were waited for as long as anybody waits.
+#[derive(Default)]
+pub(super) struct Passed {
+    pub(super) updates: Vec<FleetUpdate>,
+    pub(super) late: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Passed {
+    fn push(&mut self, fleet: &Arc<str>, changes: Vec<Change>) {
+        if !changes.is_empty() {
+            self.updates.push(FleetUpdate { fleet: Arc::clone(fleet), changes });
+        }
+    }
+}
+
 impl Holding {
     /// What of this, and of what was held, is to be published now.
-    pub(super) fn pass(&mut self, updates: Vec<FleetUpdate>, known: &impl Readiness, now: Instant) -> Vec<FleetUpdate> {
-        let mut passed = Vec::with_capacity(updates.len());
+    pub(super) fn pass(&mut self, updates: Vec<FleetUpdate>, known: &impl Readiness, now: Instant) -> Passed {
+        let mut passed = Passed::default();
         for update in updates {
             self.pass_one(update, known, now, &mut passed);
         }
@@ -47,44 +66,53 @@ impl Holding {
             }
             let waits = !waiting.awaited.is_empty() && now < waiting.until && known.is_live(fleet);
             if !waits {
-                let changes = std::mem::take(&mut waiting.changes).into_values().collect();
-                passed.push(FleetUpdate { fleet: Arc::clone(fleet), changes });
+                let late = std::mem::take(&mut waiting.awaited).into_iter();
+                let late = late.filter(|cluster| known.is_live(fleet) && known.is_awaited(fleet, cluster));
+                passed.late.extend(late.map(|cluster| (Arc::clone(fleet), cluster)));
+                let again = std::mem::take(&mut waiting.again).into_iter();
+                passed.push(fleet, again.map(|(type_url, name)| Change::Remove { type_url, name }).collect());
+                passed.push(fleet, std::mem::take(&mut waiting.changes).into_values().collect());
             }
             waits
         });
         passed
     }
 
-    fn pass_one(&mut self, update: FleetUpdate, known: &impl Readiness, now: Instant, passed: &mut Vec<FleetUpdate>) {
+    fn pass_one(&mut self, update: FleetUpdate, known: &impl Readiness, now: Instant, passed: &mut Passed) {
         let FleetUpdate { fleet, changes } = update;
-        // At the start there is nobody yet, and very many clusters.
-        if !self.0.contains_key(&fleet) && !known.is_live(&fleet) {
-            return passed.push(FleetUpdate { fleet, changes });
-        }
+        let waiting = self.0.get(&fleet);
         let is_new = |change: &Change| match change {
-            Change::Put(resource) if resource.type_url == TypeUrl::Cluster => {
-                known.is_awaited(&fleet, &resource.name).then(|| Arc::clone(&resource.name))
-            }
-            _ => None,
+            Change::Put(put) => put.type_url == TypeUrl::Cluster && known.is_awaited(&fleet, &put.name),
+            Change::Remove { .. } => false,
         };
-        let awaited: BTreeSet<Arc<str>> = changes.iter().filter_map(is_new).collect();
-        if awaited.is_empty() && !self.0.contains_key(&fleet) {
-            return passed.push(FleetUpdate { fleet, changes });
+        // At the start there is nobody yet, and very many clusters.
+        if waiting.is_none() && !(known.is_live(&fleet) && changes.iter().any(is_new)) {
+            return passed.updates.push(FleetUpdate { fleet, changes });
         }
+        let is_held = |key: &Of| waiting.is_some_and(|waiting| waiting.changes.contains_key(key));
+        let is_new = |(type_url, name): &Of| match type_url {
+            TypeUrl::Cluster | TypeUrl::Endpoints => {
+                known.is_awaited(&fleet, name) && !is_held(&(TypeUrl::Cluster, Arc::clone(name)))
+            }
+            TypeUrl::Secret => known.is_new_secret(&fleet, name),
+            _ => false,
+        };
+        let goes_first = |change: &Change| {
+            let key = of(change);
+            matches!(change, Change::Put(_)) && !is_held(&key) && is_new(&key)
+        };
         let (first, rest): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(goes_first);
+        let awaited = first.iter().map(of).filter(|(type_url, _)| *type_url == TypeUrl::Cluster);
+        let awaited: Vec<Arc<str>> = awaited.map(|(_, name)| name).collect();
         let waiting = self.0.entry(Arc::clone(&fleet)).or_insert_with(|| Waiting {
             awaited: BTreeSet::new(),
             changes: BTreeMap::new(),
+            again: BTreeSet::new(),
             until: now + STALLED,
         });
         waiting.awaited.extend(awaited);
-        let back = waiting.take_back(&first);
-        waiting.changes.extend(rest.into_iter().map(|change| (of(&change), change)));
-        for changes in [back, first] {
-            if !changes.is_empty() {
-                passed.push(FleetUpdate { fleet: Arc::clone(&fleet), changes });
-            }
-        }
+        rest.into_iter().for_each(|change| waiting.keep(change));
+        passed.push(&fleet, first);
     }
 
     /// Listeners that are to become these versions, or to go (none).
@@ -107,19 +135,18 @@ impl Holding {
 }
 
 impl Waiting {
-    /// Removals of what is there again now. Those of clusters and endpoints are published before it, so that it is awaited anew.
-    fn take_back(&mut self, puts: &[Change]) -> Vec<Change> {
-        let removals = puts.iter().filter_map(|put| self.changes.remove(&of(put)));
-        removals.filter(|removal| of(removal).0 != TypeUrl::Secret).collect()
+    fn keep(&mut self, change: Change) {
+        let key = of(&change);
+        let was_to_go = matches!(self.changes.get(&key), Some(Change::Remove { .. }));
+        match change {
+            Change::Remove { .. } => drop(self.again.remove(&key)),
+            Change::Put(_) if was_to_go && [TypeUrl::Cluster, TypeUrl::Endpoints].contains(&key.0) => {
+                self.again.insert(key.clone());
+            }
+            Change::Put(_) => {}
+        }
+        self.changes.insert(key, change);
     }
-}
-
-/// Clusters, and what these need.
-fn goes_first(change: &Change) -> bool {
-    let is_needed = |resource: &Arc<xds::Resource>| {
-        [TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret].contains(&resource.type_url)
-    };
-    matches!(change, Change::Put(resource) if is_needed(resource))
 }
 
 fn of(change: &Change) -> Of {

@@ -6,8 +6,8 @@ use std::thread;
 
 use ir::route::Hosts;
 use ir::{
-    Cluster, EndpointSetName, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Secret, TcpProxy,
-    VirtualHost,
+    Cluster, EndpointSetName, Endpoints, Listener, RouteConfiguration, RouteConfigurationName, Runtime, Secret,
+    TcpProxy, VirtualHost,
 };
 use prost::Name;
 use prost_types::{Struct, value::Kind};
@@ -16,6 +16,7 @@ use proto::envoy::config::bootstrap::v3::runtime_layer::LayerSpecifier;
 use proto::envoy::config::bootstrap::v3::{Bootstrap, LayeredRuntime, RuntimeLayer};
 use serde_json::Value;
 
+use crate::RUNTIME_LAYER;
 use crate::listener::{Options, Parts, Written};
 use crate::regex::REGEX_PROGRAM_SIZE_LIMIT;
 use crate::secret::{hidden, shown};
@@ -39,6 +40,8 @@ pub struct StaticParts<'a> {
     pub endpoints: Vec<&'a Endpoints>,
     /// Secrets.
     pub secrets: Vec<&'a Secret>,
+    /// Values that are looked up.
+    pub runtime: Option<&'a Runtime>,
 }
 
 /// How a static configuration is written.
@@ -61,7 +64,7 @@ pub fn static_bootstrap(parts: &StaticParts<'_>, options: &StaticOptions) -> Boo
             secrets: parts.secrets.iter().map(|part| writer.secret(part)).collect(),
         }),
         deferred_stat_options: Some(DeferredStatOptions { enable_deferred_creation_stats: true }),
-        layered_runtime: Some(LayeredRuntime { layers: vec![runtime()] }),
+        layered_runtime: Some(LayeredRuntime { layers: layers(parts.runtime) }),
         ..Bootstrap::default()
     }
 }
@@ -95,11 +98,17 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// As in every bootstrap.
-fn runtime() -> RuntimeLayer {
+/// As in every bootstrap, with what the control plane would fill in.
+fn layers(runtime: Option<&Runtime>) -> Vec<RuntimeLayer> {
     let limit = prost_types::Value { kind: Some(Kind::NumberValue(f64::from(REGEX_PROGRAM_SIZE_LIMIT))) };
     let fields = [("re2.max_program_size.error_level".to_owned(), limit)].into();
-    RuntimeLayer { name: "chancery".to_owned(), layer_specifier: Some(LayerSpecifier::StaticLayer(Struct { fields })) }
+    let filled = runtime.map(crate::runtime::layer).filter(|layer| !layer.fields.is_empty());
+    let layer = |name: &str, values| RuntimeLayer {
+        name: name.to_owned(),
+        layer_specifier: Some(LayerSpecifier::StaticLayer(values)),
+    };
+    let filled = filled.map(|values| layer(RUNTIME_LAYER, values));
+    std::iter::once(layer("chancery", Struct { fields })).chain(filled).collect()
 }
 
 /// The same as JSON, printed by at most so many threads.

@@ -22,6 +22,7 @@ fn options() -> BootstrapOptions {
         local_listener: None,
         config_listener: None,
         max_connections: 100,
+        of_gateway: true,
     }
 }
 
@@ -66,7 +67,16 @@ clusterManager:
     grpcServices:
     - envoyGrpc: {clusterName: chancery.xds, retryPolicy: {retryBackOff: {baseInterval: 0.100s, maxInterval: 1s}}}
 layeredRuntime:
-  layers: [{name: chancery, staticLayer: {re2.max_program_size.error_level: 4096}}]
+  layers:
+  - {name: chancery, staticLayer: {re2.max_program_size.error_level: 4096}}
+  - name: chancery.limits
+    rtdsLayer: {name: chancery.limits, rtdsConfig: {ads: {}, initialFetchTimeout: 1s, resourceApiVersion: V3}}
+typedDnsResolverConfig:
+  name: envoy.network.dns_resolver.cares
+  typedConfig:
+    '@type': type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig
+    queryTimeoutSeconds: '1'
+    queryTries: 2
 deferredStatOptions: {enableDeferredCreationStats: true}
 ",
     );
@@ -164,6 +174,7 @@ fn show(show_secrets: bool) -> Value {
         clusters: vec![&cluster],
         endpoints: Vec::new(),
         secrets: vec![&secret],
+        runtime: None,
     };
     static_bootstrap_json(&parts, &StaticOptions { show_secrets, ..StaticOptions::default() }, 2).unwrap()
 }

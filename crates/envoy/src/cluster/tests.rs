@@ -115,7 +115,6 @@ clusterType:
     dnsFailureRefreshRate: {baseInterval: 1s, maxInterval: 10s}
     respectDnsTtl: true
     dnsLookupFamily: V4_PREFERRED
-waitForWarmOnInit: false
 loadAssignment:
   clusterName: ns/a/80
   endpoints:

@@ -60,6 +60,7 @@ impl Sample {
             clusters: self.clusters.iter().collect(),
             endpoints: self.endpoints.iter().collect(),
             secrets: self.secrets.iter().collect(),
+            runtime: None,
         }
     }
 }

@@ -197,6 +197,7 @@ fn bootstrap(namespace: &str, options: &ClusterOptions) -> String {
         local_listener: Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, LOCAL_PORT))),
         config_listener: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, CONFIG_PORT))),
         max_connections: DEFAULT_MAX_CONNECTIONS,
+        of_gateway: false,
     };
     envoy::bootstrap(&options).to_string()
 }

@@ -33,10 +33,15 @@ const DATAGRAM_CLIENTS: u32 = 16_384;
 /// So many a policy may allow: a busy resolver's, beside which there is room for others.
 const MOST_DATAGRAM_CLIENTS: u32 = 131_072;
 
+/// How many clients a listener takes that has such limits; none: as many as any. It is looked up, as another cluster in place of this one would lose
+/// the answers that are under way.
+pub(crate) fn datagram_clients(limits: CircuitBreaker) -> Option<u32> {
+    Some(limits.max_connections?.min(MOST_DATAGRAM_CLIENTS))
+}
+
 /// The cluster of a listener that takes datagrams: its endpoints are those of all backends of a route.
-pub(crate) fn of_datagrams(name: ClusterName, limits: CircuitBreaker) -> Cluster {
-    let clients = limits.max_connections.unwrap_or(DATAGRAM_CLIENTS).min(MOST_DATAGRAM_CLIENTS);
-    let limits = CircuitBreaker { max_connections: Some(clients), ..limits };
+pub(crate) fn of_datagrams(name: ClusterName) -> Cluster {
+    let limits = CircuitBreaker { max_connections: Some(DATAGRAM_CLIENTS), ..CircuitBreaker::default() };
     Cluster {
         endpoints: EndpointSource::Discovered(EndpointSetName(name.0.clone())),
         name,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
-use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Secret, SecretName};
+use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Runtime, Secret, SecretName};
 
 use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, Telemetry, TlsPolicies};
 use crate::backend::{SecretUse, cluster};
@@ -58,6 +58,7 @@ pub(super) struct Delivery {
     /// By the sets that have a share.
     pub(super) shared_by_set: Index<EndpointSetName, EndpointSetName, Arc<SharedSet>>,
     pub(super) secrets: Table<InFleet<SecretName>, Arc<Secret>>,
+    pub(super) runtimes: Table<FleetName, Arc<Runtime>>,
     /// Which fleets send to a backend that a policy is about: what routes say, and what proxies tell of themselves.
     pub(super) policy_uses: [PolicyUses; 2],
 }
@@ -103,10 +104,19 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         g.index("collector_policy_use_by_backend", by_proxies, backend),
     ];
     let datagrams = routes.streams.datagrams;
-    let of_listeners = g.map("datagram_cluster", datagrams, move |cx, key: &InFleet<ClusterName>, datagrams| {
+    let of_listeners = g.map("datagram_cluster", datagrams, |_, key: &InFleet<ClusterName>, _| {
+        Arc::new(cluster::of_datagrams(key.name.clone()))
+    });
+    let clients = g.derive("datagram_clients", datagrams, move |cx, key: &InFleet<ClusterName>, datagrams| {
         let (limits, _) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
         let limits = datagrams.policy.as_ref().map_or(limits, |own| policies.limits(cx, own));
-        Arc::new(cluster::of_datagrams(key.name.clone(), limits))
+        Some((key.clone(), cluster::datagram_clients(limits)?))
+    });
+    let clients = g.index("datagram_clients_by_fleet", clients, |key, _| [key.fleet.clone()]);
+    let runtimes = g.derive("runtime", gateways.plans, move |cx, _, plan| {
+        let limits = cx.members(clients, &plan.fleet);
+        let max_connections = limits.iter().map(|(key, limit)| (key.name.clone(), *limit)).collect();
+        [(plan.fleet.clone(), Arc::new(Runtime { max_connections }))]
     });
     let shared_sets = g.derive("shared_endpoint_set", datagrams, move |cx, key, datagrams| {
         [(EndpointSetName(key.name.0.clone()), Arc::new(backends.sets.shared(cx, &datagrams.shares)))]
@@ -119,7 +129,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         g.index("collector_cluster_by_set", of_collectors, set_of),
     ];
     let clusters = [clusters, of_listeners, of_collectors];
-    Delivery { clusters, clusters_by_set, shared_sets, shared_by_set, secrets, policy_uses }
+    Delivery { clusters, clusters_by_set, shared_sets, shared_by_set, secrets, runtimes, policy_uses }
 }
 
 /// Secrets of the fleets' listeners and of what they send to.

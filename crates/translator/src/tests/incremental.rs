@@ -41,6 +41,7 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "own endpoints": outputs.endpoint_sets.rows.into_iter().flat_map(|table| graph.iter(table)),
         "shared endpoints": graph.iter(outputs.shared_sets),
         "secret": graph.iter(outputs.secrets).map(|(key, secret)| (key, content(secret))),
+        "runtime": graph.iter(outputs.runtimes),
         "infra": graph.iter(outputs.infra),
         "held": outputs.held.into_iter().flat_map(|table| graph.iter(table)),
         "class": graph.iter(outputs.gateway_class_statuses),

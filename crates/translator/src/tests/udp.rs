@@ -223,12 +223,28 @@ fn the_policy_of_a_route_says_how_many_clients_its_listener_serves() {
     world.apply([route("r", json!([{"name": "a", "port": 53}]))]);
     let limit = |world: &World| {
         let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+        let runtime = graph.get(outputs.runtimes, &ir::FleetName("default/web".into())).expect("a fleet's");
         let (_, cluster) = outputs.clusters(graph).next().expect("a cluster");
-        cluster.circuit_breaker.as_ref().and_then(|breaker| breaker.max_connections)
+        let of_cluster = cluster.circuit_breaker.as_ref().and_then(|breaker| breaker.max_connections);
+        (of_cluster, runtime.max_connections.get(&cluster.name).copied())
     };
-    assert_eq!(limit(&world), Some(16_384));
+    assert_eq!(limit(&world), (Some(16_384), None));
     let target = json!([{"group": "gateway.networking.k8s.io", "kind": "UDPRoute", "name": "r"}]);
-    let policy = json!({"targetRefs": target, "circuitBreaker": {"maxConnections": 100}});
-    world.apply([object(Kind::BackendTrafficPolicy, "p", policy)]);
-    assert_eq!(limit(&world), Some(100));
+    let policy = |most: u32| {
+        object(
+            Kind::BackendTrafficPolicy,
+            "p",
+            json!({"targetRefs": target, "circuitBreaker": {"maxConnections": most}}),
+        )
+    };
+    world.apply([policy(100)]);
+    assert_eq!(
+        limit(&world),
+        (Some(16_384), Some(100)),
+        "the cluster stays as it is, and with it the answers under way"
+    );
+    world.apply([policy(1_000_000)]);
+    assert_eq!(limit(&world), (Some(16_384), Some(131_072)));
+    world.delete(Kind::BackendTrafficPolicy, "default", "p");
+    assert_eq!(limit(&world), (Some(16_384), None));
 }

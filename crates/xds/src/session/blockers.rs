@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
+
 use super::Session;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, route_configuration_of};
@@ -76,7 +78,21 @@ impl Session {
     }
 
     fn own_blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
-        item.resource.needs().find(|need| self.is_blocking(fleet, need)).cloned()
+        let mut blocking = item.resource.needs().filter(|need| self.is_blocking(fleet, need)).peekable();
+        blocking.peek()?;
+        let named = self.named_already(fleet, item);
+        blocking.find(|need| !named.contains(need)).cloned()
+    }
+
+    /// What the version names that the client has: it is no worse off with one that names it too.
+    fn named_already<'f>(&self, fleet: &'f Fleet, item: &Item) -> HashSet<&'f Need> {
+        let (type_url, name) = (&item.resource.type_url, item.name());
+        let known = self.channels.get(type_url).and_then(|channel| channel.known.get(name));
+        let Some(acked) = known.filter(|known| known.sent == known.acked).and_then(|known| known.acked) else {
+            return HashSet::new();
+        };
+        let accepted = fleet.snapshot().accepted(type_url, name).filter(|accepted| accepted.version().mark() == acked);
+        accepted.into_iter().flat_map(|accepted| accepted.resource.needs()).collect()
     }
 
     /// A route configuration waits for its virtual hosts too as long as the client has none of them: with the change to VHDS

@@ -34,6 +34,8 @@ impl Session {
     pub(super) fn pass_time(&mut self, fleet: &mut Fleet, now: Duration) {
         self.retry = fleet.retry(now);
         self.tell_clusters_unasked(fleet, now);
+        // before it is given up
+        self.ignored = self.ignored.max(self.lags_since(now));
         for (type_url, channel) in &mut self.channels {
             channel.wake_kept(now);
             let limit = now.checked_sub(UNANSWERED);
@@ -41,8 +43,8 @@ impl Session {
             self.clusters.ghosts_told &= !(given_up && *type_url == TypeUrl::Cluster);
         }
         self.tell_ghosts(fleet);
-        let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
-        if lagging {
+        let lagging = self.lags_since(now).is_some();
+        if lagging || self.is_silent() {
             self.uncount(fleet);
         }
         if !lagging {
@@ -183,8 +185,8 @@ impl Session {
             return;
         }
         self.configured |= self.has_everything();
-        let lagging = self.oldest_unanswered().is_some_and(|at| now >= at + LAGGING);
-        if self.configured && !lagging && !self.behind {
+        let lagging = self.lags_since(now).is_some();
+        if self.configured && !lagging && !self.is_silent() && !self.behind {
             self.counted = true;
             fleet.count(self.client);
         }
@@ -219,6 +221,16 @@ impl Session {
     fn oldest_unanswered(&self) -> Option<Duration> {
         let kinds = self.channels.iter().filter(|(type_url, channel)| **type_url != TypeUrl::Cluster && channel.opened);
         kinds.flat_map(|(_, c)| c.flights.iter().filter(|flight| c.is_awaited(flight))).map(|flight| flight.at).min()
+    }
+
+    /// Whether it has said nothing since it did not answer in time.
+    fn is_silent(&self) -> bool {
+        self.ignored.is_some_and(|at| self.heard <= at)
+    }
+
+    /// The same, if it should have answered by now.
+    fn lags_since(&self, now: Duration) -> Option<Duration> {
+        self.oldest_unanswered().filter(|at| now >= *at + LAGGING)
     }
 
     fn patience_with_clusters(&self) -> Duration {

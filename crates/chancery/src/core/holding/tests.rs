@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use xds::{Change, FleetUpdate, Resource, STALLED, TypeUrl, Version};
 
-use super::{Holding, Readiness, of};
+use super::{Holding, Passed, Readiness, of};
 
 /// Clusters that are not ready.
 struct Awaited {
     live: bool,
     clusters: BTreeSet<&'static str>,
+    /// All secrets are new but this one.
+    known_secret: &'static str,
 }
 
 impl Readiness for Awaited {
@@ -22,10 +24,14 @@ impl Readiness for Awaited {
     fn is_awaited(&self, _: &Arc<str>, cluster: &Arc<str>) -> bool {
         self.clusters.contains(&**cluster)
     }
+
+    fn is_new_secret(&self, _: &Arc<str>, secret: &Arc<str>) -> bool {
+        **secret != *self.known_secret
+    }
 }
 
 fn awaited(clusters: &[&'static str]) -> Awaited {
-    Awaited { live: true, clusters: clusters.iter().copied().collect() }
+    Awaited { live: true, clusters: clusters.iter().copied().collect(), known_secret: "known" }
 }
 
 /// `+` and the name of what is put, and its version behind `@` unless that is 1, `-` of what goes; a kind by its first letter: `+C a@2`.
@@ -51,7 +57,7 @@ fn update(changes: &[&str]) -> FleetUpdate {
     FleetUpdate { fleet: "f".into(), changes: changes.iter().map(|text| change(text)).collect() }
 }
 
-fn texts(updates: Vec<FleetUpdate>) -> Vec<String> {
+fn texts(passed: Passed) -> Vec<String> {
     let text = |change: &Change| {
         let (type_url, name) = of(change);
         let kind = match type_url {
@@ -67,7 +73,7 @@ fn texts(updates: Vec<FleetUpdate>) -> Vec<String> {
             Change::Remove { .. } => format!("-{kind} {name}"),
         }
     };
-    updates.iter().map(|update| update.changes.iter().map(text).collect::<Vec<_>>().join(", ")).collect()
+    passed.updates.iter().map(|update| update.changes.iter().map(text).collect::<Vec<_>>().join(", ")).collect()
 }
 
 #[test]
@@ -75,11 +81,16 @@ fn what_comes_with_a_new_cluster_waits_until_it_is_ready() {
     let (mut holding, now) = (Holding::default(), Instant::now());
     let edit = update(&["+C new", "+E new", "+S key", "+L l", "+R r", "-C old"]);
     assert_eq!(texts(holding.pass(vec![edit], &awaited(&["new"]), now)), ["+C new, +E new, +S key"]);
-    // what else changes meanwhile stays behind it
-    assert_eq!(texts(holding.pass(vec![update(&["-R s"])], &awaited(&["new"]), now)), [""; 0]);
+    // what else changes meanwhile stays behind it, in the order of edits whatever it is
+    let meanwhile = update(&["-R s", "+C served@2", "+E served@2", "+S known@2"]);
+    assert_eq!(texts(holding.pass(vec![meanwhile], &awaited(&["new"]), now)), [""; 0]);
+    // but for the cluster that is awaited
+    assert_eq!(texts(holding.pass(vec![update(&["+E new@2"])], &awaited(&["new"]), now)), ["+E new@2"]);
     assert_eq!(holding.wakes(), Some(now + STALLED));
     let ready = holding.pass(vec![update(&["+R r@2"])], &awaited(&[]), now);
-    assert_eq!(texts(ready), ["-C old, +L l, +R r@2, -R s"], "each once, as it is now");
+    assert!(ready.late.is_empty());
+    let all = "-C old, +C served@2, +E served@2, +L l, +S known@2, +R r@2, -R s";
+    assert_eq!(texts(ready), [all], "each once, as it is now");
     assert_eq!(holding.wakes(), None);
     // clusters that are ready hold up nothing
     assert_eq!(texts(holding.pass(vec![update(&["+C new", "+R r"])], &awaited(&[]), now)), ["+C new, +R r"]);
@@ -92,7 +103,10 @@ fn nobody_waits_for_longer_than_the_first_of_several_may_take() {
     let later = now + STALLED - Duration::from_millis(1);
     let waiting = awaited(&["a", "b"]);
     assert_eq!(texts(holding.pass(vec![update(&["+C b", "+R s"])], &waiting, later)), ["+C b"]);
-    assert_eq!(texts(holding.pass(Vec::new(), &waiting, now + STALLED)), ["+R r, +R s"]);
+    let over = holding.pass(Vec::new(), &waiting, now + STALLED);
+    let late: Vec<_> = over.late.iter().map(|(fleet, cluster)| format!("{fleet} {cluster}")).collect();
+    assert_eq!(late, ["f a", "f b"], "also what came last: with each edit there may be another one");
+    assert_eq!(texts(over), ["+R r, +R s"]);
 }
 
 #[test]
@@ -109,12 +123,16 @@ fn without_a_proxy_nothing_waits() {
 }
 
 #[test]
-fn what_goes_and_comes_back_meanwhile_goes_first() {
+fn what_goes_and_comes_back_meanwhile_is_awaited_anew_when_proxies_have_what_it_is_now() {
     let (mut holding, now) = (Holding::default(), Instant::now());
-    holding.pass(vec![update(&["+C new", "-C old", "-E old", "+R r"])], &awaited(&["new"]), now);
-    let back = holding.pass(vec![update(&["+C old", "+E old"])], &awaited(&["new", "old"]), now);
-    assert_eq!(texts(back), ["-C old, -E old", "+C old, +E old"], "so that it is awaited anew");
-    assert_eq!(texts(holding.pass(Vec::new(), &awaited(&[]), now)), ["+R r"]);
+    holding.pass(vec![update(&["+C new", "-C old", "-E old", "-C gone", "+R r"])], &awaited(&["new"]), now);
+    let both = awaited(&["new", "old", "gone"]);
+    // routes that proxies have may still lead there: its endpoints are other ones now
+    let back = update(&["+C old", "+E old@2", "+C gone"]);
+    assert_eq!(texts(holding.pass(vec![back], &both, now)), [""; 0]);
+    assert_eq!(texts(holding.pass(vec![update(&["+E old@3", "-C gone"])], &both, now)), [""; 0]);
+    let ready = holding.pass(Vec::new(), &awaited(&["old"]), now);
+    assert_eq!(texts(ready), ["-C old, -E old", "-C gone, +C old, +E old@3, +R r"]);
 }
 
 #[test]
@@ -125,6 +143,6 @@ fn what_is_undone_meanwhile_is_as_if_it_had_not_been() {
     let listeners: Vec<_> = holding.listeners().map(|(_, name, version)| (name.to_string(), version)).collect();
     assert_eq!(listeners, [("gone".to_owned(), None), ("l".to_owned(), Some(Version(2)))]);
     let back = update(&["-C new", "+L l", "+L gone", "+S key", "+R r"]);
-    assert_eq!(texts(holding.pass(vec![back], &awaited(&[]), now)), ["+S key", "-C new, +L gone, +L l, +R r"]);
+    assert_eq!(texts(holding.pass(vec![back], &awaited(&[]), now)), ["-C new, +L gone, +L l, +S key, +R r"]);
     assert_eq!(holding.listeners().count(), 0);
 }

@@ -54,6 +54,7 @@ pub(super) fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
         local_listener: Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, LOCAL_PORT))),
         config_listener: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, CONFIG_PORT))),
         max_connections: DEFAULT_MAX_CONNECTIONS,
+        of_gateway: true,
     };
     envoy::bootstrap(&options).to_string()
 }

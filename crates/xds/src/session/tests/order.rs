@@ -442,6 +442,41 @@ fn a_client_that_does_not_keep_up_is_not_waited_for() {
 }
 
 #[test]
+fn a_client_that_says_nothing_is_not_waited_for_before_it_speaks_again() {
+    let mut rig = Rig::started(SMALL);
+    let second = rig.connect("second");
+    rig.start(second);
+    rig.publish("cds b; eds b; eds a@2");
+    rig.advance(second);
+    rig.ack_all(0);
+    // long enough that its answers are not expected any more
+    rig.pass(6000);
+    rig.advance(second);
+    rig.events();
+    rig.publish("cds c; eds c");
+    rig.advance(second);
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "warm c");
+    rig.ack_all(second);
+    rig.publish("cds d; eds d");
+    rig.advance(second);
+    rig.ack_all(0);
+    assert_eq!(rig.events(), "", "it is there again");
+    rig.ack_all(second);
+    assert_eq!(rig.events(), "warm d");
+}
+
+#[test]
+fn routes_that_name_a_cluster_already_do_not_wait_for_it_again() {
+    let mut rig = Rig::started("cds a; eds a; lds l -> r; rds r -> a");
+    assert_eq!(rig.publish("cds n !apart; rds r@2 -> n"), "CDS n@1");
+    assert_eq!(rig.pass(5000), "RDS r@2", "for a while it waits");
+    rig.ack("rds");
+    assert_eq!(rig.publish("rds r@3 -> n"), "RDS r@3");
+    assert_eq!(rig.publish("cds o !apart; rds r@4 -> n,o"), "CDS o@1");
+}
+
+#[test]
 fn when_the_last_client_goes_the_next_one_is_reported_from_the_beginning() {
     let mut rig = Rig::started(SMALL);
     rig.reconnect();

@@ -1,0 +1,81 @@
+//! A server of names for proxies that tests start: every name is this machine, after a while or never.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// It answers on a port of loopback, until it is dropped.
+pub struct Names {
+    /// Where it listens.
+    pub port: u16,
+    delay: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// In place of a delay: nobody is answered.
+const NEVER: u64 = u64::MAX;
+
+impl Names {
+    /// Starts one that answers after this time.
+    ///
+    /// # Errors
+    /// If no port is free.
+    pub fn start(delay: Duration) -> anyhow::Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_read_timeout(Some(Duration::from_millis(50)))?;
+        let port = socket.local_addr()?.port();
+        let millis = u64::try_from(delay.as_millis())?;
+        let (delay, over) = (Arc::new(AtomicU64::new(millis)), Arc::new(AtomicBool::new(false)));
+        let (waits, ends) = (Arc::clone(&delay), Arc::clone(&over));
+        let thread = thread::spawn(move || serve(&socket, &waits, &ends));
+        Ok(Self { port, delay, over, thread: Some(thread) })
+    }
+
+    /// From now on it answers nobody.
+    pub fn fall_silent(&self) {
+        self.delay.store(NEVER, Ordering::Release);
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// One question after the other.
+fn serve(socket: &UdpSocket, delay: &AtomicU64, over: &AtomicBool) {
+    let mut room = [0; 512];
+    while !over.load(Ordering::Acquire) {
+        let Ok((length, from)) = socket.recv_from(&mut room) else { continue };
+        let Some(answer) = room.get(..length).and_then(answer) else { continue };
+        match delay.load(Ordering::Acquire) {
+            NEVER => {}
+            millis => {
+                thread::sleep(Duration::from_millis(millis));
+                let _ = socket.send_to(&answer, from);
+            }
+        }
+    }
+}
+
+/// The answer to a question (RFC 1035, section 4): 127.0.0.1 for an `A`, and nothing of any other type.
+fn answer(question: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 12;
+    let name = question.get(HEADER..)?.iter().position(|byte| *byte == 0)?;
+    let end = HEADER + name + 5;
+    let is_address = question.get(end - 4..end - 2)? == [0, 1];
+    let mut answer = question.get(..end)?.to_vec();
+    // a response, recursion desired and available; one question, so many answers, and nothing else
+    let header = [0x81, 0x80, 0, 1, 0, u8::from(is_address), 0, 0, 0, 0];
+    answer.get_mut(2..HEADER)?.copy_from_slice(&header);
+    if is_address {
+        // the name of the question, `A`, `IN`, 60 s, four bytes
+        answer.extend([0xC0, 0x0C, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1]);
+    }
+    Some(answer)
+}
