@@ -365,4 +365,9 @@ fn a_guard_in_a_wrong_place_is_an_error() {
         let found = listener(text);
         assert!(found.iter().any(|line| line.contains(word)), "{text}: {found:#?}");
     }
+    let raw = errors(
+        "apiVersion: bootes.io/v1\nkind: Cluster\nmetadata: {name: c}\nworkloadSelector: {matchLabels: {app: a}}\n\
+         spec: {config: {name: c, type: STATIC}}\n",
+    );
+    assert!(raw.iter().any(|line| line.ends_with(&belongs("workloadSelector", "spec.workloadSelector"))), "{raw:#?}");
 }

@@ -293,7 +293,7 @@ impl Core {
             self.note_strangers();
         }
         self.tell();
-        self.translator.remember_served();
+        self.translator.remember_served_but(|fleet| self.holding.holds(&fleet.0));
         self.translator.settle();
         outdated
     }

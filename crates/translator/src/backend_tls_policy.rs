@@ -108,7 +108,15 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
             _ => {
                 let can = [Kind::Service, Kind::ServiceImport, Kind::Backend];
                 let text = unfit(&reference.group, &reference.kind, "a target", &can).into();
-                Target::Refused(object, text)
+                let nearly = |kind: &Kind| object.kind().is_none() && kind.name().eq_ignore_ascii_case(&reference.kind);
+                match can.into_iter().find(nearly).filter(|_| !object.name().is_empty()) {
+                    // What is meant is clear enough to send nothing there unencrypted.
+                    Some(kind) => Target::Spoilt(
+                        PolicyTarget { object: ObjectKey::of(kind, namespace, &reference.name), section },
+                        text,
+                    ),
+                    None => Target::Refused(object, text),
+                }
             }
         }
     };

@@ -4,7 +4,7 @@
 //! each of these routes had before is served again, and the refusal is kept under the name of the form, so that the next edit of
 //! the route is tried anew.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use engine::Graph;
@@ -35,15 +35,32 @@ struct Published {
 pub(crate) struct Blame {
     recent: VecDeque<Published>,
     revision: u64,
+    /// Of fleets whose changes wait to be published, all at once: that of the first of them.
+    waiting: BTreeMap<FleetName, u64>,
     unclear: BTreeSet<FactKey>,
 }
 
 impl Blame {
-    /// Notes what was published of routes: key, form before.
-    pub(crate) fn published(&mut self, changes: impl Iterator<Item = (AttachmentKey, Option<Arc<AttachedRoute>>)>) {
+    /// Notes what was published of routes (key, form before), or waits to be, in the fleets that wait: what changes several times meanwhile is published
+    /// once.
+    pub(crate) fn published(
+        &mut self,
+        changes: impl Iterator<Item = (AttachmentKey, Option<Arc<AttachedRoute>>)>,
+        waits: &impl Fn(&FleetName) -> bool,
+    ) {
         self.revision += 1;
-        let revision = self.revision;
-        self.recent.extend(changes.take(REMEMBERED).map(|(key, before)| Published { key, before, revision }));
+        for (key, before) in changes.take(REMEMBERED) {
+            let revision = match self.waiting.get(&key.fleet) {
+                Some(first) => *first,
+                None if waits(&key.fleet) => *self.waiting.entry(key.fleet.clone()).or_insert(self.revision),
+                None => self.revision,
+            };
+            let is_known = |other: &Published| other.revision == revision && other.key == key;
+            if revision == self.revision || !self.recent.iter().any(is_known) {
+                self.recent.push_back(Published { key, before, revision });
+            }
+        }
+        self.waiting.retain(|fleet, _| waits(fleet));
         let surplus = self.recent.len().saturating_sub(REMEMBERED);
         self.recent.drain(..surplus);
     }

@@ -9,7 +9,7 @@ use ir::{ClusterName, Route};
 use store::ClusterState;
 
 use crate::http_route::{AttachedListener, AttachedRoute, Entry, expressions, fail};
-use crate::key::{ClusterTarget, route_name, short_hash};
+use crate::key::{ClusterTarget, Place, route_name, short_hash};
 
 /// What gating asks of the tables.
 pub(crate) trait Lookup {
@@ -308,15 +308,26 @@ fn guarded(form: Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedRou
 
 /// The same for one listener.
 fn guarded_listener(listener: &AttachedListener, wanted: &[Entry]) -> AttachedListener {
+    if !wanted.iter().any(|entry| asks(&entry.route)) {
+        return listener.clone();
+    }
     let same = |one: &Entry, other: &Entry| one.route.matches == other.route.matches;
     let kept = listener.entries.iter().map(|entry| {
-        let lacks = wanted.iter().any(|wanted| same(wanted, entry) && asks_fewer(&entry.route, &wanted.route));
+        // of several with one match the first gets the requests
+        let wanted = wanted.iter().find(|wanted| same(wanted, entry));
+        let lacks = wanted.is_some_and(|wanted| asks_fewer(&entry.route, &wanted.route));
         if lacks { refused_entry(entry, UNASKED.into()) } else { entry.clone() }
     });
     let is_new = |wanted: &&Entry| {
-        let taken = |entry: &Entry| same(entry, wanted) || (entry.rank == wanted.rank && entry.place == wanted.place);
-        asks(&wanted.route) && expressions(&wanted.route).next().is_none() && !listener.entries.iter().any(taken)
+        let is_there = listener.entries.iter().any(|entry| same(entry, wanted));
+        asks(&wanted.route) && expressions(&wanted.route).next().is_none() && !is_there
     };
-    let added = wanted.iter().filter(is_new).map(|entry| refused_entry(entry, UNASKED.into()));
+    // Where the earlier form has another match in its place, behind all of that rule.
+    let place = |entry: &Entry, free: u16| {
+        let taken = listener.entries.iter().any(|other| (other.rank, other.place) == (entry.rank, entry.place));
+        if taken { Place { matched: free, ..entry.place } } else { entry.place }
+    };
+    let added = wanted.iter().filter(is_new).zip((0..=u16::MAX).rev());
+    let added = added.map(|(entry, free)| Entry { place: place(entry, free), ..refused_entry(entry, UNASKED.into()) });
     AttachedListener { entries: kept.chain(added).collect(), ..listener.clone() }
 }

@@ -60,8 +60,8 @@ use std::sync::Arc;
 
 use api::{ObjectKey, Timestamp};
 use engine::{Chunk, Graph, TickStats};
-use ir::RawName;
 use ir::raw::{RawReading, ReadRaw};
+use ir::{FleetName, RawName};
 use store::Store;
 
 use crate::raw::trial;
@@ -107,7 +107,6 @@ pub struct Translator {
     own: graph::Own,
     outputs: Outputs,
     blame: blame::Blame,
-    departed: departed::Departed,
 }
 
 impl Translator {
@@ -117,7 +116,7 @@ impl Translator {
         let mut graph = Graph::new();
         let store = Store::declare(&mut graph);
         let (own, outputs) = graph::declare(&mut graph, store.tables(), options);
-        Self { graph, store, own, outputs, blame: blame::Blame::default(), departed: departed::Departed::default() }
+        Self { graph, store, own, outputs, blame: blame::Blame::default() }
     }
 
     /// The inputs: objects through [`Store::apply`], facts through the handles of [`Store::tables`].
@@ -166,9 +165,14 @@ impl Translator {
         self.graph.settle();
     }
 
-    /// Notes that the changes of the last tick were published: a route whose next form has to wait is served in this one.
-    /// Call it after each publish and before [`Translator::settle`] and the next tick.
+    /// [`Self::remember_served_but`], where no fleet waits.
     pub fn remember_served(&mut self) {
+        self.remember_served_but(|_| false);
+    }
+
+    /// Notes that the changes of the last tick were published, or wait to be in these fleets: a route whose next form has to wait is served in this
+    /// one. Call it after each publish and before [`Translator::settle`] and the next tick.
+    pub fn remember_served_but(&mut self, waits: impl Fn(&FleetName) -> bool) {
         let changes: Vec<(AttachmentKey, Option<Effective>)> = self
             .graph
             .changes(self.outputs.effective)
@@ -180,7 +184,7 @@ impl Translator {
             new.as_ref().filter(|effective| effective.refusal.is_none())?;
             Some((key.clone(), graph.get(served, key).cloned()))
         });
-        self.blame.published(before);
+        self.blame.published(before, &waits);
         self.graph.make_room(self.own.served, changes.len());
         for (key, new) in changes {
             match new {
@@ -189,7 +193,7 @@ impl Translator {
             }
         }
         self.remember_raw();
-        self.departed.forget(&mut self.graph, self.outputs.clusters, self.store.tables().cluster_state);
+        departed::forget(&mut self.graph, self.outputs.clusters, self.store.tables().cluster_state);
         self.blame.forget(&mut self.graph, self.store.tables(), self.own, self.outputs);
     }
 }

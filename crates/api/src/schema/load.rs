@@ -67,24 +67,29 @@ pub(super) fn load(kind: Kind) -> Schema {
             schema.mark_units(path, *unit);
         }
     }
+    let mut guards: Vec<(&[&str], Depth)> =
+        GUARDS.iter().filter(|(of, ..)| *of == kind).map(|(_, path, depth)| (*path, *depth)).collect();
+    if kind.message().is_some() {
+        schema.mark_units(&["spec"], UnitKind::Whole);
+        guards.extend(GUARDS_OF_RAW);
+    }
     let mut guard_names = Vec::new();
-    for (of, path, depth) in GUARDS {
-        if *of == kind {
-            schema.mark_guard(path, *depth);
-            guard_names.extend(schema.names_of_guard(path, *depth));
+    for (path, depth) in guards {
+        if schema.mark_guard(path, depth).is_some() {
+            guard_names.extend(schema.names_of_guard(path, depth));
         }
     }
     schema.guard_names = guard_names.into();
-    // Without its selector a resource is for every workload; the others not every kind has.
-    if kind.message().is_some() {
-        schema.mark_units(&["spec"], UnitKind::Whole);
-        schema.mark_guard(&["spec", "workloadSelector"], Depth::All);
-        for field in ["priority", "secretRef", "service"] {
-            schema.mark_guard(&["spec", field], Depth::Field);
-        }
-    }
     schema
 }
+
+/// Of what users write as Envoy has it: without its selector a resource is for every workload; the others not every kind has.
+const GUARDS_OF_RAW: [(&[&str], Depth); 4] = [
+    (&["spec", "workloadSelector"], Depth::All),
+    (&["spec", "priority"], Depth::Field),
+    (&["spec", "secretRef"], Depth::Field),
+    (&["spec", "service"], Depth::Field),
+];
 
 /// As [`load`], with what is wrong with the text.
 pub(super) fn try_load(kind: Kind) -> Result<Schema, String> {

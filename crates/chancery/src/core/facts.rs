@@ -311,7 +311,12 @@ impl Core {
         of_fleet.any(|key| self.refusal(&TypeUrl::Listener, key).is_some())
     }
 
+    /// Of one that is gone it is late, and means nothing should it come back.
     fn set_cluster(&mut self, key: FactKey, state: ClusterState) -> bool {
+        let cluster = InFleet { fleet: FleetName(Arc::clone(&key.fleet)), name: ClusterName(Arc::clone(&key.name)) };
+        if self.outputs.cluster(self.translator.graph(), &cluster).is_none() {
+            return false;
+        }
         let (store, graph) = self.translator.store();
         set_fact(graph, store.tables().cluster_state, key, state)
     }
@@ -343,11 +348,13 @@ impl Core {
 
     /// True if that is news: of a listener that was published anew, or a secret that is gone, it is not.
     fn refused(&mut self, type_url: &TypeUrl, key: FactKey, version: Version, text: Arc<str>) -> bool {
+        if [TypeUrl::Cluster, TypeUrl::Endpoints].contains(type_url) {
+            return self.set_cluster(key, ClusterState::Refused(text));
+        }
         let secrets = self.outputs.secrets;
         let (store, graph) = self.translator.store();
         let tables = store.tables();
         match type_url {
-            TypeUrl::Cluster | TypeUrl::Endpoints => graph.set(tables.cluster_state, key, ClusterState::Refused(text)),
             TypeUrl::Listener if self.listeners.get(&key) != Some(&version) => return false,
             TypeUrl::Listener => graph.set(tables.listener_state, key, ListenerState::Refused(text)),
             TypeUrl::Secret => {

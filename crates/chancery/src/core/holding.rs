@@ -128,6 +128,11 @@ impl Holding {
         })
     }
 
+    /// Whether changes of this fleet wait.
+    pub(super) fn holds(&self, fleet: &Arc<str>) -> bool {
+        self.0.contains_key(fleet)
+    }
+
     /// When something is to be published though nothing has happened.
     pub(super) fn wakes(&self) -> Option<Instant> {
         self.0.values().map(|waiting| waiting.until).min()

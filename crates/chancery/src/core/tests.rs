@@ -182,6 +182,15 @@ async fn a_listener_that_waits_for_a_new_backend_is_not_programmed_and_one_that_
 }
 
 #[tokio::test]
+async fn late_words_about_a_cluster_that_is_gone_mean_nothing_when_it_comes_back() {
+    let rig = live().await;
+    let first = rig.version().await;
+    rig.say(Input::Xds(vec![Event::ClusterWarm { fleet: FLEET.into(), name: "default/new/80".into() }])).await;
+    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    assert_eq!(rig.version().await, first, "it is waited for");
+}
+
+#[tokio::test]
 async fn what_waits_for_a_backend_of_which_nobody_says_anything_is_published_all_the_same() {
     let rig = live().await;
     let first = rig.version().await;

@@ -99,12 +99,11 @@ fn other_tls_is_another_cluster_and_counts_with_the_rest_of_its_edit() {
 }
 
 #[test]
-fn a_cluster_that_comes_back_has_to_warm_again_and_late_words_about_it_do_not_count() {
+fn a_cluster_that_comes_back_has_to_warm_again() {
     let mut world = world();
     edit(&mut world, &[("/", "v2")]);
     set(&mut world, "default/v2/80", Some(ClusterState::Warm));
     assert_eq!(world.clusters(), ["default/v2/80"]);
-    set(&mut world, "default/v1/80", Some(ClusterState::Warm));
     edit(&mut world, &[("/", "v1")]);
     assert_eq!(ask(&world, "/"), "default/v2/80*1", "v1 went, so it is not warm");
     set(&mut world, "default/v1/80", Some(ClusterState::Warm));
@@ -251,6 +250,19 @@ fn the_form_before_a_refused_one_lets_nothing_pass_that_was_to_be_asked_about() 
     refuse(&mut world, "default/web/80/hosts/x.org");
     assert_eq!((ask(&world, "/"), ask(&world, "/new")), ("500".to_owned(), "500".to_owned()));
     assert_eq!(ask(&world, "/old"), "default/v1/80*1");
+}
+
+#[test]
+fn what_is_to_be_asked_about_in_the_place_of_another_match_is_not_left_to_a_wider_one() {
+    let mut world = world();
+    edit(&mut world, &[("/a", "v1"), ("/", "v1")]);
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    world.apply([guarded(&[("/b", Some("v2")), ("/", None)])]);
+    world.translator.remember_served();
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    refuse(&mut world, "default/web/80/hosts/x.org");
+    assert_eq!((ask(&world, "/a"), ask(&world, "/b")), ("default/v1/80*1".to_owned(), "500".to_owned()));
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
 }
 
 /// A proxy refuses a resource, as the server tells it.
