@@ -25,9 +25,13 @@ pub(crate) struct Patches {
     pub(crate) outcomes: Table<ObjectKey, Arc<PatchOutcome>>,
 }
 
-/// Clusters by their names without what depends on TLS settings, where these have something behind it: what is written about one holds
-/// whatever its settings are.
-type ByGeneralName = Index<InFleet<ClusterName>, InFleet<ClusterName>, Arc<Cluster>>;
+/// Clusters of routes, and these by their names without what depends on TLS settings, where these have something behind it: what is written about
+/// one holds whatever its settings are.
+#[derive(Clone, Copy)]
+struct Clusters {
+    all: Table<InFleet<ClusterName>, Arc<Cluster>>,
+    by_general_name: Index<InFleet<ClusterName>, InFleet<ClusterName>, Arc<Cluster>>,
+}
 
 pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: ClusterTables) -> Patches {
     let (inputs, settings, plans) = (base.inputs, base.settings, gateways.plans);
@@ -40,9 +44,10 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
         None => PatchStanding::Accepted,
     });
     let [of_routes, ..] = clusters;
-    let by_general_name: ByGeneralName = g.index("cluster_by_general_name", of_routes, |key, _| {
+    let by_general_name = g.index("cluster_by_general_name", of_routes, |key: &InFleet<ClusterName>, _| {
         without_tls(&key.name.0).map(|name| InFleet { fleet: key.fleet.clone(), name: ClusterName(name) })
     });
+    let clusters = Clusters { all: of_routes, by_general_name };
     let wanted = g.derive("patch_wanted", policies, move |cx, key, policy| {
         if cx.get(standings, key) != Some(&PatchStanding::Accepted) {
             return Vec::new();
@@ -50,7 +55,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
         let fleet = gateway::fleet(&policy.target);
         let rows = |(id, patches): (&RawName, &Arc<[Patch]>)| {
             let (rank, patches) = (policy.rank.clone(), Arc::clone(patches));
-            let found = meant(cx, by_general_name, &fleet, id).into_iter();
+            let found = clusters.meant(cx, &fleet, id).into_iter();
             found.map(move |target| (PatchKey { target, rank: rank.clone() }, Arc::clone(&patches)))
         };
         policy.patches.iter().flat_map(rows).collect::<Vec<_>>()
@@ -71,7 +76,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
     let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
         let standing = cx.get(standings, key)?.clone();
         let resources = if standing == PatchStanding::Accepted {
-            resources(cx, (inputs, by_general_name), key, policy)
+            resources(cx, (inputs, clusters), key, policy)
         } else {
             BTreeMap::new()
         };
@@ -85,29 +90,33 @@ fn fact(target: &InFleet<RawName>) -> FactKey {
     FactKey::of_kind(Arc::clone(&target.fleet.0), target.name.kind(), &target.name.name)
 }
 
-/// The resources of a name.
-fn meant(cx: &mut Cx<'_>, by_general_name: ByGeneralName, fleet: &FleetName, id: &RawName) -> Vec<InFleet<RawName>> {
-    let of_name = |name: Arc<str>| InFleet { fleet: fleet.clone(), name: RawName { name, ..id.clone() } };
-    let general = InFleet { fleet: fleet.clone(), name: ClusterName(Arc::clone(&id.name)) };
-    let found: Vec<_> = match id.kind() {
-        "Cluster" | "ClusterLoadAssignment" => {
-            cx.keys(by_general_name, &general).map(|key| of_name(Arc::clone(&key.name.0))).collect()
-        }
-        _ => Vec::new(),
-    };
-    if found.is_empty() { vec![of_name(Arc::clone(&id.name))] } else { found }
+impl Clusters {
+    /// The resources of a name.
+    fn meant(&self, cx: &mut Cx<'_>, fleet: &FleetName, id: &RawName) -> Vec<InFleet<RawName>> {
+        let of_name = |name: Arc<str>| InFleet { fleet: fleet.clone(), name: RawName { name, ..id.clone() } };
+        let general = InFleet { fleet: fleet.clone(), name: ClusterName(Arc::clone(&id.name)) };
+        let found: Vec<_> = match id.kind() {
+            "Cluster" | "ClusterLoadAssignment" => {
+                cx.keys(self.by_general_name, &general).map(|key| of_name(Arc::clone(&key.name.0))).collect()
+            }
+            _ => Vec::new(),
+        };
+        // While TLS comes or goes there is the one without as well, and it serves.
+        let is_there = found.is_empty() || cx.contains(self.all, &general);
+        found.into_iter().chain(is_there.then(|| of_name(Arc::clone(&id.name)))).collect()
+    }
 }
 
 fn resources(
     cx: &mut Cx<'_>,
-    (inputs, by_general_name): (Tables, ByGeneralName),
+    (inputs, clusters): (Tables, Clusters),
     key: &ObjectKey,
     policy: &PatchPolicy,
 ) -> BTreeMap<RawName, ResourceOutcome> {
     let (fleet, text) = (gateway::fleet(&policy.target), policy::text(key));
     let mut outcomes = BTreeMap::new();
     for id in policy.patches.keys() {
-        for target in meant(cx, by_general_name, &fleet, id) {
+        for target in clusters.meant(cx, &fleet, id) {
             let state = cx.get(inputs.patch_states, &fact(&target)).and_then(|states| states.get(&text)).cloned();
             let answer = answer(cx, inputs, &fleet, &target.name);
             outcomes.insert(target.name, ResourceOutcome { state, answer });

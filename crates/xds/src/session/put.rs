@@ -187,9 +187,16 @@ impl Session {
         self.send_secrets_of(turn, &puts);
     }
 
-    /// R8: a secret behind what names it, one per response.
+    /// R8: a secret behind what names it, one per response. A cluster of names asks for its own when these are resolved; where it is the first to
+    /// ask for any, Envoy would drop what comes before, and be answered only when nobody waits for that any more.
     fn send_secrets_of(&mut self, turn: &mut Turn<'_>, users: &[Arc<Item>]) {
-        let needs = users.iter().flat_map(|item| item.resource.needs());
+        let is_asked = self.is(&TypeUrl::Secret, |secrets| secrets.opened);
+        let snapshot = turn.fleet.snapshot();
+        let asks_late = |item: &Arc<Item>| {
+            item.resource.type_url == TypeUrl::Cluster && snapshot.target(&TypeUrl::Endpoints, item.name()).is_none()
+        };
+        let users = users.iter().filter(|item| is_asked || !asks_late(item));
+        let needs = users.flat_map(|item| item.resource.needs());
         let mut names: Vec<&Arc<str>> =
             needs.filter(|need| need.type_url == TypeUrl::Secret).map(|need| &need.name).collect();
         names.sort_unstable();
