@@ -98,7 +98,7 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
     })
 }
 
-/// A cluster of names is ready when these are resolved, or cannot be: with a server that is silent after 6 s, where Envoy by itself takes minutes. Until
+/// A cluster of names is ready when these are resolved, or cannot be: with a server of names that is silent after 6 s, where Envoy by itself takes minutes. Until
 /// then a proxy does not begin to serve.
 fn dns_resolver() -> Value {
     json!({

@@ -72,7 +72,9 @@ impl Blame {
             self.unclear.clear();
             return;
         }
-        let resources = graph.iter(tables.route_refusals).filter(|(fact, _)| is_resource(fact));
+        // What was refused there was published before what waits: whether it still holds is seen when that is out.
+        let waits = |fact: &FactKey| self.waiting.keys().any(|fleet| *fleet.0 == *fact.fleet);
+        let resources = graph.iter(tables.route_refusals).filter(|(fact, _)| is_resource(fact) && !waits(fact));
         let resources: Vec<_> = resources.map(|(fact, words)| (fact.clone(), words.clone())).collect();
         self.unclear.retain(|fact| resources.iter().any(|(other, _)| other == fact));
         for (fact, words) in resources {

@@ -8,6 +8,7 @@ use ir::route::{Action, Backend, ExternalAuth, MaybeFilters};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
+use crate::backend::Encryption;
 use crate::http_route::{AttachedListener, AttachedRoute, Entry, expressions, fail};
 use crate::key::{ClusterTarget, Place, route_name, short_hash};
 
@@ -208,6 +209,9 @@ fn patch(
                 (Some(old), blocked) if asks_fewer(&old.route, &entry.route) => {
                     Some(refused_entry(entry, blocked.unwrap_or_else(|| UNASKED.into())))
                 }
+                (Some(old), blocked) if trusts_others(&old.route, served, &entry.route, desired) => {
+                    Some(refused_entry(entry, blocked.unwrap_or_else(|| UNVERIFIED.into())))
+                }
                 (Some(old), _) => Some(old),
                 // Without it a wider match would take its requests, and let them pass unasked.
                 (None, None) => asks(&entry.route).then(|| refused_entry(entry, UNASKED.into())),
@@ -224,6 +228,25 @@ fn patch(
     patched.clusters = clusters.into();
     patched
 }
+
+/// Whether a form sends to a backend in cleartext, or trusting others, where another form is to speak other TLS with it: that is not gone on with for
+/// longer than the other takes to be ready.
+fn trusts_others(old: &Route, served: Option<&AttachedRoute>, wanted: &Route, desired: &AttachedRoute) -> bool {
+    let targets = |route: &Route, form: &AttachedRoute| {
+        let named = clusters(route).filter_map(|name| form.clusters.iter().find(|target| target.name() == name));
+        named.cloned().collect::<Vec<_>>()
+    };
+    let (before, wanted) = (served.map(|served| targets(old, served)).unwrap_or_default(), targets(wanted, desired));
+    let differ = |one: &ClusterTarget, other: &ClusterTarget| {
+        one.backend() == other.backend()
+            && one.encryption() != other.encryption()
+            && *other.encryption() != Encryption::Cleartext
+    };
+    before.iter().any(|before| wanted.iter().any(|wanted| differ(before, wanted)))
+}
+
+/// Why a request is answered 500 that would go unencrypted, or to whom nobody vouches for now.
+const UNVERIFIED: &str = "the backend cannot be reached yet with the TLS that is spoken to it now";
 
 /// Why a request is answered 500 that would pass without authorisation.
 const UNASKED: &str = "who authorises these requests, or where they go, cannot be reached yet";

@@ -63,6 +63,11 @@ impl Core {
             ControlFlow::Break(due) => return due,
             ControlFlow::Continue(due) => due,
         };
+        if let Event::Refused { fleet, type_url: TypeUrl::Cluster | TypeUrl::Endpoints, name, .. } = &event
+            && !self.has_cluster(fleet, name)
+        {
+            return of_patched;
+        }
         let also = self.replicas.note(&event);
         let due = self.note_own(event) || of_patched;
         // What others say of it counts as well.
@@ -222,6 +227,9 @@ impl Core {
         let now: BTreeSet<FactKey> = other.collect();
         let (store, graph) = self.translator.store();
         let table = store.tables().outdated_listeners;
+        if now.is_empty() && graph.is_empty(table) {
+            return false;
+        }
         let over: Vec<FactKey> =
             graph.iter(table).map(|(key, ())| key).filter(|key| !now.contains(key)).cloned().collect();
         let mut news = !over.is_empty();
@@ -255,7 +263,13 @@ impl Core {
                         // Other replicas may have been faster.
                         outdated | (other && self.replicas.hears() && self.settle_listener(&key))
                     }
-                    Change::Put(_) => false,
+                    Change::Put(resource) => {
+                        // Of another version it is not known yet.
+                        let is_routes = [TypeUrl::Route, TypeUrl::VirtualHost, TypeUrl::ExtensionConfig]
+                            .contains(&resource.type_url);
+                        let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));
+                        is_routes && self.forget_fact(&resource.type_url, &key)
+                    }
                     Change::Remove { type_url, name } => {
                         let key = FactKey::new(Arc::clone(fleet), Arc::clone(name));
                         if *type_url == TypeUrl::Listener {
@@ -312,13 +326,17 @@ impl Core {
     }
 
     /// Of one that is gone it is late, and means nothing should it come back.
-    fn set_cluster(&mut self, key: FactKey, state: ClusterState) -> bool {
-        let cluster = InFleet { fleet: FleetName(Arc::clone(&key.fleet)), name: ClusterName(Arc::clone(&key.name)) };
-        if self.outputs.cluster(self.translator.graph(), &cluster).is_none() {
+    pub(super) fn set_cluster(&mut self, key: FactKey, state: ClusterState) -> bool {
+        if !self.has_cluster(&key.fleet, &key.name) {
             return false;
         }
         let (store, graph) = self.translator.store();
         set_fact(graph, store.tables().cluster_state, key, state)
+    }
+
+    fn has_cluster(&self, fleet: &Arc<str>, name: &Arc<str>) -> bool {
+        let key = InFleet { fleet: FleetName(Arc::clone(fleet)), name: ClusterName(Arc::clone(name)) };
+        self.outputs.cluster(self.translator.graph(), &key).is_some()
     }
 
     /// True if that is news.

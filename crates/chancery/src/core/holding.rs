@@ -3,11 +3,11 @@
 //! A route waits for its own clusters in the translator, in the form that was served. Beside it other routes and listeners change at once, so that
 //! between the two requests would meet what neither the edit before nor the edit after says: a listener without its route, or the route that one
 //! which is gone was before. So new clusters and what these need go out first, and the rest when they are ready, refused or late. What changes
-//! meanwhile waits with it, of each resource the last: nobody gets a later edit before an earlier one, be it that of an endpoint.
+//! meanwhile waits with it, of each resource the last: but for what is new nobody gets a later edit before an earlier one, be it that of an endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use xds::{Change, FleetUpdate, STALLED, TypeUrl, Version};
 
@@ -28,12 +28,17 @@ pub(super) struct Holding(BTreeMap<Arc<str>, Waiting>);
 struct Waiting {
     /// Clusters that are new.
     awaited: BTreeSet<Arc<str>>,
+    /// When one of them came last.
+    last: Instant,
     changes: BTreeMap<Of, Change>,
     /// What of it goes before it comes: clusters, with their endpoints, that are awaited anew.
     again: BTreeSet<Of>,
     /// As long as a proxy that keeps up may take ([`xds::Event::Stalled`]): what is not ready by then holds up nobody else.
     until: Instant,
 }
+
+/// What came just before the end has so long too, for half as long again at most: with every edit there may be another one.
+const AT_LEAST: Duration = Duration::from_millis(250);
 
 /// What a change is of.
 type Of = (TypeUrl, Arc<str>);
@@ -64,7 +69,7 @@ impl Holding {
             while waiting.awaited.first().is_some_and(|cluster| !known.is_awaited(fleet, cluster)) {
                 waiting.awaited.pop_first();
             }
-            let waits = !waiting.awaited.is_empty() && now < waiting.until && known.is_live(fleet);
+            let waits = !waiting.awaited.is_empty() && now < waiting.end() && known.is_live(fleet);
             if !waits {
                 let late = std::mem::take(&mut waiting.awaited).into_iter();
                 let late = late.filter(|cluster| known.is_live(fleet) && known.is_awaited(fleet, cluster));
@@ -81,12 +86,12 @@ impl Holding {
     fn pass_one(&mut self, update: FleetUpdate, known: &impl Readiness, now: Instant, passed: &mut Passed) {
         let FleetUpdate { fleet, changes } = update;
         let waiting = self.0.get(&fleet);
-        let is_new = |change: &Change| match change {
+        let begins = |change: &Change| match change {
             Change::Put(put) => put.type_url == TypeUrl::Cluster && known.is_awaited(&fleet, &put.name),
             Change::Remove { .. } => false,
         };
         // At the start there is nobody yet, and very many clusters.
-        if waiting.is_none() && !(known.is_live(&fleet) && changes.iter().any(is_new)) {
+        if waiting.is_none() && !(known.is_live(&fleet) && changes.iter().any(begins)) {
             return passed.updates.push(FleetUpdate { fleet, changes });
         }
         let is_held = |key: &Of| waiting.is_some_and(|waiting| waiting.changes.contains_key(key));
@@ -108,8 +113,12 @@ impl Holding {
             awaited: BTreeSet::new(),
             changes: BTreeMap::new(),
             again: BTreeSet::new(),
+            last: now,
             until: now + STALLED,
         });
+        if !awaited.is_empty() {
+            waiting.last = now;
+        }
         waiting.awaited.extend(awaited);
         rest.into_iter().for_each(|change| waiting.keep(change));
         passed.push(&fleet, first);
@@ -135,11 +144,15 @@ impl Holding {
 
     /// When something is to be published though nothing has happened.
     pub(super) fn wakes(&self) -> Option<Instant> {
-        self.0.values().map(|waiting| waiting.until).min()
+        self.0.values().map(Waiting::end).min()
     }
 }
 
 impl Waiting {
+    fn end(&self) -> Instant {
+        self.until.max((self.last + AT_LEAST).min(self.until + STALLED / 2))
+    }
+
     fn keep(&mut self, change: Change) {
         let key = of(&change);
         let was_to_go = matches!(self.changes.get(&key), Some(Change::Remove { .. }));

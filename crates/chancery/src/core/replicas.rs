@@ -452,8 +452,8 @@ impl Core {
             TypeUrl::Cluster | TypeUrl::Endpoints => {
                 let refused = matches!(graph.get(tables.cluster_state, &key), Some(ClusterState::Refused(_)));
                 return match words {
-                    Some(words) => set_fact(graph, tables.cluster_state, key, ClusterState::Refused(words)),
-                    None => refused && set_fact(graph, tables.cluster_state, key, ClusterState::Warm),
+                    Some(words) => self.set_cluster(key, ClusterState::Refused(words)),
+                    None => refused && self.set_cluster(key, ClusterState::Warm),
                 };
             }
             TypeUrl::Secret => tables.secret_refusals,

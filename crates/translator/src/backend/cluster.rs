@@ -14,7 +14,8 @@ pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits
     let (endpoints, tls) = match target.encryption() {
         Encryption::Cleartext => (endpoints(), None),
         Encryption::Tls(tls) => (endpoints(), Some(Box::new(tls.upstream.clone()))),
-        Encryption::Closed => (EndpointSource::Dns(Vec::new()), None),
+        // Endpoints that there are not: known to be ready as soon as it is sent, whatever else the proxy waits for.
+        Encryption::Closed => (EndpointSource::Discovered(EndpointSetName(target.name().0.clone())), None),
     };
     Cluster {
         name: target.name().clone(),

@@ -53,12 +53,17 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
             return Vec::new();
         }
         let fleet = gateway::fleet(&policy.target);
-        let rows = |(id, patches): (&RawName, &Arc<[Patch]>)| {
-            let (rank, patches) = (policy.rank.clone(), Arc::clone(patches));
-            let found = clusters.meant(cx, &fleet, id).into_iter();
-            found.map(move |target| (PatchKey { target, rank: rank.clone() }, Arc::clone(&patches)))
-        };
-        policy.patches.iter().flat_map(rows).collect::<Vec<_>>()
+        let mut rows: BTreeMap<InFleet<RawName>, Arc<[Patch]>> = BTreeMap::new();
+        for (id, patches) in &policy.patches {
+            for target in clusters.meant(cx, &fleet, id) {
+                // A cluster can be written about by either of its names.
+                let all = rows.entry(target).or_default();
+                *all =
+                    if all.is_empty() { Arc::clone(patches) } else { all.iter().chain(&**patches).cloned().collect() };
+            }
+        }
+        let row = |(target, patches)| (PatchKey { target, rank: policy.rank.clone() }, patches);
+        rows.into_iter().map(row).collect::<Vec<_>>()
     });
     let by_target: Index<InFleet<RawName>, PatchKey, Arc<[Patch]>> =
         g.index("patch_by_target", wanted, |key: &PatchKey, _| [key.target.clone()]);

@@ -99,6 +99,31 @@ fn other_tls_is_another_cluster_and_counts_with_the_rest_of_its_edit() {
 }
 
 #[test]
+fn a_backend_that_is_not_ready_for_the_tls_that_is_wanted_is_not_sent_to_without() {
+    let policy = json!({
+        "targetRefs": [{"group": "", "kind": "Service", "name": "v1"}],
+        "validation": {"hostname": "one.example", "wellKnownCACertificates": "System"},
+    });
+    let mut world = world();
+    world.apply([object(Kind::BackendTlsPolicy, "p", policy)]);
+    world.translator.remember_served();
+    assert_eq!(ask(&world, "/"), "default/v1/80*1", "for as long as clusters take to be ready");
+    let secure = world.clusters().into_iter().find(|name| name.contains("~tls-")).expect("a cluster");
+    set(&mut world, &secure, Some(ClusterState::Stalled));
+    assert_eq!(ask(&world, "/"), "500");
+    set(&mut world, &secure, Some(ClusterState::Refused("no such bundle".into())));
+    assert_eq!(ask(&world, "/"), "500");
+    assert!(world.problems().iter().any(|problem| problem.contains("no such bundle")));
+    set(&mut world, &secure, Some(ClusterState::Warm));
+    assert_eq!(ask(&world, "/"), format!("{secure}*1"));
+    // the other way round nothing is less safe
+    world.delete(Kind::BackendTlsPolicy, "default", "p");
+    world.translator.remember_served();
+    set(&mut world, "default/v1/80", Some(ClusterState::Stalled));
+    assert_eq!(ask(&world, "/"), format!("{secure}*1"));
+}
+
+#[test]
 fn a_cluster_that_comes_back_has_to_warm_again() {
     let mut world = world();
     edit(&mut world, &[("/", "v2")]);

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashSet;
-
 use super::Session;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, route_configuration_of};
@@ -50,7 +48,7 @@ impl Session {
         }
         let key = Need::new(item.resource.type_url.clone(), Arc::clone(item.name()));
         let same = self.waits.get(&key).filter(|wait| wait.seq == item.seq);
-        let still = same.filter(|wait| self.is_blocking(fleet, &wait.on)).map(|wait| wait.on.clone());
+        let still = same.filter(|wait| self.blocks(fleet, item, &wait.on)).map(|wait| wait.on.clone());
         let Some(on) = still.or_else(|| self.blocker(fleet, item)) else { return Passage::Open };
         let wait =
             self.waits.entry(key).or_insert_with(|| Wait { since: now, until: now, seq: item.seq, on: on.clone() });
@@ -78,21 +76,23 @@ impl Session {
     }
 
     fn own_blocker(&self, fleet: &Fleet, item: &Item) -> Option<Need> {
-        let mut blocking = item.resource.needs().filter(|need| self.is_blocking(fleet, need)).peekable();
-        blocking.peek()?;
-        let named = self.named_already(fleet, item);
-        blocking.find(|need| !named.contains(need)).cloned()
+        item.resource.needs().find(|need| self.blocks(fleet, item, need)).cloned()
     }
 
-    /// What the version names that the client has: it is no worse off with one that names it too.
-    fn named_already<'f>(&self, fleet: &'f Fleet, item: &Item) -> HashSet<&'f Need> {
+    /// What the client has names a cluster that does not get ready: with one that names it too it is no worse off.
+    fn blocks(&self, fleet: &Fleet, item: &Item, need: &Need) -> bool {
+        let is_late = || self.clusters.cold.get(&need.name).is_some_and(|cold| cold.stalled);
+        self.is_blocking(fleet, need) && !(is_late() && self.names_already(fleet, item, need))
+    }
+
+    fn names_already(&self, fleet: &Fleet, item: &Item, need: &Need) -> bool {
         let (type_url, name) = (&item.resource.type_url, item.name());
         let known = self.channels.get(type_url).and_then(|channel| channel.known.get(name));
-        let Some(acked) = known.filter(|known| known.sent == known.acked).and_then(|known| known.acked) else {
-            return HashSet::new();
-        };
-        let accepted = fleet.snapshot().accepted(type_url, name).filter(|accepted| accepted.version().mark() == acked);
-        accepted.into_iter().flat_map(|accepted| accepted.resource.needs()).collect()
+        let acked = known.filter(|known| known.sent == known.acked).and_then(|known| known.acked);
+        let accepted = fleet.snapshot().accepted(type_url, name);
+        accepted.is_some_and(|accepted| {
+            Some(accepted.version().mark()) == acked && accepted.resource.needs().any(|other| other == need)
+        })
     }
 
     /// A route configuration waits for its virtual hosts too as long as the client has none of them: with the change to VHDS

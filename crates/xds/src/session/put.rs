@@ -191,10 +191,9 @@ impl Session {
     /// ask for any, Envoy would drop what comes before, and be answered only when nobody waits for that any more.
     fn send_secrets_of(&mut self, turn: &mut Turn<'_>, users: &[Arc<Item>]) {
         let is_asked = self.is(&TypeUrl::Secret, |secrets| secrets.opened);
-        let snapshot = turn.fleet.snapshot();
-        let asks_late = |item: &Arc<Item>| {
-            item.resource.type_url == TypeUrl::Cluster && snapshot.target(&TypeUrl::Endpoints, item.name()).is_none()
-        };
+        let fleet = &*turn.fleet;
+        let asks_late =
+            |item: &Arc<Item>| item.resource.type_url == TypeUrl::Cluster && endpoint_sets(fleet, item).is_empty();
         let users = users.iter().filter(|item| is_asked || !asks_late(item));
         let needs = users.flat_map(|item| item.resource.needs());
         let mut names: Vec<&Arc<str>> =

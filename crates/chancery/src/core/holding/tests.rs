@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use xds::{Change, FleetUpdate, Resource, STALLED, TypeUrl, Version};
 
-use super::{Holding, Passed, Readiness, of};
+use super::{AT_LEAST, Holding, Passed, Readiness, of};
 
 /// Clusters that are not ready.
 struct Awaited {
@@ -103,10 +103,22 @@ fn nobody_waits_for_longer_than_the_first_of_several_may_take() {
     let later = now + STALLED - Duration::from_millis(1);
     let waiting = awaited(&["a", "b"]);
     assert_eq!(texts(holding.pass(vec![update(&["+C b", "+R s"])], &waiting, later)), ["+C b"]);
-    let over = holding.pass(Vec::new(), &waiting, now + STALLED);
+    // the last one has its time too
+    assert_eq!(texts(holding.pass(Vec::new(), &waiting, now + STALLED)), [""; 0]);
+    let end = later + AT_LEAST;
+    assert_eq!(holding.wakes(), Some(end));
+    let over = holding.pass(Vec::new(), &waiting, end);
     let late: Vec<_> = over.late.iter().map(|(fleet, cluster)| format!("{fleet} {cluster}")).collect();
     assert_eq!(late, ["f a", "f b"], "also what came last: with each edit there may be another one");
     assert_eq!(texts(over), ["+R r, +R s"]);
+    // but not one after the other for ever
+    let mut at = now;
+    let mut passed = Vec::new();
+    while passed.is_empty() {
+        at += AT_LEAST / 2;
+        passed = holding.pass(vec![update(&["+C a", "+R r"])], &waiting, at).late;
+    }
+    assert_eq!(at, now + AT_LEAST / 2 + STALLED * 3 / 2);
 }
 
 #[test]
