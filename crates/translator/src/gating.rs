@@ -245,7 +245,7 @@ fn trusts_others(old: &Route, served: Option<&AttachedRoute>, wanted: &Route, de
     before.iter().any(|before| wanted.iter().any(|wanted| differ(before, wanted)))
 }
 
-/// Why a request is answered 500 that would go unencrypted, or to whom nobody vouches for now.
+/// The reason in an answer 500 where the backend was reached before without the TLS that is spoken to it now.
 const UNVERIFIED: &str = "the backend cannot be reached yet with the TLS that is spoken to it now";
 
 /// Why a request is answered 500 that would pass without authorisation.

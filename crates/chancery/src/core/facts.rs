@@ -267,8 +267,8 @@ impl Core {
                         // Of another version it is not known yet.
                         let is_routes = [TypeUrl::Route, TypeUrl::VirtualHost, TypeUrl::ExtensionConfig]
                             .contains(&resource.type_url);
-                        let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));
-                        is_routes && self.forget_fact(&resource.type_url, &key)
+                        let key = || FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));
+                        is_routes && self.forget_fact(&resource.type_url, &key())
                     }
                     Change::Remove { type_url, name } => {
                         let key = FactKey::new(Arc::clone(fleet), Arc::clone(name));

@@ -82,7 +82,6 @@ pub(crate) fn localities(found: &[Found<'_>]) -> Vec<Locality> {
     let localities = zones.map(|endpoints| Locality {
         zone: endpoints.first().and_then(|(zone, ..)| *zone).map(Arc::from),
         priority: 0,
-
         endpoints: endpoints
             .iter()
             .map(|(_, address, port, health)| Endpoint {
