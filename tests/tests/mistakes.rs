@@ -197,6 +197,23 @@ fn values_of_the_wrong_type_are_told_once_with_what_to_write() {
     );
     let timeouts = BACKEND.replace("  - backendRefs", "  - timeouts: {request: 10}\n    backendRefs");
     assert_eq!(with(BACKEND, &timeouts), ["31:25 error: expected a string, found 10; write 10s"]);
+    let hostnames = format!("  hostnames: a.example\n{BACKEND}");
+    let wanted = "30:14 error: expected a list, found \"a.example\"; put a dash before it";
+    assert_eq!(with(BACKEND, &hostnames), [wanted]);
+    let matches = BACKEND.replace("  - backendRefs", "  - matches: {path: {value: /a}}\n    backendRefs");
+    let found = with(BACKEND, &matches);
+    assert!(found[0].ends_with("error: expected a list, found a map; put a dash before it"), "{found:#?}");
+    let backend = "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackend\nmetadata:\n  name: far\nspec:\n  \
+                   type: ExternalHostname\n  externalHostname: {hostname: a.example}\n  port: 443\n";
+    let found = pointed(backend).unwrap();
+    let wanted = "8:9 error: expected a map, found 443; write {number: 443}";
+    assert!(found.contains(&wanted.to_owned()), "{found:#?}");
+}
+
+#[test]
+fn a_group_that_is_missing_is_named() {
+    let found = with("{group: \"\", kind: Service", "{kind: Service");
+    assert!(found.iter().any(|line| line.ends_with("error: group is missing; of a Service it is \"\"")), "{found:#?}");
 }
 
 #[test]
@@ -282,6 +299,10 @@ fn places_are_those_of_the_text_though_items_before_them_are_left_out() {
 
 #[test]
 fn what_has_an_error_is_not_called_missing_only() {
+    let route = ruled("shop", "").replace("name: edge", "name: \"\"");
+    let found = pointed(&(edge() + &route)).unwrap();
+    assert!(matches!(&found[..], [one] if one.ends_with("error: has 0 characters, at least 1 must be there")), "{found:#?}");
+
     let rules = "  rules:\n  - backendRefs:\n    - {name: web, port: 80}\n";
     let service = "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec: 7\n";
     let found = pointed(&(edge() + &ruled("shop", rules) + service)).unwrap();

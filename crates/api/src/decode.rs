@@ -16,11 +16,6 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Kinds that exist and are not read, but have names so like those of ours that one might take them for mistakes.
 const EXISTING: &[(&str, &str)] = &[
-    (group::GATEWAY, "TCPRoute"),
-    (group::GATEWAY, "TLSRoute"),
-    (group::GATEWAY, "UDPRoute"),
-    (group::GATEWAY, "BackendTLSPolicy"),
-    (group::GATEWAY, "ListenerSet"),
     (group::ENVOY_GATEWAY, "ClientTrafficPolicy"),
     (group::ENVOY_GATEWAY, "EnvoyExtensionPolicy"),
     (group::ENVOY_GATEWAY, "SecurityPolicy"),
@@ -165,7 +160,9 @@ impl Decoder<'_> {
         // Groups of Kubernetes are taken for each other; a kind of this name in somebody else's is another kind.
         let is_near =
             |known: &Kind| !group.contains('.') || [group, known.group()].iter().all(|group| group.ends_with("k8s.io"));
-        let elsewhere = ours().find(|known| known.name() == kind).filter(is_near);
+        // Kinds that were experimental had an X before their name.
+        let graduated = kind.strip_prefix('X').filter(|_| group == group::EXPERIMENTAL);
+        let elsewhere = ours().find(|known| known.name() == graduated.unwrap_or(kind)).filter(is_near);
         let key = self.key(None, root, group, kind);
         if let Some(meant) = nearest(group, OWN_GROUPS).filter(|meant| *meant != group) {
             let at = root.get("apiVersion").unwrap_or(root);
@@ -178,11 +175,9 @@ impl Decoder<'_> {
                 self.add(key.as_ref(), at, Severity::Error, "kind", text);
             }
             (None, Some(known)) => {
-                let text = format!(
-                    "there is no kind {kind} in {}; write apiVersion {}",
-                    group_name(group),
-                    known.api_version()
-                );
+                let (group, version) = (group_name(group), known.api_version());
+                let kind_too = graduated.map(|name| format!("kind {name} and ")).unwrap_or_default();
+                let text = format!("there is no kind {kind} in {group}; write {kind_too}apiVersion {version}");
                 self.add(key.as_ref(), at, Severity::Error, "kind", text);
             }
             (None, None) if OWN_GROUPS.contains(&group) => {

@@ -121,6 +121,11 @@ fn in_our_own_groups_there_are_no_other_kinds() {
         ("bootes.io/v1", "EnvoyListener", "did you mean Listener?"),
         ("bootes.io/v1", "ClusterLoadAssignment", "did you mean Endpoint?"),
         ("bootes.io/v1", "Secret", "there are Cluster, Listener, Route, Endpoint"),
+        (
+            "gateway.networking.x-k8s.io/v1alpha1",
+            "XListenerSet",
+            "write kind ListenerSet and apiVersion gateway.networking.k8s.io/v1",
+        ),
         ("chancry.io/v1alpha1", "EnvoyEndpoint", "the group chancry.io is not read; did you mean chancery.io?"),
     ];
     for (version, kind, words) in cases {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Format, ListType, Property, Rule, Schema, Type, UnitKind, Word, nearest};
+use crate::Kind;
 use crate::cel::Scope;
 use crate::problem::{FieldPath, Severity, Unit};
 use crate::tree::{Cursor, Value};
@@ -176,7 +177,7 @@ impl<'a> Checker<'a> {
                         (name, "metadata.name is missing: without a name this object is not read".to_owned())
                     }
                     None if word == "metadata" => (at, "metadata with the name is missing".to_owned()),
-                    None => (at, format!("{word} is missing")),
+                    None => (at, format!("{word} is missing{}", group_of(at, word).unwrap_or_default())),
                 };
                 fine = self.error(at, text);
             }
@@ -651,8 +652,31 @@ fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
         (Value::Int(number), Type::String) => {
             schema.pattern.as_ref().filter(|pattern| pattern.is_duration()).map(|_| format!("; write {number}s"))
         }
+        (Value::String(_) | Value::Int(_), Type::Object) => {
+            let written = match value {
+                Value::String(text) if text.len() <= 60 => format!("{text:?}"),
+                Value::Int(number) => number.to_string(),
+                _ => return None,
+            };
+            let is_alone = schema.properties.len() == 1;
+            let mut needed = schema.properties.iter().filter(|property| is_alone || property.required);
+            let (only, more) = (needed.next()?, needed.next());
+            let is_it = more.is_none() && fits(value, only.schema.value_type);
+            is_it.then(|| format!("; write {{{}: {written}}}", only.name))
+        }
+        (Value::String(_) | Value::Int(_) | Value::Map(_), Type::List) => {
+            let is_item = schema.items().is_some_and(|items| fits(value, items.value_type));
+            is_item.then(|| "; put a dash before it".to_owned())
+        }
         _ => None,
     }
+}
+
+/// What a reference without its group should have: nobody guesses that it is "" for a Service.
+fn group_of(reference: Cursor<'_, '_>, word: &str) -> Option<String> {
+    let kind = reference.get("kind").filter(|_| word == "group")?.as_str()?;
+    let known = Kind::ALL.iter().find(|known| known.name() == kind)?;
+    Some(format!("; of a {kind} it is {:?}", known.group()))
 }
 
 /// A value as a word that tells it from others.

@@ -59,7 +59,9 @@ pub(super) fn attach(
     let parent_refs = route.parent_refs();
     let mut found = Attachments { parents: Vec::with_capacity(parent_refs.len()), fleets: Vec::new() };
     let defaults = defaults(lookup, route, problems);
-    if parent_refs.is_empty() && route.use_default_gateways().is_none_or(|scope| *scope == GatewayScope::None) {
+    // What is wrong with those that were left out is told at them.
+    let is_none_written = parent_refs.is_empty() && route.meta().written_index("spec.parentRefs", 0) == 0;
+    if is_none_written && route.use_default_gateways().is_none_or(|scope| *scope == GatewayScope::None) {
         problems.push(Finding::warning("spec", "no parentRefs: the route is attached to no Gateway"));
     }
     let mut own = None;
