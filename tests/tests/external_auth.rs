@@ -169,7 +169,7 @@ fn who_cannot_be_asked_lets_nothing_pass() {
     let port = world.http.port;
     world.http = Authority::grpc().unwrap();
     world.until("/a", GOOD, 403);
-    world.http = Authority::http_on(port).unwrap();
+    world.http = wait::until("the port again", || Authority::http_on(port).ok()).unwrap();
     world.until("/a", GOOD, 200);
     // Nobody is behind it, and then not even that is there.
     let empty = service("http", port).replace("endpoints:\n- addresses: [\"127.0.0.1\"]\n", "endpoints: []\n");

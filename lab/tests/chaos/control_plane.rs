@@ -37,7 +37,7 @@ fn the_leaders_pod_is_deleted() {
     let shop = Shop::open();
     let leader = leader(&shop.system);
     shop.under_load(|| {
-        shop.system.run(&["delete", "pod", &leader, "--timeout=60s"]);
+        shop.system.run(&["delete", "pod", &leader, "--timeout=180s"]);
     });
 }
 
@@ -57,7 +57,7 @@ fn all_replicas_are_replaced() {
     let shop = Shop::open();
     shop.under_load(|| {
         shop.system.run(&["rollout", "restart", "deployment/chancery"]);
-        shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+        shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=300s"]);
     });
 }
 
@@ -66,9 +66,9 @@ fn a_proxy_comes_while_there_is_no_control_plane() {
     let shop = Shop::open();
     shop.under_load(|| {
         shop.system.run(&["scale", "deployment/chancery", "--replicas=0"]);
-        shop.system.run(&["wait", "pod", "--for=delete", "--selector", OURS, "--timeout=60s"]);
+        shop.system.run(&["wait", "pod", "--for=delete", "--selector", OURS, "--timeout=180s"]);
         let pods = shop.proxy_pods();
-        shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
+        shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=300s"]);
         let next = shop.proxy_pods().into_iter().find(|pod| !pods.contains(pod)).unwrap();
         shop.namespace
             .until("its start", &format!("pod/{next}"), |pod| (pod["status"]["phase"] == "Running").then_some(()));
@@ -100,6 +100,6 @@ fn another_authority_signs() {
         wait::until("another authority", || (signs(&certs(&[])?) != before).then_some(())).unwrap();
         // so that all proxies connect again, to a server with a certificate of the new one
         shop.system.run(&["rollout", "restart", "deployment/chancery"]);
-        shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+        shop.system.run(&["rollout", "status", "deployment/chancery", "--timeout=300s"]);
     });
 }

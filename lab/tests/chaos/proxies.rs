@@ -7,7 +7,7 @@ fn a_proxy_is_deleted() {
     let shop = Shop::open();
     let pods = shop.proxy_pods();
     shop.under_load(|| {
-        shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=120s"]);
+        shop.namespace.run(&["delete", "pod", &pods[0], "--timeout=300s"]);
     });
 }
 

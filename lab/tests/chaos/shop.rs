@@ -106,6 +106,7 @@ impl Shop {
         for (path, service) in RULES {
             shop.until_answered(path, service[0]);
         }
+        shop.until_counted();
         shop
     }
 
@@ -130,7 +131,17 @@ impl Shop {
         let worse = conditions.worse(&["gateway/edge", "httproute/shop", "httproute/news"].map(version).into());
         drop(conditions);
         self.namespace.run(&["delete", "httproute", "news"]);
+        self.until_counted();
         assert_eq!(worse, Vec::<String>::new());
+    }
+
+    /// The Gateway counts the routes that there are, and none that is gone.
+    pub(crate) fn until_counted(&self) {
+        self.namespace.until("the count of its routes", "gateway/edge", |gateway| {
+            let routes = self.namespace.run(&["get", "httproutes", "--output=name"]).lines().count();
+            let counted = gateway.pointer("/status/listeners/0/attachedRoutes")?.as_u64()?;
+            (usize::try_from(counted) == Ok(routes)).then_some(())
+        });
     }
 
     /// Rollouts are over, and the Gateway and its route say so.
@@ -163,7 +174,7 @@ impl Shop {
         let service = self.namespace.get("service/followed").unwrap();
         let url = format!("http://{}/", service["spec"]["clusterIP"].as_str().unwrap());
         let asked = || self.namespace.lab.exec(&["curl", "--silent", "--fail", "--max-time", "1", &url]);
-        wait::within(wait::DEADLINE * 3, "kube-proxy", asked).unwrap();
+        wait::until("kube-proxy", asked).unwrap();
         self.namespace.run(&["delete", "service", "followed"]);
     }
 
@@ -217,10 +228,10 @@ impl Shop {
 
     /// What answers at a path is a Pod of this service.
     pub(crate) fn until_answered(&self, path: &str, service: &str) {
-        wait::until(&format!("{service} at {path}"), || {
-            self.body(path)?.contains(&format!("\"pod\": \"{service}-")).then_some(())
-        })
-        .unwrap();
+        let of_it = format!("\"pod\": \"{service}-");
+        let asked = || self.body(path).is_some_and(|body| body.contains(&of_it));
+        // of either proxy
+        wait::until(&format!("{service} at {path}"), || (0..8).all(|_| asked()).then_some(())).unwrap();
     }
 
     /// The answer at a path.

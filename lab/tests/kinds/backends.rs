@@ -136,7 +136,7 @@ fn a_service_of_another_cluster_is_a_backend_once_the_cluster_knows_the_kind() {
     };
     place.apply(SERVICE_IMPORTS);
     let name = "customresourcedefinition/serviceimports.multicluster.x-k8s.io";
-    place.namespace().run(&["wait", "--for=condition=Established", name, "--timeout=60s"]);
+    place.namespace().run(&["wait", "--for=condition=Established", name, "--timeout=180s"]);
     place.apply(IMPORTED);
     place.until_told("httproute/far", "Accepted", "Accepted", &[]);
     place.until_told("httproute/far", "ResolvedRefs", "ResolvedRefs", &[]);
@@ -205,11 +205,14 @@ fn a_backend_is_believed_by_a_bundle_of_the_cluster() {
     place.apply(&authorities(&foreign.certificate));
     until_unbelieved(&place);
     place.apply(&authorities(&(foreign.certificate + &own.certificate)));
-    place.until_pod("/", "bank");
+    // Each thread of the proxy has connections of its own.
+    let believed = || place.ask_with(80, "/", LAST).is_some_and(|answer| answer.status == 200);
+    wait::until("answers over new connections", || (0..20).all(|_| believed()).then_some(())).unwrap();
     assert!((0..40).all(|_| place.ask("/").unwrap().status == 200));
     // nobody is believed: nothing is sent, over connections that are kept neither
     place.namespace().run(&["delete", "clustertrustbundle", "authorities"]);
-    place.until_status("/", 503);
-    assert!((0..40).all(|_| place.ask("/").unwrap().status == 503));
+    let refused = || place.ask("/").is_some_and(|answer| answer.status == 503);
+    wait::until("503 of every thread", || (0..20).all(|_| refused()).then_some(())).unwrap();
+    assert!((0..40).all(|_| refused()));
     place.until_told("backendtlspolicy/bank", "ResolvedRefs", "InvalidCACertificateRef", &[]);
 }

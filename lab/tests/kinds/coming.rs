@@ -58,7 +58,7 @@ spec: {parentRefs: [{name: edge, sectionName: http}], rules: [{backendRefs: [{na
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What no answer of a stream may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The names that the bank's certificate has.
 const NAMES: [&str; 3] = ["steady.example", "guest.example", "other.example"];
@@ -202,7 +202,7 @@ fn tls(to: SocketAddr, host: &str, believed: &Path) -> anyhow::Result<String> {
     let resolve = format!("{host}:{}:{}", to.port(), to.ip());
     let url = format!("https://{host}:{}/", to.port());
     let asked = Command::new("curl")
-        .args(["--silent", "--show-error", "--max-time", "5", "--resolve", &resolve, "--cacert"])
+        .args(["--silent", "--show-error", "--max-time", "15", "--resolve", &resolve, "--cacert"])
         .arg(believed)
         .arg(&url)
         .output()?;
@@ -333,8 +333,11 @@ fn what_others_use_comes_changes_and_goes_while_clients_ask() {
         ["httproute", "grpcroute", "tcproute", "tlsroute"]
             .map(|kind| namespace.get(&format!("{kind}/steady")).unwrap()["status"].clone())
     };
-    shop.place.until_told("tcproute/steady", "Accepted", "Accepted", &[]);
-    shop.place.until_told("tlsroute/steady", "Accepted", "Accepted", &[]);
+    for route in ["httproute", "grpcroute", "tcproute", "tlsroute"] {
+        for kind in ["Accepted", "ResolvedRefs"] {
+            shop.place.until_told(&format!("{route}/steady"), kind, kind, &[]);
+        }
+    }
     let before = (proxies(), routes_of());
     shop.under_load(|| {
         grants(&shop);

@@ -20,7 +20,7 @@ use crate::world::{World, said};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What no connection may take.
-const CONNECTED: Duration = Duration::from_secs(2);
+const CONNECTED: Duration = Duration::from_secs(10);
 
 /// The lab that the tests share.
 pub(crate) fn lab() -> Arc<Lab> {

@@ -202,7 +202,7 @@ fn a_pod_whose_processes_are_killed_starts_again_or_fails() {
     kill("sandbox", "killed");
     namespace.until_phase("killed", "Failed");
     assert_eq!(condition(&namespace.get("pod/killed").unwrap(), "Ready").as_deref(), Some("False"));
-    namespace.run(&["delete", "pod", "killed", "--timeout=60s"]);
+    namespace.run(&["delete", "pod", "killed", "--timeout=180s"]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn pods_outlive_an_api_server_that_is_killed() {
     // what changes now arrives
     namespace.shell("next", "true", "restartPolicy: Never", "");
     namespace.until_phase("next", "Succeeded");
-    namespace.run(&["delete", "pod", "web", "--timeout=60s"]);
+    namespace.run(&["delete", "pod", "web", "--timeout=180s"]);
 
     // one that dies by itself comes back by itself
     let pid = || {

@@ -61,5 +61,5 @@ fn a_volume_that_cannot_be_made_is_said_and_waited_for() {
     namespace.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: later}, data: {a: b}}");
     namespace.until_ready("later");
     // a pod that never began can go
-    namespace.run(&["delete", "pod", "host", "--timeout=60s"]);
+    namespace.run(&["delete", "pod", "host", "--timeout=180s"]);
 }

@@ -31,7 +31,7 @@ fn a_fleet_gets_its_objects_and_they_follow_it() {
         state.unassigned.is_none().then(|| state.addresses[0])
     });
     assert!(address.to_string().starts_with("198.18.0.") && address.port() == 80, "{address}");
-    assert_eq!(left(&namespace, "gw").lines().count(), 5);
+    wait::until("all of its objects", || (left(&namespace, "gw").lines().count() == 5).then_some(())).unwrap();
 
     gateway.ports = vec![80, 8443];
     settings(&mut gateway).workload.replicas = Some(2);

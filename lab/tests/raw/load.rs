@@ -72,7 +72,7 @@ fn chancery_is_replaced_and_killed() {
     let town = Town::open();
     town.under_load(|| {
         town.system.run(&["rollout", "restart", "deployment/chancery"]);
-        town.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+        town.system.run(&["rollout", "status", "deployment/chancery", "--timeout=300s"]);
         town.shop.apply(&route("cart", "4s"));
         town.until_said("shop", "routes.bootes.io/cart", ("Programmed", "Programmed"), "4 of 4 proxies");
         let pods = || town.system.run(&["get", "pods", "--output=name"]).lines().map(str::to_owned).collect::<Vec<_>>();
@@ -80,7 +80,7 @@ fn chancery_is_replaced_and_killed() {
         let all: Vec<&str> = before.iter().map(String::as_str).collect();
         town.system.run(&[&["delete", "--grace-period=0", "--force"], &all[..]].concat());
         wait::until("others", || pods().iter().all(|pod| !before.contains(pod)).then_some(())).unwrap();
-        town.system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+        town.system.run(&["rollout", "status", "deployment/chancery", "--timeout=300s"]);
         town.blog.apply(&route("wiki", "4s"));
         town.until_said("blog", "routes.bootes.io/wiki", ("Programmed", "Programmed"), "3 of 3 proxies");
         for (namespace, name, _) in APPLICATIONS {

@@ -142,7 +142,10 @@ impl Town {
             namespace.apply(&route(name, "15s"));
         }
         for (namespace, name, _) in APPLICATIONS {
-            town.namespace(namespace).run(&["rollout", "status", &format!("deployment/{name}"), "--timeout=60s"]);
+            town.namespace(namespace).run(&["rollout", "status", &format!("deployment/{name}"), "--timeout=300s"]);
+            let url = format!("http://{}/", town.address(namespace, name));
+            let ask = || town.system.lab.exec(&["curl", "--silent", "--fail", "--max-time", "5", &url]);
+            wait::until(&format!("an answer of {name}"), ask).unwrap();
         }
         town
     }

@@ -84,11 +84,17 @@ impl Addresses {
         assert_eq!(found, Vec::<Value>::new());
     }
 
-    fn service_type(&self, gateway: &str) -> Value {
+    /// The Services of a Gateway: one, or none that is left.
+    fn services(&self, gateway: &str) -> Vec<Value> {
         let label = format!("gateway.networking.k8s.io/gateway-name={gateway}");
         let services = self.world.namespace.run(&["get", "service", "--selector", &label, "--output=json"]);
         let services: Value = serde_json::from_str(&services).unwrap();
-        services["items"][0]["spec"]["type"].clone()
+        services["items"].as_array().unwrap().clone()
+    }
+
+    fn until_service_type(&self, gateway: &str, wanted: &str) {
+        let is_so = || (self.services(gateway).first()?["spec"]["type"] == wanted).then_some(());
+        wait::until(&format!("type {wanted} of {gateway}"), is_so).unwrap();
     }
 
     fn answers(&self, address: &str) {
@@ -119,16 +125,20 @@ fn each_entry_has_an_address_that_is_reachable_from_where_it_says() {
     // what was reached from outside is so no more, and again
     let inside = addresses.given("any", "[{routability: Cluster}]");
     assert!(inside.len() == 1 && inside[0].0 == "Cluster" && is_of_services(&inside[0].1), "{inside:?}");
-    assert_eq!(addresses.service_type("any"), "ClusterIP");
+    addresses.until_service_type("any", "ClusterIP");
     addresses.answers(&inside[0].1);
-    let outside = addresses.given("any", "[]");
-    assert!(outside.len() == 1 && outside[0].0.is_empty() && !is_of_services(&outside[0].1), "{outside:?}");
+    // Until its Service is one for the outside again, the address that it still has is given.
+    let outside = wait::until("an address outside", || {
+        Some(addresses.given("any", "[]")).filter(|given| given.len() == 1 && given[0].0.is_empty())
+    })
+    .unwrap();
+    assert!(!is_of_services(&outside[0].1), "{outside:?}");
     addresses.answers(&outside[0].1);
 
     // in the cluster, and only there
     let given = addresses.given("inside", "[{type: IPAddress, routability: Cluster}]");
     assert!(given.len() == 1 && given[0].0 == "Cluster" && is_of_services(&given[0].1), "{given:?}");
-    assert_eq!(addresses.service_type("inside"), "ClusterIP");
+    addresses.until_service_type("inside", "ClusterIP");
     addresses.answers(&given[0].1);
 
     // both, in either order
@@ -136,7 +146,7 @@ fn each_entry_has_an_address_that_is_reachable_from_where_it_says() {
         let given = addresses.given(name, entries);
         assert_eq!(given.iter().map(|(routability, _)| &**routability).collect::<Vec<_>>(), ["", "Cluster"]);
         assert!(!is_of_services(&given[0].1) && is_of_services(&given[1].1), "{given:?}");
-        assert_eq!(addresses.service_type(name), "LoadBalancer");
+        addresses.until_service_type(name, "LoadBalancer");
         given.iter().for_each(|(_, address)| addresses.answers(address));
     }
 
@@ -167,6 +177,7 @@ fn each_entry_has_an_address_that_is_reachable_from_where_it_says() {
 
     // an address that another one lets go
     addresses.world.namespace.run(&["delete", "gateway", "static"]);
+    wait::until("the end of its Service", || addresses.services("static").is_empty().then_some(())).unwrap();
     let entries = format!("[{{routability: Cluster, value: {STATIC}}}]");
     addresses.refused("second", &entries, &["already allocated", "remove Service addresses/second-"]);
     let label = "gateway.networking.k8s.io/gateway-name=second";

@@ -152,7 +152,8 @@ spec: {containers: [{name: mute, image: registry.k8s.io/gateway-api/conformance/
 
 /// The proxies of a Gateway that `chancery proxy list` has.
 fn listed(lab: &Lab, gateway: &str) -> Vec<Value> {
-    let all: Vec<Value> = serde_json::from_slice(&chancery(lab, &["proxy", "list", "-o", "json"]).stdout).unwrap();
+    let output = chancery(lab, &["proxy", "list", "-o", "json"]);
+    let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     all.into_iter().filter(|proxy| proxy["gateway"] == gateway).collect()
 }
 
@@ -199,7 +200,9 @@ fn a_proxy_shows_its_configuration_to_who_may_forward_ports_and_to_nobody_else()
     world.gateway("edge", &[HTTP, https], "");
     world.route("edge", "edge", "[{backendRefs: [{name: cart, port: 80}]}]");
     world.until_answered("edge", "/");
-    let name = listed(lab, "shown/edge")[0]["name"].as_str().unwrap().to_owned();
+    world.until_said("gateway/edge", "/listeners/1", ("Programmed", "True", "Programmed"), &[]);
+    let name = || Some(listed(lab, "shown/edge").first()?["name"].as_str()?.to_owned());
+    let name = wait::until("the proxy", name).unwrap();
     let pod = name.strip_prefix("shown/").unwrap();
     for word in [&name, &format!("{pod}.shown"), "gateway/shown/edge"] {
         let shown = said(lab, &["proxy", "config", word, "listeners"]);
@@ -217,6 +220,6 @@ fn a_proxy_shows_its_configuration_to_who_may_forward_ports_and_to_nobody_else()
     let asked = |port: u16, path: &str| {
         lab.exec(&["curl", "--silent", "--fail", "--max-time", "5", &format!("http://{address}:{port}{path}")])
     };
-    assert!(asked(19003, "/stats/prometheus").is_some());
+    wait::until("its metrics", || asked(19003, "/stats/prometheus")).unwrap();
     assert!(asked(19003, "/config_dump").is_none() && asked(19004, "/config_dump").is_none());
 }

@@ -18,7 +18,7 @@ fn a_proxy_is_ready_when_it_serves_and_not_any_more_when_it_ends() {
         (pods["items"][0]["metadata"]["name"].as_str().unwrap(), &pods["items"][0]["status"]["podIP"]);
     let url = format!("http://{}:19003/ready", address.as_str().unwrap());
     let ask = || {
-        let options = ["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--max-time", "5"];
+        let options = ["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--max-time", "15"];
         world.namespace.lab.exec(&[["curl"].as_slice(), &options, &[url.as_str()]].concat())
     };
     assert_eq!(ask().as_deref(), Some("200"));

@@ -257,13 +257,13 @@ fn the_roles_allow_what_is_used_and_no_more() {
         "serviceimports.multicluster.x-k8s.io",
         "xtelemetrypolicies.gateway.networking.x-k8s.io",
     ] {
-        namespace.run(&["wait", "crd", name, "--for=condition=Established", "--timeout=60s"]);
+        namespace.run(&["wait", "crd", name, "--for=condition=Established", "--timeout=180s"]);
     }
     namespace.apply(X_BACKEND);
     namespace.apply(&resources());
     namespace.shell("workload", "sleep 600", "", "");
     for name in ["many", "each"] {
-        namespace.run(&["wait", "gateway", name, "--for=condition=Programmed", "--timeout=60s"]);
+        namespace.run(&["wait", "gateway", name, "--for=condition=Programmed", "--timeout=180s"]);
     }
     let granted = granted(&system);
     // A Gateway of another class has nothing of ours any more.

@@ -61,6 +61,9 @@ impl World {
         world.route("edge", "edge", "[{backendRefs: [{name: cart, port: 80}]}]");
         world.until_answered("edge", "/");
         world.until_said("gateway/edge", "", ("Programmed", "True", "Programmed"), &[]);
+        for kind in ["Accepted", "ResolvedRefs"] {
+            world.until_said("httproute/edge", "/parents/0", (kind, "True", kind), &[]);
+        }
         world
     }
 
@@ -96,7 +99,7 @@ impl World {
         let gateway = self.namespace.get(&format!("gateway/{gateway}"))?;
         let address = gateway.pointer("/status/addresses/0/value")?.as_str()?.to_owned();
         let url = format!("http://{address}{path}");
-        self.namespace.lab.exec(&["curl", "--silent", "--max-time", "5", "--write-out", "%{http_code}", &url])
+        self.namespace.lab.exec(&["curl", "--silent", "--max-time", "15", "--write-out", "%{http_code}", &url])
     }
 
     pub(crate) fn until_answered(&self, gateway: &str, path: &str) {
