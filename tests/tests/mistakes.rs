@@ -301,7 +301,10 @@ fn places_are_those_of_the_text_though_items_before_them_are_left_out() {
 fn what_has_an_error_is_not_called_missing_only() {
     let route = ruled("shop", "").replace("name: edge", "name: \"\"");
     let found = pointed(&(edge() + &route)).unwrap();
-    assert!(matches!(&found[..], [one] if one.ends_with("error: has 0 characters, at least 1 must be there")), "{found:#?}");
+    assert!(
+        matches!(&found[..], [one] if one.ends_with("error: has 0 characters, at least 1 must be there")),
+        "{found:#?}"
+    );
 
     let rules = "  rules:\n  - backendRefs:\n    - {name: web, port: 80}\n";
     let service = "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec: 7\n";

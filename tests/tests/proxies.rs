@@ -36,7 +36,8 @@ fn complaint(running: &Running, words: &[&str]) -> (Option<i32>, String) {
 /// Waits until a proxy has nothing under way, and gives what is said of it.
 fn until_settled(running: &Running) -> Value {
     wait::until("all to be answered", || {
-        let listed: Vec<Value> = serde_json::from_slice(&proxy(running, &["list", "-o", "json"]).stdout).unwrap_or_default();
+        let listed: Vec<Value> =
+            serde_json::from_slice(&proxy(running, &["list", "-o", "json"]).stdout).unwrap_or_default();
         listed.into_iter().find(|proxy| proxy["pending"] == 0 && proxy["accepted"] != 0)
     })
     .unwrap()

@@ -9,6 +9,7 @@ use crate::open::open_enum;
 use crate::problem::{Fault, Unit, UnitFaults};
 use crate::reference::{LocalObjectRef, PolicyTargetRef};
 use crate::resource::{Resource, Spec};
+use crate::tree::Verbatim;
 
 /// How proxies talk TLS to backends.
 pub type BackendTlsPolicy = Resource<BackendTlsPolicySpec>;
@@ -44,6 +45,26 @@ impl Spec for BackendTlsPolicySpec {
         self.bad_targets = of_targets.into_iter().map(|(unit, fault)| (unit.item, fault)).collect();
         self.ignored = found.ignored.into();
     }
+
+    fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
+        if self.fault.is_some() && self.target_refs.is_empty() {
+            self.target_refs = meant_targets(&written().0);
+        }
+    }
+}
+
+/// What is named under a name like that of `targetRefs`, or there though it is no list: the policy is at fault, and nothing is to go there in cleartext.
+fn meant_targets(spec: &serde_json::Value) -> Box<[PolicyTargetRef]> {
+    let fields = spec.as_object().into_iter().flatten();
+    let fields = fields.filter(|(name, _)| name.to_ascii_lowercase().starts_with("target"));
+    let items = fields.flat_map(|(_, value)| value.as_array().map_or(std::slice::from_ref(value), |list| list));
+    let text = |item: &serde_json::Value, field: &str| item.get(field)?.as_str().map(Box::<str>::from);
+    let target = |item: &serde_json::Value| {
+        let name = item.as_str().map(Box::from).or_else(|| text(item, "name"))?;
+        let kind = text(item, "kind").unwrap_or_else(|| Kind::Service.name().into());
+        Some(PolicyTargetRef { group: text(item, "group").unwrap_or_default(), kind, name, section_name: None })
+    };
+    items.filter_map(target).collect()
 }
 
 /// `BackendTLSPolicy.spec.validation`.

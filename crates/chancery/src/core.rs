@@ -104,6 +104,8 @@ pub(crate) struct Core {
     said_labels: Option<BTreeMap<Arc<str>, Arc<Pod>>>,
     /// What the proxies that are connected here refused of resources that several make.
     refusals: BTreeMap<FactKey, Refusals>,
+    /// Of Gateways of which something is refused: proxies that are gone since it was tried.
+    gone: BTreeMap<Arc<str>, usize>,
     /// Wakes the core's thread without an event.
     timer: Runtime,
 }
@@ -176,6 +178,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         leaving: BTreeSet::new(),
         said_labels: parts.believes_labels.then(BTreeMap::new),
         refusals: BTreeMap::new(),
+        gone: BTreeMap::new(),
         timer: runtime::Builder::new_current_thread().enable_time().build()?,
     };
     let asking =

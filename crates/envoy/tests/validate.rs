@@ -48,6 +48,18 @@ fn envoy_accepts_every_shape_of_listener_route_cluster_and_secret() {
     }
 }
 
+/// Of people's own bootstraps nobody knows which runtime they have.
+#[test]
+fn envoy_accepts_what_we_write_ourselves_without_a_layer_of_its_runtime() {
+    let sample = sample::Sample::new();
+    let listeners = Options { ipv6: true, access_log: AccessLog::Off };
+    let mut bootstrap = envoy::static_bootstrap(&sample.parts(), &StaticOptions { listeners, show_secrets: true });
+    bootstrap.layered_runtime = None;
+    // The one expression of the sample that stands for somebody's own.
+    let json = protojson::message_to_json(&bootstrap).unwrap().to_string().replace("[a-z]{1,200}", "[a-z]{1,20}");
+    validate("b.json", json.as_bytes()).unwrap_or_else(|words| panic!("refused:\n{words}"));
+}
+
 #[test]
 fn envoy_accepts_listeners_of_a_machine_without_ipv6() {
     let sample = sample::Sample::new();

@@ -190,6 +190,12 @@ pub(crate) fn is_resource(fact: &FactKey) -> bool {
     !fact.name.contains('~')
 }
 
+/// The forms of routes that proxies of a fleet refused.
+pub(crate) fn forms<'a>(graph: &'a Graph, tables: Tables, fleet: &'a str) -> impl Iterator<Item = &'a FactKey> {
+    let facts = graph.iter(tables.route_refusals).map(|(fact, _)| fact);
+    facts.filter(move |fact| *fact.fleet == *fleet && !is_resource(fact))
+}
+
 /// Whether the resource is still there: late words about one that is gone mean nothing.
 fn exists(graph: &Graph, outputs: Outputs, fact: &FactKey) -> bool {
     let (fleet, name) = (FleetName(fact.fleet.clone()), RouteConfigurationName(fact.name.clone()));

@@ -62,7 +62,7 @@ use api::{ObjectKey, Timestamp};
 use engine::{Chunk, Graph, TickStats};
 use ir::raw::{RawReading, ReadRaw};
 use ir::{FleetName, RawName};
-use store::Store;
+use store::{FactKey, Store};
 
 use crate::raw::trial;
 
@@ -199,6 +199,19 @@ impl Translator {
 }
 
 impl Translator {
+    /// Whether proxies of a fleet have refused a form of a route that is still wanted.
+    #[must_use]
+    pub fn has_refused_forms(&self, fleet: &str) -> bool {
+        blame::forms(&self.graph, self.store.tables(), fleet).next().is_some()
+    }
+
+    /// Forgets which forms of routes they refused, so that these are published once more; true if there was one.
+    pub fn forget_refused_forms(&mut self, fleet: &str) -> bool {
+        let tables = self.store.tables();
+        let forms: Vec<FactKey> = blame::forms(&self.graph, tables, fleet).cloned().collect();
+        forms.iter().fold(false, |any, fact| self.graph.remove(tables.route_refusals, fact) | any)
+    }
+
     /// Notes what proxies of a workload had accepted of a resource when this process began: the bytes of the message.
     pub fn note_before(&mut self, target: InFleet<RawName>, bytes: Arc<[u8]>) {
         self.graph.set(self.own.raw_before, target, bytes);

@@ -82,20 +82,20 @@ const BUNDLE: &str = "ca.crt";
 /// Of a Secret that is, perhaps, meant for something else.
 pub(crate) const NO_PAIR: &str = "it needs the keys tls.crt and tls.key";
 
+/// The same of a bundle.
+pub(crate) const NO_BUNDLE: &str = "it has no key ca.crt";
+
 /// What a Secret that somebody uses can be used for.
 pub(crate) fn read_secret(secret: &Secret) -> Vec<(SecretPart, Parsed)> {
-    let mut parts = vec![(SecretPart::Certificate, certificate(secret))];
-    if let Some(bundle) = secret.spec.get(BUNDLE) {
-        parts.push((SecretPart::Bundle, parse_bundle(bundle)));
-    }
-    parts
+    let bundle = secret.spec.get(BUNDLE).map_or_else(|| Parsed::bad(NO_BUNDLE), parse_bundle);
+    vec![(SecretPart::Certificate, certificate(secret)), (SecretPart::Bundle, bundle)]
 }
 
 /// What a `ConfigMap` that somebody uses can be used for.
 pub(crate) fn read_config_map(config_map: &ConfigMap) -> Vec<(SecretPart, Parsed)> {
     let parsed = match config_map.spec.data.get(BUNDLE) {
         Some(text) => parse_bundle(text.as_bytes()),
-        None => Parsed::bad(format!("it has no key {BUNDLE}")),
+        None => Parsed::bad(NO_BUNDLE),
     };
     vec![(SecretPart::Bundle, parsed)]
 }

@@ -84,6 +84,12 @@ impl Addresses {
         assert_eq!(found, Vec::<Value>::new());
     }
 
+    /// The same of one that has had an address of the cluster: until its Service is one for the outside, it still has that.
+    fn given_outside(&self, name: &str) -> Vec<(String, String)> {
+        let outside = || Some(self.given(name, "[]")).filter(|given| given.len() == 1 && given[0].0.is_empty());
+        wait::until("an address outside", outside).unwrap()
+    }
+
     /// The Services of a Gateway: one, or none that is left.
     fn services(&self, gateway: &str) -> Vec<Value> {
         let label = format!("gateway.networking.k8s.io/gateway-name={gateway}");
@@ -127,11 +133,7 @@ fn each_entry_has_an_address_that_is_reachable_from_where_it_says() {
     assert!(inside.len() == 1 && inside[0].0 == "Cluster" && is_of_services(&inside[0].1), "{inside:?}");
     addresses.until_service_type("any", "ClusterIP");
     addresses.answers(&inside[0].1);
-    // Until its Service is one for the outside again, the address that it still has is given.
-    let outside = wait::until("an address outside", || {
-        Some(addresses.given("any", "[]")).filter(|given| given.len() == 1 && given[0].0.is_empty())
-    })
-    .unwrap();
+    let outside = addresses.given_outside("any");
     assert!(!is_of_services(&outside[0].1), "{outside:?}");
     addresses.answers(&outside[0].1);
 

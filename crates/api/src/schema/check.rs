@@ -150,6 +150,7 @@ impl<'a> Checker<'a> {
                 // What has to have something in it says so by itself.
                 (Some(property), _)
                     if property.schema.guards
+                        && !property.required
                         && is_nothing(value)
                         && !property.schema.needs_any()
                         && !self.has_defaults(value) =>
@@ -658,9 +659,13 @@ fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
                 Value::Int(number) => number.to_string(),
                 _ => return None,
             };
-            let is_alone = schema.properties.len() == 1;
-            let mut needed = schema.properties.iter().filter(|property| is_alone || property.required);
-            let (only, more) = (needed.next()?, needed.next());
+            // What has to be there, or else what may be: words of a list are not meant.
+            let some_required = schema.properties.iter().any(|property| property.required);
+            let mut meant = schema.properties.iter().filter(|property| match some_required {
+                true => property.required,
+                false => property.schema.words.is_empty() && fits(value, property.schema.value_type),
+            });
+            let (only, more) = (meant.next()?, meant.next());
             let is_it = more.is_none() && fits(value, only.schema.value_type);
             is_it.then(|| format!("; write {{{}: {written}}}", only.name))
         }

@@ -12,7 +12,9 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
             // The beginning of a word is as good as one mistake: `match` for `matches`.
             let beginning =
                 lower.len() >= 3 && known.starts_with(&lower) && (1..=3).contains(&(known.len() - lower.len()));
-            (if beginning { 1 } else { distance(&lower, &known) }, candidate)
+            // So is its end: `Prefix` for `PathPrefix`.
+            let end = lower.len() >= 4 && known.ends_with(&lower) && known != lower;
+            (if beginning || end { 1 } else { distance(&lower, &known) }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)
         .min()

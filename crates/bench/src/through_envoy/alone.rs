@@ -20,8 +20,8 @@ impl Drop for Ended {
     }
 }
 
-/// From exec until it is live. `bootstrap` is the one that Chancery wrote for its Envoy: all but the resources is taken from
-/// there.
+/// From exec until it is live. `bootstrap` is the one that Chancery wrote for its Envoy: all but the resources and the
+/// runtime is taken from there.
 pub(super) fn time(envoy: &Path, bootstrap: &str, conf: &Path) -> anyhow::Result<Duration> {
     let output = Command::new(process::binary()?)
         .args(["translate", "--to", "envoy", "-o", "json", "--show-secrets", "-f"])
@@ -29,17 +29,25 @@ pub(super) fn time(envoy: &Path, bootstrap: &str, conf: &Path) -> anyhow::Result
         .stderr(Stdio::inherit())
         .output()?;
     let mut written: Value = serde_json::from_slice(&output.stdout).context("what `chancery translate` prints")?;
-    let resources = written.get_mut("static_resources").or(None).map(Value::take);
-    let resources = resources.or_else(|| written.get_mut("staticResources").map(Value::take));
-    let resources = resources.context("no static resources in what `chancery translate` prints")?;
+    let mut taken = |name: &str| {
+        let part = written.get_mut(name).map(Value::take);
+        part.with_context(|| format!("no {name} in what `chancery translate` prints"))
+    };
+    let (resources, runtime) = (taken("staticResources")?, taken("layeredRuntime")?);
     let mut whole: Value = serde_json::from_str(bootstrap)?;
     let place = tempfile::Builder::new().prefix("chancery-bench-").tempdir()?;
     let (file, socket) = (place.path().join("bootstrap.json"), place.path().join("admin.sock"));
     let fields = whole.as_object_mut().context("a bootstrap is an object")?;
     // without the server that it would report loads to
-    let others = ["dynamic_resources", "dynamicResources", "staticResources", "cluster_manager", "clusterManager"];
+    let others = ["dynamic_resources", "dynamicResources", "cluster_manager", "clusterManager"];
     fields.retain(|name, _| !others.contains(&&**name));
-    fields.insert("static_resources".to_owned(), resources);
+    // as proto3's JSON has it, and nothing twice
+    for (names, part) in
+        [(["static_resources", "staticResources"], resources), (["layered_runtime", "layeredRuntime"], runtime)]
+    {
+        names.iter().for_each(|name| drop(fields.remove(*name)));
+        fields.insert(names[1].to_owned(), part);
+    }
     let admin = whole.pointer_mut("/admin/address/pipe/path").context("no admin socket in the bootstrap")?;
     *admin = Value::from(socket.to_string_lossy());
     std::fs::write(&file, serde_json::to_vec(&whole)?)?;

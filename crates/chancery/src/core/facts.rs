@@ -78,11 +78,11 @@ impl Core {
         match event {
             Event::Connected { fleet, node, connected } => {
                 self.note_coming("connected", &fleet, &node, connected);
-                false
+                self.note_successor(&fleet, connected)
             }
             Event::Gone { fleet, node, connected } => {
                 self.note_coming("is gone", &fleet, &node, connected);
-                false
+                self.note_departed(&fleet, connected)
             }
             Event::Namesakes { fleet, node } => {
                 warn!(

@@ -1,5 +1,6 @@
 //! What proxies refused of a resource that several make: patches of a generated one, or objects that hold parts of one. They do not say whose part they
-//! mean, so it is tried with fewer, and each answer is noted under the mark of what was in it.
+//! mean, so it is tried with fewer, and each answer is noted under the mark of what was in it. Other proxies than those that refused something may take it:
+//! when a Gateway has others, it is tried once more.
 
 use std::sync::Arc;
 
@@ -38,6 +39,33 @@ impl Core {
     pub(super) fn forget_refusals(&mut self, fact: &FactKey) -> bool {
         self.refusals.remove(fact);
         self.tell_refusals(fact)
+    }
+
+    /// Notes that a proxy of a Gateway has come; true if what earlier ones refused is tried again.
+    pub(super) fn note_successor(&mut self, fleet: &Arc<str>, connected: usize) -> bool {
+        connected == 1 && self.try_again(fleet)
+    }
+
+    /// Notes that a proxy of a Gateway is gone; the same. That is once for as many as there are.
+    pub(super) fn note_departed(&mut self, fleet: &Arc<str>, connected: usize) -> bool {
+        if connected == 0 || !self.is_refused_something(fleet) {
+            self.gone.remove(fleet);
+            return false;
+        }
+        let gone = self.gone.entry(Arc::clone(fleet)).or_default();
+        *gone += 1;
+        *gone >= connected && self.try_again(fleet)
+    }
+
+    fn is_refused_something(&self, fleet: &Arc<str>) -> bool {
+        self.translator.has_refused_forms(fleet) || self.refusals.keys().any(|fact| fact.fleet == *fleet)
+    }
+
+    fn try_again(&mut self, fleet: &Arc<str>) -> bool {
+        self.gone.remove(fleet);
+        let facts: Vec<FactKey> = self.refusals.keys().filter(|fact| fact.fleet == *fleet).cloned().collect();
+        let forgotten = facts.iter().fold(false, |news, fact| self.forget_refusals(fact) | news);
+        self.translator.forget_refused_forms(fleet) | forgotten
     }
 
     /// Tells others what proxies here refused; true if with what others say of it that is news.

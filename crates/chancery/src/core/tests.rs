@@ -232,6 +232,49 @@ async fn an_unattributed_refusal_goes_with_its_resource() {
     assert!(problems().await.iter().all(|(_, line)| !line.contains("bad routes")));
 }
 
+/// What a proxy says of the routes of the listener.
+async fn refused_routes(rig: &Rig) {
+    rig.say(Input::Xds(vec![Event::Refused {
+        fleet: FLEET.into(),
+        type_url: TypeUrl::Route,
+        name: LISTENER.into(),
+        version: Version(1),
+        text: "bad routes".into(),
+    }]))
+    .await;
+}
+
+#[tokio::test]
+async fn what_proxies_refused_is_tried_again_with_others_and_once_for_as_many_as_there_are() {
+    let rig = Rig::start();
+    rig.gateway_with("127.0.0.1", &backend("new")).await;
+    let refused = || async {
+        // what was said before is in force
+        rig.asking.report().await;
+        rig.asking.ask(|core: &Core| core.translator.has_refused_forms(FLEET)).await == Some(true)
+    };
+    let node = Arc::new(xds::Node::default());
+    let (came, gone) = (
+        |connected| Event::Connected { fleet: FLEET.into(), node: Arc::clone(&node), connected },
+        |connected| Event::Gone { fleet: FLEET.into(), node: Arc::clone(&node), connected },
+    );
+    rig.say(Input::Xds(vec![came(1)])).await;
+    refused_routes(&rig).await;
+    assert!(refused().await);
+    // it was the only one
+    rig.say(Input::Xds(vec![gone(0)])).await;
+    assert!(refused().await);
+    rig.say(Input::Xds(vec![came(1)])).await;
+    assert!(!refused().await);
+    // of two both are replaced
+    refused_routes(&rig).await;
+    assert!(refused().await);
+    rig.say(Input::Xds(vec![came(2), came(3), gone(2)])).await;
+    assert!(refused().await, "one of those that refused it is there");
+    rig.say(Input::Xds(vec![came(3), gone(2)])).await;
+    assert!(!refused().await);
+}
+
 #[tokio::test]
 async fn what_one_proxy_refuses_and_another_takes_is_a_problem_as_long_as_they_disagree_and_nothing_else() {
     let rig = Rig::start();

@@ -72,15 +72,21 @@ fn broken(told: &[Problem], problems: &mut [Problem]) {
 /// The names among which those may be that are named and not there. What is there is forgotten as a question.
 fn names(store: &Store, graph: &Graph, problems: &mut [Problem]) -> BTreeSet<ObjectKey> {
     let tables = store.tables();
-    let mut wanted: BTreeSet<(Kind, &str)> = BTreeSet::new();
+    let (mut spaces, mut own) = (BTreeSet::new(), BTreeSet::new());
     for problem in problems {
         problem.refers_to.take_if(|named| tables.get(graph, named).is_some());
-        wanted.extend(problem.refers_to.as_ref().and_then(|named| Some((named.kind()?, named.namespace()))));
+        let Some((kind, named)) = problem.refers_to.as_ref().and_then(|named| Some((named.kind()?, named))) else {
+            continue;
+        };
+        spaces.insert((kind, named.namespace()));
+        own.insert((kind, named.name()));
     }
-    let kinds: BTreeSet<Kind> = wanted.iter().map(|(kind, _)| *kind).collect();
+    let kinds: BTreeSet<Kind> = spaces.iter().map(|(kind, _)| *kind).collect();
     let kinds = kinds.into_iter().filter(|kind| tables.len(graph, *kind) <= MAX_NAMES);
     let all = kinds.flat_map(|kind| tables.keys(graph, kind).map(move |key| (kind, key)));
-    all.filter(|(kind, key)| wanted.contains(&(*kind, key.namespace()))).map(|(_, key)| key.clone()).collect()
+    let is_near =
+        |kind: Kind, key: &ObjectKey| spaces.contains(&(kind, key.namespace())) || own.contains(&(kind, key.name()));
+    all.filter(|(kind, key)| is_near(*kind, key)).map(|(_, key)| key.clone()).collect()
 }
 
 impl Findings {
@@ -120,8 +126,11 @@ impl Findings {
 
 fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
     let Some(named) = problem.refers_to.take() else { return };
-    let alike = |key: &&ObjectKey| key.kind() == named.kind() && key.namespace() == named.namespace();
-    if let Some(near) = api::nearest(named.name(), names.iter().filter(alike).map(ObjectKey::name)) {
+    let of_kind = || names.iter().filter(|key| key.kind() == named.kind());
+    let beside = of_kind().filter(|key| key.namespace() == named.namespace()).map(ObjectKey::name);
+    let elsewhere = || of_kind().find(|key| key.name() == named.name()).map(ToString::to_string);
+    let near = api::nearest(named.name(), beside).map(str::to_owned).or_else(elsewhere);
+    if let Some(near) = near {
         problem.text = format!("{}; did you mean {near}?", problem.text).into();
     }
 }

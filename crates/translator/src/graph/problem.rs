@@ -27,7 +27,7 @@ use crate::listener::{ListenerPlan, Refusal};
 use crate::listener_set::{self, SetPlan};
 use crate::raw::{Lost, RawOutcome};
 use crate::reference::grant;
-use crate::secret::{NO_PAIR, Parsed};
+use crate::secret::{NO_BUNDLE, NO_PAIR, Parsed};
 use crate::status;
 use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
@@ -608,7 +608,8 @@ fn stray_set(cx: &mut Cx<'_>, base: &Base, key: &ObjectKey, set: &ListenerSet) -
 /// served all the same: clients that do not look still get an answer.
 fn unusable(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Option<Problem> {
     if let Err(text) = &parsed.content {
-        return (**text != *NO_PAIR).then(|| Problem::of(&key.object, "", Severity::Error, &**text));
+        let other_use = [NO_PAIR, NO_BUNDLE].contains(&&**text) && key.object.kind() == Some(Kind::Secret);
+        return (!other_use).then(|| Problem::of(&key.object, "", Severity::Error, &**text));
     }
     let (ends, now) = (parsed.not_after?, now?);
     let text = format!("a certificate in it has expired on {ends}");
