@@ -198,11 +198,11 @@ fn values_of_the_wrong_type_are_told_once_with_what_to_write() {
     let timeouts = BACKEND.replace("  - backendRefs", "  - timeouts: {request: 10}\n    backendRefs");
     assert_eq!(with(BACKEND, &timeouts), ["31:25 error: expected a string, found 10; write 10s"]);
     let hostnames = format!("  hostnames: a.example\n{BACKEND}");
-    let wanted = "30:14 error: expected a list, found \"a.example\"; put a dash before it";
+    let wanted = "30:14 error: expected a list, found \"a.example\"; write [\"a.example\"]";
     assert_eq!(with(BACKEND, &hostnames), [wanted]);
     let matches = BACKEND.replace("  - backendRefs", "  - matches: {path: {value: /a}}\n    backendRefs");
     let found = with(BACKEND, &matches);
-    assert!(found[0].ends_with("error: expected a list, found a map; put a dash before it"), "{found:#?}");
+    assert!(found[0].ends_with("error: expected a list, found a map; put it into a list"), "{found:#?}");
     let backend = "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackend\nmetadata:\n  name: far\nspec:\n  \
                    type: ExternalHostname\n  externalHostname: {hostname: a.example}\n  port: 443\n";
     let found = pointed(backend).unwrap();

@@ -49,6 +49,17 @@ impl Spec for BackendTlsPolicySpec {
     fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
         if self.fault.is_some() && self.target_refs.is_empty() {
             self.target_refs = meant_targets(&written().0);
+        } else if !self.bad_targets.is_empty() {
+            let written = written();
+            for (index, _) in &self.bad_targets {
+                let item = written.0.get("targetRefs").and_then(|list| list.get(index));
+                let meant = item.and_then(|item| targets_in(item).next());
+                if let (Some(target), Some(meant)) = (self.target_refs.get_mut(*index), meant)
+                    && target.name.is_empty()
+                {
+                    *target = meant;
+                }
+            }
         }
     }
 }
@@ -56,15 +67,26 @@ impl Spec for BackendTlsPolicySpec {
 /// What is named under a name like that of `targetRefs`, or there though it is no list: the policy is at fault, and nothing is to go there in cleartext.
 fn meant_targets(spec: &serde_json::Value) -> Box<[PolicyTargetRef]> {
     let fields = spec.as_object().into_iter().flatten();
-    let fields = fields.filter(|(name, _)| name.to_ascii_lowercase().starts_with("target"));
-    let items = fields.flat_map(|(_, value)| value.as_array().map_or(std::slice::from_ref(value), |list| list));
-    let text = |item: &serde_json::Value, field: &str| item.get(field)?.as_str().map(Box::<str>::from);
-    let target = |item: &serde_json::Value| {
-        let name = item.as_str().map(Box::from).or_else(|| text(item, "name"))?;
-        let kind = text(item, "kind").unwrap_or_else(|| Kind::Service.name().into());
-        Some(PolicyTargetRef { group: text(item, "group").unwrap_or_default(), kind, name, section_name: None })
+    let is_near =
+        |name: &str| name.to_ascii_lowercase().starts_with("target") || crate::nearest(name, ["targetRefs"]).is_some();
+    fields.filter(|(name, _)| is_near(name)).flat_map(|(_, value)| targets_in(value)).collect()
+}
+
+/// The targets that are meant where something is written: each by its name, or as a map with it, in lists and by keys.
+fn targets_in(written: &serde_json::Value) -> Box<dyn Iterator<Item = PolicyTargetRef> + '_> {
+    let text = |field: &str| written.get(field).and_then(serde_json::Value::as_str);
+    let target = |name: &str| PolicyTargetRef {
+        group: text("group").unwrap_or_default().into(),
+        kind: text("kind").unwrap_or(Kind::Service.name()).into(),
+        name: name.into(),
+        section_name: None,
     };
-    items.filter_map(target).collect()
+    match (written, text("name").or(written.as_str())) {
+        (_, Some(name)) => Box::new(std::iter::once(target(name))),
+        (serde_json::Value::Array(items), None) => Box::new(items.iter().flat_map(targets_in)),
+        (serde_json::Value::Object(fields), None) => Box::new(fields.values().flat_map(targets_in)),
+        _ => Box::new(std::iter::empty()),
+    }
 }
 
 /// `BackendTLSPolicy.spec.validation`.

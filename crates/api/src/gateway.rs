@@ -6,7 +6,7 @@ use crate::http_route::ExternalAuthFilter;
 use crate::kind::Kind;
 use crate::meta::Labels;
 use crate::open::open_enum;
-use crate::problem::{Fault, Unit, UnitFaults};
+use crate::problem::{Fault, UnitFaults};
 use crate::reference::{GatewayScope, LocalObjectRef, ObjectRef, RouteGroupKind, SecretRef};
 use crate::resource::{Resource, Spec};
 use crate::selector::LabelSelector;
@@ -37,11 +37,7 @@ pub struct GatewaySpec {
 impl Spec for GatewaySpec {
     const KIND: Kind = Kind::Gateway;
 
-    fn mark(&mut self, mut faults: UnitFaults) {
-        let of_frontend = faults.faults.extract_if(.., |(unit, _)| *unit == Unit::WHOLE).collect();
-        if let Some(fault) = UnitFaults::first(of_frontend) {
-            self.tls.get_or_insert_default().frontend.get_or_insert_default().fault = Some(fault);
-        }
+    fn mark(&mut self, faults: UnitFaults) {
         mark(&mut self.listeners, faults);
     }
 }
@@ -275,9 +271,6 @@ pub struct FrontendTls {
     pub default_tls: FrontendTlsConfig,
     /// For single ports; replaces the default completely.
     pub per_port: Box<[FrontendTlsPort]>,
-    /// Why it cannot be used. No HTTPS listener serves then: whom it lets in is not known.
-    #[serde(skip)]
-    pub fault: Option<Box<Fault>>,
 }
 
 /// `Gateway.spec.tls.frontend.perPort[]`.

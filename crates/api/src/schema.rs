@@ -153,7 +153,6 @@ enum UnitKind {
 const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Gateway, &["spec", "listeners"], UnitKind::Item),
     (Kind::Gateway, &["spec", "addresses"], UnitKind::DroppedButLast),
-    (Kind::Gateway, &["spec", "tls", "frontend"], UnitKind::Whole),
     (Kind::ListenerSet, &["spec", "listeners"], UnitKind::Item),
     (Kind::HttpRoute, &["spec", "rules"], UnitKind::Item),
     (Kind::HttpRoute, &["spec", "rules", "matches"], UnitKind::Inner),

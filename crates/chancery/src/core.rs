@@ -405,6 +405,7 @@ impl Core {
                 (_, None) => {
                     self.server.forget(&fleet);
                     self.replicas.forget_fleet(&fleet);
+                    self.gone.remove(&fleet);
                 }
                 _ => {}
             }

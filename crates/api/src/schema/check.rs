@@ -150,7 +150,6 @@ impl<'a> Checker<'a> {
                 // What has to have something in it says so by itself.
                 (Some(property), _)
                     if property.schema.guards
-                        && !property.required
                         && is_nothing(value)
                         && !property.schema.needs_any()
                         && !self.has_defaults(value) =>
@@ -537,9 +536,14 @@ impl<'a> Checker<'a> {
         self.unit = around;
     }
 
-    /// Settings that have to be there and all of which have a default, so that nothing in them says something: `externalAuth.http` and `.grpc`.
+    /// Settings that have to be there and all of which have a default, so that nothing in them says something: `externalAuth.http` and `.grpc`, and
+    /// `tls` of a port at which clients are asked for nothing, whatever holds elsewhere.
     fn has_defaults(&self, value: Cursor<'_, '_>) -> bool {
-        let is_one = matches!(*self.path, [.., Step::Field("externalAuth"), Step::Field("http" | "grpc")]);
+        let is_one = matches!(
+            *self.path,
+            [.., Step::Field("externalAuth"), Step::Field("http" | "grpc")]
+                | [.., Step::Field("perPort"), Step::Item(_), Step::Field("tls")]
+        );
         is_one && !value.is_null()
     }
 
@@ -654,11 +658,7 @@ fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
             schema.pattern.as_ref().filter(|pattern| pattern.is_duration()).map(|_| format!("; write {number}s"))
         }
         (Value::String(_) | Value::Int(_), Type::Object) => {
-            let written = match value {
-                Value::String(text) if text.len() <= 60 => format!("{text:?}"),
-                Value::Int(number) => number.to_string(),
-                _ => return None,
-            };
+            let written = short(value)?;
             // What has to be there, or else what may be: words of a list are not meant.
             let some_required = schema.properties.iter().any(|property| property.required);
             let mut meant = schema.properties.iter().filter(|property| match some_required {
@@ -670,9 +670,21 @@ fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
             is_it.then(|| format!("; write {{{}: {written}}}", only.name))
         }
         (Value::String(_) | Value::Int(_) | Value::Map(_), Type::List) => {
-            let is_item = schema.items().is_some_and(|items| fits(value, items.value_type));
-            is_item.then(|| "; put a dash before it".to_owned())
+            schema.items().filter(|items| fits(value, items.value_type))?;
+            Some(
+                short(value)
+                    .map_or_else(|| "; put it into a list".to_owned(), |written| format!("; write [{written}]")),
+            )
         }
+        _ => None,
+    }
+}
+
+/// A text or a number as it may be written beside others.
+fn short(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::String(text) if text.len() <= 60 => Some(format!("{text:?}")),
+        Value::Int(number) => Some(number.to_string()),
         _ => None,
     }
 }

@@ -1,24 +1,28 @@
 //! The nearest valid word to a mistyped one.
 
-/// The word of `known` that was probably meant: equal but for case, its beginning, or at most a
-/// third of the letters away (and three).
+/// The word of `known` that was probably meant: equal but for case, its beginning, at most a third of the letters away (and three), or the only one with
+/// this end (`Prefix` for `PathPrefix`).
+#[must_use]
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let limit = (word.chars().count() / 3).clamp(1, 3);
     let lower = word.to_lowercase();
-    known
+    let mut with_end = (0, None);
+    let close = known
         .into_iter()
         .map(|candidate| {
             let known = candidate.to_lowercase();
+            if lower.len() >= 4 && known.ends_with(&lower) {
+                with_end = (with_end.0 + 1, Some(candidate));
+            }
             // The beginning of a word is as good as one mistake: `match` for `matches`.
             let beginning =
                 lower.len() >= 3 && known.starts_with(&lower) && (1..=3).contains(&(known.len() - lower.len()));
-            // So is its end: `Prefix` for `PathPrefix`.
-            let end = lower.len() >= 4 && known.ends_with(&lower) && known != lower;
-            (if beginning || end { 1 } else { distance(&lower, &known) }, candidate)
+            (if beginning { 1 } else { distance(&lower, &known) }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)
         .min()
-        .map(|(_, candidate)| candidate)
+        .map(|(_, candidate)| candidate);
+    close.or_else(|| with_end.1.filter(|_| with_end.0 == 1))
 }
 
 /// Letters to insert, remove, replace, or swap with their neighbour. Long words are not compared (a bound on the cost).

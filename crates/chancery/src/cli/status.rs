@@ -147,9 +147,25 @@ fn kinds() -> String {
     Kind::ALL.iter().map(|kind| kind.name().to_ascii_lowercase()).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a word names a kind: by name or plural, in any case.
+/// The short names that the kinds' definitions give, as `kubectl` takes them, and the one that people expect of a Gateway.
+const SHORT: &[(&str, Kind)] = &[
+    ("gc", Kind::GatewayClass),
+    ("gtw", Kind::Gateway),
+    ("gw", Kind::Gateway),
+    ("lset", Kind::ListenerSet),
+    ("btlspolicy", Kind::BackendTlsPolicy),
+    ("refgrant", Kind::ReferenceGrant),
+    ("xbtrafficpolicy", Kind::XBackendTrafficPolicy),
+    ("svc", Kind::Service),
+    ("cm", Kind::ConfigMap),
+    ("ns", Kind::Namespace),
+    ("po", Kind::Pod),
+];
+
+/// Whether a word names a kind: by name, plural or short name, in any case.
 fn is_named(word: &str, kind: Kind) -> bool {
-    word.eq_ignore_ascii_case(kind.name()) || word.eq_ignore_ascii_case(kind.plural())
+    let is = |name: &str| word.eq_ignore_ascii_case(name);
+    is(kind.name()) || is(kind.plural()) || SHORT.iter().any(|(short, of)| *of == kind && is(short))
 }
 
 /// What is left of a report after the user's selection.

@@ -1,6 +1,7 @@
 //! What proxies refused of a resource that several make: patches of a generated one, or objects that hold parts of one. They do not say whose part they
 //! mean, so it is tried with fewer, and each answer is noted under the mark of what was in it. Other proxies than those that refused something may take it:
-//! when a Gateway has others, it is tried once more.
+//! where people start them, it is tried once more when the first comes, or as many are gone as there are. In a cluster they are all alike, and what one
+//! replica tried again others would not know of.
 
 use std::sync::Arc;
 
@@ -43,12 +44,12 @@ impl Core {
 
     /// Notes that a proxy of a Gateway has come; true if what earlier ones refused is tried again.
     pub(super) fn note_successor(&mut self, fleet: &Arc<str>, connected: usize) -> bool {
-        connected == 1 && self.try_again(fleet)
+        connected == 1 && self.replicas.are_none() && self.try_again(fleet)
     }
 
     /// Notes that a proxy of a Gateway is gone; the same. That is once for as many as there are.
     pub(super) fn note_departed(&mut self, fleet: &Arc<str>, connected: usize) -> bool {
-        if connected == 0 || !self.is_refused_something(fleet) {
+        if connected == 0 || !self.replicas.are_none() || !self.is_refused_something(fleet) {
             self.gone.remove(fleet);
             return false;
         }

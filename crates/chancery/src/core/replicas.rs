@@ -114,6 +114,11 @@ pub(super) struct Replicas {
 
 impl Replicas {
     /// One that tells.
+    /// Nobody else serves proxies.
+    pub(super) fn are_none(&self) -> bool {
+        self.told.is_none()
+    }
+
     pub(super) fn new(told: Option<watch::Sender<Arc<Said>>>) -> Self {
         Self { told, ..Self::default() }
     }

@@ -128,7 +128,11 @@ fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
     let Some(named) = problem.refers_to.take() else { return };
     let of_kind = || names.iter().filter(|key| key.kind() == named.kind());
     let beside = of_kind().filter(|key| key.namespace() == named.namespace()).map(ObjectKey::name);
-    let elsewhere = || of_kind().find(|key| key.name() == named.name()).map(ToString::to_string);
+    let elsewhere = || {
+        let mut namesakes = of_kind().filter(|key| key.name() == named.name());
+        let only = namesakes.next()?.to_string();
+        namesakes.next().is_none().then_some(only)
+    };
     let near = api::nearest(named.name(), beside).map(str::to_owned).or_else(elsewhere);
     if let Some(near) = near {
         problem.text = format!("{}; did you mean {near}?", problem.text).into();

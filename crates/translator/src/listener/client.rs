@@ -10,7 +10,7 @@ use crate::gateway::Lookup;
 use crate::reference::{RefReason, Reference, permit};
 
 /// Writes to every HTTPS listener how certificates of clients are judged there. A listener whose references all lead nowhere
-/// serves nobody, nor does one where it is written with a fault; one of which some do believes the others.
+/// serves nobody; one of which some do believes the others.
 pub(super) fn validate(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
@@ -23,15 +23,8 @@ pub(super) fn validate(
             Some((index, entry)) => (&entry.tls, format!("spec.tls.frontend.perPort[{index}].tls.validation")),
             None => (&frontend.default_tls, "spec.tls.frontend.default.validation".to_owned()),
         };
-        let planned = match (&frontend.fault, &config.validation) {
-            (Some(fault), _) => Err((
-                Refusal::new(INVALID_BUNDLE, fault.to_string()),
-                Refusal::new("NoValidCACertificate", fault.to_string()),
-            )),
-            (None, None) => continue,
-            (None, Some(validation)) => plan(lookup, gateway, validation),
-        };
-        match planned {
+        let Some(validation) = config.validation.as_ref() else { continue };
+        match plan(lookup, gateway, validation) {
             Ok((client, unresolved)) => {
                 listener.client = Some(client);
                 listener.untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set(), path));
