@@ -397,6 +397,7 @@ impl Core {
 
     /// Fleets come and go at the server here and nowhere else, in one order with their content.
     fn publish_fleets(&mut self) {
+        let mut gone = Vec::new();
         for change in self.translator.graph().changes(self.outputs.infra) {
             let fleet = Arc::clone(&change.key.0);
             match (change.old, change.new) {
@@ -406,9 +407,15 @@ impl Core {
                     self.server.forget(&fleet);
                     self.replicas.forget_fleet(&fleet);
                     self.gone.remove(&fleet);
+                    gone.push(fleet);
                 }
                 _ => {}
             }
+        }
+        // Should it come back before its proxies are gone, nothing of it waits for what they know no more.
+        let (store, graph) = self.translator.store();
+        for fleet in gone {
+            graph.remove(store.tables().fleet_live, &fleet);
         }
         let (mut came, mut left) = (Vec::new(), Vec::new());
         for change in self.translator.graph().changes(self.outputs.workloads) {

@@ -210,8 +210,14 @@ async fn a_gateway_that_comes_back_is_published_whole() {
     rig.gateway_with("127.0.0.1", &backend("new")).await;
     rig.no_gateway().await;
     // nobody said that the proxy is gone: it keeps its listeners, unless it is told that there are none
-    rig.gateway("127.0.0.1").await;
+    rig.gateway_with("127.0.0.1", &backend("new")).await;
     rig.version().await;
+    let count = |core: &Core| {
+        let pieces = core.translator.graph().iter(core.outputs.route_pieces);
+        pieces.map(|(_, piece)| piece.routes.len()).sum::<usize>()
+    };
+    let routes = rig.asking.ask(count).await;
+    assert_eq!(routes, Some(1), "a listener without its route would answer 404");
 }
 
 #[tokio::test]
