@@ -32,14 +32,14 @@ const SLOTS: usize = 8;
 const KILLS: usize = 3;
 
 /// Long after a change that Chancery sees: from then on nothing that was there before may be answered.
-const SETTLED: Duration = Duration::from_secs(10);
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// The same for a change that was not live yet when Chancery was killed, from then on: it has to start first.
-const SETTLED_AFTER_KILL: Duration = Duration::from_secs(16);
+const SETTLED_AFTER_KILL: Duration = Duration::from_secs(8);
 
 /// How many changes; by hand `CHANGES=20000`.
 fn changes() -> usize {
-    std::env::var_os("CHANGES").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(4000)
+    std::env::var_os("CHANGES").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(2000)
 }
 
 /// What was written down, and from when to when it was so.

@@ -106,6 +106,8 @@ pub(crate) struct Core {
     refusals: BTreeMap<FactKey, Refusals>,
     /// Of Gateways of which something is refused: proxies that are gone since it was tried.
     gone: BTreeMap<Arc<str>, usize>,
+    /// Gateways that are gone, of which proxies have everything.
+    left: BTreeSet<Arc<str>>,
     /// Wakes the core's thread without an event.
     timer: Runtime,
 }
@@ -179,6 +181,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         said_labels: parts.believes_labels.then(BTreeMap::new),
         refusals: BTreeMap::new(),
         gone: BTreeMap::new(),
+        left: BTreeSet::new(),
         timer: runtime::Builder::new_current_thread().enable_time().build()?,
     };
     let asking =
@@ -397,12 +400,17 @@ impl Core {
 
     /// Fleets come and go at the server here and nowhere else, in one order with their content.
     fn publish_fleets(&mut self) {
-        let mut gone = Vec::new();
+        let (mut gone, mut back) = (Vec::new(), Vec::new());
         for change in self.translator.graph().changes(self.outputs.infra) {
             let fleet = Arc::clone(&change.key.0);
             match (change.old, change.new) {
                 // Until its first update a fleet's clients get no answer: a Gateway without anything to serve has an empty one.
-                (None, Some(_)) => self.server.publish(vec![xds::FleetUpdate { fleet, changes: Vec::new() }]),
+                (None, Some(_)) => {
+                    if self.left.remove(&fleet) {
+                        back.push(Arc::clone(&fleet));
+                    }
+                    self.server.publish(vec![xds::FleetUpdate { fleet, changes: Vec::new() }]);
+                }
                 (_, None) => {
                     self.server.forget(&fleet);
                     self.replicas.forget_fleet(&fleet);
@@ -412,11 +420,11 @@ impl Core {
                 _ => {}
             }
         }
-        // Should it come back before its proxies are gone, nothing of it waits for what they know no more.
+        // What comes back before its proxies are gone is published whole: at first nothing of it waits for what they know no more.
         let (store, graph) = self.translator.store();
-        for fleet in gone {
-            graph.remove(store.tables().fleet_live, &fleet);
-        }
+        let live = store.tables().fleet_live;
+        back.into_iter().for_each(|fleet| graph.set(live, fleet, ()));
+        self.left.extend(gone.into_iter().filter(|fleet| graph.remove(live, fleet)));
         let (mut came, mut left) = (Vec::new(), Vec::new());
         for change in self.translator.graph().changes(self.outputs.workloads) {
             let fleet = Arc::clone(&change.key.0);

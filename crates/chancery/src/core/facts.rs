@@ -413,6 +413,7 @@ impl Core {
             None => {
                 self.metrics.envoy_gone(&fleet);
                 store.forget_fleet(graph, &fleet);
+                self.left.remove(&fleet);
             }
         }
         true
@@ -441,7 +442,10 @@ impl Core {
                 };
                 graph.set(store.tables().proxies, fleet, Arc::new(facts));
             }
-            None => store.forget_fleet(graph, &fleet),
+            None => {
+                store.forget_fleet(graph, &fleet);
+                self.left.remove(&fleet);
+            }
         }
         true
     }

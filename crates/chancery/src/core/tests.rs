@@ -218,6 +218,11 @@ async fn a_gateway_that_comes_back_is_published_whole() {
     };
     let routes = rig.asking.ask(count).await;
     assert_eq!(routes, Some(1), "a listener without its route would answer 404");
+    // from then on what is new is waited for again: its proxy has never gone
+    let first = rig.version().await;
+    let both: Vec<String> = ["new", "newer"].iter().flat_map(|name| backend(name)).collect();
+    rig.gateway_with("127.0.0.2", &both).await;
+    assert_eq!(rig.version().await, first);
 }
 
 #[tokio::test]
