@@ -114,13 +114,13 @@ pub(super) struct Replicas {
 
 impl Replicas {
     /// One that tells.
+    pub(super) fn new(told: Option<watch::Sender<Arc<Said>>>) -> Self {
+        Self { told, ..Self::default() }
+    }
+
     /// Nobody else serves proxies.
     pub(super) fn are_none(&self) -> bool {
         self.told.is_none()
-    }
-
-    pub(super) fn new(told: Option<watch::Sender<Arc<Said>>>) -> Self {
-        Self { told, ..Self::default() }
     }
 
     /// Notes what proxies here say. Gives what of it others may have said something of: that the last proxy has gone from here lets those count.
