@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tests::ports::free_ports;
 
@@ -38,4 +40,23 @@ fn no_other_process_and_no_other_test_gets_the_ports_of_a_test() {
     }
     let different: BTreeSet<u16> = all.iter().copied().collect();
     assert_eq!((all.len(), different.len()), (100, 100));
+}
+
+#[test]
+fn a_port_can_be_bound_at_once_while_others_start_processes() {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let start = || {
+            while !is_over.load(Ordering::Acquire) {
+                assert!(Command::new("true").status().unwrap().success());
+            }
+        };
+        scope.spawn(start);
+        scope.spawn(start);
+        let bound = (0..500).map(|_| free_ports().and_then(|[port]| Ok(TcpListener::bind(("127.0.0.1", port))?)));
+        let bound: Vec<_> = bound.collect();
+        is_over.store(true, Ordering::Release);
+        let refused: Vec<_> = bound.iter().filter_map(|it| it.as_ref().err()).collect();
+        assert!(refused.is_empty(), "{refused:?}");
+    });
 }
