@@ -347,8 +347,8 @@ impl Churn {
                 self.flip = 1 - self.flip;
                 self.write_steady();
             }
-            // a Gateway, and with it a client of xDS, comes or goes every 250 changes
-            33 if at % 250 == 33 => self.change_gateways(at),
+            // a Gateway, and with it a client of xDS, comes or goes once a second: it is back before all of its proxies are gone
+            33 => self.change_gateways(at),
             _ => self.change_slot(at),
         }
     }
