@@ -730,7 +730,7 @@ fn problems_of_a_gateway_point_at_their_field_and_are_told_once() {
     );
     assert_eq!(
         pointed(&SHOP.replacen("    - name: web\n      port: 80\n", "    - name: web\n", 1)),
-        ["22:7 error: must have port for Service reference"]
+        ["22:7 error: must have port for Service reference (requests get 500)"]
     );
 }
 

@@ -133,10 +133,10 @@ fn a_misspelt_field_that_narrows_or_guards_costs_what_it_stands_in() {
     let hosts = format!("  hostnames: [a.example]\n{ruled}");
     assert_eq!(told(&hosts, "hostnames:", "hostname:"), [meant("30:3", "hostname", "hostnames", other)]);
     let redirects = format!("  rules:\n  - matches: [{{path: {{value: /cart}}}}]\n{redirect}");
-    assert_eq!(told(&redirects, "    filters:", "    filter:"), [meant("32:5", "filter", "filters", other)]);
+    assert_eq!(told(&redirects, "    filters:", "    filter:"), [meant("32:5", "filter", "filters", other) + FAILS]);
     let removes =
         format!("{ruled}    filters: [{{type: RequestHeaderModifier, requestHeaderModifier: {{remove: [x-a]}}}}]\n");
-    assert_eq!(told(&removes, "{remove:", "{remov:"), [meant("33:69", "remov", "remove", other)]);
+    assert_eq!(told(&removes, "{remove:", "{remov:"), [meant("33:69", "remov", "remove", other) + FAILS]);
     let section = told(&ruled, "  - name: edge\n  rules", "  - {name: edge, sectionNam: http}\n  rules");
     assert_eq!(section[0], meant("29:18", "sectionNam", "sectionName", other));
     let grant = told(&ruled, "kind: Service}", "kind: Service, nam: other}");
@@ -193,10 +193,10 @@ fn with(from: &str, to: &str) -> Vec<String> {
 fn values_of_the_wrong_type_are_told_once_with_what_to_write() {
     assert_eq!(
         with("port: 80}", "port: \"80\"}"),
-        ["32:41 error: expected an integer, found \"80\"; remove the quotes"]
+        ["32:41 error: expected an integer, found \"80\"; remove the quotes (requests get 500)"]
     );
     let timeouts = BACKEND.replace("  - backendRefs", "  - timeouts: {request: 10}\n    backendRefs");
-    assert_eq!(with(BACKEND, &timeouts), ["31:25 error: expected a string, found 10; write 10s"]);
+    assert_eq!(with(BACKEND, &timeouts), ["31:25 error: expected a string, found 10; write 10s (requests get 500)"]);
     let hostnames = format!("  hostnames: a.example\n{BACKEND}");
     let wanted = "30:14 error: expected a list, found \"a.example\"; write [\"a.example\"]";
     assert_eq!(with(BACKEND, &hostnames), [wanted]);
@@ -222,7 +222,7 @@ fn an_unknown_filter_is_told_with_those_that_are_supported() {
     assert_eq!(
         with(BACKEND, &filters),
         ["31:22 error: \"Compression\" is not one of RequestHeaderModifier, ResponseHeaderModifier, RequestMirror, \
-             RequestRedirect, URLRewrite, CORS, ExternalAuth"]
+             RequestRedirect, URLRewrite, CORS, ExternalAuth (requests get 500)"]
     );
 }
 
@@ -350,6 +350,9 @@ fn a_selector_without_labels_selects_nothing_and_says_so() {
     assert_eq!(own, &format!("31:18 error: {words}"));
 }
 
+/// What becomes of a rule that cannot be used.
+const FAILS: &str = " (requests get 500)";
+
 /// What guards in another place is no guard: whoever wrote it gets an error, and what it stands in is not used.
 #[test]
 fn a_guard_in_a_wrong_place_is_an_error() {
@@ -371,7 +374,7 @@ fn a_guard_in_a_wrong_place_is_an_error() {
         ("matches:\n    path: {value: /a}", empty("path", "matches")),
     ] {
         let found = rule(text);
-        assert!(found.iter().any(|line| line.ends_with(&word)), "{text}: {found:#?}");
+        assert!(found.iter().any(|line| line.trim_end_matches(FAILS).ends_with(&word)), "{text}: {found:#?}");
     }
     let listener =
         |text: &str| errors(&edge().replace("---\n", "").replace("port: 8080\n", &format!("port: 8080\n    {text}\n")));

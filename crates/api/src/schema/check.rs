@@ -653,7 +653,11 @@ fn all_of(words: &[Word]) -> Vec<String> {
 /// How a value of the wrong type was probably meant.
 fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
     match (value, schema.value_type) {
-        (Value::String(text), Type::Integer) => text.parse::<i64>().ok().map(|_| "; remove the quotes".to_owned()),
+        (Value::String(text), Type::Integer) if text.parse::<i64>().is_ok() => Some("; remove the quotes".to_owned()),
+        (Value::String(_), Type::Integer) => {
+            let is_port = (schema.limits.minimum, schema.limits.maximum) == (1, 65_535);
+            is_port.then(|| "; write its number".to_owned())
+        }
         (Value::Int(number), Type::String) => {
             schema.pattern.as_ref().filter(|pattern| pattern.is_duration()).map(|_| format!("; write {number}s"))
         }

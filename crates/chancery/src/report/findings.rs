@@ -29,9 +29,11 @@ pub(crate) struct Findings {
 }
 
 /// All problems: those of sources and those that translation found, each once. What a source said of an object or its field is not
-/// said again of the same field or one in it, or in the words of what follows from it.
+/// said again of the same field or one in it, or in the words of what follows from it; what follows for its field is said with it.
 pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findings {
-    let told: Vec<Problem> = store.problems().cloned().collect();
+    let mut told: Vec<Problem> = store.problems().cloned().collect();
+    let mut derived: Vec<Problem> = outputs.problems(graph).map(|(_, problem)| placed(store, graph, problem)).collect();
+    say_consequences(&derived, &mut told);
     let mut said: BTreeMap<Option<&ObjectKey>, Vec<&Problem>> = BTreeMap::new();
     for problem in &told {
         said.entry(problem.object.as_ref()).or_default().push(problem);
@@ -45,8 +47,7 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
         said.get(&problem.object.as_ref())
             .is_some_and(|all| all.iter().any(|told| same_field(told) || problem.text.contains(&*told.text)))
     };
-    let derived = outputs.problems(graph).map(|(_, problem)| placed(store, graph, problem));
-    let mut derived: Vec<Problem> = derived.filter(|problem| !repeats(problem)).collect();
+    derived.retain(|problem| !repeats(problem));
     derived.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
         let (object, path, severity, text) = (None, "".into(), Severity::Error, text.into());
@@ -56,6 +57,20 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     broken(&told, &mut derived);
     let earlier = told.iter().filter(|problem| problem.earlier).filter_map(|problem| problem.object.clone()).collect();
     Findings { told, derived, names, earlier }
+}
+
+/// Where translation says the same as a source and what follows from it, that is what is told.
+fn say_consequences(derived: &[Problem], told: &mut [Problem]) {
+    let mut said: BTreeMap<(Option<&ObjectKey>, &str), Vec<&str>> = BTreeMap::new();
+    for problem in derived {
+        said.entry((problem.object.as_ref(), &*problem.path)).or_default().push(&problem.text);
+    }
+    for problem in told {
+        let same = said.get(&(problem.object.as_ref(), &*problem.path)).into_iter().flatten();
+        if let Some(text) = same.copied().find(|text| text.starts_with(&*problem.text)) {
+            problem.text = text.into();
+        }
+    }
 }
 
 /// What is written and cannot be read is not there, and no other name is meant.

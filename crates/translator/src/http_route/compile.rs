@@ -201,9 +201,10 @@ impl Answers {
 }
 
 impl Losses {
-    fn add(&mut self, reason: &'static str, path: &str, text: &str) {
+    /// What is wrong there, and what becomes of what it is about.
+    fn add(&mut self, reason: &'static str, path: &str, text: &str, consequence: &str) {
         self.reason.get_or_insert(reason);
-        self.texts.push(format!("{path}: {text}"));
+        self.texts.push(format!("{path}: {text} ({consequence})"));
     }
 }
 
@@ -383,7 +384,7 @@ fn rule_body<'r, L: Lookup>(
     // Backends are resolved whatever becomes of the rule: a bad reference is always reported.
     let destinations = destinations(targets, rule, number, on_prefix, losses);
     let mut refuse = |reason, path: String, text: String| {
-        losses.add(reason, &path, &format!("{text}, {}", losses.answer.all));
+        losses.add(reason, &path, &text, losses.answer.all);
         text
     };
     if let Some(fault) = rule.fault {
@@ -440,7 +441,7 @@ fn destinations<'r, L: Lookup>(
             Ok(Draft { closed: Some(reason), .. }) => broken(reason),
             Ok(filters) => (backend, as_it_comes, whose, filters),
             Err((reason, place, text)) => {
-                losses.add(reason, &place, &format!("{text}, {}", losses.answer.share));
+                losses.add(reason, &place, &text, losses.answer.share);
                 broken(text.into())
             }
         };
