@@ -41,9 +41,23 @@ struct Profile {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Part {
     result: String,
     statistics: Statistics,
+    #[serde(default)]
+    supported_features: Vec<String>,
+    #[serde(default)]
+    unsupported_features: Vec<String>,
+}
+
+impl Part {
+    /// How many of the profile's extended features are claimed; the core ones always are.
+    fn features(&self) -> String {
+        let claimed = self.supported_features.len();
+        let all = claimed + self.unsupported_features.len();
+        if all == 0 { String::new() } else { format!("{claimed} of {all}") }
+    }
 }
 
 #[derive(Deserialize)]
@@ -60,12 +74,17 @@ struct Statistics {
 /// It is no such report.
 pub(super) fn profiles(report: &str) -> anyhow::Result<String> {
     let report: Report = serde_saphyr::from_str(report).context("it is no ConformanceReport")?;
-    let mut text =
-        format!("{:<14} {:<9} {:<8} {:>6} {:>6} {:>7}\n", "profile", "", "result", "passed", "failed", "skipped");
+    let mut text = format!(
+        "{:<14} {:<9} {:<8} {:>6} {:>6} {:>7} {:>9}\n",
+        "profile", "", "result", "passed", "failed", "skipped", "features"
+    );
     for Profile { name, core, extended } in &report.profiles {
         for (what, part) in [("core", Some(core)), ("extended", extended.as_ref())] {
-            let Some(Part { result, statistics: Statistics { passed, failed, skipped } }) = part else { continue };
-            let _infallible = writeln!(text, "{name:<14} {what:<9} {result:<8} {passed:>6} {failed:>6} {skipped:>7}");
+            let Some(part) = part else { continue };
+            let Part { result, statistics: Statistics { passed, failed, skipped }, .. } = part;
+            let row =
+                format!("{name:<14} {what:<9} {result:<8} {passed:>6} {failed:>6} {skipped:>7} {:>9}", part.features());
+            let _infallible = writeln!(text, "{}", row.trim_end());
         }
     }
     Ok(text)

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tests::{certificate, wait};
 
 use crate::place::{Place, http};
-use crate::world::HTTP;
+use crate::world::{HTTP, SERVICE_IMPORTS};
 
 /// Each on a path of its own: Pods by their labels; a name by which the proxies find a Service; the same over TLS.
 const X_BACKENDS: &str = "
@@ -90,19 +90,6 @@ fn pods_by_their_labels_and_names_elsewhere_are_backends_and_say_so() {
     place.namespace().run(&["label", "pod", "cart", "other", "app=none", "--overwrite"]);
     place.until_status("/pods", 503);
 }
-
-/// The definition of the Multi-Cluster Services API, as far as it is needed here.
-const SERVICE_IMPORTS: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: serviceimports.multicluster.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
-spec:
-  group: multicluster.x-k8s.io
-  scope: Namespaced
-  names: {kind: ServiceImport, plural: serviceimports, singular: serviceimport}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-";
 
 const IMPORTED: &str = "
 apiVersion: multicluster.x-k8s.io/v1alpha1

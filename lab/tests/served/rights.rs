@@ -8,7 +8,7 @@ use tests::{binary, certificate, objects, wait};
 
 use crate::cluster::{SYSTEM, installed};
 use crate::harness::{Lab, Namespace};
-use crate::world::{HTTP, gateway};
+use crate::world::{HTTP, SERVICE_IMPORTS, gateway};
 
 /// A verb on a resource: `update gateways/status.gateway.networking.k8s.io`, with `own` behind it in Chancery's namespace.
 type Right = String;
@@ -168,16 +168,6 @@ spec:
   names: {kind: XTelemetryPolicy, plural: xtelemetrypolicies, singular: xtelemetrypolicy}
   versions:
   - {name: v1alpha1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: serviceimports.multicluster.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
-spec:
-  group: multicluster.x-k8s.io
-  scope: Namespaced
-  names: {kind: ServiceImport, plural: serviceimports, singular: serviceimport}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 ";
 
 const X_BACKEND: &str = "
@@ -251,6 +241,7 @@ fn the_roles_allow_what_is_used_and_no_more() {
     namespace.apply(&gateway("each", &[HTTP], &parameters("each")));
     namespace.apply(POLICIES);
     namespace.apply(DEFINITIONS);
+    namespace.apply(SERVICE_IMPORTS);
     for name in [
         "xbackends.gateway.networking.x-k8s.io",
         "xbackendtrafficpolicies.gateway.networking.x-k8s.io",

@@ -137,3 +137,16 @@ pub(crate) fn said(object: &Value, part: &str, kind: &str) -> Option<Said> {
     let word = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     Some(Said { status: word("status"), reason: word("reason"), message: word("message") })
 }
+
+/// The definition of the Multi-Cluster Services API, as far as it is needed here.
+pub(crate) const SERVICE_IMPORTS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: serviceimports.multicluster.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
+spec:
+  group: multicluster.x-k8s.io
+  scope: Namespaced
+  names: {kind: ServiceImport, plural: serviceimports, singular: serviceimport}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+";

@@ -44,6 +44,7 @@ profiles:
   extended:
     result: success
     supportedFeatures: [HTTPRouteCORS]
+    unsupportedFeatures: [GatewayListenerFilters, HTTPRouteMethodMatching]
     statistics: { Failed: 0, Passed: 7, Skipped: 0 }
 - name: GATEWAY-GRPC
   core:
@@ -53,9 +54,9 @@ profiles:
     assert_eq!(
         profiles(report).unwrap(),
         "\
-profile                  result   passed failed skipped
+profile                  result   passed failed skipped  features
 GATEWAY-HTTP   core      failure      38      2       0
-GATEWAY-HTTP   extended  success       7      0       0
+GATEWAY-HTTP   extended  success       7      0       0    1 of 3
 GATEWAY-GRPC   core      success       9      0       0
 "
     );

@@ -24,16 +24,20 @@ pub(super) fn merged(
     (wanted != current).then_some(wanted)
 }
 
-/// Entries of others first and as they are, ours behind them as far as there is room.
+/// Entries of others first and as they are, ours behind them as far as there is room, each with the conditions of others that it had.
 fn entries(current: &Value, (list, most): (&str, usize), ours: Option<Value>, controller: &str) -> Value {
-    let theirs = |entry: &&Value| entry.get("controllerName").and_then(Value::as_str) != Some(controller);
-    let items = |status: &Value| status.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut all: Vec<Value> = items(current).iter().filter(theirs).cloned().collect();
-    let mut own = ours.as_ref().map(items).unwrap_or_default();
+    let (before, mut all): (Vec<Value>, Vec<Value>) =
+        items(current, list).iter().cloned().partition(|entry| is_of(entry, controller));
+    let mut own: Vec<Value> = ours.iter().flat_map(|ours| items(ours, list)).cloned().collect();
     let room = most.saturating_sub(all.len());
     if own.len() > room {
         own.truncate(room);
         own.last_mut().into_iter().for_each(say_that_more_are_left_out);
+    }
+    for entry in &mut own {
+        if let Some(before) = before.iter().find(|before| same_item(before, entry)) {
+            keep_conditions(before, entry);
+        }
     }
     all.extend(own);
     let mut wanted = current.clone();
@@ -41,6 +45,43 @@ fn entries(current: &Value, (list, most): (&str, usize), ours: Option<Value>, co
         fields.insert(list.to_owned(), all.into());
     }
     wanted
+}
+
+/// The entries of a list; none where there is no such list.
+fn items<'v>(status: &'v Value, list: &str) -> &'v [Value] {
+    status.get(list).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn is_of(entry: &Value, controller: &str) -> bool {
+    entry.get("controllerName").and_then(Value::as_str) == Some(controller)
+}
+
+/// Why nothing of ours can be there: others have filled the list.
+pub(super) fn lack_of_room(kind: Kind, current: &Value, ours: &Value, controller: &str) -> Option<String> {
+    let OwnStatus::Entries(list, most) = kind.own_status()? else { return None };
+    let theirs = items(current, list).iter().filter(|entry| !is_of(entry, controller)).count();
+    let text = format!(
+        "other controllers have filled status.{list} ({theirs}), there is no room for what we have to say; what it asks for is done"
+    );
+    (theirs >= most && !items(ours, list).is_empty()).then_some(text)
+}
+
+/// Whether what is ours was written of a later generation of the object than this is, and which the object has had: by the leader before us,
+/// who has seen it earlier.
+pub(super) fn is_behind(kind: Kind, object: &Value, ours: &Value, controller: &str) -> bool {
+    let (Some(of), Some(current)) = (kind.own_status(), object.get("status")) else { return false };
+    let newest = |status: &Value| match of {
+        OwnStatus::Whole => newest_generation([status]),
+        OwnStatus::Entries(list, _) => newest_generation(items(status, list).iter().filter(|it| is_of(it, controller))),
+    };
+    let there = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    newest(current)
+        .is_some_and(|of_theirs| newest(ours).is_some_and(|ours| ours < of_theirs) && Some(of_theirs) <= there)
+}
+
+fn newest_generation<'v>(holders: impl IntoIterator<Item = &'v Value>) -> Option<i64> {
+    let conditions = holders.into_iter().flat_map(|holder| items(holder, "conditions"));
+    conditions.filter_map(|condition| condition.get("observedGeneration")?.as_i64()).max()
 }
 
 /// How many is not said: that changes with what others write.
@@ -58,7 +99,7 @@ fn say_that_more_are_left_out(entry: &mut Value) {
 fn whole(current: &Value, mut ours: Value) -> Value {
     keep_conditions(current, &mut ours);
     let listeners = ours.get_mut("listeners").and_then(Value::as_array_mut).into_iter().flatten();
-    let before = current.get("listeners").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let before = items(current, "listeners");
     for listener in listeners {
         let name = listener.get("name").cloned();
         if let Some(before) = before.iter().find(|before| before.get("name").cloned() == name) {
@@ -70,7 +111,7 @@ fn whole(current: &Value, mut ours: Value) -> Value {
 
 /// Whether nobody but this manager has written the status of an object (`metadata.managedFields`).
 pub(super) fn is_written_by(object: &Value, manager: &str) -> bool {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let entries = object.get("metadata").map_or(&[][..], |metadata| items(metadata, "managedFields"));
     let word = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut of_status = entries.iter().filter(|entry| word(entry, "subresource") == "status").peekable();
     of_status.peek().is_some() && of_status.all(|entry| word(entry, "manager") == manager)
@@ -79,8 +120,8 @@ pub(super) fn is_written_by(object: &Value, manager: &str) -> bool {
 /// That of a `ListenerSet` that no Gateway of ours has any more, as the API server makes it for a new one (`ListenerSet.status`): it says not
 /// whose it is, so that what was said before must not stay. Of other kinds others may write theirs.
 fn orphaned(kind: Kind, current: &Value) -> Option<Value> {
-    let conditions = current.get("conditions").and_then(Value::as_array)?;
-    let accepted = conditions.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Accepted"))?;
+    let accepted =
+        items(current, "conditions").iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Accepted"))?;
     if kind != Kind::ListenerSet || accepted.get("status").and_then(Value::as_str) == Some("Unknown") {
         return None;
     }
@@ -92,26 +133,31 @@ fn orphaned(kind: Kind, current: &Value) -> Option<Value> {
     Some(json!({ "conditions": [waits("Accepted"), waits("Programmed")] }))
 }
 
-/// Puts conditions of others behind ours.
+/// Bound of the API on conditions, of an object or of an entry of a list.
+const MOST_CONDITIONS: usize = 8;
+
+/// Puts conditions of others behind ours. Where there are too many, the last of those of ours that come and go are left out.
 fn keep_conditions(current: &Value, ours: &mut Value) {
-    let conditions = |status: &Value| status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let own = conditions(ours);
-    let known = |condition: &Value| {
-        let passing = |word: &str| PASSING_CONDITIONS.contains(&word);
-        let named = condition.get("type");
-        own.iter().any(|own| own.get("type") == named) || named.and_then(Value::as_str).is_none_or(passing)
-    };
-    let foreign: Vec<Value> = conditions(current).into_iter().filter(|condition| !known(condition)).collect();
+    let mut own = items(ours, "conditions").to_vec();
+    let word = |condition: &Value| condition.get("type").and_then(Value::as_str).map(str::to_owned);
+    let passes = |condition: &Value| word(condition).is_none_or(|word| PASSING_CONDITIONS.contains(&&*word));
+    let known = |condition: &Value| own.iter().any(|own| word(own) == word(condition)) || passes(condition);
+    let foreign: Vec<Value> = items(current, "conditions").iter().filter(|it| !known(it)).cloned().collect();
+    while own.len() + foreign.len() > MOST_CONDITIONS
+        && let Some(last) = own.iter().rposition(passes)
+    {
+        own.remove(last);
+    }
     if let (Value::Object(fields), false) = (ours, foreign.is_empty()) {
-        fields.insert("conditions".to_owned(), own.into_iter().chain(foreign).collect());
+        own.extend(foreign);
+        fields.insert("conditions".to_owned(), own.into());
     }
 }
 
 /// Whether a status takes back what was confirmed of the same generation, for want of news and not because of any: `Programmed` of a
 /// Gateway or of a listener.
 pub(super) fn takes_back(current: &Value, wanted: &Value) -> bool {
-    let before = current.get("listeners").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut listeners = wanted.get("listeners").and_then(Value::as_array).into_iter().flatten();
+    let (before, mut listeners) = (items(current, "listeners"), items(wanted, "listeners").iter());
     let loses = |old: &Value, new: &Value| match (programmed(old), programmed(new)) {
         (Some(old), Some(new)) => {
             let word = |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -130,8 +176,9 @@ pub(super) fn takes_back(current: &Value, wanted: &Value) -> bool {
 const WAITS: [&str; 3] = ["Pending", "AddressNotAssigned", "NoResources"];
 
 fn programmed(status: &Value) -> Option<&Value> {
-    let conditions = status.get("conditions")?.as_array()?;
-    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some("Programmed"))
+    items(status, "conditions")
+        .iter()
+        .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Programmed"))
 }
 
 /// Gives each condition its time: from the condition of the same type in the same place, if that says the same.

@@ -96,8 +96,8 @@ impl Stage {
     /// An object is there, with this status.
     fn class(&self, name: &str, status: &Value) -> ObjectKey {
         let key = ObjectKey::of(Kind::GatewayClass, "", name);
-        let object =
-            json!({ "metadata": { "name": name, "resourceVersion": "1" }, "spec": { "other": 1 }, "status": status });
+        let metadata = json!({ "name": name, "resourceVersion": "1", "generation": 2 });
+        let object = json!({ "metadata": metadata, "spec": { "other": 1 }, "status": status });
         self.lock().objects.insert(path(name), object.clone());
         let text = Bytes::from(object.to_string());
         self.observed.note(&Seen::look(Resource::Kind(Kind::GatewayClass, "v1"), &text).unwrap());
@@ -183,6 +183,28 @@ async fn the_latest_of_many_is_written_and_what_is_there_already_is_not() {
     stage.until(|state| reason(state, "last").is_some()).await;
     assert!(stage.lock().writes[&path("one")] < 50);
     assert_eq!(stage.lock().writes.get(&path("same")), None);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn one_of_a_later_generation_is_not_replaced_by_an_earlier_one() {
+    let mut stage = Stage::leading().await;
+    let of = |generation: i64, reason: &str| {
+        let mut status = accepted(reason);
+        if let Status::GatewayClass(class) = &mut status {
+            class.conditions[0].observed_generation = generation;
+        }
+        status
+    };
+    let key = stage.class("one", &serde_json::to_value(of(2, "Later")).unwrap());
+    let other = stage.class("other", &Value::Null);
+    stage.board.put(key.clone(), Some(of(1, "Earlier")));
+    stage.board.put(other, Some(accepted("Other")));
+    stage.until(|state| reason(state, "other").is_some()).await;
+    assert_eq!(reason(&stage.lock(), "one").as_deref(), Some("Later"));
+    stage.board.put(key, Some(of(2, "Now")));
+    stage.until(|state| reason(state, "one").as_deref() == Some("Now")).await;
+    assert_eq!(stage.lock().writes[&path("one")], 1);
     stage.end().await;
 }
 

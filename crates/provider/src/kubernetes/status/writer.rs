@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contest::Contests;
-use super::merge::{is_written_by, merged, takes_back};
+use super::merge::{is_behind, is_written_by, lack_of_room, merged, takes_back};
 use super::{Board, Refused, WriterOptions};
 use crate::kubernetes::call::{Caller, Failure};
 use crate::kubernetes::pace::Backoff;
@@ -274,8 +274,16 @@ async fn write_one(
     if status.is_none() && kind.own_status() == Some(OwnStatus::Whole) && !is_written_by(&object, &manager) {
         return Ok(Done::Same);
     }
+    if ours.as_ref().is_some_and(|ours| is_behind(kind, &object, ours, &options.controller)) {
+        return Ok(Done::Later);
+    }
     let now = (options.clock)().to_string();
     let before = object.get("status");
+    if let Some(words) =
+        before.zip(ours.as_ref()).and_then(|(before, ours)| lack_of_room(kind, before, ours, &options.controller))
+    {
+        return Err(Failure::Invalid(words));
+    }
     let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
     if !settled && before.is_some_and(|before| takes_back(before, &status)) {
         return Ok(Done::Later);

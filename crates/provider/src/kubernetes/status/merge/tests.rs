@@ -1,9 +1,10 @@
 //! Statuses that several write.
 
 use api::Kind;
+use api::status::OwnStatus;
 use serde_json::{Value, json};
 
-use super::{is_written_by, merged, takes_back};
+use super::{is_behind, is_written_by, lack_of_room, merged, takes_back};
 
 const US: &str = "example.com/us";
 const NOW: &str = "2026-01-02T00:00:00Z";
@@ -172,4 +173,91 @@ fn what_was_confirmed_is_taken_back_for_a_reason_only() {
     }
     assert!(!takes_back(&gateway(status("False", "Pending", 1)), &gateway(status("False", "Pending", 1))));
     assert!(!takes_back(&json!({}), &gateway(status("False", "Pending", 1))));
+}
+
+#[test]
+fn whatever_others_have_written_stays_on_every_kind() {
+    let (theirs, over) =
+        (condition("example.com/Reviewed", "True", Some(THEN)), condition("Warning", "True", Some(THEN)));
+    let own = || condition("Accepted", "True", Some(THEN));
+    let with = |entry: &mut Value, more: &[&Value]| {
+        let conditions = entry["conditions"].as_array_mut().expect("a list");
+        conditions.extend(more.iter().map(|condition| (*condition).clone()));
+    };
+    for kind in Kind::ALL {
+        let (ours, place) = match kind.own_status() {
+            None => continue,
+            Some(OwnStatus::Whole) => (json!({ "conditions": [own()] }), String::new()),
+            Some(OwnStatus::Entries(list, _)) => (json!({ list: [parent(US, "gw", own())] }), format!("/{list}/0")),
+        };
+        let (mut current, mut wanted) = (ours.clone(), ours.clone());
+        with(current.pointer_mut(&place).expect("our part"), &[&theirs, &over]);
+        with(wanted.pointer_mut(&place).expect("our part"), &[&theirs]);
+        if let Some(OwnStatus::Entries(list, _)) = kind.own_status() {
+            let others = parent("them", "gw", condition("Accepted", "False", Some(THEN)));
+            for status in [&mut current, &mut wanted] {
+                status[list].as_array_mut().expect("a list").insert(0, others.clone());
+            }
+        }
+        assert_eq!(merged(*kind, Some(&current), Some(ours.clone()), (US, NOW)), Some(wanted.clone()), "{kind:?}");
+        assert_eq!(merged(*kind, Some(&wanted), Some(ours), (US, NOW)), None, "{kind:?}: what is there is not written");
+    }
+}
+
+#[test]
+fn conditions_of_others_have_room_before_those_of_ours_that_come_and_go() {
+    let all = |types: &[&str]| types.iter().map(|kind| condition(kind, "True", Some(THEN))).collect::<Vec<_>>();
+    let ours = || all(&["Accepted", "Programmed", "ResolvedRefs", "OverlappingTLSConfig", "Warning"]);
+    let theirs = all(&["a/A", "b/B", "c/C", "d/D"]);
+    let types = |of_others: &[Value]| {
+        let current = json!({ "conditions": of_others });
+        let wanted = merged(Kind::Gateway, Some(&current), Some(json!({ "conditions": ours() })), (US, NOW));
+        let conditions = wanted.expect("another status")["conditions"].as_array().expect("a list").clone();
+        conditions.iter().map(|one| one["type"].as_str().expect("a word").to_owned()).collect::<Vec<_>>()
+    };
+    let standing = ["Accepted", "Programmed", "ResolvedRefs", "OverlappingTLSConfig"];
+    assert_eq!(types(&theirs[..3]), [&standing[..], &["Warning", "a/A", "b/B", "c/C"]].concat());
+    assert_eq!(types(&theirs), [&standing[..], &["a/A", "b/B", "c/C", "d/D"]].concat());
+}
+
+#[test]
+fn a_list_that_is_full_with_entries_of_others_is_told() {
+    let entries =
+        |who: &str, many: usize| (0..many).map(|at| parent(who, &format!("{who}{at}"), json!({}))).collect::<Vec<_>>();
+    let lacks = |kind, list: &str, of_others: usize, ours: usize| {
+        lack_of_room(kind, &json!({ list: entries("them", of_others) }), &json!({ list: entries(US, ours) }), US)
+    };
+    let told = lacks(Kind::BackendTlsPolicy, "ancestors", 16, 1).expect("words");
+    assert!(told.starts_with("other controllers have filled status.ancestors (16), there is no room"), "{told}");
+    assert!(lacks(Kind::GrpcRoute, "parents", 32, 2).is_some());
+    assert_eq!(lacks(Kind::GrpcRoute, "parents", 31, 2), None);
+    assert_eq!(lacks(Kind::BackendTlsPolicy, "ancestors", 16, 0), None);
+    assert_eq!(
+        lack_of_room(Kind::Gateway, &json!({}), &json!({ "conditions": [condition("Accepted", "True", None)] }), US),
+        None
+    );
+}
+
+#[test]
+fn a_status_is_behind_one_of_ours_of_a_later_generation_that_the_object_has_had() {
+    let of = |generation: u32| {
+        let mut condition = condition("Accepted", "True", Some(THEN));
+        condition["observedGeneration"] = generation.into();
+        condition
+    };
+    let object = |generation: u32, status: Value| json!({ "metadata": { "generation": generation }, "status": status });
+    let route = |who: &str, generation| json!({ "parents": [parent(who, "gw", of(generation))] });
+    let gateway = |generation| json!({ "conditions": [of(generation)] });
+    for (kind, object, ours, behind) in [
+        (Kind::HttpRoute, object(3, route(US, 3)), route(US, 2), true),
+        (Kind::HttpRoute, object(3, route(US, 2)), route(US, 2), false),
+        (Kind::HttpRoute, object(3, route("them", 3)), route(US, 2), false),
+        // nobody has seen that one
+        (Kind::HttpRoute, object(2, route(US, 3)), route(US, 2), false),
+        (Kind::Gateway, object(3, gateway(3)), gateway(2), true),
+        (Kind::Gateway, object(3, gateway(2)), gateway(3), false),
+        (Kind::Gateway, json!({}), gateway(2), false),
+    ] {
+        assert_eq!(is_behind(kind, &object, &ours, US), behind, "{object} {ours}");
+    }
 }
