@@ -6,9 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SignatureScheme, StreamOwned};
+
+use crate::certificate::Pair;
 
 /// A status and a body.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +49,74 @@ pub fn get_with(port: u16, host: &str, path: &str, headers: &[(&str, &str)]) -> 
 pub fn get_tls(port: u16, host: &str, path: &str, certificates: &[&str]) -> anyhow::Result<(Answer, usize)> {
     let (stream, which) = connect_tls(port, host, certificates)?;
     Ok((exchange(stream, host, path, &[])?, which))
+}
+
+/// A client over TLS with certificates of its own, or none. As browsers do, it takes up sessions again that it had.
+pub struct Caller {
+    config: Arc<ClientConfig>,
+    host: String,
+}
+
+impl Caller {
+    /// One that believes this server, which has the host's name, and shows the first of its own certificates that the server's authorities have
+    /// issued; the first of all where it has none of them.
+    ///
+    /// # Errors
+    /// If a certificate or a key is none.
+    pub fn new(host: &str, server: &Pair, own: &[&Pair]) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(server.certificate.as_bytes())?)?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let own = own.iter().map(|pair| {
+            let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;
+            let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?.into_owned();
+            Ok(Arc::new(CertifiedKey::new(vec![certificate], provider.key_provider.load_private_key(key)?)))
+        });
+        let own = own.collect::<anyhow::Result<_>>()?;
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_cert_resolver(Arc::new(ByIssuer(own)));
+        Ok(Self { config: Arc::new(config), host: host.to_owned() })
+    }
+
+    /// A GET over a fresh connection, with these headers more.
+    ///
+    /// # Errors
+    /// If the connection is refused or there is no complete answer.
+    pub fn get(&self, port: u16, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Answer> {
+        exchange(self.open(port)?, &self.host, path, headers)
+    }
+
+    /// A connection that is kept. One that the server refuses may be known as such only when it is asked.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub fn keep(&self, port: u16) -> anyhow::Result<Kept> {
+        Ok(Kept { stream: BufReader::new(self.open(port)?) })
+    }
+
+    fn open(&self, port: u16) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
+        handshake(Arc::clone(&self.config), port, &self.host)
+    }
+}
+
+/// Certificates, in the order in which they are liked.
+#[derive(Debug)]
+struct ByIssuer(Vec<Arc<CertifiedKey>>);
+
+impl ResolvesClientCert for ByIssuer {
+    fn resolve(&self, authorities: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let names = |key: &CertifiedKey, name: &[u8]| {
+            key.cert.first().is_some_and(|shown| shown.windows(name.len()).any(|part| part == name))
+        };
+        let wanted = self.0.iter().find(|key| authorities.iter().any(|name| names(key, name)));
+        wanted.or(self.0.first()).cloned()
+    }
+
+    fn has_certs(&self) -> bool {
+        !self.0.is_empty()
+    }
 }
 
 /// A TLS connection that is kept for several requests.
@@ -122,14 +194,23 @@ fn connect_tls(
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let mut connection = ClientConnection::new(Arc::new(config), ServerName::try_from(host.to_owned())?)?;
+    let stream = handshake(Arc::new(config), port, host)?;
+    let shown = stream.conn.peer_certificates().and_then(<[_]>::first).context("no certificate was shown")?;
+    let which = known.iter().position(|one| one == shown).context("another certificate was shown")?;
+    Ok((stream, which))
+}
+
+fn handshake(
+    config: Arc<ClientConfig>,
+    port: u16,
+    host: &str,
+) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let mut connection = ClientConnection::new(config, ServerName::try_from(host.to_owned())?)?;
     let mut socket = connect(port)?;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket)?;
     }
-    let shown = connection.peer_certificates().and_then(<[_]>::first).context("no certificate was shown")?;
-    let which = known.iter().position(|one| one == shown).context("another certificate was shown")?;
-    Ok((StreamOwned::new(connection, socket), which))
+    Ok(StreamOwned::new(connection, socket))
 }
 
 fn connect(port: u16) -> anyhow::Result<TcpStream> {
