@@ -87,14 +87,14 @@ pub(crate) const NO_BUNDLE: &str = "it has no key ca.crt";
 
 /// What a Secret that somebody uses can be used for.
 pub(crate) fn read_secret(secret: &Secret) -> Vec<(SecretPart, Parsed)> {
-    let bundle = secret.spec.get(BUNDLE).map_or_else(|| Parsed::bad(NO_BUNDLE), parse_bundle);
+    let bundle = secret.spec.get(BUNDLE).map_or_else(|| Parsed::bad(NO_BUNDLE), |text| parse_bundle(BUNDLE, text));
     vec![(SecretPart::Certificate, certificate(secret)), (SecretPart::Bundle, bundle)]
 }
 
 /// What a `ConfigMap` that somebody uses can be used for.
 pub(crate) fn read_config_map(config_map: &ConfigMap) -> Vec<(SecretPart, Parsed)> {
     let parsed = match config_map.spec.data.get(BUNDLE) {
-        Some(text) => parse_bundle(text.as_bytes()),
+        Some(text) => parse_bundle(BUNDLE, text.as_bytes()),
         None => Parsed::bad(NO_BUNDLE),
     };
     vec![(SecretPart::Bundle, parsed)]
@@ -102,7 +102,7 @@ pub(crate) fn read_config_map(config_map: &ConfigMap) -> Vec<(SecretPart, Parsed
 
 /// What a `ClusterTrustBundle` that somebody uses can be used for.
 pub(crate) fn read_trust_bundle(bundle: &ClusterTrustBundle) -> Vec<(SecretPart, Parsed)> {
-    vec![(SecretPart::Bundle, parse_bundle(bundle.spec.trust_bundle.as_bytes()))]
+    vec![(SecretPart::Bundle, parse_bundle("spec.trustBundle", bundle.spec.trust_bundle.as_bytes()))]
 }
 
 fn certificate(secret: &Secret) -> Parsed {
@@ -118,10 +118,11 @@ fn certificate(secret: &Secret) -> Parsed {
     Parsed { content: Ok(content), not_after }
 }
 
-fn parse_bundle(text: &[u8]) -> Parsed {
+/// What stands in this field of its object.
+fn parse_bundle(field: &str, text: &[u8]) -> Parsed {
     match check_chain(text) {
         Ok((_, not_after)) => Parsed { content: Ok(SecretContent::Bundle(Hidden(text.into()))), not_after },
-        Err(error) => Parsed::bad(format!("{BUNDLE}: {error}")),
+        Err(error) => Parsed::bad(format!("{field}: {error}")),
     }
 }
 
