@@ -1,6 +1,15 @@
-//! `ExternalAuth`, with an echo server as who is asked: `/status/403` it answers 403, and almost anything else 200.
+//! `ExternalAuth`, with an echo server as who is asked: `/status/403` it answers 403, and almost anything else 200. Over gRPC a server of the
+//! test's own is asked.
 
-use crate::place::{Answer, Place, http, service};
+use std::net::{IpAddr, Ipv4Addr};
+
+use tests::authority::{Authority, GOOD};
+use tests::wait;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::place::{Answer, Place, http, inside, service};
 use crate::world::HTTP;
 
 /// A listener that asks, whatever the route is. It says how.
@@ -122,4 +131,78 @@ fn a_listener_asks_for_all_its_routes() {
     place.world.gateway("edge", &[HTTP, &guarded("authority")], "");
     place.obeys(8080);
     is_well("/listeners/1");
+}
+
+/// The address of the lab's node, which every Pod reaches.
+const NODE: [u8; 4] = [10, 244, 0, 1];
+
+/// The server that is asked over gRPC, which is the test's own and not a Pod.
+const CALLED: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: called}
+spec: {ports: [{name: grpc, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: called-1, labels: {kubernetes.io/service-name: called}}
+addressType: IPv4
+ports: [{name: grpc, port: PORT, protocol: TCP}]
+endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
+";
+
+const CALLS: &str =
+    "- {type: ExternalAuth, externalAuth: {protocol: GRPC, grpc: {}, backendRef: {name: called, port: 80}}}";
+
+/// Takes connections where Pods can make them, and hands them to a port of loopback, until it is dropped.
+struct Relay {
+    port: u16,
+    _runtime: Runtime,
+}
+
+impl Relay {
+    fn start(address: IpAddr, to: u16) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind((address, 0))).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        runtime.spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    if let Ok(mut far) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await {
+                        let _broken = copy_bidirectional(&mut near, &mut far).await;
+                    }
+                });
+            }
+        });
+        Self { port, _runtime: runtime }
+    }
+}
+
+#[test]
+fn a_server_is_asked_over_grpc() {
+    let place = Place::make("auth-calls", &[HTTP], "");
+    let authority = inside(&place.state, Authority::grpc).unwrap();
+    let node = IpAddr::from(NODE);
+    let relay = inside(&place.state, || Relay::start(node, authority.port));
+    place.apply(&CALLED.replace("PORT", &relay.port.to_string()).replace("ADDRESS", &node.to_string()));
+    place.apply(&route("calls", "http", CALLS));
+    let known = format!("authorization: {GOOD}\r\n");
+    let passed = || place.ask_with(80, "/asked", &known).filter(|answer| answer.status == 200);
+    let answer = wait::until("an answer to whom the server knows", passed).unwrap();
+    let echo = answer.echo();
+    assert_eq!((&echo["pod"], &echo["path"]), (&"cart".into(), &"/served".into()), "{answer:?}");
+    assert_eq!(echo["headers"]["X-User"][0], "ann", "{answer:?}");
+    for kind in ["Accepted", "ResolvedRefs"] {
+        place.until_told("httproute/calls", kind, kind, &[]);
+    }
+    let asked = authority.take();
+    assert!(asked.iter().any(|one| (&*one.method, &*one.path) == ("GET", "/asked")), "{asked:?}");
+    // nobody else passes
+    place.until_status("/other", 403);
+    assert!(authority.take().iter().any(|one| one.path == "/other"), "the server was asked");
+
+    // who is asked goes
+    drop((relay, authority));
+    let refused = || place.ask_with(80, "/asked", &known).filter(|answer| answer.status == 403);
+    wait::until("403 for want of a server", refused).unwrap();
 }

@@ -7,7 +7,9 @@
 //! | `backends` | Pods by their labels, names elsewhere, Services of other clusters, authorities of the cluster |
 //! | `policies` | sessions and budgets of backends, traces of Gateways |
 //! | `auth` | servers that say whether a request may pass, asked by routes and by listeners |
+//! | `clients` | clients whose certificates an authority of the cluster has given |
 //! | `defaults` | Gateways for routes that name none |
+//! | `statuses` | what others write into a status stays there |
 //! | `coming` | grants, listeners, routes and certificates come, change and go while HTTP, gRPC, TCP and TLS clients ask |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "figures, and when what went wrong")]
@@ -16,6 +18,7 @@
 mod asking;
 mod auth;
 mod backends;
+mod clients;
 #[path = "../served/cluster.rs"]
 #[expect(dead_code, reason = "others need the definitions of the standard channel")]
 mod cluster;
@@ -29,6 +32,7 @@ mod harness;
 mod inside;
 mod place;
 mod policies;
+mod statuses;
 #[path = "../served/world.rs"]
 #[expect(dead_code, reason = "others need more of it")]
 mod world;
