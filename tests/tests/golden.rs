@@ -37,6 +37,29 @@ fn every_case_becomes_what_is_recorded_and_envoy_accepts_it() {
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n\n"));
 }
 
+/// What is not would stay in statuses once it is over, as if somebody else had written it.
+#[test]
+fn every_condition_that_is_written_is_known_as_ours() {
+    let mut types = BTreeSet::new();
+    for case in cases().unwrap() {
+        let Ok(text) = std::fs::read_to_string(case.join("status.yaml")) else { continue };
+        types_of_conditions(&serde_saphyr::from_str(&text).unwrap(), &mut types);
+    }
+    assert!(types.len() > 10, "{types:?}");
+    let unknown: Vec<&String> = types.iter().filter(|word| !api::status::is_own_condition(word)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+fn types_of_conditions(value: &serde_json::Value, types: &mut BTreeSet<String>) {
+    if let (Some(word), true) = (value["type"].as_str(), value["reason"].is_string()) {
+        types.insert(word.to_owned());
+    }
+    let items = value.as_array().into_iter().flatten();
+    items
+        .chain(value.as_object().into_iter().flat_map(|fields| fields.values()))
+        .for_each(|it| types_of_conditions(it, types));
+}
+
 /// A source that reads only the Secrets and `ConfigMap`s that objects name (Kubernetes) gives the translator all that it looks up.
 #[test]
 fn without_what_no_object_names_everything_becomes_the_same() {

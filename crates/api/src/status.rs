@@ -62,8 +62,9 @@ impl Kind {
     }
 }
 
-/// Types of conditions of ours that are there at times only; the others always are. Whatever else a status has is somebody else's.
-pub const PASSING_CONDITIONS: [&str; 8] = [
+/// Types of conditions of ours that tell more than whether an object is in order: they give way where others leave no room.
+pub const PASSING_CONDITIONS: [&str; 9] = [
+    "AddressesAssigned",
     AGGREGATED,
     "Conflicted",
     "DefaultGateway",
@@ -73,6 +74,19 @@ pub const PASSING_CONDITIONS: [&str; 8] = [
     "PartiallyInvalid",
     "Warning",
 ];
+
+/// Types of the other conditions of ours.
+const STANDING_CONDITIONS: [&str; 4] = ["Accepted", "Programmed", "ResolvedRefs", "SupportedVersion"];
+
+/// Types that Envoy Gateway writes and Chancery does not: where it was before under the same controller name it has left them.
+const LEFT_CONDITIONS: [&str; 3] = ["BackendsAvailable", "Merged", "RouteRulesOverlap"];
+
+/// Whether conditions of this type are ours, so that one which we do not say any more goes. Whatever else a status has is somebody else's.
+#[must_use]
+pub fn is_own_condition(condition_type: &str) -> bool {
+    let own = [&PASSING_CONDITIONS[..], &STANDING_CONDITIONS, &LEFT_CONDITIONS];
+    own.iter().any(|types| types.contains(&condition_type))
+}
 
 /// `metav1.Condition`. Most words of conditions are the same on every object, so they are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]

@@ -90,4 +90,7 @@ fn a_client_is_believed_by_a_bundle_of_the_cluster() {
     refs("False", "InvalidCACertificateRef", &["clients"]);
     until_refused("ann");
     until_refused("bob");
+    // and nothing else was in their way
+    place.apply(&clients(&own.certificate));
+    until_served("ann");
 }

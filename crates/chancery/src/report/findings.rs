@@ -33,7 +33,7 @@ pub(crate) struct Findings {
 pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findings {
     let mut told: Vec<Problem> = store.problems().cloned().collect();
     let mut derived: Vec<Problem> = outputs.problems(graph).map(|(_, problem)| placed(store, graph, problem)).collect();
-    say_consequences(&derived, &mut told);
+    let consequences = consequences(&derived, &told);
     let mut said: BTreeMap<Option<&ObjectKey>, Vec<&Problem>> = BTreeMap::new();
     for problem in &told {
         said.entry(problem.object.as_ref()).or_default().push(problem);
@@ -48,6 +48,9 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
             .is_some_and(|all| all.iter().any(|told| same_field(told) || problem.text.contains(&*told.text)))
     };
     derived.retain(|problem| !repeats(problem));
+    for (problem, text) in told.iter_mut().zip(consequences) {
+        problem.text = text.unwrap_or_else(|| std::mem::take(&mut problem.text));
+    }
     derived.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
         let (object, path, severity, text) = (None, "".into(), Severity::Error, text.into());
@@ -59,18 +62,18 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     Findings { told, derived, names, earlier }
 }
 
-/// Where translation says the same as a source and what follows from it, that is what is told.
-fn say_consequences(derived: &[Problem], told: &mut [Problem]) {
+/// Where translation says the same as a source, and what follows from it: its words.
+fn consequences(derived: &[Problem], told: &[Problem]) -> Vec<Option<Box<str>>> {
     let mut said: BTreeMap<(Option<&ObjectKey>, &str), Vec<&str>> = BTreeMap::new();
     for problem in derived {
         said.entry((problem.object.as_ref(), &*problem.path)).or_default().push(&problem.text);
     }
-    for problem in told {
+    let of = |problem: &Problem| {
         let same = said.get(&(problem.object.as_ref(), &*problem.path)).into_iter().flatten();
-        if let Some(text) = same.copied().find(|text| text.starts_with(&*problem.text)) {
-            problem.text = text.into();
-        }
-    }
+        let follows = |text: &&str| text.strip_prefix(&*problem.text).is_some_and(|more| more.starts_with(" ("));
+        same.copied().find(follows).map(Box::from)
+    };
+    told.iter().map(of).collect()
 }
 
 /// What is written and cannot be read is not there, and no other name is meant.

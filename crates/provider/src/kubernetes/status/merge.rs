@@ -1,7 +1,7 @@
 //! What is ours into a status that others write too.
 
 use api::Kind;
-use api::status::{AGGREGATED, OwnStatus, PASSING_CONDITIONS};
+use api::status::{AGGREGATED, OwnStatus, PASSING_CONDITIONS, is_own_condition};
 use serde_json::{Map, Value, json};
 
 /// The field that a transition's time is in.
@@ -61,7 +61,7 @@ pub(super) fn lack_of_room(kind: Kind, current: &Value, ours: &Value, controller
     let OwnStatus::Entries(list, most) = kind.own_status()? else { return None };
     let theirs = items(current, list).iter().filter(|entry| !is_of(entry, controller)).count();
     let text = format!(
-        "other controllers have filled status.{list} ({theirs}), there is no room for what we have to say; what it asks for is done"
+        "other controllers have filled status.{list} ({theirs}), there is no room for what we have to say of it"
     );
     (theirs >= most && !items(ours, list).is_empty()).then_some(text)
 }
@@ -95,7 +95,8 @@ fn say_that_more_are_left_out(entry: &mut Value) {
     }));
 }
 
-/// All of it is ours, but for conditions of types that we do not know: its own and those of its listeners.
+/// All of it is ours, but for conditions of types that we do not know: its own and those of its listeners. Entries that nobody signs
+/// (`EnvoyProxy`) are ours too.
 fn whole(current: &Value, mut ours: Value) -> Value {
     keep_conditions(current, &mut ours);
     let listeners = ours.get_mut("listeners").and_then(Value::as_array_mut).into_iter().flatten();
@@ -136,21 +137,31 @@ fn orphaned(kind: Kind, current: &Value) -> Option<Value> {
 /// Bound of the API on conditions, of an object or of an entry of a list.
 const MOST_CONDITIONS: usize = 8;
 
-/// Puts conditions of others behind ours. Where there are too many, the last of those of ours that come and go are left out.
+/// Leaves conditions of others where they are, ours in the places that they had, and new ones behind. Where there are too many, the last of
+/// those of ours that can give way are left out.
 fn keep_conditions(current: &Value, ours: &mut Value) {
     let mut own = items(ours, "conditions").to_vec();
-    let word = |condition: &Value| condition.get("type").and_then(Value::as_str).map(str::to_owned);
-    let passes = |condition: &Value| word(condition).is_none_or(|word| PASSING_CONDITIONS.contains(&&*word));
-    let known = |condition: &Value| own.iter().any(|own| word(own) == word(condition)) || passes(condition);
-    let foreign: Vec<Value> = items(current, "conditions").iter().filter(|it| !known(it)).cloned().collect();
-    while own.len() + foreign.len() > MOST_CONDITIONS
-        && let Some(last) = own.iter().rposition(passes)
+    let word = |condition: &Value| condition.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let place = |own: &[Value], condition: &Value| own.iter().position(|own| word(own) == word(condition));
+    let is_foreign =
+        |own: &[Value], condition: &Value| !is_own_condition(&word(condition)) && place(own, condition).is_none();
+    let foreign = items(current, "conditions").iter().filter(|condition| is_foreign(&own, condition)).count();
+    while own.len() + foreign > MOST_CONDITIONS
+        && let Some(last) = own.iter().rposition(|condition| PASSING_CONDITIONS.contains(&&*word(condition)))
     {
         own.remove(last);
     }
-    if let (Value::Object(fields), false) = (ours, foreign.is_empty()) {
-        own.extend(foreign);
-        fields.insert("conditions".to_owned(), own.into());
+    let mut all = Vec::with_capacity(own.len() + foreign);
+    for condition in items(current, "conditions") {
+        match place(&own, condition) {
+            Some(at) => all.push(own.remove(at)),
+            None if is_own_condition(&word(condition)) => {}
+            None => all.push(condition.clone()),
+        }
+    }
+    all.append(&mut own);
+    if let (Value::Object(fields), false) = (ours, all.is_empty()) {
+        fields.insert("conditions".to_owned(), all.into());
     }
 }
 

@@ -267,9 +267,6 @@ async fn write_one(
     // An object that was made anew is another one.
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
     let written = xxh3_64_with_seed(uid.as_bytes(), wanted);
-    if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
-        return Ok(Done::Contested(until));
-    }
     let manager = manager(&options.controller);
     if status.is_none() && kind.own_status() == Some(OwnStatus::Whole) && !is_written_by(&object, &manager) {
         return Ok(Done::Same);
@@ -285,6 +282,9 @@ async fn write_one(
         return Err(Failure::Invalid(words));
     }
     let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
+    if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
+        return Ok(Done::Contested(until));
+    }
     if !settled && before.is_some_and(|before| takes_back(before, &status)) {
         return Ok(Done::Later);
     }

@@ -86,8 +86,8 @@ fn a_listener_set_without_a_gateway_waits_for_one() {
     assert_eq!(waits.get("listeners"), None);
     let words = |at: usize| ["type", "status", "reason"].map(|field| waits["conditions"][at][field].clone());
     assert_eq!(words(0), ["Accepted", "Unknown", "Pending"]);
-    assert_eq!(words(1), ["Programmed", "Unknown", "Pending"]);
-    assert_eq!(waits["conditions"][2], said["conditions"][1]);
+    assert_eq!(waits["conditions"][1], said["conditions"][1]);
+    assert_eq!(words(2), ["Programmed", "Unknown", "Pending"]);
     check(Kind::ListenerSet, waits, None, None);
     check(Kind::ListenerSet, json!({}), None, None);
 }
@@ -118,7 +118,7 @@ fn conditions_of_other_types_stay_on_what_is_ours_alone() {
         Kind::Gateway,
         json!({ "conditions": [theirs, condition("Accepted", "Unknown", Some(THEN))], "addresses": [{ "value": "10.0.0.1" }] }),
         Some(json!({ "conditions": [condition("Accepted", "True", None)], "listeners": [] })),
-        Some(json!({ "conditions": [condition("Accepted", "True", Some(NOW)), theirs], "listeners": [] })),
+        Some(json!({ "conditions": [theirs, condition("Accepted", "True", Some(NOW))], "listeners": [] })),
     );
 }
 
@@ -177,21 +177,23 @@ fn what_was_confirmed_is_taken_back_for_a_reason_only() {
 
 #[test]
 fn whatever_others_have_written_stays_on_every_kind() {
-    let (theirs, over) =
-        (condition("example.com/Reviewed", "True", Some(THEN)), condition("Warning", "True", Some(THEN)));
+    let theirs = condition("example.com/Reviewed", "True", Some(THEN));
+    // what we say at times, what at nearly all times, and what Envoy Gateway has left
+    let over = ["Warning", "ResolvedRefs", "BackendsAvailable"].map(|kind| condition(kind, "True", Some(THEN)));
     let own = || condition("Accepted", "True", Some(THEN));
     let with = |entry: &mut Value, more: &[&Value]| {
         let conditions = entry["conditions"].as_array_mut().expect("a list");
-        conditions.extend(more.iter().map(|condition| (*condition).clone()));
+        conditions.splice(0..0, more.iter().map(|condition| (*condition).clone()));
     };
-    for kind in Kind::ALL {
+    // its entries are signed by nobody
+    for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::EnvoyProxy) {
         let (ours, place) = match kind.own_status() {
             None => continue,
             Some(OwnStatus::Whole) => (json!({ "conditions": [own()] }), String::new()),
             Some(OwnStatus::Entries(list, _)) => (json!({ list: [parent(US, "gw", own())] }), format!("/{list}/0")),
         };
         let (mut current, mut wanted) = (ours.clone(), ours.clone());
-        with(current.pointer_mut(&place).expect("our part"), &[&theirs, &over]);
+        with(current.pointer_mut(&place).expect("our part"), &[&over[0], &theirs, &over[1], &over[2]]);
         with(wanted.pointer_mut(&place).expect("our part"), &[&theirs]);
         if let Some(OwnStatus::Entries(list, _)) = kind.own_status() {
             let others = parent("them", "gw", condition("Accepted", "False", Some(THEN)));
@@ -216,8 +218,8 @@ fn conditions_of_others_have_room_before_those_of_ours_that_come_and_go() {
         conditions.iter().map(|one| one["type"].as_str().expect("a word").to_owned()).collect::<Vec<_>>()
     };
     let standing = ["Accepted", "Programmed", "ResolvedRefs", "OverlappingTLSConfig"];
-    assert_eq!(types(&theirs[..3]), [&standing[..], &["Warning", "a/A", "b/B", "c/C"]].concat());
-    assert_eq!(types(&theirs), [&standing[..], &["a/A", "b/B", "c/C", "d/D"]].concat());
+    assert_eq!(types(&theirs[..3]), [&["a/A", "b/B", "c/C"], &standing[..], &["Warning"]].concat());
+    assert_eq!(types(&theirs), [&["a/A", "b/B", "c/C", "d/D"], &standing[..]].concat());
 }
 
 #[test]
