@@ -42,6 +42,26 @@ pub fn ruled(name: &str, rules: &str) -> String {
     )
 }
 
+/// The same route of a Gateway on this `ListenerSet` instead.
+pub fn on_set(route: &str, set: &str) -> String {
+    let parent = format!("- group: gateway.networking.k8s.io\n    kind: ListenerSet\n    name: {set}\n");
+    route.replacen("- name: edge\n", &parent, 1)
+}
+
+/// A `ConfigMap` with certificates to trust; further entries of its `data` may follow.
+pub fn ca_config_map(name: &str, certificates: &str) -> String {
+    let lines: String = certificates.lines().map(|line| format!("    {line}\n")).collect();
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n  ca.crt: |\n{lines}")
+}
+
+/// A `ClusterTrustBundle` with certificates to trust.
+pub fn trust_bundle(name: &str, certificates: &str) -> String {
+    let lines: String = certificates.lines().map(|line| format!("    {line}\n")).collect();
+    format!(
+        "apiVersion: certificates.k8s.io/v1\nkind: ClusterTrustBundle\nmetadata: {{name: \"{name}\"}}\nspec:\n  trustBundle: |\n{lines}"
+    )
+}
+
 /// A TLS Secret of base64 text.
 pub fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
     let (certificate, key) =

@@ -7,7 +7,7 @@ use std::thread;
 use tests::backend::Backend;
 use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, get};
-use tests::objects::{documents, listeners, ruled, service, tls_secret};
+use tests::objects::{ca_config_map, documents, listeners, ruled, service, tls_secret, trust_bundle};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
@@ -46,9 +46,9 @@ impl World {
             to("plain", "inner"),
         ];
         running.write("all.yaml", &documents(all.iter().map(String::as_str))).unwrap();
-        running.write("ca.yaml", &bundle("ca", &pair)).unwrap();
+        running.write("ca.yaml", &ca_config_map("ca", &pair.certificate)).unwrap();
         let other = self_signed(&["other.example.com"], false).unwrap();
-        running.write("other.yaml", &bundle("other", &other)).unwrap();
+        running.write("other.yaml", &ca_config_map("other", &other.certificate)).unwrap();
         running.start().unwrap();
         Self { running, port, pair, _server: server }
     }
@@ -70,11 +70,6 @@ impl World {
         let told = || self.running.status(&["-o", "yaml"]).ok().filter(|status| status.contains(words));
         wait::until(words, told).unwrap();
     }
-}
-
-fn bundle(name: &str, pair: &Pair) -> String {
-    let lines: String = pair.certificate.lines().map(|line| format!("    {line}\n")).collect();
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n  ca.crt: |\n{lines}")
 }
 
 /// A policy on `secure`: fields of its `validation`.
@@ -113,12 +108,7 @@ fn a_backend_is_spoken_to_over_tls_and_verified() {
 #[test]
 fn bundles_of_a_cluster_are_believed_and_several_together() {
     let world = World::start();
-    let trust = |name: &str, pair: &Pair| {
-        let text = serde_json::to_string(&pair.certificate).unwrap();
-        format!(
-            "apiVersion: certificates.k8s.io/v1\nkind: ClusterTrustBundle\nmetadata: {{name: \"{name}\"}}\nspec: {{trustBundle: {text}}}\n"
-        )
-    };
+    let trust = |name: &str, pair: &Pair| trust_bundle(name, &pair.certificate);
     let name = "example.com:internal:v1";
     let of_cluster = format!("{{group: certificates.k8s.io, kind: ClusterTrustBundle, name: \"{name}\"}}");
     let other = "{group: \"\", kind: ConfigMap, name: other}";
@@ -154,9 +144,12 @@ fn a_policy_that_cannot_be_used_closes_the_way() {
     world.running.write("second.yaml", &policy("second", &trusting("ca", "hostname: web.example.com"))).unwrap();
     world.until_told("Conflicted");
     assert_eq!(world.ask().unwrap().status, 503);
-    world.running.write("later.yaml", &bundle("later", &world.pair)).unwrap();
+    world.running.write("later.yaml", &ca_config_map("later", &world.pair.certificate)).unwrap();
     world.until(200);
-    world.running.write("later.yaml", &bundle("later", &world.pair).replace("-----BEGIN", "-----GONE")).unwrap();
+    world
+        .running
+        .write("later.yaml", &ca_config_map("later", &world.pair.certificate).replace("-----BEGIN", "-----GONE"))
+        .unwrap();
     world.until(503);
     world.running.remove("policy.yaml").unwrap();
     world.until(200);
@@ -178,7 +171,10 @@ fn no_request_is_lost_while_policies_change() {
                 "subjectAltNames: [{{type: URI, uri: \"spiffe://{round}\"}}, {{type: Hostname, hostname: {HOST}}}]"
             );
             world.hold(&trusting("ca", &format!("hostname: {HOST}, {another}")));
-            world.running.write("ca.yaml", &(bundle("ca", &world.pair) + &format!("  round: \"{round}\"\n"))).unwrap();
+            world
+                .running
+                .write("ca.yaml", &(ca_config_map("ca", &world.pair.certificate) + &format!("  round: \"{round}\"\n")))
+                .unwrap();
             world.hold(&trusting("ca", "hostname: web.example.com"));
             let of_port = policy("a-port", &trusting("ca", names)).replace("secure}", "secure, sectionName: http}");
             world.running.write("port.yaml", &of_port).unwrap();

@@ -8,7 +8,7 @@ use std::thread;
 use tests::backend::Backend;
 use tests::certificate::{Pair, authority, issued, self_signed};
 use tests::client::{Answer, Caller, Kept};
-use tests::objects::{documents, listeners, route, service, tls_secret};
+use tests::objects::{ca_config_map, documents, listeners, on_set, route, service, tls_secret, trust_bundle};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
@@ -45,7 +45,7 @@ impl World {
         ];
         running.write("rest.yaml", &documents(rest.iter().map(String::as_str))).unwrap();
         running.write("gateway.yaml", &gateway(ports, &frontend(ports))).unwrap();
-        running.write("bundle.yaml", &cluster_bundle(&authorities[0])).unwrap();
+        running.write("bundle.yaml", &trust_bundle("clients", &authorities[0].certificate)).unwrap();
         running.start().unwrap();
         Self { running, ports, server, authorities, clients, _backend: backend }
     }
@@ -81,18 +81,6 @@ fn gateway(ports: [u16; 2], frontend: &str) -> String {
     listeners(&(listener("first", ports[0]) + &listener("second", ports[1]))) + &tls + taken
 }
 
-fn cluster_bundle(authority: &Pair) -> String {
-    let text = serde_json::to_string(&authority.certificate).unwrap();
-    format!(
-        "apiVersion: certificates.k8s.io/v1\nkind: ClusterTrustBundle\nmetadata: {{name: clients}}\nspec: {{trustBundle: {text}}}\n"
-    )
-}
-
-fn config_map(name: &str, authority: &Pair) -> String {
-    let text = serde_json::to_string(&authority.certificate).unwrap();
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{ca.crt: {text}}}\n")
-}
-
 const OF_CLUSTER: &str =
     "validation: {caCertificateRefs: [{group: certificates.k8s.io, kind: ClusterTrustBundle, name: clients}]}";
 
@@ -126,7 +114,7 @@ fn a_bundle_of_the_cluster_says_which_clients_are_served_and_its_content_is_repl
     until_refused(&none, port);
 
     // both have been here before, and sessions that they could take up again do not count for the other authority
-    world.running.write("bundle.yaml", &cluster_bundle(&world.authorities[1])).unwrap();
+    world.running.write("bundle.yaml", &trust_bundle("clients", &world.authorities[1].certificate)).unwrap();
     until_served(&second, port);
     until_refused(&first, port);
     until_refused(&none, port);
@@ -138,7 +126,7 @@ fn a_bundle_of_the_cluster_says_which_clients_are_served_and_its_content_is_repl
     for caller in [&first, &second, &none] {
         until_refused(caller, port);
     }
-    world.running.write("bundle.yaml", &cluster_bundle(&world.authorities[0])).unwrap();
+    world.running.write("bundle.yaml", &trust_bundle("clients", &world.authorities[0].certificate)).unwrap();
     until_served(&first, port);
     until_refused(&second, port);
     until_refused(&none, port);
@@ -198,8 +186,7 @@ fn a_listener_of_a_set_asks_as_the_gateway_says_of_its_port() {
         "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {{name: more}}\nspec:\n  parentRef: {{name: edge}}\n  \
          listeners: [{{name: more, port: {port}, protocol: HTTPS, tls: {{certificateRefs: [{{name: cert}}]}}}}]\n"
     );
-    let parent = "- group: gateway.networking.k8s.io\n    kind: ListenerSet\n    name: more\n";
-    let on_set = route("more", &[("/", "web")]).replacen("- name: edge\n", parent, 1);
+    let on_set = on_set(&route("more", &[("/", "web")]), "more");
     world.running.write("set.yaml", &documents([&*set, &on_set])).unwrap();
     until_served(&first, port);
     until_refused(&second, port);
@@ -233,8 +220,8 @@ fn nobody_right_is_lost_and_nobody_else_served_while_what_is_asked_changes() {
     let world = World::start(|_| String::new());
     let port = world.ports[0];
     let (known, stranger) = (world.caller(&[&world.clients[0], &world.clients[1]]), world.caller(&[]));
-    world.running.write("a.yaml", &config_map("a", &world.authorities[0])).unwrap();
-    world.running.write("b.yaml", &config_map("b", &world.authorities[1])).unwrap();
+    world.running.write("a.yaml", &ca_config_map("a", &world.authorities[0].certificate)).unwrap();
+    world.running.write("b.yaml", &ca_config_map("b", &world.authorities[1].certificate)).unwrap();
     until_served(&known, port);
     let (prober, strangers, in_force) = (Prober::default(), Prober::default(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -261,7 +248,7 @@ fn nobody_right_is_lost_and_nobody_else_served_while_what_is_asked_changes() {
             in_force.store(true, Ordering::SeqCst);
             // the content of what is believed, what is named, both of them, and back
             for authority in [1, 0] {
-                world.running.write("a.yaml", &config_map("a", &world.authorities[authority])).unwrap();
+                world.running.write("a.yaml", &ca_config_map("a", &world.authorities[authority].certificate)).unwrap();
                 strangers.more(20).unwrap();
                 prober.more(20).unwrap();
             }

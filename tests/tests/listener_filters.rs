@@ -7,7 +7,7 @@ use tests::authority::{Authority, GOOD};
 use tests::certificate::{Pair, self_signed};
 use tests::client::{Answer, Caller, get_with};
 use tests::grpc::{Called, call};
-use tests::objects::{documents, ruled, service, tls_secret};
+use tests::objects::{documents, on_set, ruled, service, tls_secret};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::wait;
@@ -106,12 +106,6 @@ fn to_calls() -> &'static str {
      [{method: {service: a.S}}]\n    backendRefs: [{name: calls, port: 80}]\n"
 }
 
-/// The same route on the set.
-fn on_set(route: &str) -> String {
-    let parent = "- group: gateway.networking.k8s.io\n    kind: ListenerSet\n    name: more\n";
-    route.replacen("- name: edge\n", parent, 1).replacen("metadata:\n  name: shop", "metadata:\n  name: more", 1)
-}
-
 fn until_status(what: &str, status: u16, ask: impl Fn() -> anyhow::Result<Answer>) {
     until_so(&format!("{status} of {what}"), || ask().is_ok_and(|answer| answer.status == status));
 }
@@ -152,7 +146,8 @@ fn a_listener_of_https_asks_about_each_request_before_it_arrives() {
 fn a_listener_of_a_set_asks_about_its_own_requests_only() {
     let own = "protocol: HTTP, hostname: own.example";
     let more = "protocol: HTTP, hostname: more.example";
-    let world = World::start(own, "", &[&to_echo(), &on_set(&to_echo())]);
+    let world =
+        World::start(own, "", &[&to_echo(), &on_set(&to_echo().replacen("name: shop", "name: more", 1), "more")]);
     let ask = |host: &str, authorization: &str| get_with(world.port, host, "/", &[("authorization", authorization)]);
     for (protocol, refused) in ["HTTP", "GRPC"].into_iter().zip(REFUSED) {
         let by_http = usize::from(protocol == "HTTP");

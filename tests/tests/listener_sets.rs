@@ -7,7 +7,7 @@ use std::thread;
 use tests::backend::Backend;
 use tests::certificate::{Pair, self_signed};
 use tests::client::{get, get_tls};
-use tests::objects::{documents, gateway, route, service, tls_secret};
+use tests::objects::{documents, gateway, on_set, route, service, tls_secret};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
@@ -40,9 +40,8 @@ fn https(name: &str, port: u16, host: &str) -> String {
 }
 
 /// A route on a set.
-fn on_set(name: &str, set: &str, service: &str) -> String {
-    let parent = format!("- group: gateway.networking.k8s.io\n    kind: ListenerSet\n    name: {set}\n");
-    route(name, &[("/", service)]).replacen("- name: edge\n", &parent, 1)
+fn route_on(set: &str, name: &str, service: &str) -> String {
+    on_set(&route(name, &[("/", service)]), set)
 }
 
 impl World {
@@ -92,7 +91,7 @@ fn a_set_is_served_on_the_ports_that_it_names_and_told_what_became_of_it() {
     let world = World::start();
     world.until(world.port, "own.example.com", Some("one"));
     world.running.write("set.yaml", &set("more", &http("x", world.port, "more.example.com"))).unwrap();
-    world.running.write("route.yaml", &on_set("more", "more", "two")).unwrap();
+    world.running.write("route.yaml", &route_on("more", "more", "two")).unwrap();
     world.until(world.port, "more.example.com", Some("two"));
     wait::until("Programmed", || world.told().contains("reason: Programmed").then_some(())).unwrap();
     // another port, and with it the old one has nobody for the host
@@ -113,9 +112,9 @@ fn no_request_is_lost_while_sets_come_change_and_go() {
     let world = World::start();
     let (port, tls_port) = (world.port, world.other_port);
     world.running.write("kept.yaml", &set("kept", &http("x", port, "kept.example.com"))).unwrap();
-    world.running.write("kept-route.yaml", &on_set("kept", "kept", "two")).unwrap();
+    world.running.write("kept-route.yaml", &route_on("kept", "kept", "two")).unwrap();
     world.running.write("tls.yaml", &set("tls", &https("x", tls_port, "kept.example.com"))).unwrap();
-    world.running.write("tls-route.yaml", &on_set("tls", "tls", "two")).unwrap();
+    world.running.write("tls-route.yaml", &route_on("tls", "tls", "two")).unwrap();
     world.until(port, "own.example.com", Some("one"));
     world.until(port, "kept.example.com", Some("two"));
     world.until_tls("kept.example.com", "two");
@@ -131,13 +130,13 @@ fn no_request_is_lost_while_sets_come_change_and_go() {
             let host = format!("more{round}.example.com");
             let both = [http("a", port, &host), https("b", tls_port, "more.example.com")].join(", ");
             world.running.write("more.yaml", &set("more", &both)).unwrap();
-            world.running.write("more-route.yaml", &on_set("more", "more", "one")).unwrap();
+            world.running.write("more-route.yaml", &route_on("more", "more", "one")).unwrap();
             world.until(port, &host, Some("one"));
             world.until_tls("more.example.com", "one");
             // what others have is not had by asking for it, before or after them by name
             let greedy = [http("a", port, "own.example.com"), http("b", port, "kept.example.com")].join(", ");
             world.running.write("greedy.yaml", &set("z-greedy", &greedy)).unwrap();
-            world.running.write("greedy-route.yaml", &on_set("greedy", "z-greedy", "one")).unwrap();
+            world.running.write("greedy-route.yaml", &route_on("z-greedy", "greedy", "one")).unwrap();
             wait::until("Conflicted", || world.told().contains("HostnameConflict").then_some(())).unwrap();
             world.running.write("more.yaml", &set("more", &http("a", port, "\"*.example.com\""))).unwrap();
             world.until(port, "any.example.com", Some("one"));
@@ -173,7 +172,7 @@ fn thousands_of_sets_on_one_gateway_are_served_while_one_more_comes_changes_and_
     let all = (0..SETS).flat_map(|at| {
         let name = format!("s{at}");
         let listener = if at < WITH_TLS { https("x", tls_port, &host(at)) } else { http("x", port, &host(at)) };
-        [set(&name, &listener), on_set(&name, &name, if at.is_multiple_of(2) { "one" } else { "two" })]
+        [set(&name, &listener), route_on(&name, &name, if at.is_multiple_of(2) { "one" } else { "two" })]
     });
     let all: Vec<String> = all.collect();
     world.running.write("sets.yaml", &documents(all.iter().map(String::as_str))).unwrap();
@@ -195,7 +194,7 @@ fn thousands_of_sets_on_one_gateway_are_served_while_one_more_comes_changes_and_
         threads.spawn(|| prober.run(|host| get(port, host, "/"), &[(&*first, &["one"]), (&*last, &["two"])]));
         for more in ["more.example.com", "other.example.com"] {
             world.running.write("more.yaml", &set("more", &http("x", port, more))).unwrap();
-            world.running.write("more-route.yaml", &on_set("more", "more", "two")).unwrap();
+            world.running.write("more-route.yaml", &route_on("more", "more", "two")).unwrap();
             world.until(port, more, Some("two"));
         }
         world.running.remove("more.yaml").unwrap();

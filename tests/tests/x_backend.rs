@@ -16,7 +16,7 @@ use tests::backend::Backend;
 use tests::certificate::{Pair, authority, issued, self_signed};
 use tests::client::{Answer, get};
 use tests::grpc::{Called, GrpcBackend, call};
-use tests::objects::{documents, listeners, ruled, tls_secret};
+use tests::objects::{ca_config_map, documents, listeners, ruled, tls_secret};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::wait;
@@ -92,11 +92,6 @@ fn route(kind: &str) -> String {
     )
 }
 
-fn bundle(name: &str, pair: &Pair) -> String {
-    let text = serde_json::to_string(&pair.certificate).unwrap();
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{ca.crt: {text}}}\n")
-}
-
 /// TLS of this mode (and more) to one of this name whose certificate this ConfigMap has.
 fn tls(mode: &str, hostname: &str, bundle: &str) -> String {
     format!(
@@ -165,7 +160,10 @@ fn a_server_behind_tls_is_verified() {
     let own = self_signed(&[HOST], false).unwrap();
     let other = self_signed(&["other.example.com"], false).unwrap();
     let port = serve_tls(&own, None);
-    let world = World::start(&x_backend(port, ""), &[bundle("ca", &own), bundle("other", &other)]);
+    let world = World::start(
+        &x_backend(port, ""),
+        &[ca_config_map("ca", &own.certificate), ca_config_map("other", &other.certificate)],
+    );
     // it answers what is no TLS with an alert, which is no HTTP
     world.until_status(502);
     world.ext(&x_backend(port, &tls("ServerOnly", HOST, "ca")));
@@ -184,10 +182,10 @@ fn a_server_behind_tls_is_verified() {
         world.until_answered(world.http, "unknown to web.example.com");
     }
     // what is believed is replaced and comes back
-    world.running.write("replaced.yaml", &bundle("mine", &other)).unwrap();
+    world.running.write("replaced.yaml", &ca_config_map("mine", &other.certificate)).unwrap();
     world.ext(&x_backend(port, &tls("ServerOnly", HOST, "mine")));
     world.until_status(503);
-    world.running.write("replaced.yaml", &bundle("mine", &own)).unwrap();
+    world.running.write("replaced.yaml", &ca_config_map("mine", &own.certificate)).unwrap();
     world.until_answered(world.http, "unknown to web.example.com");
 }
 
@@ -198,7 +196,8 @@ fn a_server_that_asks_for_a_certificate_is_shown_that_of_the_backend() {
     let [good, bad] = [&clients, &strangers].map(|authority| issued("envoy.example", authority).unwrap());
     let port = serve_tls(&own, Some(&clients));
     let both = tls("ClientAndServer", HOST, "ca").replace("mode:", "clientCertificateRef: {name: shown}, mode:");
-    let world = World::start(&x_backend(port, &tls("ServerOnly", HOST, "ca")), &[bundle("ca", &own)]);
+    let world =
+        World::start(&x_backend(port, &tls("ServerOnly", HOST, "ca")), &[ca_config_map("ca", &own.certificate)]);
     let secret =
         |pair: &Pair| world.running.write("shown.yaml", &tls_secret("shown", &pair.certificate, &pair.key)).unwrap();
     // nothing is shown

@@ -9,7 +9,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::place::{Answer, Place, http, inside, service};
+use crate::place::{Answer, NODE, Place, http, inside, service};
 use crate::world::HTTP;
 
 /// A listener that asks, whatever the route is. It says how.
@@ -133,24 +133,7 @@ fn a_listener_asks_for_all_its_routes() {
     is_well("/listeners/1");
 }
 
-/// The address of the lab's node, which every Pod reaches.
-const NODE: [u8; 4] = [10, 244, 0, 1];
-
-/// The server that is asked over gRPC, which is the test's own and not a Pod.
-const CALLED: &str = "
-apiVersion: v1
-kind: Service
-metadata: {name: called}
-spec: {ports: [{name: grpc, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: called-1, labels: {kubernetes.io/service-name: called}}
-addressType: IPv4
-ports: [{name: grpc, port: PORT, protocol: TCP}]
-endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
-";
-
+/// Asks a server over gRPC that is the test's own and not a Pod.
 const CALLS: &str =
     "- {type: ExternalAuth, externalAuth: {protocol: GRPC, grpc: {}, backendRef: {name: called, port: 80}}}";
 
@@ -182,9 +165,8 @@ impl Relay {
 fn a_server_is_asked_over_grpc() {
     let place = Place::make("auth-calls", &[HTTP], "");
     let authority = inside(&place.state, Authority::grpc).unwrap();
-    let node = IpAddr::from(NODE);
-    let relay = inside(&place.state, || Relay::start(node, authority.port));
-    place.apply(&CALLED.replace("PORT", &relay.port.to_string()).replace("ADDRESS", &node.to_string()));
+    let relay = inside(&place.state, || Relay::start(NODE, authority.port));
+    place.serve_own("called", relay.port);
     place.apply(&route("calls", "http", CALLS));
     let known = format!("authorization: {GOOD}\r\n");
     let passed = || place.ask_with(80, "/asked", &known).filter(|answer| answer.status == 200);

@@ -1,9 +1,8 @@
 //! Backends that are no Services of the cluster, and authorities that are the cluster's own.
 
-use serde_json::Value;
 use tests::{certificate, wait};
 
-use crate::place::{Place, http};
+use crate::place::{Place, http, trust_bundle};
 use crate::world::{HTTP, SERVICE_IMPORTS};
 
 /// Each on a path of its own: Pods by their labels; a name by which the proxies find a Service; the same over TLS.
@@ -155,15 +154,6 @@ spec:
   rules: [{backendRefs: [{name: bank, port: 443}]}]
 ";
 
-/// The cluster's bundle, with this certificate.
-fn authorities(certificate: &str) -> String {
-    let object: Value = serde_json::json!({
-        "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle", "metadata": { "name": "authorities" },
-        "spec": { "trustBundle": certificate }
-    });
-    object.to_string()
-}
-
 /// Makes the backend close its connection behind the answer: whom to believe counts for new connections only.
 const LAST: &str = "x-echo-set-header: Connection:close\r\n";
 
@@ -182,16 +172,16 @@ fn a_backend_is_believed_by_a_bundle_of_the_cluster() {
     place.until_told("backendtlspolicy/bank", "ResolvedRefs", "InvalidCACertificateRef", &["authorities"]);
     place.until_told("backendtlspolicy/bank", "Accepted", "NoValidCACertificate", &[]);
     place.until_status("/", 503);
-    place.apply(&authorities(&own.certificate));
+    place.apply(&trust_bundle("authorities", &own.certificate));
     let answer = place.until_pod("/", "bank");
     assert_eq!(answer.echo()["tls"]["serverName"], "bank.example", "{answer:?}");
     place.until_told("backendtlspolicy/bank", "Accepted", "Accepted", &[]);
     place.until_told("backendtlspolicy/bank", "ResolvedRefs", "ResolvedRefs", &[]);
     place.until_claimed("ClusterTrustBundle");
     // whoever is believed changes
-    place.apply(&authorities(&foreign.certificate));
+    place.apply(&trust_bundle("authorities", &foreign.certificate));
     until_unbelieved(&place);
-    place.apply(&authorities(&(foreign.certificate + &own.certificate)));
+    place.apply(&trust_bundle("authorities", &(foreign.certificate + &own.certificate)));
     // Each thread of the proxy has connections of its own.
     let believed = || place.ask_with(80, "/", LAST).is_some_and(|answer| answer.status == 200);
     wait::until("answers over new connections", || (0..40).all(|_| believed()).then_some(())).unwrap();

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tests::certificate::{self, Pair};
 use tests::{objects, wait};
 
-use crate::place::{Place, inside};
+use crate::place::{Place, inside, trust_bundle};
 use crate::world::HTTP;
 
 const HTTPS: &str = "{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: site}]}}";
@@ -15,15 +15,6 @@ const HTTPS: &str = "{name: https, protocol: HTTPS, port: 443, tls: {certificate
 const ASKED: &str = "  tls: {frontend: {default: {validation: {caCertificateRefs: [{group: certificates.k8s.io, kind: ClusterTrustBundle, name: clients}]}}}}\n";
 
 const HOST: &str = "site.example";
-
-/// The cluster's bundle, with this certificate.
-fn clients(certificate: &str) -> String {
-    let object: Value = json!({
-        "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle", "metadata": { "name": "clients" },
-        "spec": { "trustBundle": certificate }
-    });
-    object.to_string()
-}
 
 /// Keeps a pair as curl wants it.
 fn keep(folder: &Path, name: &str, pair: &Pair) {
@@ -72,17 +63,17 @@ fn a_client_is_believed_by_a_bundle_of_the_cluster() {
     place.world.until_said("gateway/edge", "/listeners/1", ("Accepted", "False", "NoValidCACertificate"), &[]);
     assert!(!served(Some("ann")) && !served(None));
 
-    place.apply(&clients(&own.certificate));
+    place.apply(&trust_bundle("clients", &own.certificate));
     until_served("ann");
     refs("True", "ResolvedRefs", &[]);
     place.world.until_said("gateway/edge", "/listeners/1", ("Programmed", "True", "Programmed"), &[]);
     assert!(!served(Some("bob")), "somebody else's client");
     assert!(!served(None), "a client without a certificate");
     // whoever is believed changes
-    place.apply(&clients(&foreign.certificate));
+    place.apply(&trust_bundle("clients", &foreign.certificate));
     until_served("bob");
     until_refused("ann");
-    place.apply(&clients(&(foreign.certificate.clone() + &own.certificate)));
+    place.apply(&trust_bundle("clients", &(foreign.certificate.clone() + &own.certificate)));
     until_served("ann");
     assert!(served(Some("bob")));
 
@@ -91,6 +82,6 @@ fn a_client_is_believed_by_a_bundle_of_the_cluster() {
     until_refused("ann");
     until_refused("bob");
     // and nothing else was in their way
-    place.apply(&clients(&own.certificate));
+    place.apply(&trust_bundle("clients", &own.certificate));
     until_served("ann");
 }

@@ -1,7 +1,7 @@
 //! A namespace with a Gateway `edge` and a service `cart`, and requests to it from inside the lab.
 
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What no connection may take.
 const CONNECTED: Duration = Duration::from_secs(10);
 
+/// The address of the lab's node, which every Pod reaches.
+pub(crate) const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 244, 0, 1));
+
+/// A Service of a server on the node, which is a test's own and no Pod: `NAME`, and `PORT` for the one there.
+const OF_THE_TEST: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: NAME}
+spec: {ports: [{name: grpc, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: NAME-1, labels: {kubernetes.io/service-name: NAME}}
+addressType: IPv4
+ports: [{name: grpc, port: PORT, protocol: TCP}]
+endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
+";
+
+/// The cluster's bundle of this name with these certificates, in the version that the API server has.
+pub(crate) fn trust_bundle(name: &str, certificates: &str) -> String {
+    objects::trust_bundle(name, certificates).replacen("k8s.io/v1\n", "k8s.io/v1beta1\n", 1)
+}
+
 /// The lab that the tests share.
 pub(crate) fn lab() -> Arc<Lab> {
     Lab::shared_as(|| installed_with("experimental"))
@@ -35,6 +58,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Makes a Service `name` with port 80 for what listens on this port of [`NODE`].
+    pub(crate) fn serve_own(&self, name: &str, port: u16) {
+        let object = OF_THE_TEST.replace("NAME", name).replace("PORT", &port.to_string());
+        self.apply(&object.replace("ADDRESS", &NODE.to_string()));
+    }
+
     /// Makes it, with these listeners and more of the Gateway's spec.
     pub(crate) fn make(name: &'static str, listeners: &[&str], more: &str) -> Self {
         let world = World::made_in(lab(), name);

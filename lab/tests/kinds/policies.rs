@@ -1,16 +1,12 @@
 //! Policies of the experimental channel: for backends, and for what is recorded of a Gateway.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use tests::collector::{Collector, Span};
 use tests::wait;
 
-use crate::place::{Answer, Place, exchange, http, inside, service};
+use crate::place::{Answer, NODE, Place, exchange, http, inside, service};
 use crate::world::HTTP;
-
-/// The address of the lab's node, which every Pod reaches.
-const NODE: [u8; 4] = [10, 244, 0, 1];
 
 const SESSIONS: &str = "
 apiVersion: gateway.networking.x-k8s.io/v1alpha1
@@ -95,21 +91,6 @@ fn clients_come_back_to_their_pod_and_retries_have_a_budget() {
     wait::until("no budget", unbounded).unwrap();
 }
 
-/// The collector, which is the test's own and not a Pod.
-const COLLECTOR: &str = "
-apiVersion: v1
-kind: Service
-metadata: {name: collector}
-spec: {ports: [{name: otlp, port: 4317}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: collector-1, labels: {kubernetes.io/service-name: collector}}
-addressType: IPv4
-ports: [{name: otlp, port: PORT, protocol: TCP}]
-endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
-";
-
 const TRACES: &str = "
 apiVersion: gateway.networking.x-k8s.io/v1alpha1
 kind: XTelemetryPolicy
@@ -118,7 +99,7 @@ spec:
   targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: edge}]
   tracing:
     mode: Enabled
-    provider: {backendRef: {name: collector, port: 4317}}
+    provider: {backendRef: {name: collector, port: 80}}
     serviceName: edge
     attributes:
     - {name: path, sourceType: Attribute, attributeKey: url.path}
@@ -135,10 +116,8 @@ fn spans_of_requests_come_to_a_collector() {
     place.until_told("xtelemetrypolicy/traces", "ResolvedRefs", "BackendNotFound", &["collector"]);
     assert_eq!(place.ask("/dark").unwrap().status, 200);
 
-    let node = IpAddr::from(NODE);
-    let collector = inside(&place.state, || Collector::start_at(node)).unwrap();
-    let object = COLLECTOR.replace("PORT", &collector.port.to_string()).replace("ADDRESS", &node.to_string());
-    place.apply(&object);
+    let collector = inside(&place.state, || Collector::start_at(NODE)).unwrap();
+    place.serve_own("collector", collector.port);
     place.until_told("xtelemetrypolicy/traces", "ResolvedRefs", "ResolvedRefs", &[]);
     let told = place.namespace().get("xtelemetrypolicy/traces").unwrap();
     assert_eq!(told["status"]["ancestors"][0]["ancestorRef"]["name"], "edge", "{told:#}");
