@@ -199,3 +199,46 @@ fn calls_that_are_refused_do_not_arrive() {
         assert_eq!(world.noted(), [by_http, 1 - by_http, 0, 0]);
     }
 }
+
+#[test]
+fn as_many_as_the_api_allows_are_asked_in_their_order() {
+    let filters = |count: usize| {
+        let to = |place: usize| asking("HTTP").replace("http: {}", &format!("http: {{path: /{place}}}"));
+        (1..=count).map(to).collect::<Vec<_>>().join(", ")
+    };
+    let listener = "protocol: HTTP";
+    let world = World::start(listener, &filters(16), &[&to_echo()]);
+    let ask = || get_with(world.port, HOST, "/a", &[("authorization", GOOD)]);
+    until_status("what sixteen let pass", 200, ask);
+    world.forget();
+    assert_eq!(ask().unwrap().status, 200);
+    let asked: Vec<_> = world.http.take().into_iter().map(|asked| asked.path).collect();
+    let wanted: Vec<_> = (1..=16).map(|place| format!("/{place}/a")).collect();
+    assert_eq!(asked, wanted);
+    assert_eq!(get_with(world.port, HOST, "/a", &[("authorization", "no")]).unwrap().status, 401);
+    assert_eq!(world.http.take().len(), 1, "the first that refuses answers");
+    // more than that is more than the API has: who is not asked does not let anybody pass either
+    world.gateway(listener, &filters(17));
+    until_status("one too many", 500, ask);
+}
+
+#[test]
+fn a_host_without_any_route_is_asked_about_too() {
+    let listener = "protocol: HTTP";
+    for protocol in ["HTTP", "GRPC"] {
+        let world = World::start(listener, &asking(protocol), &[]);
+        let route = ruled("shop", &format!("  hostnames: [{HOST}]\n  rules:\n  - backendRefs: [{{name: echo, port: 80}}]\n"));
+        world.running.write("route.yaml", &route).unwrap();
+        let ask = |host: &str, authorization: &str| get_with(world.port, host, "/a", &[("authorization", authorization)]);
+        until_status("a host that has a route", 200, || ask(HOST, GOOD));
+        world.forget();
+        assert!(REFUSED.contains(&ask("other.example", "no").unwrap().status));
+        assert_eq!(ask("other.example", GOOD).unwrap().status, 404);
+        let by_http = usize::from(protocol == "HTTP");
+        assert_eq!(world.noted(), [2 * by_http, 2 - 2 * by_http, 0, 0]);
+        // nor does it need a route anywhere
+        world.running.remove("route.yaml").unwrap();
+        until_status("a host that had a route", 404, || ask(HOST, GOOD));
+        assert!(REFUSED.contains(&ask(HOST, "no").unwrap().status));
+    }
+}

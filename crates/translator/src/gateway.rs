@@ -232,6 +232,12 @@ impl GatewayPlan {
         if self.withdrawn { &[] } else { &self.listeners }
     }
 
+    /// Whom its listeners ask about requests, whatever their routes.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &ClusterTarget> {
+        let served = self.live_listeners().iter().filter(|listener| listener.serves());
+        served.flat_map(|listener| listener.gate.clusters.iter())
+    }
+
     /// The Gateway's own listeners.
     pub(crate) fn own_listeners(&self) -> &[ListenerPlan] {
         self.listeners.get(..self.own).unwrap_or_default()

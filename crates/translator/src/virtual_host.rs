@@ -63,7 +63,7 @@ pub(crate) fn listener_host(
 }
 
 /// A host behind what its listener asks: every request is asked about, also one that no route takes. Where somebody who has to be asked is not there
-/// nothing passes. Without any route there is nothing to ask about.
+/// nothing passes.
 fn gated(
     lookup: &mut impl Lookup,
     place: &Place,
@@ -77,7 +77,7 @@ fn gated(
     let (domains, no_route) = (vec![hostname.domain()], "no route takes it".into());
     match closed.clone().or(unready) {
         Some(reason) => host(&place.chain, domains, vec![answer("closed", 500, reason)], &[]),
-        None if asked.is_empty() || pieces.is_empty() => host(&place.chain, domains, pieces, &[]),
+        None if asked.is_empty() => host(&place.chain, domains, pieces, &[]),
         None => {
             pieces.push(answer("unmatched", 404, no_route));
             host(&place.chain, domains, pieces, asked)

@@ -1,5 +1,6 @@
 //! Tables of what fleets get besides listeners and routes: clusters and secrets, only those that something names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::ObjectKey;
@@ -9,7 +10,6 @@ use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Runtime, Secret, Secr
 
 use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, Telemetry, TlsPolicies};
 use crate::backend::{SecretUse, cluster};
-use crate::gateway;
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
 use crate::output::{ClusterTables, ReaderIndex};
@@ -52,6 +52,8 @@ impl Sources {
 /// What fleets get.
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
+    /// What Gateways use whatever their routes: whom listeners ask, and collectors.
+    pub(super) own_uses: Table<ClusterKey, ()>,
     pub(super) clusters: ClusterTables,
     pub(super) clusters_by_set: [ReaderIndex; 3],
     pub(super) shared_sets: Table<EndpointSetName, Arc<SharedSet>>,
@@ -83,25 +85,28 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     });
     let row = move |cx: &mut Cx<'_>, key: &ClusterKey| {
         let cluster = sources.cluster(cx, key, defaults);
-        [(InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))]
+        (InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))
     };
-    let clusters = g.distinct("cluster", used, row);
-    let collectors = g.derive("collector_use", telemetry.tracers, |_, gateway, tracer| {
-        [(ClusterKey { fleet: gateway::fleet(gateway), target: tracer.collector.clone() }, ())]
+    let clusters = g.distinct("cluster", used, move |cx, key| [row(cx, key)]);
+    let own_uses = g.derive("own_use", gateways.plans, move |cx, gateway, plan| {
+        let collector = cx.get(telemetry.tracers, gateway).map(|tracer| tracer.collector.clone());
+        let targets: BTreeSet<_> = plan.asked().cloned().chain(collector).collect();
+        targets.into_iter().map(|target| (ClusterKey { fleet: plan.fleet.clone(), target }, ())).collect::<Vec<_>>()
     });
-    let of_collectors = g.derive("collector_cluster", collectors, move |cx, key, ()| row(cx, key));
-    let secrets = secrets_of(g, (gateways, sources.secrets), used, collectors);
+    // What routes use as well has its row there.
+    let of_gateways = g.derive("own_cluster", own_uses, move |cx, key, ()| (!cx.any(used, key)).then(|| row(cx, key)));
+    let secrets = secrets_of(g, (gateways, sources.secrets), used, own_uses);
     let reached = move |cx: &mut Cx<'_>, key: &ClusterKey| {
         let backend = &key.target.backend().object;
         let any = tls_policies.claims.any(cx, backend) || backend_policies.claims.any(cx, backend);
         (any && !key.target.is_passthrough()).then(|| (key.clone(), ()))
     };
     let by_routes = g.distinct("policy_use", used, reached);
-    let by_proxies = g.derive("policy_use_of_collector", collectors, move |cx, key, ()| reached(cx, key));
+    let by_proxies = g.derive("policy_own_use", own_uses, move |cx, key, ()| reached(cx, key));
     let backend = |key: &ClusterKey, (): &()| [key.target.backend().object.clone()];
     let policy_uses = [
         g.index("policy_use_by_backend", by_routes, backend),
-        g.index("collector_policy_use_by_backend", by_proxies, backend),
+        g.index("policy_own_use_by_backend", by_proxies, backend),
     ];
     let datagrams = routes.streams.datagrams;
     let of_listeners = g.map("datagram_cluster", datagrams, |_, key: &InFleet<ClusterName>, _| {
@@ -126,10 +131,10 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     let clusters_by_set = [
         g.index("cluster_by_endpoint_set", clusters, set_of),
         g.index("datagram_cluster_by_set", of_listeners, set_of),
-        g.index("collector_cluster_by_set", of_collectors, set_of),
+        g.index("own_cluster_by_set", of_gateways, set_of),
     ];
-    let clusters = [clusters, of_listeners, of_collectors];
-    Delivery { clusters, clusters_by_set, shared_sets, shared_by_set, secrets, runtimes, policy_uses }
+    let clusters = [clusters, of_listeners, of_gateways];
+    Delivery { own_uses, clusters, clusters_by_set, shared_sets, shared_by_set, secrets, runtimes, policy_uses }
 }
 
 /// Secrets of the fleets' listeners and of what they send to.
@@ -137,17 +142,17 @@ fn secrets_of(
     g: &mut Graph,
     (gateways, secrets): (Gateways, Secrets),
     used: Used,
-    collectors: Table<ClusterKey, ()>,
+    own_uses: Table<ClusterKey, ()>,
 ) -> Table<InFleet<SecretName>, Arc<Secret>> {
     let rows = |key: &ClusterKey| {
         let named = key.target.encryption().secrets().iter();
         named.map(|wanted| ((key.clone(), wanted.clone()), ())).collect::<Vec<_>>()
     };
     let named = g.distinct("backend_secret", used, move |_, key| rows(key));
-    let of_collectors = g.derive("collector_secret", collectors, move |_, key, ()| rows(key));
+    let of_gateways = g.derive("own_secret", own_uses, move |_, key, ()| rows(key));
     let fleet = |(cluster, _): &(ClusterKey, SecretUse), (): &()| [cluster.fleet.clone()];
     let by_fleet =
-        [g.index("secret_by_fleet", named, fleet), g.index("collector_secret_by_fleet", of_collectors, fleet)];
+        [g.index("secret_by_fleet", named, fleet), g.index("own_secret_by_fleet", of_gateways, fleet)];
     g.derive("secret", gateways.plans, move |cx, _, plan| {
         let mut wanted = plan.secrets();
         for index in by_fleet {

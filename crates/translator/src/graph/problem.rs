@@ -403,11 +403,11 @@ fn silent(
     let services = base.inputs.services;
     let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
         g.index(index, rows, |_, set: &EndpointSet| set.lack.map(|_| set.backend.object.clone()));
-    let ([of_routes, _, of_collectors], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
+    let ([of_routes, _, of_gateways], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
     g.derive_group(table, empty, move |cx, service, sets| {
         let used = sets
             .iter()
-            .filter(|(name, _)| cx.any(of_routes, *name) || cx.any(of_collectors, *name) || cx.any(sharers, *name));
+            .filter(|(name, _)| cx.any(of_routes, *name) || cx.any(of_gateways, *name) || cx.any(sharers, *name));
         let lacks: Vec<_> = used.filter_map(|(_, set)| Some((&set.backend, set.lack?))).collect();
         let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
         let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, selects)).collect();

@@ -239,7 +239,7 @@ fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendSta
     })
 }
 
-/// One that no route and no collector of ours names has no status: there is no Gateway for which it could hold.
+/// One that no route and no Gateway of ours sends to has no status: there is no Gateway for which it could hold.
 fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicyStatus>> {
     let (inputs, settings, outcomes) = (sources.base.inputs, sources.base.settings, sources.routes.outcomes);
     let [.., readings] = sources.backends.readings;
@@ -249,8 +249,8 @@ fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicySt
         let named = route.backend_refs().filter(|to| Kind::find(&to.group, &to.kind) == Some(Kind::XBackend));
         named.map(|to| Reference::from(to).object(key.namespace())).collect::<BTreeSet<_>>()
     });
-    let by_collector = g.index("gateway_by_collector", sources.telemetry.tracers, |_, tracer| {
-        [tracer.collector.backend().object.clone()]
+    let own_uses = g.index("own_use_by_backend", sources.delivery.own_uses, |key: &ClusterKey, (): &()| {
+        [key.target.backend().object.clone()]
     });
     g.derive("x_backend_status", readings, move |cx, key, reading| {
         let generation = cx.get(inputs.x_backends, &key.object)?.meta.generation;
@@ -263,7 +263,7 @@ fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicySt
         let parents = outcomes.iter().flat_map(|outcome| outcome.parents.iter());
         let mut gateways: BTreeSet<ObjectKey> =
             parents.filter_map(|parent| gateway::of_fleet(&parent.owner.fleet)).collect();
-        gateways.extend(cx.keys(by_collector, &key.object).cloned());
+        gateways.extend(cx.keys(own_uses, &key.object).filter_map(|own| gateway::of_fleet(&own.fleet)));
         let gateways: Vec<ObjectKey> = gateways.into_iter().collect();
         let controller = settings.controller(cx);
         let status = status::backend::of_x_backend(generation, reading, &gateways, &controller);

@@ -15,8 +15,8 @@ use crate::gateway::Lookup;
 use crate::key::ClusterTarget;
 use crate::reference::{RefFault, RefReason, Reference, permit, unfit};
 
-/// So many can be asked in order: the chain of filters has as many places, whether they are taken or not.
-const MOST: usize = 4;
+/// So many can be asked in order (Gateway API: `maxItems`): the chain of filters has as many places, whether they are taken or not.
+const MOST: usize = 16;
 
 /// Where the filters stand in their listener.
 const FIELD: &str = "filters.requests";
