@@ -1,8 +1,9 @@
 //! A server of names for proxies that tests start: every name is this machine, after a while or never.
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ pub struct Names {
     pub port: u16,
     delay: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
+    asked: Arc<Mutex<BTreeSet<String>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -30,14 +32,29 @@ impl Names {
         let millis = u64::try_from(delay.as_millis())?;
         let (delay, over) = (Arc::new(AtomicU64::new(millis)), Arc::new(AtomicBool::new(false)));
         let (waits, ends) = (Arc::clone(&delay), Arc::clone(&over));
-        let thread = thread::spawn(move || serve(&socket, &waits, &ends));
-        Ok(Self { port, delay, over, thread: Some(thread) })
+        let asked = Arc::default();
+        let noted = Arc::clone(&asked);
+        let note = move |name| {
+            lock(&noted).insert(name);
+        };
+        let thread = thread::spawn(move || serve(&socket, &waits, &ends, note));
+        Ok(Self { port, delay, over, asked, thread: Some(thread) })
     }
 
     /// From now on it answers nobody.
     pub fn fall_silent(&self) {
         self.delay.store(NEVER, Ordering::Release);
     }
+
+    /// Whether anybody has asked for this name.
+    #[must_use]
+    pub fn was_asked(&self, name: &str) -> bool {
+        lock(&self.asked).contains(name)
+    }
+}
+
+fn lock(asked: &Mutex<BTreeSet<String>>) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Names {
@@ -48,11 +65,12 @@ impl Drop for Names {
 }
 
 /// One question after the other.
-fn serve(socket: &UdpSocket, delay: &AtomicU64, over: &AtomicBool) {
+fn serve(socket: &UdpSocket, delay: &AtomicU64, over: &AtomicBool, note: impl Fn(String)) {
     let mut room = [0; 512];
     while !over.load(Ordering::Acquire) {
         let Ok((length, from)) = socket.recv_from(&mut room) else { continue };
         let Some(answer) = room.get(..length).and_then(answer) else { continue };
+        note(name(&answer));
         match delay.load(Ordering::Acquire) {
             NEVER => {}
             millis => {
@@ -61,6 +79,18 @@ fn serve(socket: &UdpSocket, delay: &AtomicU64, over: &AtomicBool) {
             }
         }
     }
+}
+
+/// The name that a question or its answer is about: labels, each behind its length (RFC 1035, 3.1).
+fn name(message: &[u8]) -> String {
+    let mut labels = Vec::new();
+    let mut rest = message.get(12..).unwrap_or_default();
+    while let Some((length, label)) = rest.split_first().filter(|(length, _)| **length > 0) {
+        let length = usize::from(*length).min(label.len());
+        labels.push(String::from_utf8_lossy(label.get(..length).unwrap_or_default()).into_owned());
+        rest = label.get(length..).unwrap_or_default();
+    }
+    labels.join(".")
 }
 
 /// The answer to a question (RFC 1035, section 4): 127.0.0.1 for an `A`, and nothing of any other type.

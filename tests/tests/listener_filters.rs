@@ -227,9 +227,11 @@ fn a_host_without_any_route_is_asked_about_too() {
     let listener = "protocol: HTTP";
     for protocol in ["HTTP", "GRPC"] {
         let world = World::start(listener, &asking(protocol), &[]);
-        let route = ruled("shop", &format!("  hostnames: [{HOST}]\n  rules:\n  - backendRefs: [{{name: echo, port: 80}}]\n"));
+        let route =
+            ruled("shop", &format!("  hostnames: [{HOST}]\n  rules:\n  - backendRefs: [{{name: echo, port: 80}}]\n"));
         world.running.write("route.yaml", &route).unwrap();
-        let ask = |host: &str, authorization: &str| get_with(world.port, host, "/a", &[("authorization", authorization)]);
+        let ask =
+            |host: &str, authorization: &str| get_with(world.port, host, "/a", &[("authorization", authorization)]);
         until_status("a host that has a route", 200, || ask(HOST, GOOD));
         world.forget();
         assert!(REFUSED.contains(&ask("other.example", "no").unwrap().status));

@@ -127,3 +127,64 @@ fn a_name_that_nobody_resolves_holds_up_its_own_route_and_nothing_else() {
     running.write("r.yaml", &to(OF_ENVOY_GATEWAY, "new")).unwrap();
     answers(port, "/other", "three");
 }
+
+/// The rule that sends to another namespace, and the grant for it.
+const FAR: &str = "  rules: [{matches: [{path: {value: /granted}}], backendRefs: [{name: granted, namespace: elsewhere, port: 80}]}]\n";
+const GRANT: &str = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: g, namespace: elsewhere}\nspec: {from: [{group: \
+     gateway.networking.k8s.io, kind: HTTPRoute, namespace: default}], to: [{group: '', kind: Service}]}\n";
+
+/// One of several tries: each comes with a name that nobody resolves, for which everything else of its edit waits.
+fn before_it_is_late(running: &Running, write: impl Fn(usize), then: impl Fn(usize)) {
+    let late = || running.log().matches("a cluster does not become ready").count();
+    let in_time = (0..10).any(|try_| {
+        write(try_);
+        let before = late();
+        then(try_);
+        let in_time = late() == before;
+        wait::until("it is late", || (late() > before).then_some(())).unwrap();
+        in_time
+    });
+    assert!(in_time, "it waits for a name that is none of its own");
+}
+
+#[test]
+fn a_name_that_nobody_resolves_delays_neither_where_other_backends_are_nor_what_a_grant_forbids() {
+    let names = Names::start(Duration::ZERO).unwrap();
+    let [one, two, three] = ["one", "two", "three"].map(|name| Backend::start(name).unwrap());
+    let ([port], folder) = (free_ports().unwrap(), TempDir::new().unwrap());
+    let near = documents([&*routes("{name: near, port: 80}", "also"), &service("near", one.port)]);
+    let (running, _envoy) = started(port, &near, &names, &folder);
+    let also = |backend: &Backend| running.write("also.yaml", &service("also", backend.port)).unwrap();
+    let grant = || {
+        let far = service("granted", one.port).replace("metadata:\n", "metadata:\n  namespace: elsewhere\n");
+        running.write("grant.yaml", &documents([&*ruled("granted", FAR), &far, GRANT])).unwrap();
+        answers(port, "/granted", "one");
+    };
+    also(&two);
+    grant();
+    answers(port, "/other", "two");
+    names.fall_silent();
+    let unresolved = |try_: usize| {
+        let name = format!("far-{try_}");
+        let far = named(&name, &format!("{name}.example"), three.port);
+        let to = OF_ENVOY_GATEWAY.replace("name: far", &format!("name: {name}"));
+        let route =
+            ruled(&name, &format!("  rules: [{{matches: [{{path: {{value: /{name}}}}}], backendRefs: [{to}]}}]\n"));
+        running.write("slow.yaml", &documents([&*route, &far])).unwrap();
+        wait::until("the name is asked for", || names.was_asked(&format!("{name}.example")).then_some(())).unwrap();
+    };
+    before_it_is_late(&running, &unresolved, |try_| {
+        let (backend, body) = [(&three, "three"), (&two, "two")][try_ % 2];
+        also(backend);
+        answers(port, "/other", body);
+    });
+    let next = |try_: usize| {
+        grant();
+        unresolved(10 + try_);
+    };
+    before_it_is_late(&running, next, |_| {
+        running.write("grant.yaml", &ruled("granted", FAR)).unwrap();
+        let refused = || get(port, "x.example", "/granted").is_ok_and(|answer| answer.status == 500).then_some(());
+        wait::until("what is revoked", refused).unwrap();
+    });
+}

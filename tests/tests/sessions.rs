@@ -32,6 +32,12 @@ impl Answer {
             .map(|(_, value)| value)
     }
 
+    /// The values of a header that may come several times.
+    fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(move |(found, _)| *found == name).map(|(_, value)| value)
+    }
+
     /// The cookie that is to be brought back.
     fn cookie(&self) -> Option<String> {
         Some(self.header("set-cookie")?.split(';').next()?.to_owned())
@@ -77,7 +83,7 @@ fn x_backend(app: &str, port: u16, session: &str) -> String {
 }
 
 #[test]
-fn a_client_comes_back_to_its_endpoint_within_the_backend_that_the_weights_choose() {
+fn a_client_comes_back_to_its_endpoint() {
     let [port, pods] = free_ports().unwrap();
     let address = |last| Ipv4Addr::new(127, 0, 0, last);
     let start = |name: &str, last| Backend::start_at(name, (address(last), pods).into(), 200).unwrap();
@@ -117,14 +123,11 @@ fn a_client_comes_back_to_its_endpoint_within_the_backend_that_the_weights_choos
     let header = format!("x-api: {}", first.header("x-api").unwrap());
     assert_eq!(answering(port, "/api", &header), BTreeSet::from([first.body]));
 
-    // the weights choose; within what they choose the client stays
+    // who has a session with one of several stays with it, whatever the weights say
     let second = (0..100).map(|_| ask(port, "/web", "")).find(|answer| answer.body == "web-2").unwrap();
     let cookie = format!("cookie: {}", second.cookie().unwrap());
-    let both = answering(port, "/both", &cookie);
-    assert!(
-        both.contains("web-2") && !both.contains("web-1") && both.iter().any(|name| name.starts_with("api")),
-        "{both:?}"
-    );
+    assert_eq!(answering(port, "/both", &cookie), BTreeSet::from(["web-2".to_owned()]));
+    assert!(answering(port, "/both", "").iter().any(|name| name.starts_with("api")));
 
     // an endpoint that is gone: the client goes to another, and stays with that
     running.remove("web-2.yaml").unwrap();
@@ -136,6 +139,56 @@ fn a_client_comes_back_to_its_endpoint_within_the_backend_that_the_weights_choos
     wait::until("both endpoints", back).unwrap();
     let cookie = format!("cookie: {}", moved.cookie().unwrap());
     assert_eq!(answering(port, "/web", &cookie), BTreeSet::from(["web-1".to_owned()]));
+    drop(servers);
+}
+
+#[test]
+fn a_session_of_a_rule_is_with_one_of_its_backends_whatever_the_weights_say() {
+    let [port, pods] = free_ports().unwrap();
+    let names = ["web-1", "web-2", "api-1", "api-2"];
+    let address = |last| Ipv4Addr::new(127, 0, 0, last);
+    let places = || names.into_iter().zip(21..);
+    let servers: Vec<_> =
+        places().map(|(name, last)| Backend::start_at(name, (address(last), pods).into(), 200).unwrap()).collect();
+    let backend = |app: &str| x_backend(app, pods, "{}").replace("  sessionPersistence: {}\n", "");
+    let mut objects = vec![gateway(port), backend("web"), backend("api")];
+    objects.extend(places().map(|(name, last)| pod(name, address(last), name.split('-').next().unwrap())));
+    let rule = |path: &str, persistence: &str, filters: &str| {
+        let to = |app: &str, weight: u32| {
+            format!("{{group: gateway.networking.x-k8s.io, kind: XBackend, name: {app}, weight: {weight}{filters}}}")
+        };
+        format!(
+            "  - matches: [{{path: {{value: {path}}}}}]\n    sessionPersistence: {persistence}\n    backendRefs: [{}, {}]\n",
+            to("web", 2),
+            to("api", 1)
+        )
+    };
+    let rewrite = ", filters: [{type: URLRewrite, urlRewrite: {hostname: a.example}}]";
+    let rules = [
+        rule("/named", "{cookie: {name: my.session, path: /named, lifetimeType: Permanent}, absoluteTimeout: 1h}", ""),
+        rule("/unnamed", "{cookie: {}}", ""),
+        rule("/rewritten", "{cookie: {name: other}}", rewrite),
+    ];
+    objects.push(ruled("shop", &format!("  rules:\n{}", rules.concat())));
+    let mut running = Running::prepare().unwrap();
+    running.write("all.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
+    running.start().unwrap();
+    until(port, "/named", 200);
+    for path in ["/named", "/unnamed", "/rewritten"] {
+        assert_eq!(answering(port, path, "").len(), 4, "{path}: who brings nothing goes anywhere");
+        let mut met = BTreeSet::new();
+        while met.len() < 4 {
+            let first = ask(port, path, "");
+            let set: Vec<&str> = first.headers("set-cookie").collect();
+            let cookies: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+            assert_eq!(cookies.len(), if path == "/unnamed" { 1 } else { 2 }, "{set:?}");
+            let same = |part: &str| set.iter().all(|cookie| cookie.to_ascii_lowercase().contains(part));
+            assert!(path != "/named" || same("path=/named") && same("max-age=3600"), "{set:?}");
+            let cookie = format!("cookie: before=1; {}; behind=2", cookies.join("; "));
+            assert_eq!(answering(port, path, &cookie), BTreeSet::from([first.body.clone()]), "{path} {cookie}");
+            met.insert(first.body);
+        }
+    }
     drop(servers);
 }
 

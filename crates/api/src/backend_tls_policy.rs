@@ -53,11 +53,8 @@ impl Spec for BackendTlsPolicySpec {
             let written = written();
             for (index, _) in &self.bad_targets {
                 let item = written.0.get("targetRefs").and_then(|list| list.get(index));
-                let meant = item.and_then(|item| targets_in(item).next());
-                if let (Some(target), Some(meant)) = (self.target_refs.get_mut(*index), meant)
-                    && target.name.is_empty()
-                {
-                    *target = meant;
+                if let (Some(target), Some(name)) = (self.target_refs.get_mut(*index), item.and_then(meant_name)) {
+                    *target = PolicyTargetRef { name: name.into(), section_name: None, ..std::mem::take(target) };
                 }
             }
         }
@@ -87,6 +84,21 @@ fn targets_in(written: &serde_json::Value) -> Box<dyn Iterator<Item = PolicyTarg
         (serde_json::Value::Object(fields), None) => Box::new(fields.values().flat_map(targets_in)),
         _ => Box::new(std::iter::empty()),
     }
+}
+
+/// The name that a target means which is at fault: that under `name`, else what stands under another name than those of its other fields.
+fn meant_name(target: &serde_json::Value) -> Option<&str> {
+    const OTHERS: [&str; 6] = ["group", "kind", "name", "namespace", "port", "sectionName"];
+    let found = match target {
+        serde_json::Value::String(name) => Some(&**name),
+        serde_json::Value::Array(items) => items.iter().find_map(meant_name),
+        serde_json::Value::Object(fields) => fields.get("name").and_then(meant_name).or_else(|| {
+            let mut others = fields.iter().filter(|(field, _)| !OTHERS.contains(&&***field));
+            others.find_map(|(field, value)| if value.is_null() { Some(&**field) } else { meant_name(value) })
+        }),
+        _ => None,
+    };
+    found.filter(|name| !name.is_empty())
 }
 
 /// `BackendTLSPolicy.spec.validation`.

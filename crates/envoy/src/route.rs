@@ -116,9 +116,7 @@ fn each(route: &ir::Route, clusters: &mut Vec<ClusterName>, mut emit: impl FnMut
     note_clusters(route, clusters);
     match &route.action {
         Action::Forward(forward) => forward::routes(route, forward, emit),
-        Action::Redirect(redirect) => {
-            emit(finish(base(route), &route.filters, route::Action::Redirect(redirect::action(redirect))));
-        }
+        Action::Redirect(redirect) => redirect::routes(base(route), &route.filters, redirect, emit),
         Action::Respond(respond) => emit(respond_route(route, respond)),
     }
 }

@@ -223,6 +223,9 @@ pub enum Session {
         /// So long the session lasts and the client keeps the cookie; `None`: until the client ends.
         #[serde(skip_serializing_if = "Option::is_none")]
         lifetime: Option<Duration>,
+        /// Which of several backends it is whose cookies have this name: the value of a second one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        backend: Option<Arc<str>>,
     },
     /// A header.
     Header {
@@ -382,6 +385,9 @@ pub struct Redirect {
     /// The port to print; `None` prints none (only where `host` is given, else Envoy keeps the request's port).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// `port` is the one that the scheme has anyway: it is printed only in place of another one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_default_port: bool,
     /// `None` keeps path and query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathChange>,

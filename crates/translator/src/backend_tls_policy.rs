@@ -84,18 +84,16 @@ pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
     bundles.map(|to| Reference::from(to).object(namespace)).collect()
 }
 
+/// Kinds that a policy can be about.
+const TARGETS: [Kind; 3] = [Kind::Service, Kind::ServiceImport, Kind::Backend];
+
 pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
     let namespace = policy.meta.namespace();
     let read = |(at, reference): (usize, &PolicyTargetRef)| {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
         let section: Option<Arc<str>> = reference.section_name.as_deref().map(Arc::from);
         if let Some((_, fault)) = policy.spec.bad_targets.iter().find(|(index, _)| *index == at) {
-            let fault = fault.to_string().into();
-            let can_be_one = matches!(object.kind(), Some(Kind::Service | Kind::ServiceImport | Kind::Backend));
-            return match can_be_one && !object.name().is_empty() {
-                true => Target::Spoilt(PolicyTarget { object, section }, fault),
-                false => Target::Refused(object, fault),
-            };
+            return spoilt(object, reference, fault.to_string().into());
         }
         match (object.kind(), &section) {
             (Some(Kind::Service | Kind::ServiceImport), _) | (Some(Kind::Backend), None) => {
@@ -103,24 +101,37 @@ pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
             }
             (Some(Kind::Backend), Some(_)) => {
                 let text = format!("{object}: a Backend has no sections").into();
-                Target::Refused(object, text)
+                spoilt(object, reference, text)
             }
             _ => {
-                let can = [Kind::Service, Kind::ServiceImport, Kind::Backend];
-                let text = unfit(&reference.group, &reference.kind, "a target", &can).into();
-                let nearly = |kind: &Kind| object.kind().is_none() && kind.name().eq_ignore_ascii_case(&reference.kind);
-                match can.into_iter().find(nearly).filter(|_| !object.name().is_empty()) {
-                    // What is meant is clear enough to send nothing there unencrypted.
-                    Some(kind) => Target::Spoilt(
-                        PolicyTarget { object: ObjectKey::of(kind, namespace, &reference.name), section },
-                        text,
-                    ),
-                    None => Target::Refused(object, text),
-                }
+                let text = unfit(&reference.group, &reference.kind, "a target", &TARGETS).into();
+                spoilt(object, reference, text)
             }
         }
     };
     policy.spec.target_refs.iter().enumerate().map(read).collect()
+}
+
+/// A target at fault. Where it is clear enough what is meant nothing is sent there unencrypted, to none of its ports.
+fn spoilt(object: ObjectKey, reference: &PolicyTargetRef, fault: Arc<str>) -> Target {
+    let meant = match object.kind() {
+        Some(kind) => TARGETS.contains(&kind).then_some(kind),
+        None => meant_kind(&reference.kind),
+    };
+    match meant.filter(|_| !object.name().is_empty()) {
+        Some(kind) => {
+            let object = ObjectKey::of(kind, object.namespace(), object.name());
+            Target::Spoilt(PolicyTarget { object, section: None }, fault)
+        }
+        None => Target::Refused(object, fault),
+    }
+}
+
+/// Without a kind a Service is meant, as most often.
+fn meant_kind(written: &str) -> Option<Kind> {
+    let near = || api::nearest(written, TARGETS.map(Kind::name));
+    let meant = if written.is_empty() { Some(Kind::Service.name()) } else { near() };
+    TARGETS.into_iter().find(|kind| Some(kind.name()) == meant)
 }
 
 /// How a certificate is checked.

@@ -1,6 +1,6 @@
 //! Which form of a route a fleet serves: the desired one once its clusters are warm, the one that was served until then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::ObjectKey;
@@ -8,7 +8,6 @@ use ir::route::{Action, Backend, ExternalAuth, MaybeFilters};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
-use crate::backend::Encryption;
 use crate::http_route::{AttachedListener, AttachedRoute, Entry, expressions, fail};
 use crate::key::{ClusterTarget, Place, route_name, short_hash};
 
@@ -27,8 +26,32 @@ pub(crate) trait Lookup {
     fn refused(&mut self, form: &AttachedRoute) -> Option<Arc<str>>;
     /// The form before the one that was refused.
     fn fallback(&mut self) -> Option<Arc<AttachedRoute>>;
-    /// The backend of a cluster is still there.
-    fn exists(&mut self, target: &ClusterTarget) -> bool;
+    /// Why a cluster that was served may not be any more; `named`: entries of the route name it, and not only their listener.
+    fn lapse(&mut self, target: &ClusterTarget, named: bool) -> Option<Lapse>;
+}
+
+/// Why nothing is sent any more to a cluster that was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lapse {
+    /// Its backend is gone.
+    Gone,
+    /// No grant lets the route send there any more.
+    Forbidden,
+    /// Other TLS is spoken to its backend now: not gone on without for longer than that takes to be ready.
+    Insecure,
+}
+
+impl Lapse {
+    /// The reason in an answer 500.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Gone => "the backend is gone, and what comes in its place cannot be reached yet",
+            Self::Forbidden => {
+                "no ReferenceGrant allows this backend any more, and what comes in its place cannot be reached yet"
+            }
+            Self::Insecure => "the backend cannot be reached yet with the TLS that is spoken to it now",
+        }
+    }
 }
 
 /// A route in a fleet as it is served.
@@ -76,8 +99,7 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
         refusal,
     };
     if let Some(words) = lookup.refused(desired) {
-        let form = lookup.fallback().filter(|form| survives(lookup, form)).map(|form| spread(&form, desired));
-        let form = form.map(|form| guarded(form, desired));
+        let form = lookup.fallback().map(|form| guarded(spread(&lasting(lookup, &form), desired), desired));
         return serve(&form.unwrap_or_else(|| failing(desired, &words)), Some(words));
     }
     let held = held(lookup, desired);
@@ -87,16 +109,16 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
     // Before a fleet is live, what was published is not known to be accepted.
     let served = if lookup.is_live() { lookup.served() } else { None };
     let was_served = served.as_ref().is_some_and(|served| !served.clusters.is_empty());
-    let served = served.filter(|served| survives(lookup, served)).map(|served| spread(&served, desired));
     if held.warming {
-        return match served {
-            Some(served) => serve(&served, None),
+        return match served.filter(|served| lapses(lookup, served).values().all(|lapse| *lapse == Lapse::Insecure)) {
+            Some(served) => serve(&spread(&served, desired), None),
             // The backends go with this very edit, or went before it. Proxies keep them until the new ones are warm: they take new routes
             // only then, and removals come last.
             None if was_served => serve(desired, None),
             None => serve(&nothing(desired), None),
         };
     }
+    let served = served.map(|served| spread(&lasting(lookup, &served), desired));
     let words = held.names.values().flatten().next().cloned();
     serve(&Arc::new(patch(desired, served.as_deref(), &held.names)), words)
 }
@@ -126,18 +148,46 @@ fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
     held
 }
 
-/// A form that was served can go on only while every backend that it names is there.
-fn survives(lookup: &mut impl Lookup, served: &AttachedRoute) -> bool {
-    served.clusters.iter().all(|target| lookup.exists(target))
+/// What of a form may not go on.
+fn lapses(lookup: &mut impl Lookup, form: &AttachedRoute) -> BTreeMap<ClusterName, Lapse> {
+    let entries = form.listeners.iter().flat_map(|listener| listener.entries.iter());
+    let named: BTreeSet<&ClusterName> = entries.flat_map(|entry| clusters(&entry.route)).collect();
+    let lapse = |target: &ClusterTarget| {
+        let name = target.name();
+        Some((name.clone(), lookup.lapse(target, named.contains(name))?))
+    };
+    form.clusters.iter().filter_map(lapse).collect()
 }
 
-/// The form that was served, on all listeners that the route has now: on a new one as on another that is to get the same of it, or
+/// A form without what may not go on of it: that answers 500.
+fn lasting(lookup: &mut impl Lookup, form: &Arc<AttachedRoute>) -> Arc<AttachedRoute> {
+    let lapses = lapses(lookup, form);
+    if lapses.is_empty() {
+        return Arc::clone(form);
+    }
+    let listeners = form.listeners.iter().map(|listener| {
+        let entries = listener.entries.iter().map(|entry| {
+            let lapse = clusters(&entry.route).find_map(|name| lapses.get(name));
+            lapse.map_or_else(|| entry.clone(), |lapse| refused_entry(entry, lapse.words().into()))
+        });
+        AttachedListener { entries: entries.collect(), ..listener.clone() }
+    });
+    let clusters = form.clusters.iter().filter(|target| !lapses.contains_key(target.name()));
+    Arc::new(AttachedRoute {
+        listeners: listeners.collect(),
+        clusters: clusters.cloned().collect(),
+        ..(**form).clone()
+    })
+}
+
+/// The form that was served, on the listeners that the route has now: on a new one as on another that is to get the same of it, or
 /// what of it needs nothing but what is served. A new listener would answer 404 without.
 fn spread(served: &Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedRoute> {
     let on = |name: &Arc<str>| served.listeners.iter().find(|other| other.listener == *name);
     let new: Vec<&AttachedListener> =
         desired.listeners.iter().filter(|listener| on(&listener.listener).is_none()).collect();
-    if new.is_empty() {
+    let has = |name: &Arc<str>| desired.listeners.iter().any(|listener| listener.listener == *name);
+    if new.is_empty() && served.listeners.iter().all(|listener| has(&listener.listener)) {
         return Arc::clone(served);
     }
     let is_served = |name: &ClusterName| served.clusters.iter().any(|target| target.name() == name);
@@ -155,7 +205,8 @@ fn spread(served: &Arc<AttachedRoute>, desired: &AttachedRoute) -> Arc<AttachedR
         let form = AttachedListener { entries: entries(listener), ..listener.clone() };
         guarded_listener(&form, &listener.entries)
     });
-    Arc::new(AttachedRoute { listeners: served.listeners.iter().cloned().chain(new).collect(), ..(**served).clone() })
+    let kept = served.listeners.iter().filter(|listener| has(&listener.listener)).cloned();
+    Arc::new(AttachedRoute { listeners: kept.chain(new).collect(), ..(**served).clone() })
 }
 
 /// A route that is not served yet: attached, without entries, but for those that ask whether requests may pass: a wider match would take these
@@ -209,9 +260,6 @@ fn patch(
                 (Some(old), blocked) if asks_fewer(&old.route, &entry.route) => {
                     Some(refused_entry(entry, blocked.unwrap_or_else(|| UNASKED.into())))
                 }
-                (Some(old), blocked) if trusts_others(&old.route, served, &entry.route, desired) => {
-                    Some(refused_entry(entry, blocked.unwrap_or_else(|| UNVERIFIED.into())))
-                }
                 (Some(old), _) => Some(old),
                 // Without it a wider match would take its requests, and let them pass unasked.
                 (None, None) => asks(&entry.route).then(|| refused_entry(entry, UNASKED.into())),
@@ -228,25 +276,6 @@ fn patch(
     patched.clusters = clusters.into();
     patched
 }
-
-/// Whether a form sends to a backend in cleartext, or trusting others, where another form is to speak other TLS with it: that is not gone on with for
-/// longer than the other takes to be ready.
-fn trusts_others(old: &Route, served: Option<&AttachedRoute>, wanted: &Route, desired: &AttachedRoute) -> bool {
-    let targets = |route: &Route, form: &AttachedRoute| {
-        let named = clusters(route).filter_map(|name| form.clusters.iter().find(|target| target.name() == name));
-        named.cloned().collect::<Vec<_>>()
-    };
-    let (before, wanted) = (served.map(|served| targets(old, served)).unwrap_or_default(), targets(wanted, desired));
-    let differ = |one: &ClusterTarget, other: &ClusterTarget| {
-        one.backend() == other.backend()
-            && one.encryption() != other.encryption()
-            && *other.encryption() != Encryption::Cleartext
-    };
-    before.iter().any(|before| wanted.iter().any(|wanted| differ(before, wanted)))
-}
-
-/// The reason in an answer 500 where the backend was reached before without the TLS that is spoken to it now.
-const UNVERIFIED: &str = "the backend cannot be reached yet with the TLS that is spoken to it now";
 
 /// Why a request is answered 500 that would pass without authorisation.
 const UNASKED: &str = "who authorises these requests, or where they go, cannot be reached yet";

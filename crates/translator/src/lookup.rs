@@ -10,12 +10,12 @@ use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
-use crate::backend::{BackendFault, SecretPart, SecretUse, Sendable, Verdict, has_ports};
+use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::envoy_proxy::{self, Named};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
-use crate::gating;
+use crate::gating::{self, Lapse};
 use crate::graph::{Backends, Gateways, Installed, Own, Policies, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{
@@ -23,7 +23,7 @@ use crate::key::{
 };
 use crate::listener::{ListenerPlan, RouteScope, Socket};
 use crate::listener_set::SetDraft;
-use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
+use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason, Reference, permit};
 use crate::secret;
 use crate::status;
 use crate::{PieceKey, stream, virtual_host};
@@ -387,12 +387,19 @@ impl stream::Lookup for Reader<'_, '_, StreamTables> {
 #[derive(Clone, Copy)]
 pub(crate) struct GateTables<'k> {
     pub(crate) inputs: Tables,
+    pub(crate) grants: GrantIndex,
     pub(crate) backends: Backends,
     pub(crate) own: Own,
     pub(crate) refusals: Index<FactKey, FactKey, Arc<str>>,
     /// Clusters that were refused, by fleet.
     pub(crate) refused_clusters: Index<Arc<str>, FactKey, ClusterState>,
     pub(crate) key: &'k AttachmentKey,
+}
+
+impl HasGrants for GateTables<'_> {
+    fn grants(&self) -> GrantIndex {
+        self.grants
+    }
 }
 
 impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
@@ -428,9 +435,17 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
         self.cx.get(self.tables.inputs.route_refusals, &fact).cloned()
     }
 
-    fn exists(&mut self, target: &ClusterTarget) -> bool {
-        let verdicts = self.tables.backends.verdicts_of(&target.backend().object);
-        self.cx.get(verdicts, target.backend()).is_some_and(|verdict| verdict.fault.is_none())
+    fn lapse(&mut self, target: &ClusterTarget, named: bool) -> Option<Lapse> {
+        let object = &target.backend().object;
+        let verdict = self.cx.get(self.tables.backends.verdicts_of(object), target.backend());
+        let Some(verdict) = verdict.filter(|verdict| verdict.fault.is_none()) else { return Some(Lapse::Gone) };
+        let encryption = verdict.target.encryption();
+        let secured = *encryption != Encryption::Cleartext && encryption != target.encryption();
+        if secured && !target.is_passthrough() {
+            return Some(Lapse::Insecure);
+        }
+        let route = &self.tables.key.route;
+        (named && permit(self, route, Reference::to(object)).is_err()).then_some(Lapse::Forbidden)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::ObjectKey;
 use api::http_route::{CookieLifetime, SessionCookie, SessionPersistence, SessionPersistenceType};
-use ir::route::Session;
+use ir::route::{Destination, Session};
 
 use crate::key::short_hash;
 
@@ -102,6 +102,7 @@ impl Persistence {
             name: cookie.name.as_deref().unwrap_or_default().into(),
             path: (*cookie.path).into(),
             lifetime: timeout,
+            backend: None,
         };
         Ok(Self { session, unnamed: cookie.name.is_none(), warning })
     }
@@ -117,8 +118,31 @@ impl Persistence {
         Arc::new(session)
     }
 
+    /// Whether a client can say with which of several backends its session is.
+    pub(crate) fn tells_backends_apart(&self) -> bool {
+        matches!(self.session, Session::Cookie { .. })
+    }
+
     /// The session with a backend.
     pub(crate) fn of_backend(&self, backend: &ObjectKey) -> Arc<Session> {
         self.of(&[backend.kind_name(), backend.namespace(), backend.name()])
+    }
+}
+
+/// Of several destinations of a rule, each with its backend: those whose cookies have one name get something that tells them apart.
+pub(crate) fn tell_apart(destinations: &mut [Destination], backends: &[Option<String>]) {
+    let name = |destination: &Destination| match destination.filters.session.as_deref() {
+        Some(Session::Cookie { name, .. }) => Some(Arc::clone(name)),
+        _ => None,
+    };
+    let names: Vec<Option<Arc<str>>> = destinations.iter().map(name).collect();
+    for (destination, whose) in destinations.iter_mut().zip(backends) {
+        let (Some(own), Some(whose)) = (name(destination), whose) else { continue };
+        if names.iter().flatten().filter(|name| **name == own).count() > 1
+            && let Some(session) = destination.filters.session.as_mut()
+            && let Session::Cookie { backend, .. } = Arc::make_mut(session)
+        {
+            *backend = Some(short_hash(&[whose]).into());
+        }
     }
 }

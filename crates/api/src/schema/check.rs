@@ -1,6 +1,6 @@
 //! Checks a tree against a schema.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -151,6 +151,7 @@ impl<'a> Checker<'a> {
                 (Some(property), _)
                     if property.schema.guards
                         && is_nothing(value)
+                        && fits(value.value(), property.schema.value_type)
                         && !property.schema.needs_any()
                         && !self.has_defaults(value) =>
                 {
@@ -226,14 +227,15 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// No two items of a set, and no two items of a list with keys, may be the same; the later one is at fault.
+    /// No two items of a set, and no two items of a list with keys, may be the same. The later one is at fault; of those that fail alone the earlier
+    /// one too: which of them is meant nobody knows, and the other may be the one that guards.
     fn unique(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
         let (Some(items), false) = (schema.items(), schema.list == ListType::Atomic || at.len() < 2) else {
             return true;
         };
-        let mut seen = BTreeSet::new();
-        let mut fine = true;
-        let around = (self.unit, self.dropped);
+        let mut seen: BTreeMap<Vec<String>, Option<(usize, Cursor<'a, 'a>)>> = BTreeMap::new();
+        let alone = items.unit == Some(UnitKind::Item);
+        let mut twice = Vec::new();
         for (index, item) in at.items().enumerate() {
             let key = match &schema.list {
                 ListType::Map(names) => names
@@ -245,16 +247,29 @@ impl<'a> Checker<'a> {
                     .collect(),
                 _ => vec![label(Some(item))],
             };
-            if seen.insert(key) {
-                continue;
+            match seen.entry(key) {
+                Entry::Vacant(place) => drop(place.insert(alone.then_some((index, item)))),
+                Entry::Occupied(mut first) => {
+                    twice.extend(first.get_mut().take().map(|first| (first, "a later")));
+                    twice.push(((index, item), "an earlier"));
+                }
             }
+        }
+        twice.is_empty() || self.same(items, schema, twice)
+    }
+
+    /// Items that are the same as others: each with where the other stands.
+    fn same(&mut self, items: &Schema, schema: &Schema, twice: Vec<((usize, Cursor<'a, 'a>), &'static str)>) -> bool {
+        let around = (self.unit, self.dropped);
+        let mut fine = true;
+        for ((index, item), other) in twice {
             let what = match &schema.list {
-                ListType::Map(names) => format!("an earlier item has the same {}", names.join(" and ")),
+                ListType::Map(names) => format!("{other} item has the same {}", names.join(" and ")),
                 _ => "the same item occurs twice".to_owned(),
             };
             self.path.push(Step::Item(index));
             self.enter(items, index, item);
-            fine = self.error(item, what);
+            fine &= self.error(item, what);
             (self.unit, self.dropped) = around;
             self.path.pop();
         }

@@ -212,7 +212,8 @@ impl Core {
         let secrets = graph.changes(outputs.secrets).filter(|change| change.old.is_none());
         let secrets = secrets.map(|change| (change.key.fleet.as_str(), change.key.name.as_str())).collect();
         let known = Known { graph, tables: self.translator.stored().tables(), outputs, came, secrets };
-        let Passed { updates, late } = self.holding.pass(updates, &known, Instant::now());
+        let revoked = graph.changes(known.tables.reference_grants).any(|change| change.old.is_some());
+        let Passed { updates, late } = self.holding.pass(updates, &known, (revoked, Instant::now()));
         let set = |(fleet, name)| self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled);
         let any = late.into_iter().map(set).fold(false, |any, news| any | news);
         (updates, any)

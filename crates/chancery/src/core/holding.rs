@@ -3,7 +3,9 @@
 //! A route waits for its own clusters in the translator, in the form that was served. Beside it other routes and listeners change at once, so that
 //! between the two requests would meet what neither the edit before nor the edit after says: a listener without its route, or the route that one
 //! which is gone was before. So new clusters and what these need go out first, and the rest when they are ready, refused or late. What changes
-//! meanwhile waits with it, of each resource the last: but for what is new nobody gets a later edit before an earlier one, be it that of an endpoint.
+//! meanwhile waits with it, of each resource the last: but for what is new nobody gets a later edit before an earlier one. Two things do not wait for
+//! clusters of others: where the backends of a cluster are that proxies have already (those that were there may be gone), and what a grant that is
+//! revoked forbids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,9 +61,15 @@ impl Passed {
 }
 
 impl Holding {
-    /// What of this, and of what was held, is to be published now.
-    pub(super) fn pass(&mut self, updates: Vec<FleetUpdate>, known: &impl Readiness, now: Instant) -> Passed {
+    /// What of this, and of what was held, is to be published now; everything where a grant was `revoked` behind what is held.
+    pub(super) fn pass(
+        &mut self,
+        updates: Vec<FleetUpdate>,
+        known: &impl Readiness,
+        (revoked, now): (bool, Instant),
+    ) -> Passed {
         let mut passed = Passed::default();
+        let released: BTreeSet<Arc<str>> = self.0.keys().filter(|_| revoked).cloned().collect();
         for update in updates {
             self.pass_one(update, known, now, &mut passed);
         }
@@ -69,9 +77,10 @@ impl Holding {
             while waiting.awaited.first().is_some_and(|cluster| !known.is_awaited(fleet, cluster)) {
                 waiting.awaited.pop_first();
             }
-            let waits = !waiting.awaited.is_empty() && now < waiting.end() && known.is_live(fleet);
+            let in_time = now < waiting.end();
+            let waits = !waiting.awaited.is_empty() && in_time && known.is_live(fleet) && !released.contains(fleet);
             if !waits {
-                let late = std::mem::take(&mut waiting.awaited).into_iter();
+                let late = std::mem::take(&mut waiting.awaited).into_iter().filter(|_| !in_time);
                 let late = late.filter(|cluster| known.is_live(fleet) && known.is_awaited(fleet, cluster));
                 passed.late.extend(late.map(|cluster| (Arc::clone(fleet), cluster)));
                 let again = std::mem::take(&mut waiting.again).into_iter();
@@ -102,9 +111,17 @@ impl Holding {
             TypeUrl::Secret => known.is_new_secret(&fleet, name),
             _ => false,
         };
+        let clusters: BTreeSet<Of> = changes.iter().map(of).filter(|(kind, _)| *kind == TypeUrl::Cluster).collect();
+        // Of the edit that begins it endpoints are a part.
+        let moves = |(type_url, name): &Of| {
+            *type_url == TypeUrl::Endpoints
+                && waiting.is_some_and(|waiting| waiting.has_cluster(name))
+                && !known.is_awaited(&fleet, name)
+                && !clusters.contains(&(TypeUrl::Cluster, Arc::clone(name)))
+        };
         let goes_first = |change: &Change| {
             let key = of(change);
-            matches!(change, Change::Put(_)) && !is_held(&key) && is_new(&key)
+            matches!(change, Change::Put(_)) && (moves(&key) || !is_held(&key) && is_new(&key))
         };
         let (first, rest): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(goes_first);
         let awaited = first.iter().map(of).filter(|(type_url, _)| *type_url == TypeUrl::Cluster);
@@ -120,6 +137,9 @@ impl Holding {
             waiting.last = now;
         }
         waiting.awaited.extend(awaited);
+        for change in &first {
+            waiting.changes.remove(&of(change));
+        }
         rest.into_iter().for_each(|change| waiting.keep(change));
         passed.push(&fleet, first);
     }
@@ -151,6 +171,12 @@ impl Holding {
 impl Waiting {
     fn end(&self) -> Instant {
         self.until.max((self.last + AT_LEAST).min(self.until + STALLED / 2))
+    }
+
+    /// Proxies have this cluster, and its endpoints, as they are to be behind what waits.
+    fn has_cluster(&self, name: &Arc<str>) -> bool {
+        let goes = matches!(self.changes.get(&(TypeUrl::Endpoints, Arc::clone(name))), Some(Change::Remove { .. }));
+        !goes && !self.changes.contains_key(&(TypeUrl::Cluster, Arc::clone(name)))
     }
 
     fn keep(&mut self, change: Change) {

@@ -12,7 +12,9 @@ use proto::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use proto::envoy::config::route::v3::{Route, RouteAction, WeightedCluster, route};
 
 use super::path::{PathPlan, substitute};
-use super::{base, external_auth, finish, headers, mirror, of_backend, reason, redirect, respond_route, retry};
+use super::{
+    base, external_auth, finish, headers, mirror, of_backend, reason, redirect, respond_route, retry, session,
+};
 use crate::wire::{duration, millionths, seconds};
 
 /// Destinations of weight 0 get nothing and are left out.
@@ -26,20 +28,25 @@ pub(super) fn routes(route: &ir::Route, forward: &Forward, mut emit: impl FnMut(
     if count == 0 {
         return emit(respond_route(route, &Respond { status: 500, reason: "no destination has a weight".into() }));
     }
+    if count > 1 {
+        for destination in live() {
+            with_session(route, forward, destination, &mut emit);
+        }
+    }
     if count > 1 && route.filters.redirect.is_none() && !live().any(|found| needs_own_route(&found.filters)) {
         return emit(weighted(route, forward));
     }
     let total: u64 = live().map(|destination| u64::from(destination.weight)).sum();
     let mut reached = 0;
     for (position, destination) in live().enumerate() {
-        let mut message = single(route, forward, destination);
         reached += u64::from(destination.weight);
-        if position + 1 < count
-            && let Some(matches) = &mut message.r#match
-        {
-            matches.runtime_fraction = Some(threshold(reached, total));
-        }
-        emit(message);
+        let share = (position + 1 < count).then(|| threshold(reached, total));
+        single(route, forward, destination, |mut message| {
+            if let Some(matches) = &mut message.r#match {
+                matches.runtime_fraction.clone_from(&share);
+            }
+            emit(message);
+        });
     }
 }
 
@@ -67,6 +74,20 @@ pub(super) fn note_clusters(route: &ir::Route, forward: &Forward, clusters: &mut
     }
 }
 
+/// Requests of a session with a destination go there, whatever the weights say.
+fn with_session(route: &ir::Route, forward: &Forward, destination: &Destination, emit: &mut impl FnMut(Route)) {
+    let brought_back = destination.filters.session.as_deref().map(session::brought_back).unwrap_or_default();
+    if brought_back.is_empty() || destination.filters.redirect.is_some() || route.filters.redirect.is_some() {
+        return;
+    }
+    single(route, forward, destination, |mut message| {
+        if let Some(matches) = &mut message.r#match {
+            matches.headers.extend(brought_back.iter().cloned());
+        }
+        emit(message);
+    });
+}
+
 /// What Envoy cannot say in a `ClusterWeight`.
 fn needs_own_route(filters: &Filters) -> bool {
     filters.rewrite.is_some()
@@ -83,17 +104,19 @@ fn threshold(reached: u64, total: u64) -> RuntimeFractionalPercent {
     RuntimeFractionalPercent { default_value, ..RuntimeFractionalPercent::default() }
 }
 
-/// One Envoy route for one destination: both levels of filters become one.
-fn single(route: &ir::Route, forward: &Forward, destination: &Destination) -> Route {
+/// The Envoy routes for one destination: both levels of filters become one.
+fn single(route: &ir::Route, forward: &Forward, destination: &Destination, mut emit: impl FnMut(Route)) {
     let filters = merged(&route.filters, &destination.filters);
     let mut message = base(route);
     if let Some(redirect) = &filters.redirect {
-        return finish(message, &filters, route::Action::Redirect(redirect::action(redirect)));
+        return redirect::routes(message, &filters, redirect, emit);
     }
     let mut action = action(forward, &filters);
     action.cluster_specifier = Some(ClusterSpecifier::Cluster(cluster(&destination.backend).to_owned()));
     note_broken([destination], &mut message, &mut action);
-    finish(message, &filters, route::Action::Route(action))
+    let mut message = finish(message, &filters, route::Action::Route(action));
+    message.response_headers_to_add.extend(filters.session.as_deref().and_then(session::told));
+    emit(message);
 }
 
 /// One Envoy route for several destinations. Where one of them changes headers, each gets the merged changes and the route
@@ -128,6 +151,7 @@ fn cluster_weight(route: &ir::Route, destination: &Destination, merge: bool) -> 
         (weight.request_headers_to_remove, weight.request_headers_to_add) = headers::mutations(&request);
         (weight.response_headers_to_remove, weight.response_headers_to_add) = headers::mutations(&response);
     }
+    weight.response_headers_to_add.extend(destination.filters.session.as_deref().and_then(session::told));
     weight.typed_per_filter_config = of_backend(&destination.filters).collect();
     weight
 }

@@ -36,7 +36,7 @@ pub(super) fn merge(outer: &HeaderChanges, inner: &HeaderChanges) -> HeaderChang
     merged
 }
 
-fn option(name: &str, value: &str, action: HeaderAppendAction) -> HeaderValueOption {
+pub(super) fn option(name: &str, value: &str, action: HeaderAppendAction) -> HeaderValueOption {
     HeaderValueOption {
         header: Some(HeaderValue { key: name.to_owned(), value: literal(value), ..HeaderValue::default() }),
         append_action: action as i32,

@@ -14,9 +14,9 @@ use proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 pub(super) fn route_match(matches: &RouteMatch) -> route::RouteMatch {
     let mut headers = Vec::with_capacity(matches.headers.len() + usize::from(matches.method.is_some()));
     if let Some(method) = &matches.method {
-        headers.push(header(":method", string(MatchPattern::Exact(method.as_ref().to_owned()))));
+        headers.push(header_matcher(":method", string(MatchPattern::Exact(method.as_ref().to_owned()))));
     }
-    headers.extend(matches.headers.iter().map(|named| header(&named.name, value(&named.value))));
+    headers.extend(matches.headers.iter().map(|named| header_matcher(&named.name, value(&named.value))));
     route::RouteMatch {
         path_specifier: Some(path(&matches.path)),
         headers,
@@ -38,12 +38,22 @@ fn path(path: &PathMatch) -> PathSpecifier {
     }
 }
 
-fn header(name: &str, matcher: StringMatcher) -> route::HeaderMatcher {
+fn header_matcher(name: &str, matcher: StringMatcher) -> route::HeaderMatcher {
     route::HeaderMatcher {
         name: name.to_owned(),
         header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(matcher)),
         ..route::HeaderMatcher::default()
     }
+}
+
+/// Requests whose host has a port. One in brackets without (RFC 3986, 3.2.2) ends with its bracket.
+pub(super) fn host_with_port() -> route::HeaderMatcher {
+    header(":authority", ".*:[0-9]+")
+}
+
+/// Requests with a header whose whole value is matched by an expression.
+pub(super) fn header(name: &str, expression: &str) -> route::HeaderMatcher {
+    header_matcher(name, string(MatchPattern::SafeRegex(regex(&expression.into()))))
 }
 
 fn query_parameter(named: &NamedMatch) -> route::QueryParameterMatcher {

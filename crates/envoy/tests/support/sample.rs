@@ -292,12 +292,13 @@ fn rewrites() -> Vec<Route> {
 }
 
 fn redirects() -> Vec<Route> {
-    let redirect = |path| Redirect { status: 302, scheme: None, host: None, port: None, path };
+    let redirect = |path| Redirect { status: 302, scheme: None, host: None, port: None, is_default_port: false, path };
     let prefix = PathChange::Prefix { matched: "/old".into(), replacement: "".into() };
     let full = Redirect {
         scheme: Some("https".into()),
         host: Some("new.example".into()),
         port: Some(8443),
+        is_default_port: false,
         ..redirect(Some(PathChange::Full("/all".into())))
     };
     [redirect(None), redirect(Some(prefix)), full]
@@ -352,7 +353,14 @@ fn filtered() -> Vec<Route> {
     let headers = Filters { request_headers: changes().into(), ..Filters::default() };
     let host = Rewrite { host: Some("b.example".into()), path: None };
     let rewritten = Filters { rewrite: Some(Box::new(host)), ..Filters::default() };
-    let redirect = Redirect { status: 308, scheme: None, host: Some("r.example".into()), port: None, path: None };
+    let redirect = Redirect {
+        status: 308,
+        scheme: None,
+        host: Some("r.example".into()),
+        port: None,
+        is_default_port: false,
+        path: None,
+    };
     let redirected = Filters { redirect: Some(Box::new(redirect)), ..Filters::default() };
     let plain_headers = Filters { response_headers: changes().into(), ..Filters::default() };
     let split = vec![to("ns/a/80"), with(headers, "ns/b/80"), with(rewritten, "ns/b/80"), with(redirected, "ns/c/443")];

@@ -151,8 +151,7 @@ fn secrets_of(
     let named = g.distinct("backend_secret", used, move |_, key| rows(key));
     let of_gateways = g.derive("own_secret", own_uses, move |_, key, ()| rows(key));
     let fleet = |(cluster, _): &(ClusterKey, SecretUse), (): &()| [cluster.fleet.clone()];
-    let by_fleet =
-        [g.index("secret_by_fleet", named, fleet), g.index("own_secret_by_fleet", of_gateways, fleet)];
+    let by_fleet = [g.index("secret_by_fleet", named, fleet), g.index("own_secret_by_fleet", of_gateways, fleet)];
     g.derive("secret", gateways.plans, move |cx, _, plan| {
         let mut wanted = plan.secrets();
         for index in by_fleet {

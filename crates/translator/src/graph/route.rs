@@ -60,7 +60,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         let mut rows = Vec::with_capacity(outcome.attached.len());
         for desired in &outcome.attached {
             let attachment = AttachmentKey { fleet: desired.fleet.clone(), route: key.clone() };
-            let tables = GateTables { inputs, backends, own, refusals, refused_clusters, key: &attachment };
+            let tables = GateTables { inputs, grants, backends, own, refusals, refused_clusters, key: &attachment };
             let effective = gating::decide(&mut Reader { cx: &mut *cx, tables }, desired);
             rows.push((attachment, effective));
         }

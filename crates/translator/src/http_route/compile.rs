@@ -20,7 +20,7 @@ use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
 use crate::key::{BackendKey, Place, Rank, route_name};
-use crate::session::Persistence;
+use crate::session::{self, Persistence};
 
 /// By what the entries of one listener differ from those of another.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -327,8 +327,13 @@ impl Targeted<'_> {
             filters: self.treated(sent, sent.filters.finish(&matched.path, Some(flavour.port)), rule),
         });
         let Timeouts { request, attempt, retry } = &self.timeouts;
+        let mut destinations: Vec<Destination> = destinations.collect();
+        if destinations.iter().any(|destination| destination.filters.session.is_some()) {
+            let whose = self.destinations.iter().map(|sent| Some(sent.whose.as_ref()?.text().into()));
+            session::tell_apart(&mut destinations, &whose.collect::<Vec<_>>());
+        }
         Action::Forward(Box::new(Forward {
-            destinations: destinations.collect(),
+            destinations,
             timeout: *request,
             try_timeout: *attempt,
             retry: retry.clone().map(Box::new),
@@ -400,6 +405,10 @@ fn rule_body<'r, L: Lookup>(
         .map(Persistence::read)
         .transpose()
         .map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.sessionPersistence.{field}", path()), text))?;
+    let several = destinations.iter().filter(|sent| sent.weight > 0).count() > 1;
+    if several && persistence.as_ref().is_some_and(|read| !read.tells_backends_apart()) {
+        problems.push(Finding::warning(format!("{}.sessionPersistence.type", path()), WITHIN_BACKENDS));
+    }
     if let Some((field, text)) = persistence.as_ref().and_then(|read| read.warning) {
         problems.push(Finding::warning(format!("{}.sessionPersistence.{field}", path()), text));
     }
@@ -414,6 +423,10 @@ fn rule_body<'r, L: Lookup>(
     };
     Ok((filters, answer))
 }
+
+/// A client tells by its header nothing but the endpoint.
+const WITHIN_BACKENDS: &str = "of several backends a session by a header is with the one that the weights choose for each request; with type Cookie it \
+     stays with the first";
 
 /// The backends of a rule. One that leads nowhere, or whose filters cannot be done, answers 500 for exactly its share.
 fn destinations<'r, L: Lookup>(

@@ -153,7 +153,7 @@ impl Draft<'_> {
     }
 
     /// The redirect for a match and a listener (table 5.9 of the reference): the effective port is that of the filter, else of
-    /// the filter's scheme, else of the listener; the default port of the scheme is printed only where Envoy cannot leave it out.
+    /// the filter's scheme, else of the listener; the default port of the scheme is printed only in place of another one.
     pub(super) fn redirect(&self, matched: &PathMatch, listener: Option<ListenerPort>) -> Option<Redirect> {
         let redirect = self.redirect?;
         let listener = listener.unwrap_or(ListenerPort { port: 80, tls: false });
@@ -161,12 +161,14 @@ impl Draft<'_> {
         let default_of = |scheme: &str| if scheme == "https" { 443 } else { 80 };
         let port = redirect.port.or_else(|| scheme.map(default_of)).unwrap_or(listener.port);
         let effective = scheme.unwrap_or(if listener.tls { "https" } else { "http" });
-        let implied = redirect.hostname.is_some() && port == default_of(effective);
+        let is_default = port == default_of(effective);
+        let has_host = redirect.hostname.is_some();
         Some(Redirect {
             status: redirect.status_code,
             scheme: scheme.map(Arc::from),
             host: redirect.hostname.as_deref().map(Arc::from),
-            port: (!implied).then_some(port),
+            port: (!(is_default && has_host)).then_some(port),
+            is_default_port: is_default && !has_host,
             path: redirect.path.as_ref().and_then(|path| path_change(path, matched)),
         })
     }

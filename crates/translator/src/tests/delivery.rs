@@ -524,3 +524,99 @@ fn programmed_is_what_proxies_acknowledged() {
     let addresses: Vec<_> = addresses.iter().map(|found| (found.address_type.to_string(), &*found.value)).collect();
     assert_eq!(addresses, [("IPAddress".to_owned(), "127.0.0.1"), ("Hostname".to_owned(), "lb.example.org")]);
 }
+
+/// A Service elsewhere, the grant to send there, and a route that sends there and to others.
+fn granted(world: &mut World) -> Object {
+    let grant = json!({
+        "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "default"}],
+        "to": [{"group": "", "kind": "Service"}],
+    });
+    let far = object(Kind::Service, "other/far", json!({"ports": [{"port": 80}]}));
+    world.apply([far, object(Kind::ReferenceGrant, "other/g", grant)]);
+    let far = |backends: &[&str]| {
+        let to = |name: &&str| match *name {
+            "far" => json!({"name": "far", "namespace": "other", "port": 80}),
+            name => json!({"name": name, "port": 80}),
+        };
+        let backends: Vec<_> = backends.iter().map(to).collect();
+        let mut spec = route_spec("web", &[HOST], &[("/far", "v1"), ("/", "v1")]);
+        spec["rules"][0]["backendRefs"] = backends.into();
+        object(Kind::HttpRoute, "r", spec)
+    };
+    world.apply([far(&["far"])]);
+    world.translator.remember_served();
+    set(world, "other/far/80", Some(ClusterState::Warm));
+    assert_eq!(ask(world, "/far"), "other/far/80*1");
+    far(&["far", "v2"])
+}
+
+#[test]
+fn what_no_grant_allows_any_more_is_not_sent_to_in_an_earlier_form_either() {
+    for state in [None, Some(ClusterState::Stalled), Some(ClusterState::Refused("no such bundle".into()))] {
+        let mut world = world();
+        let edited = granted(&mut world);
+        world.apply([edited]);
+        world.translator.remember_served();
+        set(&mut world, "default/v2/80", state.clone());
+        assert_eq!(ask(&world, "/far"), "other/far/80*1", "the form before, {state:?}");
+        world.delete(Kind::ReferenceGrant, "other", "g");
+        world.translator.remember_served();
+        assert!(!ask(&world, "/far").contains("far"), "{state:?}: {}", ask(&world, "/far"));
+        assert!(!world.clusters().contains(&"other/far/80".to_owned()), "{state:?}");
+        assert_eq!(ask(&world, "/"), "default/v1/80*1", "{state:?}");
+    }
+    // in place of a form that was refused
+    let mut world = world();
+    let edited = granted(&mut world);
+    set(&mut world, "default/v2/80", Some(ClusterState::Warm));
+    world.apply([edited]);
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80");
+    assert_eq!(ask(&world, "/far"), "other/far/80*1");
+    world.delete(Kind::ReferenceGrant, "other", "g");
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80");
+    assert!(!ask(&world, "/far").contains("other/far"), "{}", ask(&world, "/far"));
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+}
+
+#[test]
+fn in_place_of_a_refused_form_nothing_is_sent_without_the_tls_that_is_wanted_now() {
+    let mut world = world();
+    edit(&mut world, &[("/bad", "v1")]);
+    refuse(&mut world, "default/web/80");
+    assert_eq!(ask(&world, "/"), "default/v1/80*1");
+    let policy = json!({
+        "targetRefs": [{"group": "", "kind": "Service", "name": "v1"}],
+        "validation": {"hostname": "one.example", "wellKnownCACertificates": "System"},
+    });
+    world.apply([object(Kind::BackendTlsPolicy, "p", policy)]);
+    world.translator.remember_served();
+    let secure = world.clusters().into_iter().find(|name| name.contains("~tls-")).expect("a cluster");
+    set(&mut world, &secure, Some(ClusterState::Warm));
+    refuse(&mut world, "default/web/80");
+    assert_eq!(ask(&world, "/"), "500");
+    assert_eq!(world.clusters().len(), 1, "{:?}", world.clusters());
+}
+
+#[test]
+fn an_earlier_form_stays_on_no_listener_that_the_route_has_left() {
+    let mut world = world();
+    let listener = |port: u16| json!({"name": format!("on-{port}"), "port": port, "protocol": "HTTP"});
+    let on = |sections: &[u16], path: &str| {
+        let mut spec = route_spec("web", &[HOST], &[(path, "v1")]);
+        spec["parentRefs"] = sections.iter().map(|port| json!({"name": "web", "port": port})).collect();
+        object(Kind::HttpRoute, "r", spec)
+    };
+    world.apply([gateway("web", json!([listener(80), listener(81)])), on(&[80, 81], "/")]);
+    world.translator.remember_served();
+    world.apply([on(&[80, 81], "/bad")]);
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80");
+    assert_eq!(world.ask("default/web/81", HOST, "/"), "default/v1/80*1");
+    world.apply([on(&[80], "/worse")]);
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80");
+    assert_eq!(ask(&world, "/"), "default/v1/80*1", "where it still is");
+    assert_eq!(world.ask("default/web/81", HOST, "/"), "404");
+}

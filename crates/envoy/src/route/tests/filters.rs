@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ir::route::{Action, Cors, Filters, HeaderChanges, Mirror, PathChange, Redirect, Rewrite};
 
-use super::{check_one, forwarding, respond, route, routes, sets, to};
+use super::{check, check_one, forwarding, respond, route, routes, sets, to};
 use crate::testing::expect;
 
 #[test]
@@ -58,7 +58,7 @@ fn check_redirect(redirect: Redirect, wanted: &str) {
 
 #[test]
 fn redirects_of_every_code_and_part() {
-    let plain = Redirect { status: 302, scheme: None, host: None, port: None, path: None };
+    let plain = Redirect { status: 302, scheme: None, host: None, port: None, is_default_port: false, path: None };
     check_redirect(plain.clone(), "redirect: {responseCode: FOUND}");
     check_redirect(
         Redirect {
@@ -66,6 +66,7 @@ fn redirects_of_every_code_and_part() {
             scheme: Some("https".into()),
             host: Some("a.example".into()),
             port: Some(8443),
+            is_default_port: false,
             path: Some(PathChange::Full("/all".into())),
         },
         "redirect: {schemeRedirect: https, hostRedirect: a.example, portRedirect: 8443, pathRedirect: /all}",
@@ -75,6 +76,23 @@ fn redirects_of_every_code_and_part() {
     check_redirect(
         path(prefix("/a", "")),
         r"redirect: {responseCode: PERMANENT_REDIRECT, regexRewrite: {pattern: {regex: '^\/a/*'}, substitution: /}}",
+    );
+}
+
+#[test]
+fn a_default_port_is_printed_only_in_place_of_another() {
+    let scheme = Some("https".into());
+    let plain = Redirect { status: 302, scheme, host: None, port: Some(443), is_default_port: true, path: None };
+    check(
+        route(Action::Redirect(plain.into()), Filters::default()),
+        "
+- name: r
+  match: {prefix: /, headers: [{name: ':authority', stringMatch: {safeRegex: {regex: '.*:[0-9]+'}}}]}
+  redirect: {responseCode: FOUND, schemeRedirect: https, portRedirect: 443}
+- name: r
+  match: {prefix: /}
+  redirect: {responseCode: FOUND, schemeRedirect: https}
+",
     );
 }
 

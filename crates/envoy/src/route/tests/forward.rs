@@ -96,7 +96,8 @@ fn destinations_with_rewrites_get_routes_with_thresholds_that_add_up() {
         let rewrite = Rewrite { host: Some(host.into()), path: None };
         Filters { rewrite: Some(Box::new(rewrite)), ..Filters::default() }
     };
-    let redirect = Redirect { status: 301, scheme: None, host: Some("d".into()), port: None, path: None };
+    let redirect =
+        Redirect { status: 301, scheme: None, host: Some("d".into()), port: None, is_default_port: false, path: None };
     let redirected = Filters { redirect: Some(Box::new(redirect)), ..Filters::default() };
     let threshold = |numerator: u32| {
         format!("{{prefix: /, runtimeFraction: {{defaultValue: {{numerator: {numerator}, denominator: MILLION}}}}}}")
@@ -118,7 +119,8 @@ fn destinations_with_rewrites_get_routes_with_thresholds_that_add_up() {
 
 #[test]
 fn a_destination_that_redirects_forwards_nothing() {
-    let redirect = Redirect { status: 301, scheme: None, host: Some("d".into()), port: None, path: None };
+    let redirect =
+        Redirect { status: 301, scheme: None, host: Some("d".into()), port: None, is_default_port: false, path: None };
     let redirected = Filters { redirect: Some(Box::new(redirect)), ..Filters::default() };
     let found = forwarding(vec![with(redirected, to("a", 1))], Filters::default());
     check_one(found, "redirect: {hostRedirect: d}");
