@@ -106,8 +106,9 @@ impl Blame {
         if graph.is_empty(tables.route_refusals) {
             return;
         }
-        let refused = graph.iter(outputs.effective).filter(|(_, effective)| effective.refusal.is_some());
-        let held: BTreeSet<FactKey> = refused
+        let held: BTreeSet<FactKey> = graph
+            .members(outputs.refused_forms, &())
+            .into_iter()
             .map(|(key, effective)| FactKey::new(key.fleet.0.clone(), form_name(&key.route, &effective.desired)))
             .collect();
         let facts = graph.iter(tables.route_refusals).map(|(fact, _)| fact);

@@ -231,6 +231,7 @@ fn outputs(
         rejections: statuses.rejected,
         findings: statuses.problems,
         effective: routes.effective,
+        refused_forms: routes.refused,
     }
 }
 

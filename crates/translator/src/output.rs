@@ -93,6 +93,8 @@ pub struct Outputs {
     pub rejections: Table<ObjectKey, Arc<Rejection>>,
     /// Routes as fleets get them, for [`crate::Translator::remember_served`].
     pub effective: Table<AttachmentKey, Effective>,
+    /// Those of which a proxy refused the form that is wanted: few, if any.
+    pub(crate) refused_forms: Index<(), AttachmentKey, Effective>,
     /// Where connections go that are passed on: those that routes bring with them, and those of listeners. A name is in one of the two.
     pub(crate) streams: [Table<StreamKey, Arc<TcpProxy>>; 2],
     /// Hosts that routes bring with them, and those that listeners have. A host is in one of the two.

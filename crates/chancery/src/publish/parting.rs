@@ -1,7 +1,7 @@
 //! Endpoints that datagrams went to, for a moment after they are gone. Envoy ends what clients have with an endpoint at once when it is
 //! taken away, and an answer under way is lost; with one that only drains it waits for answers, while new clients go elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ir::cluster::{Health, Locality};
@@ -22,7 +22,7 @@ pub(super) struct Parting {
 /// A set, as it is and what has gone from it.
 #[derive(Default)]
 struct Watched {
-    now: Vec<Address>,
+    now: BTreeSet<Address>,
     gone: Vec<Gone>,
 }
 
@@ -41,7 +41,7 @@ impl Parting {
             return;
         };
         let watched = self.sets.entry(name.clone()).or_default();
-        let there = all(&set).map(|endpoint| endpoint.address.clone()).collect();
+        let there: BTreeSet<Address> = all(&set).map(|endpoint| endpoint.address.clone()).collect();
         let before = std::mem::replace(&mut watched.now, there);
         watched.gone.extend(before.into_iter().map(|address| Gone { address, until: now + LINGER }));
         let Watched { now: there, gone } = watched;

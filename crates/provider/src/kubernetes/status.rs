@@ -10,6 +10,7 @@
 mod board;
 mod contest;
 mod merge;
+mod retry;
 mod writer;
 
 use std::sync::Arc;

@@ -25,6 +25,8 @@ use crate::virtual_host;
 pub(crate) struct Routes {
     pub(crate) outcomes: Table<ObjectKey, Arc<RouteOutcome>>,
     pub(crate) effective: Table<AttachmentKey, Effective>,
+    /// Those of which a proxy refused the form that is wanted: few, if any.
+    pub(crate) refused: Index<(), AttachmentKey, Effective>,
     /// How many routes a listener has.
     pub(crate) attached: Table<ListenerKey, usize>,
     pub(crate) pieces: PieceTable,
@@ -66,6 +68,9 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         }
         rows
     });
+    let refused = g.index("refused_form", effective, |_: &AttachmentKey, effective: &Effective| {
+        effective.refusal.is_some().then_some(())
+    });
     let attached = g.tally("route_by_listener", effective, |key: &AttachmentKey, effective: &Effective| {
         let counted = effective.desired.listeners.iter().filter(|listener| listener.counted);
         counted
@@ -92,7 +97,7 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
         let name = configuration.name.clone();
         [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
     });
-    Routes { outcomes, effective, attached, pieces, hosts, hosts_of, configurations, streams }
+    Routes { outcomes, effective, refused, attached, pieces, hosts, hosts_of, configurations, streams }
 }
 
 type EntryTable = Table<EntryKey, Arc<Route>>;

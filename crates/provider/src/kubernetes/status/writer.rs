@@ -1,11 +1,11 @@
 //! The task that writes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::status::{OwnStatus, Status};
 use api::{Kind, ObjectKey};
 use hashbrown::{HashMap, HashSet};
-use indexmap::IndexMap;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,11 +15,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contest::Contests;
 use super::merge::{is_behind, is_written_by, lack_of_room, merged, takes_back};
+use super::retry::Retries;
 use super::{Board, Refused, WriterOptions};
+use crate::kubernetes::Error;
 use crate::kubernetes::call::{Caller, Failure};
-use crate::kubernetes::pace::Backoff;
 use crate::kubernetes::target::{Resource, Target};
-use crate::kubernetes::{Error, Pace};
 
 /// Writes that are under way at a time: each is two requests of a millisecond or two, so 16 are some 5,000 statuses a second, and 16 connections.
 const AT_A_TIME: usize = 16;
@@ -65,8 +65,9 @@ struct Writer<'a> {
     busy: HashSet<ObjectKey>,
     /// What came for them meanwhile.
     behind: HashMap<ObjectKey, Option<Status>>,
-    /// What is tried again, with its next time.
-    failed: IndexMap<ObjectKey, Failed>,
+    failed: Retries,
+    /// When people are told what has changed of that; none: nothing has.
+    tells: Option<Instant>,
     contests: Contests,
 }
 
@@ -86,25 +87,8 @@ enum Done {
     Contested(Instant),
 }
 
-struct Failed {
-    status: Option<Status>,
-    backoff: Backoff,
-    at: Instant,
-    words: Option<Arc<str>>,
-}
-
-impl Failed {
-    fn new(pace: Pace) -> Self {
-        let backoff = Backoff::new(pace.retry_first, pace.retry_last);
-        Self { status: None, backoff, at: Instant::now(), words: None }
-    }
-
-    /// True if people have to be told something else now.
-    fn wait_until(&mut self, at: Instant, status: Option<Status>, words: Option<Arc<str>>) -> bool {
-        (self.at, self.status) = (at, status);
-        std::mem::replace(&mut self.words, words.clone()) != words
-    }
-}
+/// People are told of failures so often at most: each time of all, and there may be as many as objects.
+const TELLING: Duration = Duration::from_millis(100);
 
 impl<'a> Writer<'a> {
     fn new(options: &'a WriterOptions, board: &'a Board, refused: &'a watch::Sender<Refused>) -> Self {
@@ -118,20 +102,22 @@ impl<'a> Writer<'a> {
             tasks: JoinSet::new(),
             busy: HashSet::new(),
             behind: HashMap::new(),
-            failed: IndexMap::new(),
+            failed: Retries::new(options.pace),
+            tells: None,
             contests: Contests::default(),
         }
     }
 
     async fn write(&mut self) -> Result<(), Error> {
         loop {
+            self.tell_in_time();
             self.start_again();
             let (due, next) = self.board.take_due(AT_A_TIME.saturating_sub(self.tasks.len()));
             for (key, status) in due {
                 self.start_new(key, status);
             }
             let has_room = self.tasks.len() < AT_A_TIME;
-            let retry = self.failed.values().map(|failed| failed.at).min();
+            let retry = self.failed.next();
             tokio::select! {
                 Some(ended) = self.tasks.join_next() => match ended {
                     Ok(ended) => self.ended(ended),
@@ -140,27 +126,23 @@ impl<'a> Writer<'a> {
                 },
                 () = self.board.news(), if has_room => {}
                 () = until([next, retry]), if has_room => {}
+                () = until([self.tells, None]) => {}
             }
         }
     }
 
     /// Starts what failed and is due again.
     fn start_again(&mut self) {
-        let now = Instant::now();
-        let due: Vec<ObjectKey> =
-            self.failed.iter().filter(|(_, failed)| failed.at <= now).map(|(key, _)| key.clone()).collect();
-        for key in due.into_iter().take(AT_A_TIME.saturating_sub(self.tasks.len())) {
-            let Some(failed) = self.failed.get(&key) else { continue };
-            self.start_new(key, failed.status.clone());
+        let room = AT_A_TIME.saturating_sub(self.tasks.len());
+        for (key, status) in self.failed.due(Instant::now(), room) {
+            self.start_new(key, status);
         }
     }
 
     /// Starts a status that may have failed before: what people were told of that stays until it is known how this ends.
     fn start_new(&mut self, key: ObjectKey, status: Option<Status>) {
         let known = Instant::now() + self.options.pace.retry_last + self.options.pace.answer;
-        if let Some(failed) = self.failed.get_mut(&key) {
-            (failed.status, failed.at) = (status.clone(), known);
-        }
+        self.failed.started(&key, status.as_ref(), known);
         self.start(key, status);
     }
 
@@ -187,13 +169,12 @@ impl<'a> Writer<'a> {
                 if let Ok(Done::Written(hash)) = result {
                     self.contests.note(&key, hash, Instant::now());
                 }
-                if self.failed.swap_remove(&key).is_some_and(|failed| failed.words.is_some()) {
-                    self.tell();
-                }
+                let news = self.failed.over(&key);
+                self.tell(news);
             }
-            Ok(Done::Later) => self.again(key.clone(), status, None),
-            Ok(Done::Contested(until)) => self.put_off(key.clone(), status, until),
-            Err(failure) => self.again(key.clone(), status, words(failure)),
+            Ok(Done::Later) => self.again(&key, status, None),
+            Ok(Done::Contested(until)) => self.put_off(&key, status, until),
+            Err(failure) => self.again(&key, status, words(failure)),
         }
         if let Some(status) = newer {
             self.start_new(key, status);
@@ -201,31 +182,34 @@ impl<'a> Writer<'a> {
     }
 
     /// Tries again, ever more slowly.
-    fn again(&mut self, key: ObjectKey, status: Option<Status>, words: Option<Arc<str>>) {
-        let pace = self.options.pace;
-        let failed = self.failed.entry(key).or_insert_with(|| Failed::new(pace));
-        let at = Instant::now() + failed.backoff.wait();
-        if failed.wait_until(at, status, words) {
-            self.tell();
-        }
+    fn again(&mut self, key: &ObjectKey, status: Option<Status>, words: Option<Arc<str>>) {
+        let news = self.failed.again(key, status, words);
+        self.tell(news);
     }
 
     /// Lets what somebody else replaces without end wait.
-    fn put_off(&mut self, key: ObjectKey, status: Option<Status>, until: Instant) {
+    fn put_off(&mut self, key: &ObjectKey, status: Option<Status>, until: Instant) {
         let words = format!(
             "somebody else replaces it whenever it is written; is there another installation with controllerName {}?",
             self.options.controller
         );
-        let pace = self.options.pace;
-        let failed = self.failed.entry(key).or_insert_with(|| Failed::new(pace));
-        if failed.wait_until(until, status, Some(words.into())) {
-            self.tell();
+        let news = self.failed.put_off(key, status, Some(words.into()), until);
+        self.tell(news);
+    }
+
+    fn tell(&mut self, news: bool) {
+        if news {
+            self.tells.get_or_insert_with(|| Instant::now() + TELLING);
         }
     }
 
-    fn tell(&self) {
-        let words = |(key, failed): (&ObjectKey, &Failed)| Some((key.clone(), failed.words.clone()?));
-        self.refused.send_replace(self.failed.iter().filter_map(words).collect());
+    fn tell_in_time(&mut self) {
+        if self.tells.is_some_and(|at| at <= Instant::now()) {
+            self.tells = None;
+            let mut told: Refused = self.failed.words().collect();
+            told.sort_unstable();
+            self.refused.send_replace(told);
+        }
     }
 }
 
