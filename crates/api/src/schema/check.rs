@@ -16,8 +16,8 @@ const MAX_VIOLATIONS: usize = 100;
 /// Types of filters that the API has and that are not supported.
 const REFUSED: [&str; 1] = ["ExtensionRef"];
 
-/// Fields of earlier versions, and what holds them now.
-const MOVED: [(&str, &str); 1] = [("sessionName", "cookie")];
+/// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
+const MOVED: [(&str, &str, &str); 2] = [("sessionName", "cookie", "cookie.name"), ("cookieConfig", "cookie", "cookie")];
 
 /// Fields of earlier versions that guarded, and where what guards now is.
 const FORMER: [(&str, &str); 2] = [("frontendValidation", "spec.tls.frontend"), ("resourceName", "spec.to[].name")];
@@ -487,9 +487,9 @@ impl<'a> Checker<'a> {
         let known = schema.properties.iter().map(|property| &*property.name);
         let near = nearest(word, known.clone());
         near.into_iter().for_each(|near| self.doubt(around, Doubt::Field(near)));
-        let moved = MOVED.iter().find(|(old, new)| *old == word && known.clone().any(|one| one == *new));
+        let moved = MOVED.iter().find(|(old, new, _)| *old == word && known.clone().any(|one| one == *new));
         let meant = near.map(|near| format!("; did you mean {near}?"));
-        let meant = meant.or(moved.map(|(_, new)| format!("; it is {new}.name now"))).unwrap_or_default();
+        let meant = meant.or(moved.map(|(.., now)| format!("; it is {now} now"))).unwrap_or_default();
         // In a match the default of what is missing takes requests that were never meant.
         let missing = |name: &str| around.get(name).is_none_or(Cursor::is_null);
         let open = |name: &str| {
