@@ -398,3 +398,79 @@ fn a_guard_in_a_wrong_place_is_an_error() {
     );
     assert!(raw.iter().any(|line| line.ends_with(&belongs("workloadSelector", "spec.workloadSelector"))), "{raw:#?}");
 }
+
+/// Everything that is said of a route with these rules, without places.
+fn told_of(head: &str, rules: &str) -> Vec<String> {
+    let found = pointed(&(edge() + &ruled("shop", &format!("{head}  rules:\n{rules}")))).unwrap();
+    found.into_iter().map(|line| line.split_once(' ').map_or(line.clone(), |(_, text)| text.to_owned())).collect()
+}
+
+#[test]
+fn rules_that_contradict_each_other_are_told_with_what_else_is_wrong() {
+    let rule = |name: &str, path: &str| {
+        format!(
+            "  - {{name: {name}, matches: [{{path: {{value: {path}}}}}], filters: [{{type: RequestRedirect, requestRedirect: {{port: 81}}}}]}}\n"
+        )
+    };
+    let wrong = "  - filters: [{type: RequestRedirect, requestRedirect: {scheme: htps}}]\n";
+    let unique = format!("error: rule name must be unique within the route{FAILS}");
+    let scheme = format!("error: \"htps\" is not one of http, https; did you mean https?{FAILS}");
+    assert_eq!(told_of("", &(rule("x", "/a") + &rule("x", "/b") + wrong)), [&*unique, &*unique, &*scheme]);
+    assert_eq!(told_of("", &(rule("x", "/a") + &rule("y", "/b") + wrong)), [scheme]);
+}
+
+#[test]
+fn what_has_no_effect_is_told_where_it_is_written() {
+    let redirect = "filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]";
+    let unused =
+        "warning: this has no effect: the rule answers with a redirect and sends nothing to a backend; leave it out";
+    for field in
+        ["retry: {attempts: 2}", "timeouts: {request: 1s}", "sessionPersistence: {type: Cookie, cookie: {name: a}}"]
+    {
+        assert_eq!(told_of("", &format!("  - {redirect}\n    {field}\n")), [unused], "{field}");
+    }
+    let again = "warning: an earlier item has the same name (names of headers have no case): this one is ignored; remove one of the two";
+    let headers = "matches: [{headers: [{name: a, value: b}, {name: A, value: c}]}]";
+    assert_eq!(told_of("", &format!("  - {headers}\n    {redirect}\n")), [again]);
+    let date = "warning: this has no effect: a response without Date gets one from the proxy (RFC 9110, 6.6.1); leave it out, or set another value";
+    for (changes, told) in [
+        ("type: ResponseHeaderModifier, responseHeaderModifier: {remove: [Date]}", date),
+        (
+            "type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: a, value: b}, {name: A, value: c}]}",
+            again,
+        ),
+    ] {
+        let with = redirect.replace("filters: [", &format!("filters: [{{{changes}}}, "));
+        assert_eq!(told_of("", &format!("  - {with}\n")), [told], "{changes}");
+    }
+    let old = "sessionPersistence: {type: Cookie, cookieConfig: {lifetimeType: Permanent}}";
+    let found = told_of("", &format!("  - {old}\n"));
+    assert!(
+        found.contains(&"warning: cookieConfig is not a field here and is ignored; it is cookie now".to_owned()),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_host_name_that_no_listener_of_the_route_takes_is_told_and_which_names_they_have() {
+    let rules = "  rules:\n  - filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]\n";
+    let listener = |name: &str, port: u16, host: &str| {
+        format!("  - name: {name}\n    protocol: HTTP\n    port: {port}\n    hostname: \"{host}\"\n")
+    };
+    let one = listener("http", 8080, "*.w.example");
+    let told = |listeners: &str| {
+        let route = ruled("shop", &format!("  hostnames: [\"*.w.example\", other.example]\n{rules}"));
+        pointed(&format!("{}---\n{route}", tests::objects::listeners(listeners))).unwrap()
+    };
+    let rest = "so nothing is served for it (listener http has *.w.example); add a listener for it, or leave it out";
+    assert_eq!(told(&one), [format!("20:30 warning: no listener of this route takes other.example, {rest}")]);
+    assert_eq!(told(&(one + &listener("other", 8081, "other.example"))), [""; 0]);
+}
+
+#[test]
+fn certificates_of_clients_without_an_https_listener_are_told() {
+    let tls = "  tls:\n    frontend:\n      default:\n        validation: {caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]}\n";
+    let found = pointed(&(gateway(8080) + tls)).unwrap();
+    let text = "there is no HTTPS listener, so this holds nowhere; certificates of clients are asked for on those only";
+    assert_eq!(found, [format!("14:21 warning: {text}")]);
+}

@@ -12,8 +12,8 @@ mod value;
 
 use std::fmt;
 
-pub(crate) use self::value::Scope;
-use self::value::{Slot, Slots};
+use self::value::{DOUBTFUL, Slot, Slots};
+pub(crate) use self::value::{Doubt, Doubts, Scope};
 
 /// A rule, ready to run.
 #[derive(Debug)]
@@ -28,6 +28,13 @@ pub(crate) struct CelError(pub(crate) String);
 impl fmt::Display for CelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl CelError {
+    /// There is no answer because what the rule reads is at fault already.
+    pub(crate) fn is_doubt(&self) -> bool {
+        self.0 == DOUBTFUL.0
     }
 }
 
@@ -49,21 +56,24 @@ impl Program {
 
     /// For a rule of the form `self.all(item, ..)`: the items that it does not hold for; none for any other rule.
     ///
-    /// So a rule about a list can cost the items at fault and not the list. `among_broken`: something is wrong with other items, so that only rules count that look at
-    /// each item by itself, and what cannot be answered is no fault.
-    pub(crate) fn failing_items(&self, this: Scope<'_>, among_broken: bool) -> Option<Vec<usize>> {
+    /// So a rule about a list can cost the items at fault and not the list.
+    pub(crate) fn failing_items(&self, this: Scope<'_>) -> Option<Vec<usize>> {
         let Expr::Macro(Macro::All, pair) = &self.body else { return None };
         let [Expr::Var(0), body] = &**pair else { return None };
-        if among_broken && body.reads_self() {
-            return None;
-        }
         let mut slots = Slots::new(this);
         let mut fails = |item| match eval::holds_for(Slot::Place(item), body, &mut slots) {
             Ok(holds) => !holds,
-            Err(_) => !among_broken,
+            Err(failure) => failure != DOUBTFUL,
         };
         let items = this.items().enumerate();
         Some(items.filter(|(_, item)| fails(*item)).map(|(index, _)| index).collect())
+    }
+
+    /// The fields of `self` that the rule reads.
+    pub(crate) fn fields(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.body.fields_of_self(&mut found);
+        found
     }
 }
 
@@ -94,18 +104,20 @@ enum Expr {
 }
 
 impl Expr {
-    /// Whether it reads the whole that the rule is about.
-    fn reads_self(&self) -> bool {
-        match self {
-            Self::Var(number) => *number == 0,
-            Self::Null | Self::Bool(_) | Self::Int(_) | Self::String(_) => false,
-            Self::Field(of, _) | Self::Has(of, _) | Self::Not(of) | Self::Negate(of) | Self::Matches(of, _) => {
-                of.reads_self()
+    /// The fields that it reads of the whole that the rule is about.
+    fn fields_of_self<'e>(&'e self, found: &mut Vec<&'e str>) {
+        let inner: &[Self] = match self {
+            Self::Var(_) | Self::Null | Self::Bool(_) | Self::Int(_) | Self::String(_) => &[],
+            Self::Field(of, name) | Self::Has(of, name) => {
+                found.extend(matches!(**of, Self::Var(0)).then_some(&**name));
+                std::slice::from_ref(of)
             }
-            Self::List(parts) | Self::Call(_, parts) => parts.iter().any(Self::reads_self),
-            Self::Index(parts) | Self::Binary(_, parts) | Self::Macro(_, parts) => parts.iter().any(Self::reads_self),
-            Self::If(parts) => parts.iter().any(Self::reads_self),
-        }
+            Self::Not(of) | Self::Negate(of) | Self::Matches(of, _) => std::slice::from_ref(of),
+            Self::List(parts) | Self::Call(_, parts) => parts,
+            Self::Index(parts) | Self::Binary(_, parts) | Self::Macro(_, parts) => &**parts,
+            Self::If(parts) => &**parts,
+        };
+        inner.iter().for_each(|part| part.fields_of_self(found));
     }
 }
 

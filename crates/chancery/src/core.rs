@@ -525,9 +525,12 @@ impl Asking {
         let (revision, statuses, found) = self.ask(question).await?;
         let waits = !self.is_ready();
         apart(move || {
+            let unread = report::unread(&found, &statuses);
             let problems = report::problems(found.complete().iter());
             let objects = report::objects(&statuses);
-            let report = json!({ "revision": revision, "waits": waits, "objects": objects, "problems": problems });
+            let report = json!({
+                "revision": revision, "waits": waits, "objects": objects, "unread": unread, "problems": problems
+            });
             report.to_string().into_bytes()
         })
         .await

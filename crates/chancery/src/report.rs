@@ -3,6 +3,7 @@
 mod findings;
 mod transitions;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::status::Status;
@@ -126,13 +127,28 @@ fn changes<S: Clone>(
 
 /// One object with its status.
 pub(crate) fn object(key: &ObjectKey, status: &Status) -> Value {
+    let mut object = head(key);
+    if let Value::Object(fields) = &mut object {
+        fields.insert("status".to_owned(), json!(status));
+    }
+    object
+}
+
+/// Objects of which nothing is in force, but those whose status says so.
+pub(crate) fn unread(found: &Findings, statuses: &[(ObjectKey, Status)]) -> Value {
+    let with_status: BTreeSet<&ObjectKey> = statuses.iter().map(|(key, _)| key).collect();
+    found.unread().filter(|key| !with_status.contains(key)).map(head).collect()
+}
+
+/// What an object is.
+fn head(key: &ObjectKey) -> Value {
     let api_version = key.kind().map(|kind| kind.api_version()).unwrap_or_default();
     let metadata = if key.namespace().is_empty() {
         json!({ "name": key.name() })
     } else {
         json!({ "name": key.name(), "namespace": key.namespace() })
     };
-    json!({ "apiVersion": api_version, "kind": key.kind_name(), "metadata": metadata, "status": status })
+    json!({ "apiVersion": api_version, "kind": key.kind_name(), "metadata": metadata })
 }
 
 /// All of them.
@@ -153,3 +169,6 @@ pub(crate) fn problems<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<V
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

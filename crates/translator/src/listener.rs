@@ -87,7 +87,7 @@ pub(crate) fn is_insecure(gateway: &Gateway) -> bool {
     frontend(gateway).is_some_and(client::is_insecure)
 }
 
-/// Ports of `spec.tls.frontend.perPort` for which it holds nowhere: paths and words.
+/// What of `spec.tls.frontend` holds nowhere: paths and words.
 pub(crate) fn ports_without_clients(
     gateway: &Gateway,
     listeners: &[ListenerPlan],

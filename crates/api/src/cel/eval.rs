@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::value::{Failure, Scope, Slot, Slots, Val};
+use super::value::{DOUBTFUL, Doubt, Failure, Scope, Slot, Slots, Val};
 use super::{Expr, Macro, Operator, call};
 use crate::tree::Value;
 
@@ -75,7 +75,7 @@ pub(super) fn truth<'a>(expr: &'a Expr, slots: &mut Slots<'a>) -> Answer<bool> {
 fn place<'a>(expr: &'a Expr, slots: &Slots<'a>) -> Option<Answer<Scope<'a>>> {
     match expr {
         Expr::Var(number) => slots.place(*number).map(Ok),
-        Expr::Field(of, name) => Some(place(of, slots)?.and_then(|scope| scope.field(name).ok_or(NO_FIELD))),
+        Expr::Field(of, name) => Some(place(of, slots)?.and_then(|scope| scope.find(name)?.ok_or(NO_FIELD))),
         Expr::Index(pair) => {
             let [of, Expr::Int(at)] = &**pair else { return None };
             let scope = match place(of, slots)? {
@@ -91,10 +91,10 @@ fn place<'a>(expr: &'a Expr, slots: &Slots<'a>) -> Option<Answer<Scope<'a>>> {
 
 fn has<'a>(of: &'a Expr, name: &str, slots: &mut Slots<'a>) -> Answer<bool> {
     if let Some(scope) = place(of, slots) {
-        return Ok(scope?.field(name).is_some());
+        return Ok(scope?.find(name)?.is_some());
     }
     match eval(of, slots)? {
-        Val::Part(part) => Ok(part.field(name).is_some()),
+        Val::Part(part) => Ok(part.find(name)?.is_some()),
         _ => Err(Failure("a plain value has no fields")),
     }
 }
@@ -106,7 +106,11 @@ fn logic<'a>([left, right]: &'a [Expr; 2], decisive: bool, slots: &mut Slots<'a>
         return first;
     }
     let second = truth(right, slots);
-    if matches!(second, Ok(holds) if holds == decisive) { second } else { first.and(second) }
+    match (first, second) {
+        (_, Ok(holds)) if holds == decisive => second,
+        (Err(one), Err(two)) => Err(one.or(two)),
+        _ => first.and(second),
+    }
 }
 
 fn equal<'a>(pair: &'a [Expr; 2], slots: &mut Slots<'a>) -> Answer<bool> {
@@ -115,19 +119,20 @@ fn equal<'a>(pair: &'a [Expr; 2], slots: &mut Slots<'a>) -> Answer<bool> {
         (left, right)
         && let Some(scope) = place(other, slots)
     {
-        return Ok(is_literal(scope?, literal));
+        return is_literal(scope?, literal);
     }
-    let first = eval(left, slots)?;
-    Ok(first.equals(&eval(right, slots)?))
+    let first = eval(left, slots)?.whole()?;
+    Ok(first.equals(&eval(right, slots)?.whole()?))
 }
 
 /// Whether a part of the tree is a literal.
-fn is_literal(scope: Scope<'_>, literal: &Expr) -> bool {
-    match (scope.cursor.value(), literal) {
+fn is_literal(scope: Scope<'_>, literal: &Expr) -> Answer<bool> {
+    scope.unless(Doubt::Value)?;
+    Ok(match (scope.cursor.value(), literal) {
         (Value::String(text), Expr::String(literal)) => **text == **literal,
         (Value::Int(number), Expr::Int(literal)) => number == literal,
         _ => false,
-    }
+    })
 }
 
 fn contained<'a>([value, whole]: &'a [Expr; 2], slots: &mut Slots<'a>) -> Answer<bool> {
@@ -136,15 +141,19 @@ fn contained<'a>([value, whole]: &'a [Expr; 2], slots: &mut Slots<'a>) -> Answer
         && let Some(scope) = place(value, slots)
     {
         let scope = scope?;
-        return Ok(items.iter().any(|item| is_literal(scope, item)));
+        scope.unless(Doubt::Value)?;
+        return Ok(items.iter().any(|item| is_literal(scope, item) == Ok(true)));
     }
-    let value = eval(value, slots)?;
-    match eval(whole, slots)? {
+    let value = eval(value, slots)?.whole()?;
+    match eval(whole, slots)?.whole()? {
         Val::List(items) => Ok(items.iter().any(|item| item.equals(&value))),
         Val::Part(part) if part.is_list() => {
             Ok(part.items().any(|item| item.val().is_ok_and(|item| item.equals(&value))))
         }
-        Val::Part(part) => Ok(matches!(value, Val::String(name) if part.field(&name).is_some())),
+        Val::Part(part) => match value {
+            Val::String(name) => Ok(part.find(&name)?.is_some()),
+            _ => Ok(false),
+        },
         _ => Err(Failure("`in` takes a list or map")),
     }
 }
@@ -176,8 +185,13 @@ fn arithmetic<'a>(operator: Operator, [left, right]: &'a [Expr; 2], slots: &mut 
 
 /// How many items or characters a part of the tree has, if the expression names one.
 pub(super) fn size_of_place<'a>(expr: &'a Expr, slots: &Slots<'a>) -> Option<Answer<i64>> {
-    let cursor = match place(expr, slots)? {
-        Ok(scope) => scope.cursor,
+    let counted = place(expr, slots)?.and_then(|scope| {
+        scope.unless(Doubt::Value)?;
+        scope.unless(Doubt::Size)?;
+        Ok(scope.cursor)
+    });
+    let cursor = match counted {
+        Ok(cursor) => cursor,
         Err(failure) => return Some(Err(failure)),
     };
     match cursor.value() {
@@ -198,7 +212,7 @@ fn member<'a>(expr: &'a Expr, slots: &mut Slots<'a>) -> Answer<Val<'a>> {
     }
     match expr {
         Expr::Field(of, name) => match eval(of, slots)? {
-            Val::Part(part) => part.field(name).ok_or(NO_FIELD)?.val(),
+            Val::Part(part) => part.find(name)?.ok_or(NO_FIELD)?.val(),
             _ => Err(Failure("a plain value has no fields")),
         },
         Expr::Index(pair) => {
@@ -210,7 +224,7 @@ fn member<'a>(expr: &'a Expr, slots: &mut Slots<'a>) -> Answer<Val<'a>> {
                 (Val::Part(part), Val::Int(at)) if part.is_list() => {
                     usize::try_from(at).ok().and_then(|at| part.items().nth(at)).ok_or(NO_ITEM)?.val()
                 }
-                (Val::Part(part), Val::String(name)) => part.field(&name).ok_or(NO_ITEM)?.val(),
+                (Val::Part(part), Val::String(name)) => part.find(&name)?.ok_or(NO_ITEM)?.val(),
                 _ => Err(Failure("this value has no items")),
             }
         }
@@ -260,20 +274,23 @@ fn each<'a>(
     Ok(())
 }
 
-/// `all`, `exists` and `exists_one`. The first two answer even if some items cannot, where another decides.
+/// `all`, `exists` and `exists_one`. The first two answer even if some items cannot, where another decides; the last one where the items in doubt
+/// can change nothing.
 fn quantifier<'a>(which: Macro, [range, body]: &'a [Expr; 2], slots: &mut Slots<'a>) -> Answer<bool> {
-    let (mut found, mut failure) = (0_u32, None);
+    let (mut found, mut failure) = (0_u32, None::<Failure>);
     each(range, slots, |item, slots| {
         match (which, holds_for(item, body, slots)) {
             (Macro::All, Ok(holds)) => found += u32::from(!holds),
             (_, Ok(holds)) => found += u32::from(holds),
-            (Macro::ExistsOne, Err(error)) => return Err(error),
-            (_, Err(error)) => failure = Some(error),
+            (Macro::ExistsOne, Err(error)) if error != DOUBTFUL => return Err(error),
+            (_, Err(error)) => failure = Some(failure.map_or(error, |former| former.or(error))),
         }
         Ok(which != Macro::ExistsOne && found > 0)
     })?;
     match (which, failure) {
-        (Macro::ExistsOne, _) => Ok(found == 1),
+        (Macro::ExistsOne, None) => Ok(found == 1),
+        (Macro::ExistsOne, Some(_)) if found > 1 => Ok(false),
+        (Macro::ExistsOne, Some(doubt)) => Err(doubt),
         (_, _) if found > 0 => Ok(which == Macro::Exists),
         (_, Some(error)) => Err(error),
         (_, None) => Ok(which == Macro::All),

@@ -8,7 +8,7 @@ use crate::schema::Schema;
 fn check(rule: &str, value: &'static str, expect: &str) {
     let tree = crate::yaml::parse(value).expect("the value parses");
     let program = Program::compile(rule).expect("the rule compiles");
-    let answer = program.holds(Scope { cursor: tree.root(), schema: Schema::any() });
+    let answer = program.holds(Scope { cursor: tree.root(), schema: Schema::any(), doubts: None });
     let answer = answer.map_or("error".to_owned(), |answer| answer.to_string());
     assert_eq!(answer, expect, "{rule} on {value}");
 }
@@ -65,7 +65,7 @@ fn a_rule_that_would_take_too_long_stops() {
     let text = format!("[{}1]", "1, ".repeat(5_000));
     let tree = crate::yaml::parse(&text).expect("parses");
     let program = Program::compile("self.all(a, self.all(b, a == b))").expect("compiles");
-    assert!(program.holds(Scope { cursor: tree.root(), schema: Schema::any() }).is_err());
+    assert!(program.holds(Scope { cursor: tree.root(), schema: Schema::any(), doubts: None }).is_err());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Values of CEL, borrowed from trees wherever possible.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::schema::Schema;
@@ -11,11 +12,37 @@ use crate::tree::{Cursor, Value};
 pub(crate) struct Scope<'a> {
     pub(crate) cursor: Cursor<'a, 'a>,
     pub(crate) schema: &'a Schema,
+    /// What in the tree is at fault already; none where nothing is.
+    pub(crate) doubts: Option<&'a Doubts<'a>>,
+}
+
+/// What in a tree is at fault, by node. What a rule would say of it only follows from that fault, so that a rule that reads it has no answer.
+pub(crate) type Doubts<'a> = BTreeSet<(u32, Doubt<'a>)>;
+
+/// What of a node is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doubt<'a> {
+    /// All of it.
+    Value,
+    /// How many items or entries it has.
+    Size,
+    /// A field, be it written or not.
+    Field(&'a str),
 }
 
 /// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure(pub(super) &'static str);
+
+/// It reads what is in doubt.
+pub(super) const DOUBTFUL: Failure = Failure("it reads what is at fault already");
+
+impl Failure {
+    /// Of two reasons the one that counts: with a doubt nobody knows whether the other one stays.
+    pub(super) fn or(self, other: Self) -> Self {
+        if self == DOUBTFUL { self } else { other }
+    }
+}
 
 /// A value while a rule runs.
 #[derive(Debug, Clone)]
@@ -39,6 +66,7 @@ pub(super) enum Val<'a> {
 impl<'a> Scope<'a> {
     /// As a value.
     pub(super) fn val(self) -> Result<Val<'a>, Failure> {
+        self.unless(Doubt::Value)?;
         Ok(match self.cursor.value() {
             Value::Null => Val::Null,
             Value::Bool(value) => Val::Bool(*value),
@@ -54,16 +82,38 @@ impl<'a> Scope<'a> {
         let property = self.schema.property(name);
         if let Some(cursor) = self.cursor.get(name) {
             let schema = property.map(|property| &property.schema).or(self.schema.values()).unwrap_or(Schema::any());
-            return Some(Self { cursor, schema });
+            return Some(Self { cursor, schema, ..self });
         }
         let schema = &property?.schema;
-        schema.default_value().map(|tree| Self { cursor: tree.root(), schema })
+        // Doubts are about nodes of the tree that is checked.
+        schema.default_value().map(|tree| Self { cursor: tree.root(), schema, doubts: None })
+    }
+
+    /// The same for rules.
+    pub(super) fn find(self, name: &str) -> Result<Option<Self>, Failure> {
+        self.unless(Doubt::Value)?;
+        self.unless(Doubt::Field(name))?;
+        Ok(self.field(name))
+    }
+
+    /// Fails if this is in doubt.
+    pub(super) fn unless(self, doubt: Doubt<'_>) -> Result<(), Failure> {
+        let doubted = self.doubts.is_some_and(|doubts| doubts.contains(&(self.cursor.index, doubt)));
+        if doubted { Err(DOUBTFUL) } else { Ok(()) }
+    }
+
+    /// Fails if anything in it is in doubt.
+    fn unless_in(self) -> Result<(), Failure> {
+        let Some(doubts) = self.doubts else { return Ok(()) };
+        let end = self.cursor.tree.node(self.cursor.index).map_or(self.cursor.index, |node| node.end);
+        let within = (self.cursor.index, Doubt::Value)..(end, Doubt::Value);
+        if doubts.range(within).next().is_some() { Err(DOUBTFUL) } else { Ok(()) }
     }
 
     /// The items of a list.
     pub(crate) fn items(self) -> impl Iterator<Item = Self> {
         let schema = self.schema.items().unwrap_or(Schema::any());
-        self.cursor.items().map(move |cursor| Self { cursor, schema })
+        self.cursor.items().map(move |cursor| Self { cursor, schema, ..self })
     }
 
     pub(crate) fn is_list(self) -> bool {
@@ -138,6 +188,14 @@ impl<'a> Slots<'a> {
 }
 
 impl Val<'_> {
+    /// The same value if it can be compared: nothing in it is in doubt.
+    pub(super) fn whole(self) -> Result<Self, Failure> {
+        if let Val::Part(part) = &self {
+            part.unless_in()?;
+        }
+        Ok(self)
+    }
+
     /// Whether two values are equal; values of different types are not.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Format, ListType, Property, Rule, Schema, Type, UnitKind, Word, nearest};
 use crate::Kind;
-use crate::cel::Scope;
+use crate::cel::{Doubt, Doubts, Scope};
 use crate::problem::{FieldPath, Severity, Unit};
 use crate::tree::{Cursor, Value};
 
@@ -16,8 +16,8 @@ const MAX_VIOLATIONS: usize = 100;
 /// Types of filters that the API has and that are not supported.
 const REFUSED: [&str; 1] = ["ExtensionRef"];
 
-/// Fields of earlier versions, and what holds them now.
-const MOVED: [(&str, &str); 1] = [("sessionName", "cookie")];
+/// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
+const MOVED: [(&str, &str, &str); 2] = [("sessionName", "cookie", "cookie.name"), ("cookieConfig", "cookie", "cookie")];
 
 /// Fields of earlier versions that guarded, and where what guards now is.
 const FORMER: [(&str, &str); 2] = [("frontendValidation", "spec.tls.frontend"), ("resourceName", "spec.to[].name")];
@@ -57,6 +57,7 @@ pub(crate) fn check<'a>(root: Cursor<'a, 'a>, schema: &'a Schema, quiet: bool) -
         quiet,
         silent: false,
         failed: false,
+        doubts: Doubts::new(),
         address_type: root.get("addressType").and_then(Cursor::as_str),
         guard_names: &schema.guard_names,
     };
@@ -76,6 +77,8 @@ struct Checker<'a> {
     /// Only `failed` counts: trying the alternatives of `oneOf`.
     silent: bool,
     failed: bool,
+    /// What is at fault so far, for the rules around it.
+    doubts: Doubts<'a>,
     /// That of an `EndpointSlice`.
     address_type: Option<&'a str>,
     guard_names: &'a [(Box<str>, String)],
@@ -98,6 +101,7 @@ impl<'a> Checker<'a> {
             };
             let text = format!("expected {wanted}, found {}{advice}", self.found(at));
             self.out.pruned.push(at.index);
+            self.doubt(at, Doubt::Value);
             let around = self.unit;
             if schema.is_matches() || schema.properties.iter().any(|property| property.schema.is_matches()) {
                 self.takes_nothing();
@@ -106,25 +110,19 @@ impl<'a> Checker<'a> {
             self.unit = around;
             return false;
         }
-        let mut broken = BTreeSet::new();
         let mut fine = match at.value() {
             Value::Map(_) => self.map(at, schema),
-            Value::List(_) => self.list(at, schema, &mut broken),
+            Value::List(_) => self.list(at, schema),
             Value::String(text) => self.string(at, text, schema),
             Value::Int(number) => self.integer(at, *number, schema),
             _ => true,
         };
-        fine &= self.words(at, schema);
-        fine &= self.alternatives(at, schema);
-        // Rules may rely on structure: they run where it holds, of a list whose items fail alone for each of them.
-        if fine {
-            fine = self.rules(at, schema);
-        } else if schema.items().is_some_and(|items| items.unit.is_some()) {
-            for rule in &schema.rules {
-                let failing = rule.program.failing_items(Scope { cursor: at, schema }, true).unwrap_or_default();
-                self.items_fail(at, schema, failing.into_iter().filter(|index| !broken.contains(index)), rule);
-            }
+        let own = self.words(at, schema) & self.alternatives(at, schema);
+        fine &= own;
+        if !own || (!fine && !matches!(at.value(), Value::Map(_) | Value::List(_))) {
+            self.doubt(at, Doubt::Value);
         }
+        fine &= self.rules(at, schema, fine);
         // An empty list would mean something else.
         if !fine && !self.silent && schema.items().is_some_and(|items| items.unit == Some(UnitKind::DroppedButLast)) {
             self.out.fatal |= at.len() > 0 && at.items().all(|item| self.out.pruned.contains(&item.index));
@@ -171,6 +169,7 @@ impl<'a> Checker<'a> {
         }
         for property in schema.properties.iter().filter(|property| property.required) {
             if at.get(&property.name).is_none() {
+                self.doubt(at, Doubt::Field(&property.name));
                 // Of `metadata:` with nothing below it the name was taken away.
                 let (word, empty) = (&*property.name, at.entries().find(|(name, _)| name.as_str() == Some("metadata")));
                 let (at, text) = match empty.filter(|_| word == "metadata") {
@@ -197,8 +196,7 @@ impl<'a> Checker<'a> {
         fine
     }
 
-    /// `broken` gets the items in which something is wrong.
-    fn list(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema, broken: &mut BTreeSet<usize>) -> bool {
+    fn list(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
         let mut fine = self.size(at, at.len(), schema, "items");
         let Some(items) = schema.items() else { return fine };
         let around = (self.unit, self.dropped);
@@ -207,7 +205,6 @@ impl<'a> Checker<'a> {
             self.enter(items, index, item);
             if !self.value(item, items) {
                 fine = false;
-                broken.insert(index);
                 let stays = !self.silent && matches!(items.unit, Some(UnitKind::Item | UnitKind::Inner));
                 self.out.hollow.extend((stays && !fits(item.value(), items.value_type)).then_some(item.index));
             }
@@ -267,6 +264,8 @@ impl<'a> Checker<'a> {
                 ListType::Map(names) => format!("{other} item has the same {}", names.join(" and ")),
                 _ => "the same item occurs twice".to_owned(),
             };
+            // Most likely a copy that was to be changed: nobody knows in what.
+            self.doubt(item, Doubt::Value);
             self.path.push(Step::Item(index));
             self.enter(items, index, item);
             fine &= self.error(item, what);
@@ -327,6 +326,9 @@ impl<'a> Checker<'a> {
     /// Bounds on characters, items or entries.
     fn size(&mut self, at: Cursor<'a, 'a>, size: u32, schema: &Schema, what: &str) -> bool {
         let (least, most) = (schema.limits.least, schema.limits.most);
+        if !(least..=most).contains(&size) {
+            self.doubt(at, Doubt::Size);
+        }
         if size < least {
             return self.error(at, format!("has {size} {what}, at least {least} must be there"));
         }
@@ -381,7 +383,7 @@ impl<'a> Checker<'a> {
         (self.silent, self.failed) = (true, false);
         if let Value::Map(_) = at.value() {
             for property in &further.properties {
-                match (Scope { cursor: at, schema: own }).field(&property.name) {
+                match (Scope { cursor: at, schema: own, doubts: None }).field(&property.name) {
                     Some(field) => drop(self.value(field.cursor, &property.schema)),
                     None => self.failed |= property.required,
                 }
@@ -397,7 +399,7 @@ impl<'a> Checker<'a> {
 
     /// None of the alternatives holds: at the field that keeps the one from holding that is meant by its words, such as a `type`.
     fn none_holds(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
-        let scope = Scope { cursor: at, schema };
+        let scope = Scope { cursor: at, schema, doubts: None };
         let says = |property: &Property| {
             let field = scope.field(&property.name).and_then(|field| field.cursor.as_str());
             property.schema.words.iter().any(|word| matches!(word, Word::String(one) if Some(&**one) == field))
@@ -416,21 +418,33 @@ impl<'a> Checker<'a> {
         self.error(at, "this combination of fields is not valid".to_owned())
     }
 
-    fn rules(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+    /// The rules of a value. Where it is not `sound` (its structure, or what is in it), those that read nothing of what is at fault, so that all is told at once.
+    fn rules(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema, sound: bool) -> bool {
         let mut fine = true;
+        let mut doubtful = Vec::new();
         let has_units = schema.items().is_some_and(|items| items.unit.is_some());
         for rule in &schema.rules {
-            let scope = Scope { cursor: at, schema };
-            if has_units && let Some(failing) = rule.program.failing_items(scope, false) {
+            let scope = Scope { cursor: at, schema, doubts: (!sound).then_some(&self.doubts) };
+            if has_units && let Some(failing) = rule.program.failing_items(scope) {
                 fine &= self.items_fail(at, schema, failing.into_iter(), rule);
                 continue;
             }
             match rule.program.holds(scope) {
-                Ok(true) => {}
+                Ok(true) => continue,
+                Err(error) if error.is_doubt() => continue,
                 Ok(false) => fine = self.broken(at, schema, &rule.message),
                 // Kubernetes refuses it too: as a rule what the rule asks for is not there.
                 Err(_) => fine = self.error(at, sentence(&rule.message)),
             }
+            doubtful.push(rule);
+        }
+        // For those around it; the rules of one value do not look at each other.
+        let fields = |rule: &'a Rule| rule.program.fields().into_iter().map(Doubt::Field);
+        match at.value() {
+            Value::Map(_) => doubtful.into_iter().flat_map(fields).for_each(|field| self.doubt(at, field)),
+            Value::List(_) => {}
+            _ if doubtful.is_empty() => {}
+            _ => self.doubt(at, Doubt::Value),
         }
         fine
     }
@@ -468,7 +482,7 @@ impl<'a> Checker<'a> {
         false
     }
 
-    fn unknown(&mut self, name: Cursor<'a, 'a>, (around, word): (Cursor<'a, 'a>, &str), schema: &Schema) {
+    fn unknown(&mut self, name: Cursor<'a, 'a>, (around, word): (Cursor<'a, 'a>, &str), schema: &'a Schema) {
         // `path:` with its fields beside it in place of below it: another match than was meant.
         let mut emptied = schema.properties.iter().filter(|property| property.schema.takes(word));
         let is_null = |name: &str| around.entries().any(|(key, value)| key.as_str() == Some(name) && value.is_null());
@@ -487,9 +501,10 @@ impl<'a> Checker<'a> {
         }
         let known = schema.properties.iter().map(|property| &*property.name);
         let near = nearest(word, known.clone());
-        let moved = MOVED.iter().find(|(old, new)| *old == word && known.clone().any(|one| one == *new));
+        near.into_iter().for_each(|near| self.doubt(around, Doubt::Field(near)));
+        let moved = MOVED.iter().find(|(old, new, _)| *old == word && known.clone().any(|one| one == *new));
         let meant = near.map(|near| format!("; did you mean {near}?"));
-        let meant = meant.or(moved.map(|(_, new)| format!("; it is {new}.name now"))).unwrap_or_default();
+        let meant = meant.or(moved.map(|(.., now)| format!("; it is {now} now"))).unwrap_or_default();
         // In a match the default of what is missing takes requests that were never meant.
         let missing = |name: &str| around.get(name).is_none_or(Cursor::is_null);
         let open = |name: &str| {
@@ -569,6 +584,13 @@ impl<'a> Checker<'a> {
 
     fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {
         self.add(name, Severity::Warning, format!("{word} is not supported by this version and is ignored"));
+    }
+
+    /// Notes what is at fault.
+    fn doubt(&mut self, at: Cursor<'a, 'a>, doubt: Doubt<'a>) {
+        if !self.silent {
+            self.doubts.insert((at.index, doubt));
+        }
     }
 
     /// Notes an error; always false.

@@ -171,6 +171,8 @@ fn is_named(word: &str, kind: Kind) -> bool {
 /// What is left of a report after the user's selection.
 struct Shown<'a> {
     objects: Vec<&'a Value>,
+    /// Objects that cannot be read and so have no status.
+    unread: Vec<&'a Value>,
     problems: Vec<&'a Value>,
     earlier: table::Earlier<'a>,
     closed: table::Closed,
@@ -190,6 +192,7 @@ impl<'a> Shown<'a> {
         let list = |name: &str| report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
         let objects: Vec<_> = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
+        let unread = list("unread").iter().filter(|object| !only_problems && wanted(object, args)).collect();
         let problems: Vec<_> =
             list("problems").iter().filter(|problem| only_problems || is_about(problem, args)).collect();
         let earlier = table::Earlier::of(list("problems"));
@@ -200,7 +203,7 @@ impl<'a> Shown<'a> {
                 true => missing(list("objects"), args, name),
                 false => format!("what is written of {name} has no status; why is told below\n"),
             });
-        Self { objects, problems, earlier, closed, only_problems, missing, waits }
+        Self { objects, unread, problems, earlier, closed, only_problems, missing, waits }
     }
 
     fn print(&self, format: Format) -> anyhow::Result<String> {
@@ -217,7 +220,7 @@ impl<'a> Shown<'a> {
                 } else if !self.only_problems {
                     let wide = format == Format::Wide;
                     let look = table::Look { wide, cut: !wide && std::io::stdout().is_terminal() };
-                    text.push_str(&table::objects(&self.objects, &self.earlier, &self.closed, look));
+                    text.push_str(&table::objects(&self.all(), &self.earlier, &self.closed, look));
                 }
                 text.push_str(&table::problems(&self.problems));
                 if self.only_problems && self.problems.is_empty() {
@@ -228,12 +231,23 @@ impl<'a> Shown<'a> {
         })
     }
 
+    /// All that is in the table, objects of a kind together.
+    fn all(&self) -> Vec<&'a Value> {
+        let mut all = self.objects.clone();
+        for object in &self.unread {
+            let kin = all.iter().rposition(|other| other.get("kind") == object.get("kind"));
+            all.insert(kin.map_or(all.len(), |last| last + 1), object);
+        }
+        all
+    }
+
     fn is_fine(&self) -> bool {
         let errors =
             self.problems.iter().any(|problem| problem.get("severity").and_then(Value::as_str) == Some("error"));
         self.missing.is_none()
             && !self.waits
             && !errors
+            && self.unread.is_empty()
             && self.objects.iter().all(|object| table::is_fine(object) && self.earlier.reason(object).is_none())
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Findings {
     names: BTreeSet<ObjectKey>,
     /// Objects of which an earlier version is in force.
     earlier: BTreeSet<ObjectKey>,
+    /// Objects of which nothing is in force because of what a source says of them.
+    unread: BTreeSet<ObjectKey>,
 }
 
 /// All problems: those of sources and those that translation found, each once. What a source said of an object or its field is not
@@ -59,7 +61,10 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     let names = names(store, graph, &mut derived);
     broken(&told, &mut derived);
     let earlier = told.iter().filter(|problem| problem.earlier).filter_map(|problem| problem.object.clone()).collect();
-    Findings { told, derived, names, earlier }
+    let errors = told.iter().filter(|problem| problem.severity == Severity::Error);
+    let objects = errors.filter_map(|problem| problem.object.as_ref());
+    let unread = objects.filter(|object| store.tables().get(graph, object).is_none()).cloned().collect();
+    Findings { told, derived, names, earlier, unread }
 }
 
 /// Where translation says the same as a source, and what follows from it: its words.
@@ -113,6 +118,13 @@ impl Findings {
         self.told.len() + self.derived.len()
     }
 
+    /// Gateways and routes, and what is beside them, of which nothing is in force.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = &ObjectKey> {
+        let has_row =
+            |kind: Kind| kind.is_route() || matches!(kind, Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet);
+        self.unread.iter().filter(move |object| object.kind().is_some_and(has_row))
+    }
+
     /// With lines and columns, and with names that may be meant; in order of place, causes before what follows from them. Reads
     /// files and compares names: not for the core's thread.
     pub(crate) fn complete(self) -> Vec<Problem> {
@@ -121,7 +133,7 @@ impl Findings {
 
     /// The same; `text_of` gives what stands in a file, or in what stands for one.
     pub(crate) fn complete_from(self, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<Problem> {
-        let Self { mut told, mut derived, names, earlier } = self;
+        let Self { mut told, mut derived, names, earlier, unread: _ } = self;
         // Which of them get a name must not depend on what came first.
         derived.sort_unstable();
         let missing = derived.iter_mut().filter(|problem| problem.refers_to.is_some());

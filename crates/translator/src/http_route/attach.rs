@@ -39,6 +39,9 @@ pub(super) struct Attachment {
 /// A listener that takes the route.
 pub(super) struct Taken {
     pub(super) id: Arc<str>,
+    name: Arc<str>,
+    /// Its own host name.
+    hostname: Hostname,
     pub(super) port: Option<ListenerPort>,
     /// TLS of clients goes to the backend as it comes.
     pub(super) passes_tls: bool,
@@ -68,6 +71,8 @@ pub(super) fn attach(
     let redirects = redirects(route);
     // Parents that are not there: with no other one the route serves nothing.
     let mut nowhere = Vec::new();
+    // Parents of other controllers, which may take what ours do not.
+    let mut others = false;
     for (index, parent) in (0_u32..).zip(parent_refs.iter()) {
         let object = parent.object(key.namespace());
         if !matches!(object.kind(), Some(Kind::Gateway | Kind::ListenerSet)) {
@@ -76,8 +81,10 @@ pub(super) fn attach(
             continue;
         }
         let Some(scope) = lookup.scope(&object) else {
-            nowhere.extend((!lookup.has_parent(&object)).then_some(problems.len()));
-            problems.push(not_ours(index, &object, lookup.has_parent(&object)));
+            let exists = lookup.has_parent(&object);
+            others |= exists;
+            nowhere.extend((!exists).then_some(problems.len()));
+            problems.push(not_ours(index, &object, exists));
             continue;
         };
         let hostnames = own.get_or_insert_with(|| own_hostnames(route.hostnames(), problems));
@@ -102,6 +109,9 @@ pub(super) fn attach(
         }
         join(&mut found.fleets, &scope.owner.fleet, taken);
         found.parents.push(ParentOutcome { index: ParentOutcome::DEFAULT, owner: scope.owner.clone(), verdict });
+    }
+    if !others && let Some(own) = &own {
+        problems.extend(unserved(route.hostnames(), own, &found.fleets));
     }
     if nowhere.len() == parent_refs.len() && defaults.is_empty() {
         for at in nowhere {
@@ -189,6 +199,8 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         if !hostnames.is_empty() {
             taken.push(Taken {
                 id: listener.id.clone(),
+                name: listener.name.clone(),
+                hostname: listener.hostname.clone(),
                 port: port_of(index),
                 passes_tls: listener.passes_tls,
                 hostnames,
@@ -293,3 +305,33 @@ fn own_hostnames(hostnames: &[Box<str>], problems: &mut Vec<Finding>) -> Vec<Hos
     names.dedup();
     names
 }
+
+/// Host names of the route that no listener has that takes the route: nothing is served for them, though the rest of it is.
+fn unserved(written: &[Box<str>], own: &[Hostname], fleets: &[Attachment]) -> Vec<Finding> {
+    let taken = || fleets.iter().flat_map(|fleet| &fleet.listeners);
+    // Nearly always, and then there is no name to look at.
+    if taken().next().is_none() || taken().any(|listener| listener.hostnames.len() == own.len()) {
+        return Vec::new();
+    }
+    let mut listeners: Vec<String> =
+        taken().map(|listener| format!("{} has {}", listener.name, listener.hostname.domain())).collect();
+    listeners.dedup();
+    let more = listeners.len().saturating_sub(MAX_LISTENERS);
+    listeners.truncate(MAX_LISTENERS);
+    let more = if more > 0 { format!(", and {more} others") } else { String::new() };
+    let plural = if listeners.len() == 1 { "listener" } else { "listeners:" };
+    let listeners = format!("{plural} {}{more}", listeners.join(", "));
+    let is_served = |name: &Hostname| taken().any(|listener| listener.hostnames.contains(name));
+    let unserved = written.iter().enumerate().filter_map(|(index, text)| {
+        let name = Hostname::parse(text).filter(|name| !is_served(name))?;
+        let text = format!(
+            "no listener of this route takes {}, so nothing is served for it ({listeners}); add a listener for it, or leave it out",
+            name.domain()
+        );
+        Some(Finding::warning(format!("spec.hostnames[{index}]"), text))
+    });
+    unserved.collect()
+}
+
+/// Listeners that are named in a message; of more of them their number is told.
+const MAX_LISTENERS: usize = 3;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::duration::DurationText;
 use api::grpc_route::{GrpcRouteMatch, GrpcRouteRule};
 use api::http_route::{
-    HttpBackendRef, HttpRouteFilter, HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts,
+    HeaderMatch, HttpBackendRef, HttpRouteFilter, HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts,
     SessionPersistence,
 };
 use api::stream_route::StreamRule;
@@ -68,6 +68,17 @@ impl Matches<'_> {
             Self::Grpc(matches) => matches.iter().map(matching::grpc).collect(),
         }
     }
+
+    /// The headers of the match of this number.
+    fn headers(&self, number: u16) -> &[HeaderMatch] {
+        let number = usize::from(number);
+        let headers = match self {
+            Self::Http(matches) => matches.get(number).map(|matched| &*matched.headers),
+            Self::Grpc(matches) => matches.get(number).map(|matched| &*matched.headers),
+            Self::All => None,
+        };
+        headers.unwrap_or_default()
+    }
 }
 
 impl<'r> From<&'r HttpRouteRule> for Written<'r> {
@@ -112,6 +123,18 @@ impl<'r> From<&'r StreamRule> for Written<'r> {
             session: None,
             fault: rule.fault.as_deref(),
         }
+    }
+}
+
+impl Written<'_> {
+    /// The fields of it that say how requests are sent on.
+    fn of_forwarding(&self) -> impl Iterator<Item = &'static str> {
+        let fields = [
+            ("timeouts", self.timeouts.is_some()),
+            ("retry", self.retry.is_some()),
+            ("sessionPersistence", self.session.is_some()),
+        ];
+        fields.into_iter().filter(|(_, written)| *written).map(|(field, _)| field)
     }
 }
 
@@ -357,7 +380,12 @@ fn matches(
     let mut refused = Vec::new();
     for (at, matched) in (0_u16..).zip(compiled) {
         match matched {
-            Ok((rank, matched)) => usable.push((at, rank, matched)),
+            Ok((rank, matched)) => {
+                let place = |index| format!("spec.rules[{number}].matches[{at}].headers[{index}].name");
+                let again = matching::repeated(rule.matches.headers(at).iter().map(|header| &*header.name));
+                problems.extend(again.map(|index| Finding::warning(place(index), matching::REPEATED)));
+                usable.push((at, rank, matched));
+            }
             Err((field, text)) => {
                 let dot = if field.is_empty() { "" } else { "." };
                 refused.push((format!("spec.rules[{number}].matches[{at}]{dot}{field}"), text));
@@ -417,6 +445,11 @@ fn rule_body<'r, L: Lookup>(
         return Ok((Draft::default(), Answer::Fail(reason)));
     }
     let answer = if filters.redirects() {
+        problems.extend(rule.of_forwarding().map(|field| {
+            let text =
+                "this has no effect: the rule answers with a redirect and sends nothing to a backend; leave it out";
+            Finding::warning(format!("{}.{field}", path()), text)
+        }));
         Answer::Redirect
     } else {
         Answer::Forward(Box::new(Targeted { destinations, timeouts, persistence }))

@@ -1,14 +1,16 @@
 //! Filters: every type checked once, then finished for each match (a prefix to replace) and listener (a port to redirect to).
 
+mod headers;
+
 use std::sync::Arc;
 
 use api::http_route::{
-    CorsFilter, ExternalAuthFilter, HeaderFilter, HttpMethod, HttpRouteFilter, PathModifier, RequestMirrorFilter,
+    CorsFilter, ExternalAuthFilter, HttpMethod, HttpRouteFilter, PathModifier, RequestMirrorFilter,
     RequestRedirectFilter, UrlRewriteFilter,
 };
-use ir::route::{Cors, Filters, HeaderChanges, MaybeFilters, Mirror, PathChange, PathMatch, Redirect, Rewrite};
+use ir::route::{Cors, Filters, MaybeFilters, Mirror, PathChange, PathMatch, Redirect, Rewrite};
 
-use super::matching::{lower, prefix};
+use super::matching::prefix;
 use super::target::{Resolved, Targets};
 use super::{ListenerPort, Lookup};
 use crate::external_auth;
@@ -49,22 +51,18 @@ pub(super) fn draft<'r, L: Lookup>(
     let mut draft = Draft { any: !filters.is_empty(), ..Draft::default() };
     for (index, filter) in filters.iter().enumerate() {
         let refused = |text: String| Refused { reason: UNSUPPORTED, index, text };
-        let once = |taken: bool| match taken {
-            true => Err(Refused {
-                reason: INCOMPATIBLE,
-                index,
-                text: format!("{} is given twice, once is allowed", filter.type_name()),
-            }),
-            false => Ok(()),
-        };
+        let once = |taken: bool| if taken { Err(twice(filter, index)) } else { Ok(()) };
         match filter {
-            HttpRouteFilter::RequestHeaderModifier(headers) => {
+            HttpRouteFilter::RequestHeaderModifier(changes) => {
                 once(!draft.fixed.request_headers.is_empty())?;
-                draft.fixed.request_headers = header_changes(headers).map_err(refused)?.into();
+                draft.fixed.request_headers = headers::of_requests(changes).map_err(refused)?.into();
+                targets.ignore(headers::ignored(changes), || format!("{}[{index}].requestHeaderModifier", path()));
             }
-            HttpRouteFilter::ResponseHeaderModifier(headers) => {
+            HttpRouteFilter::ResponseHeaderModifier(changes) => {
                 once(!draft.fixed.response_headers.is_empty())?;
-                draft.fixed.response_headers = header_changes(headers).map_err(refused)?.into();
+                draft.fixed.response_headers = headers::of_responses(changes).map_err(refused)?.into();
+                let ignored = headers::ignored(changes).chain(headers::put_back(changes));
+                targets.ignore(ignored, || format!("{}[{index}].responseHeaderModifier", path()));
             }
             HttpRouteFilter::RequestMirror(mirror) => {
                 let share = share(mirror).map_err(refused)?;
@@ -107,6 +105,12 @@ pub(super) fn draft<'r, L: Lookup>(
         return Err(Refused { reason: INCOMPATIBLE, index: 0, text });
     }
     Ok(draft)
+}
+
+/// A filter of a type of which there may be one.
+fn twice(filter: &HttpRouteFilter, index: usize) -> Refused {
+    let text = format!("{} is given twice, once is allowed", filter.type_name());
+    Refused { reason: INCOMPATIBLE, index, text }
 }
 
 impl Draft<'_> {
@@ -221,37 +225,6 @@ fn check_redirect(redirect: &RequestRedirectFilter) -> Result<(), String> {
     redirect.path.as_ref().map_or(Ok(()), check_path)
 }
 
-/// Header changes in normal form: names in small letters, of one name the first entry counts.
-fn header_changes(filter: &HeaderFilter) -> Result<HeaderChanges, String> {
-    let values = |list: &[api::http_route::HeaderValue]| {
-        let mut out: Vec<(Arc<str>, Arc<str>)> = Vec::with_capacity(list.len());
-        for header in list {
-            let name = changeable(&header.name)?;
-            plain(&header.value, "a header value")?;
-            if !out.iter().any(|(other, _)| *other == name) {
-                out.push((name, (&*header.value).into()));
-            }
-        }
-        Ok::<_, String>(out)
-    };
-    let remove = filter.remove.iter().map(|name| changeable(name)).collect::<Result<_, _>>()?;
-    Ok(HeaderChanges { remove, set: values(&filter.set)?, add: values(&filter.add)? })
-}
-
-/// A header that a route can change: not the host, which `URLRewrite` changes, and not those that say where a message ends (RFC 9112, 6):
-/// with another end its rest is the next message of the connection, which can be anybody's.
-fn changeable(name: &str) -> Result<Arc<str>, String> {
-    check_token(name)?;
-    let name = lower(name);
-    match &*name {
-        "host" => Err("header Host cannot be changed, use URLRewrite.hostname".into()),
-        "content-length" | "transfer-encoding" => {
-            Err(format!("header {name} cannot be changed: it says where a message ends"))
-        }
-        _ => Ok(name),
-    }
-}
-
 /// A token (RFC 9110, 5.6.2).
 pub(crate) fn check_token(name: &str) -> Result<(), String> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -267,10 +240,11 @@ fn plain(text: &str, what: &str) -> Result<(), String> {
     if text.bytes().any(bad) { Err(format!("{text:?} is not {what}, it holds control characters")) } else { Ok(()) }
 }
 
-/// Of what a path in a request line and in `Location` may have (RFC 3986, 3.3): no blank ends it, and what is not ASCII is written with `%`.
+/// Of what a path in a request line and in `Location` may have (RFC 3986, 3.3): no blank, query or fragment ends it, and what is not ASCII is written
+/// with `%`.
 fn plain_path(path: &str) -> Result<(), String> {
     plain(path, "a path")?;
-    match path.chars().find(|sign| *sign == ' ' || !sign.is_ascii()) {
+    match path.chars().find(|sign| matches!(sign, ' ' | '?' | '#') || !sign.is_ascii()) {
         None => Ok(()),
         Some(sign) => {
             let bytes: String = sign.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();

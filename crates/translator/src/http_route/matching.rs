@@ -1,5 +1,6 @@
 //! Matches: from what users write to what a proxy compares, and how specific each is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::grpc_route::{GrpcMethodMatchType, GrpcRouteMatch};
@@ -104,6 +105,16 @@ fn headers(written: &[HeaderMatch]) -> Result<Vec<NamedMatch>, (String, String)>
         }
     }
     Ok(headers)
+}
+
+/// What is said of an item that [`repeated`] finds.
+pub(super) const REPEATED: &str =
+    "an earlier item has the same name (names of headers have no case): this one is ignored; remove one of the two";
+
+/// Which names of headers an earlier one is equal to.
+pub(super) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> impl Iterator<Item = usize> {
+    let mut seen = BTreeSet::new();
+    names.map(lower).enumerate().filter(move |(_, name)| !seen.insert(name.clone())).map(|(index, _)| index)
 }
 
 /// How specific a match is (Gateway API `HTTPRouteRule.matches`): exact path, regular expression, prefix; the longer expression or

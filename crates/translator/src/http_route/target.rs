@@ -44,7 +44,7 @@ pub(super) struct Targets<'a, L> {
     policy: Option<ObjectKey>,
     clusters: Vec<ClusterTarget>,
     bad: Vec<(Finding, RefFault)>,
-    /// What is written in references and has no effect.
+    /// What is written and has no effect.
     ignored: Vec<Finding>,
 }
 
@@ -125,6 +125,11 @@ impl<'a, L: Lookup> Targets<'a, L> {
     /// The namespace of the route.
     pub(super) fn namespace(&self) -> &str {
         self.route.namespace()
+    }
+
+    /// Notes what has no effect: fields of what stands at a place, and why.
+    pub(super) fn ignore(&mut self, fields: impl Iterator<Item = (String, &'static str)>, place: impl Fn() -> String) {
+        self.ignored.extend(fields.map(|(field, text)| Finding::warning(format!("{}.{field}", place()), text)));
     }
 
     /// Notes a reference that leads nowhere, and says why.

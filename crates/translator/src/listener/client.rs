@@ -49,17 +49,25 @@ fn untrusted(refusal: Refusal, of_set: bool, path: String) -> Refusal {
     if of_set { Refusal::new(refusal.reason, OF_GATEWAY) } else { refusal.at(path) }
 }
 
-/// Ports for which validation is written, and which no listener has on which certificates of clients are asked for.
+/// Where validation is written and holds nowhere: ports that no listener has on which certificates of clients are asked for, and what holds for all
+/// others where there is no such listener at all.
 pub(super) fn ports_without(
     frontend: &FrontendTls,
     listeners: &[ListenerPlan],
 ) -> impl Iterator<Item = (String, String)> {
     let asks = |port: u16| listeners.iter().any(|one| one.port == port && one.speaks == Some(Speaks::Https));
+    let any = listeners.iter().any(|one| one.speaks == Some(Speaks::Https));
+    let default = (!any && frontend.default_tls.validation.is_some()).then(|| {
+        let text =
+            "there is no HTTPS listener, so this holds nowhere; certificates of clients are asked for on those only";
+        ("spec.tls.frontend.default.validation".to_owned(), text.to_owned())
+    });
     let unmet = frontend.per_port.iter().enumerate().filter(move |(_, entry)| !asks(entry.port));
-    unmet.map(|(index, entry)| {
+    let unmet = unmet.map(|(index, entry)| {
         let text = format!("no HTTPS listener has port {}, so this holds nowhere", entry.port);
         (format!("spec.tls.frontend.perPort[{index}].port"), text)
-    })
+    });
+    default.into_iter().chain(unmet)
 }
 
 /// Whether some port lets clients through whose certificate cannot be verified.

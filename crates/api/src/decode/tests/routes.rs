@@ -256,6 +256,59 @@ fn listeners_fail_alone() {
 }
 
 #[test]
+fn rules_about_a_list_are_told_beside_the_faults_of_its_items() {
+    let fails = "    filters: [{type: RequestRedirect, requestRedirect: {scheme: htps}}]\n";
+    let unique = "error: HTTPRoute default/r: spec.rules[{}]: rule name must be unique within the route";
+    let told = |rules: &str| {
+        let (route, problems) = route(rules);
+        let route = route.expect("the route is kept");
+        let faults = route.spec.rules.iter().map(|rule| rule.fault.is_some()).collect::<Vec<_>>();
+        let about =
+            |index: usize| problems.iter().any(|line| line.ends_with(&unique.replace("{}", &index.to_string())));
+        (faults.clone(), (0..faults.len()).filter(|index| about(*index)).collect::<Vec<_>>())
+    };
+    let twice = "  - name: x\n  - name: x\n";
+    assert_eq!(told(&format!("{twice}  - matches: []\n{fails}")), (vec![true, true, true], vec![0, 1]));
+    // The one that is at fault otherwise may be one of the two.
+    assert_eq!(told(&format!("  - name: x\n  - name: x\n{fails}")), (vec![true, true], vec![0, 1]));
+    // A name that cannot be read, or that is misspelt, may be any; two that are the same stay so.
+    assert_eq!(told("  - name: x\n  - name: 5\n"), (vec![false, true], vec![]));
+    assert_eq!(told(&format!("{twice}  - name: 5\n")), (vec![true, true, true], vec![0, 1]));
+    assert_eq!(told(&format!("{twice}  - nam: x\n{fails}")), (vec![true, true, true], vec![0, 1]));
+    assert_eq!(told(&format!("  - name: x\n  - 7\n{twice}")), (vec![true, false, true, true], vec![0, 2, 3]));
+}
+
+#[test]
+fn rules_around_a_fault_are_told_with_it_and_not_because_of_it() {
+    for (rules, expect) in [
+        // Two mistakes, each of its own.
+        (
+            "  - backendRefs: [{name: s, port: 80}]\n    filters: [{type: RequestRedirect, requestRedirect: {scheme: htps}}]\n",
+            &[
+                "\"htps\" is not one of http, https",
+                "RequestRedirect filter must not be used together with backendRefs",
+            ][..],
+        ),
+        ("  - timeouts: {request: 1s, backendRequest: 2x}\n", &["expected a duration"]),
+        (
+            "  - timeouts: {request: x, backendRequest: 2s}\n    matches: [{path: {value: /a}}]\n",
+            &["expected a duration"],
+        ),
+        // Which type was meant nobody knows, and so neither whether its settings are those.
+        ("  - filters: [{type: RequestRedirct, requestRedirect: {scheme: https}}]\n", &["is not one of"]),
+        (
+            "  - filters: [{type: URLRewrite, requestRedirect: {scheme: https}}, {type: URLRewrite, urlRewrite: {hostname: a}}]\n",
+            &["must be specified for URLRewrite", "must be nil if the filter.type is not RequestRedirect"],
+        ),
+        ("  - filters: [{requestRedirect: {scheme: https}}]\n", &["type is missing"]),
+    ] {
+        let (_, problems) = route(rules);
+        let all = expect.iter().all(|text| problems.iter().any(|line| line.contains(text)));
+        assert!(all && problems.len() == expect.len(), "{rules}: {problems:#?}");
+    }
+}
+
+#[test]
 fn a_rule_about_the_list_costs_the_listeners_at_fault() {
     let (gateway, problems) = gateway(
         "  - {name: a, port: 80, protocol: HTTP, tls: {certificateRefs: [{name: c}]}}\n  - {name: b, port: 81, protocol: HTTP}\n  - {name: c, port: 82, protocol: HTTP, hostname: x.y}\n  - {name: d, port: 82, protocol: HTTP, hostname: x.y}\n",

@@ -33,8 +33,15 @@ pub(super) struct Look {
 pub(super) struct Earlier<'a> {
     /// Why an earlier version is in force.
     reasons: BTreeMap<&'a str, &'a str>,
-    /// The last thing that is wrong: problems tell causes before what follows from them.
-    told: BTreeMap<&'a str, &'a str>,
+    /// What is wrong, in order: causes before what follows from them.
+    told: BTreeMap<&'a str, Vec<Told<'a>>>,
+}
+
+/// An error or a warning.
+struct Told<'a> {
+    path: &'a str,
+    text: &'a str,
+    is_error: bool,
 }
 
 impl<'a> Earlier<'a> {
@@ -43,11 +50,37 @@ impl<'a> Earlier<'a> {
         let earlier = problems.iter().filter(|problem| problem.get("earlier") == Some(&Value::Bool(true)));
         let text = |problem: &'a Value, name: &str| problem.get(name).and_then(Value::as_str);
         let pair = |problem: &'a Value| Some((text(problem, "object")?, text(problem, "text")?));
-        let wrong = |problem: &&'a Value| matches!(text(problem, "severity"), Some("error" | "warning"));
-        Self {
-            reasons: earlier.filter_map(pair).collect(),
-            told: problems.iter().filter(wrong).filter_map(pair).collect(),
+        let mut told = BTreeMap::<_, Vec<_>>::new();
+        for problem in problems {
+            let is_error = match text(problem, "severity") {
+                Some("error") => true,
+                Some("warning") => false,
+                _ => continue,
+            };
+            let Some((object, words)) = pair(problem) else { continue };
+            let path = text(problem, "path").unwrap_or_default();
+            told.entry(object).or_default().push(Told { path, text: words, is_error });
         }
+        Self { reasons: earlier.filter_map(pair).collect(), told }
+    }
+
+    /// Why an object cannot be read.
+    fn first_error(&self, object: &Value) -> &'a str {
+        let told = self.told.get(&*key(object)).into_iter().flatten();
+        told.filter(|told| told.is_error).map(|told| told.text).next().unwrap_or_default()
+    }
+
+    /// The last thing that is wrong with a route and not with one of its parents: those have it in their conditions.
+    fn last_of_all(&self, object: &Value, parents: &[Value]) -> &'a str {
+        let bad = |condition: &&Value| field(condition, "status") == "False";
+        let conditions = parents.iter().flat_map(|parent| list(parent, "conditions"));
+        let of_parents: Vec<_> = conditions.filter(bad).map(|condition| field(condition, "message")).collect();
+        let is_of_parent = |told: &Told<'_>| {
+            let says = |message: &String| !message.is_empty() && told.text.ends_with(&**message);
+            told.path.starts_with("spec.parentRefs[") || of_parents.iter().any(says)
+        };
+        let mut told = self.told.get(&*key(object)).into_iter().flatten().rev();
+        told.find(|told| !is_of_parent(told)).map(|told| told.text).unwrap_or_default()
     }
 
     /// Why the latest version of an object is not the one in force.
@@ -91,7 +124,7 @@ pub(super) fn closed(objects: &[Value]) -> Closed {
 /// What a route whose conditions are all good does not do, as detail of its rows.
 fn consequences(object: &Value, rows: &mut [Row], earlier: &Earlier<'_>, closed: &Closed) {
     let parents = object.get("status").map(|status| list(status, "parents")).unwrap_or_default();
-    let told = earlier.told.get(&*key(object)).copied().unwrap_or_default();
+    let told = earlier.last_of_all(object, parents);
     for (row, parent) in rows.iter_mut().zip(parents).filter(|(row, _)| row.why.is_empty()) {
         let reference = parent.get("parentRef").unwrap_or(&Value::Null);
         let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| field(reference, part));
@@ -107,6 +140,9 @@ fn consequences(object: &Value, rows: &mut [Row], earlier: &Earlier<'_>, closed:
 pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, closed: &Closed, look: Look) -> String {
     let marked = |object: &&Value| {
         let mut rows = rows(object);
+        if object.get("status").is_none() {
+            rows.iter_mut().for_each(|row| row.why = earlier.first_error(object).to_owned());
+        }
         consequences(object, &mut rows, earlier, closed);
         if let Some(reason) = earlier.reason(object) {
             for row in &mut rows {
@@ -163,7 +199,9 @@ pub(super) fn is_fine(object: &Value) -> bool {
 
 fn rows(object: &Value) -> Vec<Row> {
     let (kind, name) = (field(object, "kind"), full_name(object));
-    let status = object.get("status").unwrap_or(&Value::Null);
+    let Some(status) = object.get("status") else {
+        return vec![Row { kind, name, state: "not read".to_owned(), ..Row::default() }];
+    };
     let mut rows = Vec::new();
     if status.get("conditions").is_some() {
         let (state, why) = state(status);
@@ -209,7 +247,13 @@ fn state(holder: &Value) -> (String, String) {
         .iter()
         .find(|condition| field(condition, "status") == "False" && field(condition, "type") != "Conflicted");
     if let Some(bad) = bad {
-        return (format!("not {}: {}", field(bad, "type"), field(bad, "reason")), field(bad, "message"));
+        let (state, why) = (format!("not {}: {}", field(bad, "type"), field(bad, "reason")), field(bad, "message"));
+        // A reference that leads nowhere and a rule that cannot be used are two things.
+        let partly = conditions.iter().find(|one| field(one, "type") == PARTLY && field(one, "status") == "True");
+        return match partly {
+            Some(partly) => (format!("{state}, {PARTLY}"), format!("{why}; {}", field(partly, "message"))),
+            None => (state, why),
+        };
     }
     let named = |wanted: &str| -> Vec<String> {
         conditions
@@ -220,7 +264,7 @@ fn state(holder: &Value) -> (String, String) {
     };
     let (good, open) = (named("True"), named("Unknown"));
     // Good as a whole, and yet there is something to say.
-    let but = ["PartiallyInvalid", "Overridden", "Warning", "Aggregated"];
+    let but = [PARTLY, "Overridden", "Warning", "Aggregated"];
     let but = conditions.iter().find(|condition| but.contains(&&*field(condition, "type")));
     let why = but.map(|condition| field(condition, "message")).unwrap_or_default();
     match open.first() {
@@ -228,6 +272,9 @@ fn state(holder: &Value) -> (String, String) {
         None => (good.join(", "), why),
     }
 }
+
+/// The condition of what cannot be used as a whole.
+const PARTLY: &str = "PartiallyInvalid";
 
 fn addresses(status: &Value) -> String {
     list(status, "addresses").iter().map(|address| field(address, "value")).collect::<Vec<_>>().join(", ")

@@ -130,3 +130,51 @@ fn an_object_of_which_an_earlier_version_serves_is_marked_with_the_reason_and_is
         Some("HTTPRoute  default/b  edge  Accepted                   4           2026-11-21T20:00:00Z")
     );
 }
+
+/// The states and details of an object's rows beside these problems of it: pairs of path and text.
+fn told(object: &Value, problems: &[(&str, &str)]) -> Vec<String> {
+    let problem =
+        |(path, text): &(&str, &str)| json!({"object": key(object), "severity": "error", "path": path, "text": text});
+    let problems: Vec<Value> = problems.iter().map(problem).collect();
+    let table = objects(&[object], &Earlier::of(&problems), &Closed::new(), Look { wide: false, cut: false });
+    let behind_name = |line: &str| line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+    table.lines().skip(1).map(behind_name).collect()
+}
+
+#[test]
+fn a_route_that_is_partially_invalid_says_so_beside_a_reference_that_leads_nowhere() {
+    let bad = json!([
+        condition("Accepted", "True", ""),
+        condition("ResolvedRefs", "False", "Service a does not exist"),
+        condition("PartiallyInvalid", "True", "Dropped Rule: x"),
+    ]);
+    let parents = json!([{"parentRef": {"kind": "Gateway", "name": "edge"}, "conditions": bad}]);
+    let route = json!({"kind": "HTTPRoute", "metadata": {"name": "r"}, "status": {"parents": parents}});
+    let wanted = "Service a does not exist; Dropped Rule: x";
+    assert_eq!(cells(&route), [["HTTPRoute", "edge", "not ResolvedRefs: Because, PartiallyInvalid", wanted]]);
+}
+
+#[test]
+fn the_line_of_a_parent_says_nothing_of_another_one() {
+    let parent = |name: &str, status: &str, message: &str| json!({"parentRef": {"kind": "Gateway", "name": name}, "conditions": [condition("Accepted", status, message)]});
+    let route = |message: &str| {
+        let parents = [parent("edge", "True", ""), parent("other", "False", message)];
+        json!({"kind": "HTTPRoute", "metadata": {"name": "r"}, "status": {"parents": parents}})
+    };
+    let (none, meets) = ("Gateway other has no listener x", "no host name of the route meets one of the listeners");
+    let of_all = ("spec.rules[0].matches[0].path.value", "it is not a path");
+    for (path, message) in [("spec.parentRefs[1].sectionName", none), ("spec.hostnames", meets)] {
+        let other = format!("other not Accepted: Because {message}");
+        assert_eq!(told(&route(message), &[(path, message)]), ["edge Accepted", &*other]);
+        let with_all = told(&route(message), &[of_all, (path, message)]);
+        assert_eq!(with_all, ["edge Accepted it is not a path", &*other]);
+    }
+}
+
+#[test]
+fn an_object_that_cannot_be_read_has_a_line_with_the_first_reason() {
+    let route = json!({"kind": "HTTPRoute", "metadata": {"namespace": "default", "name": "r"}});
+    let found = told(&route, &[("spec", "parentRef is not a field here"), ("spec", "and so on")]);
+    assert_eq!(found, ["not read parentRef is not a field here"]);
+    assert!(!is_fine(&route));
+}
