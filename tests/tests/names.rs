@@ -173,7 +173,7 @@ fn a_name_that_nobody_resolves_delays_neither_where_other_backends_are_nor_what_
         running.write("slow.yaml", &documents([&*route, &far])).unwrap();
         wait::until("the name is asked for", || names.was_asked(&format!("{name}.example")).then_some(())).unwrap();
     };
-    before_it_is_late(&running, &unresolved, |try_| {
+    before_it_is_late(&running, unresolved, |try_| {
         let (backend, body) = [(&three, "three"), (&two, "two")][try_ % 2];
         also(backend);
         answers(port, "/other", body);

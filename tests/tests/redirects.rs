@@ -1,7 +1,5 @@
 //! Where redirects lead to, as real clients read it.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;

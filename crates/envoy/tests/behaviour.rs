@@ -138,7 +138,8 @@ fn header_changes_of_the_rule_come_before_those_of_the_destination_also_by_weigh
 #[test]
 fn redirects_print_what_they_are_told_and_keep_the_rest() {
     let redirect = |status, scheme: Option<&str>, host: Option<&str>, port, path| {
-        let redirect = Redirect { status, scheme: scheme.map(Into::into), host: host.map(Into::into), port, path };
+        let (scheme, host) = (scheme.map(Into::into), host.map(Into::into));
+        let redirect = Redirect { status, scheme, host, port, is_default_port: port == Some(80), path };
         Action::Redirect(redirect.into())
     };
     let set = HeaderChanges { set: pairs(&[("x-why", "moved")]), ..HeaderChanges::default() };
@@ -154,7 +155,7 @@ fn redirects_print_what_they_are_told_and_keep_the_rest() {
     for (sent, status, location) in [
         ("/port/x?q=1", 302, "http://example.org:8080/port/x?q=1"),
         ("/host/x?q=1", 301, "https://new.example/all?q=1"),
-        ("/pre/x?q=1", 308, "http://example.org:80/new/x?q=1"),
+        ("/pre/x?q=1", 308, "http://example.org/new/x?q=1"),
         ("/strip/x?q=1", 307, "http://h/x?q=1"),
         ("/strip", 307, "http://h/"),
         ("/other", 303, "http://h/other"),
@@ -185,7 +186,14 @@ fn broken_destinations_answer_500_for_their_share_only() {
 #[test]
 fn destinations_with_filters_of_their_own_get_their_shares() {
     let own = |host: &str| rewrite(Some(host), None);
-    let moved = Redirect { status: 302, scheme: None, host: Some("moved".into()), port: None, path: None };
+    let moved = Redirect {
+        status: 302,
+        scheme: None,
+        host: Some("moved".into()),
+        port: None,
+        is_default_port: false,
+        path: None,
+    };
     let redirected = Filters { redirect: Some(Box::new(moved)), ..Filters::default() };
     let split = vec![to("a", 3, own("three")), to("b", 2, redirected), to("c", 5, own("five")), broken(0)];
     let proxy = start(vec![route(prefix("/"), forward(split), Filters::default())]);

@@ -88,11 +88,7 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         (InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))
     };
     let clusters = g.distinct("cluster", used, move |cx, key| [row(cx, key)]);
-    let own_uses = g.derive("own_use", gateways.plans, move |cx, gateway, plan| {
-        let collector = cx.get(telemetry.tracers, gateway).map(|tracer| tracer.collector.clone());
-        let targets: BTreeSet<_> = plan.asked().cloned().chain(collector).collect();
-        targets.into_iter().map(|target| (ClusterKey { fleet: plan.fleet.clone(), target }, ())).collect::<Vec<_>>()
-    });
+    let own_uses = own_uses(g, gateways, telemetry);
     // What routes use as well has its row there.
     let of_gateways = g.derive("own_cluster", own_uses, move |cx, key, ()| (!cx.any(used, key)).then(|| row(cx, key)));
     let secrets = secrets_of(g, (gateways, sources.secrets), used, own_uses);
@@ -135,6 +131,15 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
     ];
     let clusters = [clusters, of_listeners, of_gateways];
     Delivery { own_uses, clusters, clusters_by_set, shared_sets, shared_by_set, secrets, runtimes, policy_uses }
+}
+
+/// What Gateways use whatever their routes.
+fn own_uses(g: &mut Graph, gateways: Gateways, telemetry: Telemetry) -> Table<ClusterKey, ()> {
+    g.derive("own_use", gateways.plans, move |cx, gateway, plan| {
+        let collector = cx.get(telemetry.tracers, gateway).map(|tracer| tracer.collector.clone());
+        let targets: BTreeSet<_> = plan.asked().cloned().chain(collector).collect();
+        targets.into_iter().map(|target| (ClusterKey { fleet: plan.fleet.clone(), target }, ())).collect::<Vec<_>>()
+    })
 }
 
 /// Secrets of the fleets' listeners and of what they send to.

@@ -352,7 +352,7 @@ impl Targeted<'_> {
         let Timeouts { request, attempt, retry } = &self.timeouts;
         let mut destinations: Vec<Destination> = destinations.collect();
         if destinations.iter().any(|destination| destination.filters.session.is_some()) {
-            let whose = self.destinations.iter().map(|sent| Some(sent.whose.as_ref()?.text().into()));
+            let whose = self.destinations.iter().map(|sent| Some(sent.whose.as_ref()?.text()));
             session::tell_apart(&mut destinations, &whose.collect::<Vec<_>>());
         }
         Action::Forward(Box::new(Forward {
