@@ -129,6 +129,42 @@ httpFilters:
 - name: chancery.external_auth.listener.4
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
   disabled: true
+- name: chancery.external_auth.listener.5
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.6
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.7
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.8
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.9
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.10
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.11
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.12
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.13
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.14
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.15
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.external_auth.listener.16
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
 - name: envoy.filters.http.cors
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors}
 - name: chancery.external_auth
