@@ -110,62 +110,21 @@ fn a_tls_listener_reads_the_server_name_and_has_a_chain_for_each() {
 
 #[test]
 fn the_connection_manager_in_full() {
+    let asked = (1..=16).map(|place| {
+        let place = if place > 1 { format!(".{place}") } else { String::new() };
+        format!(
+            "- name: chancery.external_auth.listener{place}\n  typedConfig: {{'@type': \
+             type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}}\n  disabled: true\n"
+        )
+    });
     expect(
         &manager(&Options::default()),
-        "
+        &"
 '@type': type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
 statPrefix: http-80
 rds: {configSource: {ads: {}, resourceApiVersion: V3}, routeConfigName: ns/gw/80}
 httpFilters:
-- name: chancery.external_auth.listener
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.2
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.3
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.4
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.5
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.6
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.7
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.8
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.9
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.10
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.11
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.12
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.13
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.14
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.15
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: chancery.external_auth.listener.16
-  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
-  disabled: true
-- name: envoy.filters.http.cors
+ASKED- name: envoy.filters.http.cors
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors}
 - name: chancery.external_auth
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
@@ -192,7 +151,8 @@ serverHeaderTransformation: PASS_THROUGH
 commonHttpProtocolOptions: {idleTimeout: 3600s}
 requestHeadersTimeout: 10s
 pathWithEscapedSlashesAction: KEEP_UNCHANGED
-",
+"
+        .replace("ASKED", &asked.collect::<String>()),
     );
 }
 
