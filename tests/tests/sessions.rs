@@ -38,6 +38,12 @@ impl Answer {
         lines.filter(move |(found, _)| *found == name).map(|(_, value)| value)
     }
 
+    /// All cookies, as a client brings them back.
+    fn cookies(&self) -> String {
+        let all: Vec<&str> = self.headers("set-cookie").filter_map(|cookie| cookie.split(';').next()).collect();
+        format!("cookie: {}", all.join("; "))
+    }
+
     /// The cookie that is to be brought back.
     fn cookie(&self) -> Option<String> {
         Some(self.header("set-cookie")?.split(';').next()?.to_owned())
@@ -152,7 +158,12 @@ fn a_session_of_a_rule_is_with_one_of_its_backends_whatever_the_weights_say() {
         places().map(|(name, last)| Backend::start_at(name, (address(last), pods).into(), 200).unwrap()).collect();
     let backend = |app: &str| x_backend(app, pods, "{}").replace("  sessionPersistence: {}\n", "");
     let mut objects = vec![gateway(port), backend("web"), backend("api")];
-    objects.extend(places().map(|(name, last)| pod(name, address(last), name.split('-').next().unwrap())));
+    let pods_of = |app: &str| {
+        let own = places().filter(|(name, _)| name.starts_with(app));
+        own.map(|(name, last)| pod(name, address(last), app)).collect::<Vec<_>>().join("---\n")
+    };
+    objects.push(pods_of("web"));
+    let api = pods_of("api");
     let rule = |path: &str, persistence: &str, filters: &str| {
         let to = |app: &str, weight: u32| {
             format!("{{group: gateway.networking.x-k8s.io, kind: XBackend, name: {app}, weight: {weight}{filters}}}")
@@ -172,6 +183,7 @@ fn a_session_of_a_rule_is_with_one_of_its_backends_whatever_the_weights_say() {
     objects.push(ruled("shop", &format!("  rules:\n{}", rules.concat())));
     let mut running = Running::prepare().unwrap();
     running.write("all.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
+    running.write("api.yaml", &api).unwrap();
     running.start().unwrap();
     until(port, "/named", 200);
     for path in ["/named", "/unnamed", "/rewritten"] {
@@ -180,15 +192,23 @@ fn a_session_of_a_rule_is_with_one_of_its_backends_whatever_the_weights_say() {
         while met.len() < 4 {
             let first = ask(port, path, "");
             let set: Vec<&str> = first.headers("set-cookie").collect();
-            let cookies: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
-            assert_eq!(cookies.len(), if path == "/unnamed" { 1 } else { 2 }, "{set:?}");
+            assert_eq!(set.len(), if path == "/unnamed" { 1 } else { 2 }, "{set:?}");
             let same = |part: &str| set.iter().all(|cookie| cookie.to_ascii_lowercase().contains(part));
             assert!(path != "/named" || same("path=/named") && same("max-age=3600"), "{set:?}");
-            let cookie = format!("cookie: before=1; {}; behind=2", cookies.join("; "));
+            let cookie = format!("{}; behind=2", first.cookies().replace("cookie: ", "cookie: before=1; "));
             assert_eq!(answering(port, path, &cookie), BTreeSet::from([first.body.clone()]), "{path} {cookie}");
             met.insert(first.body);
         }
     }
+    // with a backend that has nobody any more there is none: its clients get another, and stay with that
+    let of_api = (0..200).map(|_| ask(port, "/named", "")).find(|answer| answer.body.starts_with("api")).unwrap();
+    running.remove("api.yaml").unwrap();
+    let moved = || Some(ask(port, "/named", &of_api.cookies())).filter(|answer| answer.body.starts_with("web"));
+    let moved = wait::until("another backend", moved).unwrap();
+    running.write("api.yaml", &api).unwrap();
+    let back = || (0..20).any(|_| ask(port, "/named", "").body.starts_with("api")).then_some(());
+    wait::until("all backends", back).unwrap();
+    assert_eq!(answering(port, "/named", &moved.cookies()), BTreeSet::from([moved.body]));
     drop(servers);
 }
 

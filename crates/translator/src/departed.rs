@@ -3,12 +3,11 @@
 use engine::{Graph, Table};
 use store::{ClusterState, FactKey};
 
-use crate::output::ClusterTables;
+use crate::output::{ClusterTables, changes};
 
 /// Forgets facts about clusters that went in the last tick. What is said of them later is late, and nobody writes it down.
 pub(crate) fn forget(graph: &mut Graph, clusters: ClusterTables, facts: Table<FactKey, ClusterState>) {
-    let changes = clusters.into_iter().flat_map(|table| graph.changes(table));
-    let gone = changes.filter(|change| change.new.is_none());
+    let gone = changes(graph, clusters).filter(|change| change.new.is_none());
     let gone: Vec<_> = gone.map(|change| FactKey::new(change.key.fleet.0.clone(), change.key.name.0.clone())).collect();
     for fact in gone {
         graph.remove(facts, &fact);

@@ -110,7 +110,13 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
     let served = if lookup.is_live() { lookup.served() } else { None };
     let was_served = served.as_ref().is_some_and(|served| !served.clusters.is_empty());
     if held.warming {
-        return match served.filter(|served| lapses(lookup, served).values().all(|lapse| *lapse == Lapse::Insecure)) {
+        let served = served.and_then(|served| {
+            let lapses = lapses(lookup, &served);
+            let forbids = lapses.values().any(|lapse| *lapse == Lapse::Forbidden);
+            let goes_on = lapses.values().all(|lapse| *lapse != Lapse::Gone);
+            goes_on.then(|| if forbids { without(&served, &lapses) } else { served })
+        });
+        return match served {
             Some(served) => serve(&spread(&served, desired), None),
             // The backends go with this very edit, or went before it. Proxies keep them until the new ones are warm: they take new routes
             // only then, and removals come last.
@@ -162,9 +168,10 @@ fn lapses(lookup: &mut impl Lookup, form: &AttachedRoute) -> BTreeMap<ClusterNam
 /// A form without what may not go on of it: that answers 500.
 fn lasting(lookup: &mut impl Lookup, form: &Arc<AttachedRoute>) -> Arc<AttachedRoute> {
     let lapses = lapses(lookup, form);
-    if lapses.is_empty() {
-        return Arc::clone(form);
-    }
+    if lapses.is_empty() { Arc::clone(form) } else { without(form, &lapses) }
+}
+
+fn without(form: &Arc<AttachedRoute>, lapses: &BTreeMap<ClusterName, Lapse>) -> Arc<AttachedRoute> {
     let listeners = form.listeners.iter().map(|listener| {
         let entries = listener.entries.iter().map(|entry| {
             let lapse = clusters(&entry.route).find_map(|name| lapses.get(name));

@@ -24,7 +24,7 @@ use crate::backend::{BackendFault, Sendable};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::gateway;
 use crate::hostname::Hostname;
-use crate::key::{Age, ClusterTarget, Place, Rank, Transport};
+use crate::key::{Age, BackendKey, ClusterTarget, Place, Rank, Transport};
 use crate::listener::{Owner, Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
 
@@ -42,6 +42,8 @@ pub(crate) trait Lookup: Grants {
     fn selects(&mut self, selector: &api::LabelSelector, namespace: &str) -> bool;
     /// Whether a backend is there and can be reached.
     fn backend(&mut self, permit: &Permit, port: Option<u16>, transport: Transport) -> Result<Sendable, BackendFault>;
+    /// Whether nobody is behind it: none of its endpoints takes requests.
+    fn is_empty(&mut self, backend: &BackendKey) -> bool;
     /// Whether there is any policy in a namespace.
     fn has_policies(&mut self, namespace: &str) -> bool;
     /// The policy that a route or one of its rules is the target of.

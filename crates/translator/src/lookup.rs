@@ -237,6 +237,10 @@ impl http_route::Lookup for Reader<'_, '_, RouteTables> {
         backend(self.cx, (self.tables.inputs, self.tables.backends), permit, (port, transport))
     }
 
+    fn is_empty(&mut self, backend: &BackendKey) -> bool {
+        self.tables.backends.is_empty(self.cx, backend)
+    }
+
     fn has_policies(&mut self, namespace: &str) -> bool {
         self.tables.policies.any(self.cx, namespace)
     }
@@ -439,13 +443,13 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
         let object = &target.backend().object;
         let verdict = self.cx.get(self.tables.backends.verdicts_of(object), target.backend());
         let Some(verdict) = verdict.filter(|verdict| verdict.fault.is_none()) else { return Some(Lapse::Gone) };
+        let route = &self.tables.key.route;
+        if named && permit(self, route, Reference::to(object)).is_err() {
+            return Some(Lapse::Forbidden);
+        }
         let encryption = verdict.target.encryption();
         let secured = *encryption != Encryption::Cleartext && encryption != target.encryption();
-        if secured && !target.is_passthrough() {
-            return Some(Lapse::Insecure);
-        }
-        let route = &self.tables.key.route;
-        (named && permit(self, route, Reference::to(object)).is_err()).then_some(Lapse::Forbidden)
+        (secured && !target.is_passthrough()).then_some(Lapse::Insecure)
     }
 }
 

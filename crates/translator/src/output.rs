@@ -30,7 +30,8 @@ pub(crate) type HostTables = [Table<VirtualHostKey, Arc<VirtualHost>>; 3];
 /// The same by their route configuration.
 pub(crate) type HostIndexes = [Index<InFleet<RouteConfigurationName>, VirtualHostKey, Arc<VirtualHost>>; 3];
 
-/// Clusters: those that routes send to, those of listeners that take datagrams, and those of who gets spans.
+/// Clusters: those that routes send to, those of listeners that take datagrams, and those that only Gateways use by themselves: of whom listeners ask, and
+/// of who gets spans. One that a route begins or ceases to use moves between the first and the last.
 pub(crate) type ClusterTables = [Table<InFleet<ClusterName>, Arc<Cluster>>; 3];
 
 /// Clusters by the set of endpoints that they read.
@@ -71,7 +72,7 @@ pub struct Outputs {
     pub tls_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `Backend` objects, named by routes or not.
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
-    /// `XBackend` objects that routes name.
+    /// `XBackend` objects that routes name, or that Gateways use by themselves.
     pub x_backend_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `XBackendTrafficPolicy` objects.
     pub backend_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
@@ -280,7 +281,7 @@ fn all<'g, K: Key, V: Value, const N: usize>(
 }
 
 /// A row that moves from one table to another is one change: the departure is told together with the arrival.
-fn changes<'g, K: Key, V: Value, const N: usize>(
+pub(crate) fn changes<'g, K: Key, V: Value, const N: usize>(
     graph: &'g Graph,
     tables: [Table<K, V>; N],
 ) -> impl Iterator<Item = Change<'g, K, V>> + use<'g, K, V, N> {

@@ -175,8 +175,9 @@ impl Waiting {
 
     /// Proxies have this cluster, and its endpoints, as they are to be behind what waits.
     fn has_cluster(&self, name: &Arc<str>) -> bool {
-        let goes = matches!(self.changes.get(&(TypeUrl::Endpoints, Arc::clone(name))), Some(Change::Remove { .. }));
-        !goes && !self.changes.contains_key(&(TypeUrl::Cluster, Arc::clone(name)))
+        let endpoints = (TypeUrl::Endpoints, Arc::clone(name));
+        let goes = matches!(self.changes.get(&endpoints), Some(Change::Remove { .. }));
+        !goes && !self.again.contains(&endpoints) && !self.changes.contains_key(&(TypeUrl::Cluster, Arc::clone(name)))
     }
 
     fn keep(&mut self, change: Change) {

@@ -66,7 +66,7 @@ fn cookie(name: &str, value: &str) -> HeaderMatcher {
     matches::header("cookie", &format!("(?:.*[;,] *)?{}={value}", regex::escape(name)))
 }
 
-/// What answers say of it beside the cookie that Envoy's filter adds, and with the same end.
+/// What answers say of it beside the cookie that Envoy's filter adds: for as long, but from each of them, so that it does not end before the other.
 pub(super) fn told(session: &Session) -> Option<HeaderValueOption> {
     let Session::Cookie { name, path, lifetime, backend: Some(backend) } = session else { return None };
     let age = lifetime.map(|lifetime| format!("; Max-Age={}", lifetime.as_secs())).unwrap_or_default();

@@ -215,6 +215,13 @@ impl Backends {
         of_kind(self.verdicts, object)
     }
 
+    /// Whether its set of endpoints is there and has none.
+    pub(crate) fn is_empty(&self, cx: &mut Cx<'_>, backend: &BackendKey) -> bool {
+        let set = cx.get(self.readings_of(&backend.object), backend).and_then(|reading| discovered(reading));
+        let found = set.and_then(|set| cx.get(of_kind(self.sets.rows, &backend.object), &set));
+        found.is_some_and(|set| set.lack.is_some())
+    }
+
     /// What is behind it.
     pub(crate) fn readings_of(&self, object: &ObjectKey) -> Table<BackendKey, Arc<Reading>> {
         of_kind(self.readings, object)

@@ -12,7 +12,7 @@ use api::http_route::{
 use api::stream_route::StreamRule;
 use api::{Fault, Kind, RouteObject};
 use ir::Route;
-use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch};
+use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch, Session};
 
 use super::filter::{Draft, UNSUPPORTED, draft};
 use super::matching::{self, Compiled};
@@ -179,6 +179,8 @@ struct Sent<'r> {
     weight: u32,
     filters: Draft<'r>,
     treatment: Option<Arc<Treatment>>,
+    /// Nobody is there: who has a session with it gets another. Known only where there may be one, of several backends.
+    empty: bool,
 }
 
 #[derive(Default)]
@@ -354,6 +356,8 @@ impl Targeted<'_> {
         if destinations.iter().any(|destination| destination.filters.session.is_some()) {
             let whose = self.destinations.iter().map(|sent| Some(sent.whose.as_ref()?.text()));
             session::tell_apart(&mut destinations, &whose.collect::<Vec<_>>());
+            let empty = destinations.iter_mut().zip(&self.destinations).filter(|(_, sent)| sent.empty);
+            empty.for_each(|(destination, _)| destination.filters.session = None);
         }
         Action::Forward(Box::new(Forward {
             destinations,
@@ -433,10 +437,7 @@ fn rule_body<'r, L: Lookup>(
         .map(Persistence::read)
         .transpose()
         .map_err(|(field, text)| refuse(UNSUPPORTED, format!("{}.sessionPersistence.{field}", path()), text))?;
-    let several = destinations.iter().filter(|sent| sent.weight > 0).count() > 1;
-    if several && persistence.as_ref().is_some_and(|read| !read.tells_backends_apart()) {
-        problems.push(Finding::warning(format!("{}.sessionPersistence.type", path()), WITHIN_BACKENDS));
-    }
+    within_backends(&destinations, persistence.as_ref(), &path, problems);
     if let Some((field, text)) = persistence.as_ref().and_then(|read| read.warning) {
         problems.push(Finding::warning(format!("{}.sessionPersistence.{field}", path()), text));
     }
@@ -455,6 +456,28 @@ fn rule_body<'r, L: Lookup>(
         Answer::Forward(Box::new(Targeted { destinations, timeouts, persistence }))
     };
     Ok((filters, answer))
+}
+
+/// Sessions that do not hold across the backends of a rule are told.
+fn within_backends(
+    destinations: &[Sent<'_>],
+    persistence: Option<&Persistence>,
+    path: &impl Fn() -> String,
+    problems: &mut Vec<Finding>,
+) {
+    let live = || destinations.iter().enumerate().filter(|(_, sent)| sent.weight > 0);
+    if live().count() < 2 {
+        return;
+    }
+    if persistence.is_some_and(|read| !read.tells_backends_apart()) {
+        problems.push(Finding::warning(format!("{}.sessionPersistence.type", path()), WITHIN_BACKENDS));
+    }
+    let by_header = |(_, sent): &(usize, &Sent<'_>)| {
+        let session = sent.treatment.as_deref().and_then(|treatment| treatment.session.as_deref());
+        matches!(session, Some(Session::Header { .. }))
+    };
+    let of_backends = live().filter(by_header).map(|(at, _)| format!("{}.backendRefs[{at}]", path()));
+    problems.extend(of_backends.map(|place| Finding::warning(place, WITHIN_BACKENDS)));
 }
 
 /// A client tells by its header nothing but the endpoint.
@@ -492,7 +515,11 @@ fn destinations<'r, L: Lookup>(
             }
         };
         let weight = target.weight.min(MAX_WEIGHT);
-        sent.push(Sent { backend, whose, as_it_comes, weight, filters, treatment });
+        let has_session =
+            rule.session.is_some() || treatment.as_ref().is_some_and(|treatment| treatment.session.is_some());
+        let several = has_session && rule.backend_refs.len() > 1;
+        let empty = several && whose.as_ref().is_some_and(|backend| targets.is_empty(backend));
+        sent.push(Sent { backend, whose, as_it_comes, weight, filters, treatment, empty });
     }
     sent
 }

@@ -123,6 +123,11 @@ impl<'a, L: Lookup> Targets<'a, L> {
     }
 
     /// The namespace of the route.
+    /// Whether nobody is behind a backend.
+    pub(super) fn is_empty(&mut self, backend: &BackendKey) -> bool {
+        self.lookup.is_empty(backend)
+    }
+
     pub(super) fn namespace(&self) -> &str {
         self.route.namespace()
     }

@@ -59,6 +59,10 @@ impl Lookup for Maps {
         Ok(Sendable { target: ClusterTarget::of(key, None, Encryption::Cleartext), treatment: None })
     }
 
+    fn is_empty(&mut self, _: &BackendKey) -> bool {
+        false
+    }
+
     fn has_policies(&mut self, _: &str) -> bool {
         true
     }

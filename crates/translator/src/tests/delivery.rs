@@ -553,7 +553,7 @@ fn granted(world: &mut World) -> Object {
 #[test]
 fn what_no_grant_allows_any_more_is_not_sent_to_in_an_earlier_form_either() {
     for state in [None, Some(ClusterState::Stalled), Some(ClusterState::Refused("no such bundle".into()))] {
-        let mut world = world();
+        let mut world = self::world();
         let edited = granted(&mut world);
         world.apply([edited]);
         world.translator.remember_served();
@@ -565,8 +565,23 @@ fn what_no_grant_allows_any_more_is_not_sent_to_in_an_earlier_form_either() {
         assert!(!world.clusters().contains(&"other/far/80".to_owned()), "{state:?}");
         assert_eq!(ask(&world, "/"), "default/v1/80*1", "{state:?}");
     }
-    // in place of a form that was refused
+    // also where other TLS is to be spoken there at the same time
+    let policy = json!({
+        "targetRefs": [{"group": "", "kind": "Service", "name": "far"}],
+        "validation": {"hostname": "one.example", "wellKnownCACertificates": "System"},
+    });
     let mut world = world();
+    let edited = granted(&mut world);
+    world.apply([edited]);
+    world.translator.remember_served();
+    world.apply([object(Kind::BackendTlsPolicy, "other/p", policy)]);
+    world.translator.remember_served();
+    assert_eq!(ask(&world, "/far"), "other/far/80*1", "its cluster with TLS is not ready yet");
+    world.delete(Kind::ReferenceGrant, "other", "g");
+    world.translator.remember_served();
+    assert_eq!((ask(&world, "/far"), ask(&world, "/")), ("500".to_owned(), "default/v1/80*1".to_owned()));
+    // in place of a form that was refused
+    let mut world = self::world();
     let edited = granted(&mut world);
     set(&mut world, "default/v2/80", Some(ClusterState::Warm));
     world.apply([edited]);
@@ -619,4 +634,26 @@ fn an_earlier_form_stays_on_no_listener_that_the_route_has_left() {
     refuse(&mut world, "default/web/80");
     assert_eq!(ask(&world, "/"), "default/v1/80*1", "where it still is");
     assert_eq!(world.ask("default/web/81", HOST, "/"), "404");
+}
+
+#[test]
+fn whom_a_listener_asks_stays_warm_when_routes_come_and_go() {
+    let filter = json!({"type": "ExternalAuth", "externalAuth": {
+        "protocol": "HTTP", "http": {}, "backendRef": {"name": "auth", "port": 80},
+    }});
+    let listener = json!({"name": "http", "port": 80, "protocol": "HTTP", "filters": {"requests": [filter]}});
+    let mut world = World::with([gateway("web", json!([listener])), service("auth", 80), service("v1", 80)]);
+    world.translator.remember_served();
+    let tables = world.translator.stored().tables();
+    world.translator.store().1.set(tables.fleet_live, FLEET.into(), ());
+    set(&mut world, "default/auth/80", Some(ClusterState::Warm));
+    for _ in 0..2 {
+        edit(&mut world, &[("/", "v1")]);
+        assert_eq!(world.clusters(), ["default/auth/80", "default/v1/80"]);
+        set(&mut world, "default/v1/80", Some(ClusterState::Warm));
+        assert_eq!(ask(&world, "/"), "default/v1/80*1");
+        world.delete(Kind::HttpRoute, "default", "r");
+        world.translator.remember_served();
+        assert_eq!((ask(&world, "/"), world.clusters()), ("404".to_owned(), vec!["default/auth/80".to_owned()]));
+    }
 }

@@ -169,8 +169,9 @@ fn where_backends_are_that_proxies_have_waits_for_nobody() {
     assert_eq!(texts(holding.pass(vec![moved], &waiting, (false, now))), ["+E own@3, +E served@2"]);
     let back = update(&["+E gone@2"]);
     assert_eq!(texts(holding.pass(vec![back], &waiting, (false, now))), [""; 0]);
+    assert_eq!(texts(holding.pass(vec![update(&["+E gone@3"])], &waiting, (false, now))), [""; 0]);
     let ready = texts(holding.pass(Vec::new(), &awaited(&[]), (false, now)));
-    assert_eq!(ready, ["-E gone", "+C changed@2, -C old, +E changed@2, +E gone@2, +E old@2, +E other@2, +R r"]);
+    assert_eq!(ready, ["-E gone", "+C changed@2, -C old, +E changed@2, +E gone@3, +E old@2, +E other@2, +R r"]);
 }
 
 #[test]
