@@ -62,9 +62,9 @@ impl Reached {
         }
     }
 
-    /// The same for a policy that cannot be used.
+    /// The same for a policy that cannot be used, or not there. What is wrong with it comes before what it would lead to.
     pub(crate) fn spoilt_by(mut self, fault: Option<&Arc<str>>) -> Self {
-        if let (Standing::Accepted, Some(fault)) = (&self.standing, fault) {
+        if let (Standing::Accepted | Standing::NotFound | Standing::NoPort, Some(fault)) = (&self.standing, fault) {
             self.standing = Standing::Invalid(fault.clone());
         }
         self
