@@ -1,4 +1,5 @@
-//! Grants, listeners, routes and certificates come, change and go while HTTP, gRPC, TCP and TLS clients ask what has nothing to do with them.
+//! Grants, listeners, routes, rules and certificates come, change, are reordered and go while HTTP, gRPC, TCP, TLS and UDP clients ask what has nothing to do
+//! with them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -22,13 +23,14 @@ use crate::inside::enter;
 use crate::place::{Place, inside, ready, service};
 use crate::world::{HTTP, World};
 
-const LISTENERS: [&str; 6] = [
+const LISTENERS: [&str; 7] = [
     HTTP,
     "{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: site}]}}",
     "{name: passed, protocol: TLS, port: 8443, tls: {mode: Passthrough}}",
     "{name: streams, protocol: TCP, port: 9000}",
     "{name: guests, protocol: TCP, port: 9001}",
     "{name: datagrams, protocol: UDP, port: 9002}",
+    "{name: packets, protocol: UDP, port: 9003}",
 ];
 
 /// What is asked all the time.
@@ -37,6 +39,11 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: TCPRoute
 metadata: {name: steady}
 spec: {parentRefs: [{name: edge, sectionName: streams}], rules: [{backendRefs: [{name: streams, port: 80}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: UDPRoute
+metadata: {name: steady}
+spec: {parentRefs: [{name: edge, sectionName: packets}], rules: [{backendRefs: [{name: datagrams, port: 80}]}]}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: TLSRoute
@@ -97,6 +104,7 @@ impl Shop {
         place.until_pod("/", "cart");
         wait::until("a stream", || shop.stream(9000)).unwrap();
         wait::until("a call", || inside(&place.state, || call(place.at(80))).ok()).unwrap();
+        wait::until("a datagram", || shop.datagram(9003)).unwrap();
         wait::until("TLS that is passed through", || shop.tls("steady.example", 8443, "bank")).unwrap();
         shop
     }
@@ -112,17 +120,8 @@ impl Shop {
     }
 
     /// Which Pod answers a datagram.
-    fn datagram(&self) -> Option<String> {
-        let to = self.place.at(9002);
-        inside(&self.place.state, || {
-            let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-            socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-            socket.connect(to).ok()?;
-            socket.send(b"who").ok()?;
-            let mut room = [0; 1024];
-            let length = socket.recv(&mut room).ok()?;
-            pod(room.get(..length)?)
-        })
+    fn datagram(&self, port: u16) -> Option<String> {
+        inside(&self.place.state, || datagram(self.place.at(port), Duration::from_secs(1))).ok()
     }
 
     /// Which Pod answers a TLS client that believes only this certificate.
@@ -135,10 +134,12 @@ impl Shop {
     fn under_load(&self, deed: impl FnOnce()) {
         let state = &self.place.state;
         let (http, streams, passed) = (self.place.at(80), self.place.at(9000), self.place.at(8443));
+        let packets = self.place.at(9003);
         let file = self.folder.path().join("bank");
         let ask = || asking::under(state, http, &[("/", &["cart"])], deed);
         let ask = || beside(state, "gRPC", "calls", || call(http), ask);
         let ask = || beside(state, "TLS", "bank", || tls(passed, "steady.example", &file), ask);
+        let ask = || beside(state, "UDP", "datagrams", || datagram(packets, PATIENCE), ask);
         beside(state, "TCP", "streams", || stream(streams), ask);
     }
 
@@ -190,6 +191,16 @@ fn stream(to: SocketAddr) -> anyhow::Result<String> {
     line.clear();
     stream.read_line(&mut line).context("reading")?;
     pod(line.as_bytes()).with_context(|| format!("no Pod answers: {line:?}"))
+}
+
+fn datagram(to: SocketAddr, patience: Duration) -> anyhow::Result<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.set_read_timeout(Some(patience))?;
+    socket.connect(to)?;
+    socket.send(b"who").context("sending")?;
+    let mut room = [0; 1024];
+    let length = socket.recv(&mut room).context("receiving")?;
+    room.get(..length).and_then(pod).context("no Pod answers")
 }
 
 fn call(to: SocketAddr) -> anyhow::Result<String> {
@@ -292,7 +303,7 @@ fn routes(shop: &Shop) {
         place.until_told("tcproute/guest", "Accepted", "Accepted", &[]);
     }
     place.apply(&guest("UDPRoute", "datagrams", "", "datagrams", 80));
-    wait::until("a datagram", || (shop.datagram()? == "datagrams").then_some(())).unwrap();
+    wait::until("a datagram", || (shop.datagram(9002)? == "datagrams").then_some(())).unwrap();
     place.until_told("udproute/guest", "Accepted", "Accepted", &[]);
     for host in ["guest.example", "other.example"] {
         place.apply(&guest("TLSRoute", "passed", &format!("  hostnames: [{host}]\n"), "bank", 443));
@@ -302,8 +313,37 @@ fn routes(shop: &Shop) {
     shop.until_silent("the first host", || shop.tls("guest.example", 8443, "bank"));
     place.namespace().run(&["delete", "tcproute/guest", "udproute/guest", "tlsroute/guest"]);
     shop.until_silent("streams", || shop.stream(9001));
-    shop.until_silent("datagrams", || shop.datagram());
+    shop.until_silent("datagrams", || shop.datagram(9002));
     shop.until_silent("the second host", || shop.tls("other.example", 8443, "bank"));
+}
+
+/// Of two rules that take the same requests the first one gets them.
+fn rules(shop: &Shop) {
+    let moved =
+        "{matches: [{path: {value: /order}}], filters: [{type: RequestRedirect, requestRedirect: {statusCode: 307}}]}";
+    let sent = "{matches: [{path: {value: /order}}], backendRefs: [{name: cart, port: 80}]}";
+    let other = "{matches: [{path: {value: /order/other}}], backendRefs: [{name: cart, port: 80}]}";
+    let route = |rules: &[&str]| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: order}}\nspec:\n  parentRefs: [{{name: edge, \
+             sectionName: http}}]\n  rules: [{}]\n",
+            rules.join(", ")
+        )
+    };
+    for (rules, first_is_sent) in [
+        ([moved, sent, other], false),
+        ([sent, other, moved], true),
+        ([other, moved, sent], false),
+        ([sent, moved, other], true),
+    ] {
+        shop.place.apply(&route(&rules));
+        if first_is_sent {
+            shop.place.until_pod("/order", "cart");
+        } else {
+            shop.place.until_status("/order", 307);
+        }
+    }
+    shop.place.namespace().run(&["delete", "httproute", "order"]);
 }
 
 fn certificates(shop: &Shop) {
@@ -330,10 +370,10 @@ fn what_others_use_comes_changes_and_goes_while_clients_ask() {
     let proxies =
         || namespace.run(&["get", "pods", "--selector=gateway.networking.k8s.io/gateway-name=edge", "--output=name"]);
     let routes_of = || {
-        ["httproute", "grpcroute", "tcproute", "tlsroute"]
+        ["httproute", "grpcroute", "tcproute", "tlsroute", "udproute"]
             .map(|kind| namespace.get(&format!("{kind}/steady")).unwrap()["status"].clone())
     };
-    for route in ["httproute", "grpcroute", "tcproute", "tlsroute"] {
+    for route in ["httproute", "grpcroute", "tcproute", "tlsroute", "udproute"] {
         for kind in ["Accepted", "ResolvedRefs"] {
             shop.place.until_told(&format!("{route}/steady"), kind, kind, &[]);
         }
@@ -343,6 +383,7 @@ fn what_others_use_comes_changes_and_goes_while_clients_ask() {
         grants(&shop);
         listener_sets(&shop);
         routes(&shop);
+        rules(&shop);
         certificates(&shop);
     });
     assert_eq!((proxies(), routes_of()), before, "no proxy is replaced, and no status of the others is written");
