@@ -41,9 +41,14 @@ pub struct VirtualHost {
     /// No route at all answers 404.
     pub pieces: Vec<Arc<RoutePiece>>,
     /// Who is asked whether a request may pass before its route is chosen, one after the other: all of them have to allow it. The route is chosen by the
-    /// request as their answers change it, and asks by itself behind them.
+    /// request as their answers change it, and asks by itself behind them. At most [`VirtualHost::MOST_EXTERNAL_AUTH`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub external_auth: Vec<Arc<ExternalAuth>>,
+}
+
+impl VirtualHost {
+    /// So many can be asked before a route is chosen (Gateway API: `maxItems` of `Listener.filters.requests`).
+    pub const MOST_EXTERNAL_AUTH: usize = 16;
 }
 
 /// A run of consecutive routes of a virtual host.

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use ir::ClusterName;
 use ir::route::{AuthProtocol, ExternalAuth, Filters};
+use ir::{ClusterName, VirtualHost};
 use proto::envoy::config::common::mutation_rules::v3::HeaderMutationRules;
 use proto::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use proto::envoy::config::core::v3::{
@@ -31,7 +31,7 @@ pub(crate) const FILTERS: [&str; 2] = ["chancery.external_auth", "chancery.exter
 /// Those before them, of which virtual hosts say what they are to be: they come before anything that looks at a route. They are off where the virtual
 /// host says nothing, which does not change while a request is under way, as its route may. As many as a listener can have: another number would be
 /// another chain, and end connections. That most are off costs requests nothing that can be measured, and a proxy some 0.6 kB each.
-pub(crate) const LISTENER_FILTERS: [&str; 16] = [
+pub(crate) const LISTENER_FILTERS: [&str; VirtualHost::MOST_EXTERNAL_AUTH] = [
     "chancery.external_auth.listener",
     "chancery.external_auth.listener.2",
     "chancery.external_auth.listener.3",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::ObjectKey;
 use api::gateway::{Listener, ListenerFilter, ListenerFilterType};
 use api::http_route::ExternalAuthFilter;
+use ir::VirtualHost;
 use ir::route::ExternalAuth;
 
 use super::Refusal;
@@ -14,9 +15,6 @@ use crate::external_auth;
 use crate::gateway::Lookup;
 use crate::key::ClusterTarget;
 use crate::reference::{RefFault, RefReason, Reference, permit, unfit};
-
-/// So many can be asked in order (Gateway API: `maxItems`): the chain of filters has as many places, whether they are taken or not.
-const MOST: usize = 16;
 
 /// Where the filters stand in their listener.
 const FIELD: &str = "filters.requests";
@@ -99,6 +97,7 @@ fn external_auth_of(filter: &ListenerFilter) -> Result<&ExternalAuthFilter, Refu
 }
 
 fn in_bounds(index: usize) -> Result<(), Refusal> {
+    const MOST: usize = VirtualHost::MOST_EXTERNAL_AUTH;
     let text = || format!("more than {MOST} filters are not supported");
     if index < MOST { Ok(()) } else { Err(Refusal::new(UNSUPPORTED_VALUE, text())) }
 }
