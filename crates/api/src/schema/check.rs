@@ -153,7 +153,12 @@ impl<'a> Checker<'a> {
                         && !property.schema.needs_any()
                         && !self.has_defaults(value) =>
                 {
-                    self.hollow(name, word, "has nothing in it: its defaults hold");
+                    // Rules may ask for something in it.
+                    let is_fine = self.field(value, &property.schema);
+                    fine &= is_fine;
+                    if is_fine {
+                        self.hollow(name, word, "has nothing in it: its defaults hold");
+                    }
                 }
                 // Of labels to select by one without its value would be left out, and more selected.
                 (None, Some(_)) if value.is_null() && schema.guards => {
@@ -531,7 +536,11 @@ impl<'a> Checker<'a> {
         {
             return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
         }
-        if let Some(meant) = self.guard_elsewhere(word).or(schema.guards.then_some(meant.clone())) {
+        // An empty list narrows nothing, wherever it stands.
+        let is_empty =
+            around.get(word).is_some_and(|value| matches!(value.value(), Value::List(_)) && value.len() == 0);
+        let elsewhere = self.guard_elsewhere(word).filter(|_| !is_empty);
+        if let Some(meant) = elsewhere.or(schema.guards.then_some(meant.clone())) {
             let text = format!("{word} is not a field here: without it more would be taken than is meant{meant}");
             self.error(name, text);
             return;

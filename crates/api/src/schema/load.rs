@@ -79,9 +79,23 @@ pub(super) fn load(kind: Kind) -> Schema {
             guard_names.extend(schema.names_of_guard(path, depth));
         }
     }
+    let of_others = GUARDS_OF_OTHERS.iter().filter(|(of, ..)| *of == kind);
+    guard_names.extend(of_others.map(|(_, name, place)| (Box::from(*name), (*place).to_owned())));
     schema.guard_names = guard_names.into();
     schema
 }
+
+/// What routes of requests narrow and guard by, where connections alone are taken.
+const GUARDS_OF_OTHERS: [(Kind, &str, &str); 8] = [
+    (Kind::TcpRoute, "hostnames", "an HTTPRoute, GRPCRoute or TLSRoute"),
+    (Kind::TcpRoute, "matches", "an HTTPRoute or GRPCRoute"),
+    (Kind::TcpRoute, "filters", "an HTTPRoute or GRPCRoute"),
+    (Kind::UdpRoute, "hostnames", "an HTTPRoute, GRPCRoute or TLSRoute"),
+    (Kind::UdpRoute, "matches", "an HTTPRoute or GRPCRoute"),
+    (Kind::UdpRoute, "filters", "an HTTPRoute or GRPCRoute"),
+    (Kind::TlsRoute, "matches", "an HTTPRoute or GRPCRoute"),
+    (Kind::TlsRoute, "filters", "an HTTPRoute or GRPCRoute"),
+];
 
 /// Of what users write as Envoy has it: without its selector a resource is for every workload; the others not every kind has.
 const GUARDS_OF_RAW: [(&[&str], Depth); 4] = [

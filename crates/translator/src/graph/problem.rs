@@ -326,7 +326,9 @@ fn misspelt(g: &mut Graph, base: &Base) -> [Table<ProblemKey, Arc<Problem>>; 3] 
             let text = format!("{named} is not this controller, so Gateways of this class are not served");
             warning(key, "spec.controllerName", &format!("{text}; did you mean {near}?"))
         });
-        numbered(key, 0, told)
+        let unusable = cx.get(classes, key).and_then(|class| class.settings().err());
+        let unusable = unusable.map(|text| Arc::new(Problem::of(key, "spec.parametersRef", Severity::Error, &*text)));
+        numbered(key, 0, told.into_iter().chain(unusable))
     });
     let ours = g.index("class_of_ours", classes, |_, _| [()]);
     let unserved = g.derive("unserved_problem", inputs.gateways, move |cx, key, gateway| {
