@@ -228,7 +228,7 @@ pub enum Session {
         /// So long the session lasts and the client keeps the cookie; `None`: until the client ends.
         #[serde(skip_serializing_if = "Option::is_none")]
         lifetime: Option<Duration>,
-        /// Which of several backends it is whose cookies have this name: the value of a second one.
+        /// Which backend it is of those whose cookies may have this name: the value of a second one.
         #[serde(skip_serializing_if = "Option::is_none")]
         backend: Option<Arc<str>>,
     },

@@ -63,12 +63,30 @@ pub struct Effective {
     pub(crate) form: Arc<AttachedRoute>,
     /// What a proxy refused, in its words: becomes a Problem and a condition.
     pub(crate) refusal: Option<Arc<str>>,
+    /// The form with what may not go on at the moment, where that is something: it goes on when it may again.
+    pub(crate) whole: Option<Arc<AttachedRoute>>,
 }
 
 impl Effective {
+    /// Notes what would be served if all of the form from before could go on, where only a part may.
+    fn lapsed(
+        mut self,
+        before: &Arc<AttachedRoute>,
+        lasting: &Arc<AttachedRoute>,
+        of: impl FnOnce(&Arc<AttachedRoute>) -> Arc<AttachedRoute>,
+    ) -> Self {
+        self.whole = (!Arc::ptr_eq(before, lasting)).then(|| of(before));
+        self
+    }
+
     /// Clusters that have to be there, in no order: of the form that is served and of the one that waits for them.
     pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterTarget> {
         self.forms().flat_map(|form| form.clusters.iter())
+    }
+
+    /// What is remembered of it as served.
+    pub(crate) fn remembered(&self) -> &Arc<AttachedRoute> {
+        self.whole.as_ref().unwrap_or(&self.form)
     }
 
     /// Some of its requests are tried again within a budget.
@@ -97,10 +115,13 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
         desired: desired.clone(),
         form: form.clone(),
         refusal,
+        whole: None,
     };
     if let Some(words) = lookup.refused(desired) {
-        let form = lookup.fallback().map(|form| guarded(spread(&lasting(lookup, &form), desired), desired));
-        return serve(&form.unwrap_or_else(|| failing(desired, &words)), Some(words));
+        let Some(before) = lookup.fallback() else { return serve(&failing(desired, &words), Some(words)) };
+        let of = |form: &Arc<AttachedRoute>| guarded(spread(form, desired), desired);
+        let lasting = lasting(lookup, &before);
+        return serve(&of(&lasting), Some(words)).lapsed(&before, &lasting, of);
     }
     let held = held(lookup, desired);
     if !held.warming && held.names.is_empty() {
@@ -114,19 +135,23 @@ pub(crate) fn decide(lookup: &mut impl Lookup, desired: &Arc<AttachedRoute>) -> 
             let lapses = lapses(lookup, &served);
             let forbids = lapses.values().any(|lapse| *lapse == Lapse::Forbidden);
             let goes_on = lapses.values().all(|lapse| *lapse != Lapse::Gone);
-            goes_on.then(|| if forbids { without(&served, &lapses) } else { served })
+            let lasting = || if forbids { without(&served, &lapses) } else { Arc::clone(&served) };
+            goes_on.then(lasting).map(|lasting| (served, lasting))
         });
+        let of = |form: &Arc<AttachedRoute>| spread(form, desired);
         return match served {
-            Some(served) => serve(&spread(&served, desired), None),
+            Some((served, lasting)) => serve(&of(&lasting), None).lapsed(&served, &lasting, of),
             // The backends go with this very edit, or went before it. Proxies keep them until the new ones are warm: they take new routes
             // only then, and removals come last.
             None if was_served => serve(desired, None),
             None => serve(&nothing(desired), None),
         };
     }
-    let served = served.map(|served| spread(&lasting(lookup, &served), desired));
     let words = held.names.values().flatten().next().cloned();
-    serve(&Arc::new(patch(desired, served.as_deref(), &held.names)), words)
+    let of = |form: &Arc<AttachedRoute>| Arc::new(patch(desired, Some(&spread(form, desired)), &held.names));
+    let Some(served) = served else { return serve(&Arc::new(patch(desired, None, &held.names)), words) };
+    let lasting = lasting(lookup, &served);
+    serve(&of(&lasting), words).lapsed(&served, &lasting, of)
 }
 
 /// The name under which a refusal of a form is kept: the route, and a hash of what was refused.

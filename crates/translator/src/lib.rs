@@ -188,7 +188,7 @@ impl Translator {
         self.graph.make_room(self.own.served, changes.len());
         for (key, new) in changes {
             match new {
-                Some(effective) => self.graph.set(self.own.served, key, effective.form.clone()),
+                Some(effective) => self.graph.set(self.own.served, key, effective.remembered().clone()),
                 None => drop(self.graph.remove(self.own.served, &key)),
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::ObjectKey;
 use api::http_route::{CookieLifetime, SessionCookie, SessionPersistence, SessionPersistenceType};
-use ir::route::{Destination, Session};
+use ir::route::Session;
 
 use crate::key::short_hash;
 
@@ -107,13 +107,16 @@ impl Persistence {
         Ok(Self { session, unnamed: cookie.name.is_none(), warning })
     }
 
-    /// The session with one of several that may ask for the same; `whose` tells them apart where no name does.
-    pub(crate) fn of(&self, whose: &[&str]) -> Arc<Session> {
+    /// The session with one of several that may ask for the same; `whose` tells them apart where no name does. A name of the user's own goes with a second
+    /// cookie, also where there is one backend alone: there may be another one tomorrow.
+    pub(crate) fn of(&self, whose: &[&str], whose_backend: &[&str]) -> Arc<Session> {
         let mut session = self.session.clone();
-        if let Session::Cookie { name, .. } = &mut session
-            && self.unnamed
-        {
-            *name = format!("session-{}", short_hash(whose)).into();
+        if let Session::Cookie { name, backend, .. } = &mut session {
+            if self.unnamed {
+                *name = format!("session-{}", short_hash(whose)).into();
+            } else {
+                *backend = Some(short_hash(whose_backend).into());
+            }
         }
         Arc::new(session)
     }
@@ -125,24 +128,7 @@ impl Persistence {
 
     /// The session with a backend.
     pub(crate) fn of_backend(&self, backend: &ObjectKey) -> Arc<Session> {
-        self.of(&[backend.kind_name(), backend.namespace(), backend.name()])
-    }
-}
-
-/// Of several destinations of a rule, each with its backend: those whose cookies have one name get something that tells them apart.
-pub(crate) fn tell_apart(destinations: &mut [Destination], backends: &[Option<String>]) {
-    let name = |destination: &Destination| match destination.filters.session.as_deref() {
-        Some(Session::Cookie { name, .. }) => Some(Arc::clone(name)),
-        _ => None,
-    };
-    let names: Vec<Option<Arc<str>>> = destinations.iter().map(name).collect();
-    for (destination, whose) in destinations.iter_mut().zip(backends) {
-        let (Some(own), Some(whose)) = (name(destination), whose) else { continue };
-        if names.iter().flatten().filter(|name| **name == own).count() > 1
-            && let Some(session) = destination.filters.session.as_mut()
-            && let Session::Cookie { backend, .. } = Arc::make_mut(session)
-        {
-            *backend = Some(short_hash(&[whose]).into());
-        }
+        let whose = [backend.kind_name(), backend.namespace(), backend.name()];
+        self.of(&whose, &whose)
     }
 }

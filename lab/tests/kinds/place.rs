@@ -207,10 +207,10 @@ impl Answer {
         Some(self.echo()["pod"].as_str()?.to_owned())
     }
 
-    /// The cookie that is to be brought back.
+    /// The cookie that says to which endpoint its client comes back.
     pub(crate) fn cookie(&self) -> Option<String> {
-        let line = self.head.lines().find_map(|line| line.strip_prefix("set-cookie: "))?;
-        Some(line.split(';').next()?.to_owned())
+        let mut set = self.head.lines().filter_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
+        set.find(|cookie| !cookie.contains("-backend=")).map(str::to_owned)
     }
 }
 

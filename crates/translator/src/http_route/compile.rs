@@ -20,7 +20,7 @@ use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
 use crate::key::{BackendKey, Place, Rank, route_name};
-use crate::session::{self, Persistence};
+use crate::session::Persistence;
 
 /// By what the entries of one listener differ from those of another.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -332,8 +332,11 @@ impl Targeted<'_> {
         let treatment = sent.treatment.as_deref();
         let Some(backend) = &sent.whose else { return filters };
         // Not the cluster's name, which says under which policy: clients would lose their sessions with a new one.
-        let of_rule = || self.persistence.as_ref().map(|persistence| persistence.of(&[rule, &backend.text()]));
-        if let Some(session) = treatment.and_then(|treatment| treatment.session.clone()).or_else(of_rule) {
+        let backend = backend.text();
+        let of_rule = || self.persistence.as_ref().map(|persistence| persistence.of(&[rule, &backend], &[&backend]));
+        if !sent.empty
+            && let Some(session) = treatment.and_then(|treatment| treatment.session.clone()).or_else(of_rule)
+        {
             filters.session = Some(session);
         }
         if self.timeouts.retry.is_some() && treatment.is_some_and(|treatment| treatment.retry_budget) {
@@ -352,15 +355,8 @@ impl Targeted<'_> {
             filters: self.treated(sent, sent.filters.finish(&matched.path, Some(flavour.port)), rule),
         });
         let Timeouts { request, attempt, retry } = &self.timeouts;
-        let mut destinations: Vec<Destination> = destinations.collect();
-        if destinations.iter().any(|destination| destination.filters.session.is_some()) {
-            let whose = self.destinations.iter().map(|sent| Some(sent.whose.as_ref()?.text()));
-            session::tell_apart(&mut destinations, &whose.collect::<Vec<_>>());
-            let empty = destinations.iter_mut().zip(&self.destinations).filter(|(_, sent)| sent.empty);
-            empty.for_each(|(destination, _)| destination.filters.session = None);
-        }
         Action::Forward(Box::new(Forward {
-            destinations,
+            destinations: destinations.collect(),
             timeout: *request,
             try_timeout: *attempt,
             retry: retry.clone().map(Box::new),

@@ -525,14 +525,19 @@ fn programmed_is_what_proxies_acknowledged() {
     assert_eq!(addresses, [("IPAddress".to_owned(), "127.0.0.1"), ("Hostname".to_owned(), "lb.example.org")]);
 }
 
-/// A Service elsewhere, the grant to send there, and a route that sends there and to others.
-fn granted(world: &mut World) -> Object {
-    let grant = json!({
+/// Routes may send to Services of the other namespace.
+fn grant() -> Object {
+    let spec = json!({
         "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "default"}],
         "to": [{"group": "", "kind": "Service"}],
     });
+    object(Kind::ReferenceGrant, "other/g", spec)
+}
+
+/// A Service elsewhere, the grant to send there, and a route that sends there and to others.
+fn granted(world: &mut World) -> Object {
     let far = object(Kind::Service, "other/far", json!({"ports": [{"port": 80}]}));
-    world.apply([far, object(Kind::ReferenceGrant, "other/g", grant)]);
+    world.apply([far, grant()]);
     let far = |backends: &[&str]| {
         let to = |name: &&str| match *name {
             "far" => json!({"name": "far", "namespace": "other", "port": 80}),
@@ -564,6 +569,9 @@ fn what_no_grant_allows_any_more_is_not_sent_to_in_an_earlier_form_either() {
         assert!(!ask(&world, "/far").contains("far"), "{state:?}: {}", ask(&world, "/far"));
         assert!(!world.clusters().contains(&"other/far/80".to_owned()), "{state:?}");
         assert_eq!(ask(&world, "/"), "default/v1/80*1", "{state:?}");
+        world.apply([grant()]);
+        world.translator.remember_served();
+        assert_eq!(ask(&world, "/far"), "other/far/80*1", "granted again, {state:?}");
     }
     // also where other TLS is to be spoken there at the same time
     let policy = json!({
@@ -593,6 +601,10 @@ fn what_no_grant_allows_any_more_is_not_sent_to_in_an_earlier_form_either() {
     refuse(&mut world, "default/web/80");
     assert!(!ask(&world, "/far").contains("other/far"), "{}", ask(&world, "/far"));
     assert_eq!(ask(&world, "/"), "default/v1/80*1");
+    world.apply([grant()]);
+    world.translator.remember_served();
+    refuse(&mut world, "default/web/80");
+    assert_eq!(ask(&world, "/far"), "other/far/80*1", "granted again");
 }
 
 #[test]
