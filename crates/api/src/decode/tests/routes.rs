@@ -256,6 +256,15 @@ fn listeners_fail_alone() {
 }
 
 #[test]
+fn of_more_items_than_there_may_be_none_is_compared_with_the_others() {
+    let listeners: String =
+        (0..1_000).map(|at| format!("  - {{name: l{at}, port: 80, protocol: HTTP, hostname: x.example}}\n")).collect();
+    let (_, problems) = gateway(&listeners);
+    let [one] = &problems[..] else { panic!("{problems:?}") };
+    assert!(one.ends_with("has 1000 items, at most 64 are allowed"), "{one}");
+}
+
+#[test]
 fn rules_about_a_list_are_told_beside_the_faults_of_its_items() {
     let fails = "    filters: [{type: RequestRedirect, requestRedirect: {scheme: htps}}]\n";
     let unique = "error: HTTPRoute default/r: spec.rules[{}]: rule name must be unique within the route";
