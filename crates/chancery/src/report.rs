@@ -136,8 +136,11 @@ pub(crate) fn object(key: &ObjectKey, status: &Status) -> Value {
 
 /// Objects of which nothing is in force, but those whose status says so.
 pub(crate) fn unread(found: &Findings, statuses: &[(ObjectKey, Status)]) -> Value {
-    let with_status: BTreeSet<&ObjectKey> = statuses.iter().map(|(key, _)| key).collect();
-    found.unread().filter(|key| !with_status.contains(key)).map(head).collect()
+    let mut unread: BTreeSet<&ObjectKey> = found.unread().collect();
+    for (key, _) in statuses {
+        unread.remove(key);
+    }
+    unread.into_iter().map(head).collect()
 }
 
 /// What an object is.

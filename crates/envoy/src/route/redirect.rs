@@ -19,9 +19,9 @@ pub(super) fn routes(message: Route, filters: &Filters, redirect: &Redirect, mut
             matches.headers.push(host_with_port());
         }
         emit(finish(with_port, filters, route::Action::Redirect(action(redirect, redirect.port))));
-        return emit(finish(message, filters, route::Action::Redirect(action(redirect, None))));
     }
-    emit(finish(message, filters, route::Action::Redirect(action(redirect, redirect.port))));
+    let port = redirect.port.filter(|_| !redirect.is_default_port);
+    emit(finish(message, filters, route::Action::Redirect(action(redirect, port))));
 }
 
 /// Everything was decided by the translator.
