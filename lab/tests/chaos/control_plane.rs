@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tests::{binary, wait};
 
-use crate::harness::Namespace;
+use crate::harness::{Namespace, condition};
 use crate::scale;
 use crate::shop::{Shop, pods};
 
@@ -79,6 +79,41 @@ fn a_proxy_comes_while_there_is_no_control_plane() {
         shop.system.run(&["scale", "deployment/chancery", scale::CONTROL_PLANES]);
         wait::until("it is ready", ask).unwrap();
     });
+}
+
+/// A Gateway that goes, and a set of listeners that stays.
+const LEFT: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: short}
+spec:
+  gatewayClassName: chancery
+  allowedListeners: {namespaces: {from: Same}}
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: left}
+spec: {parentRef: {name: short}, listeners: [{name: more, port: 81, protocol: HTTP}]}
+";
+
+#[test]
+fn a_gateway_goes_while_there_is_no_control_plane() {
+    let shop = Shop::open();
+    shop.namespace.apply(LEFT);
+    let until = |what: &str, words: [&str; 2]| {
+        shop.namespace.until(what, "listenerset/left", |set| {
+            let said = [condition(set, "Accepted")?, condition(set, "Programmed")?];
+            (said == words).then_some(())
+        });
+    };
+    until("that it is served", ["True", "True"]);
+    shop.system.run(&["scale", "deployment/chancery", "--replicas=0"]);
+    shop.system.run(&["wait", "pod", "--for=delete", "--selector", OURS, "--timeout=180s"]);
+    shop.namespace.run(&["delete", "gateway", "short"]);
+    until("what was said last", ["True", "True"]);
+    shop.system.run(&["scale", "deployment/chancery", scale::CONTROL_PLANES]);
+    until("that nobody has it", ["Unknown", "Unknown"]);
 }
 
 #[test]

@@ -278,6 +278,33 @@ fn the_static_configuration_needs_no_name_and_keeps_defaults() {
 }
 
 #[test]
+fn a_field_at_a_wrong_depth_is_sent_to_what_stands_beside_it() {
+    let rule = |rule: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: r}}\nspec: {{rules: [{rule}]}}\n"
+        )
+    };
+    let told = |text: &str| all(text).problems.iter().map(|problem| problem.text.to_string()).collect::<Vec<_>>();
+    let outdented = told(&rule("{backendRefs: [{name: a, port: 1}, {name: b}], port: 80}"));
+    assert!(
+        outdented.iter().any(|text| text.ends_with("; it belongs in spec.rules[].backendRefs[].port")),
+        "{outdented:?}"
+    );
+    let outdented =
+        told("apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: [{name: web}], targetPort: 80}\n");
+    assert!(outdented.iter().any(|text| text.ends_with("; it belongs in spec.ports[].targetPort")), "{outdented:?}");
+    let top =
+        told("apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {type: ClusterIP}\nports: [{port: 80}]\n");
+    assert!(
+        top.iter().any(|text| text == "ports is not a field here and is ignored; it belongs in spec.ports"),
+        "{top:?}"
+    );
+    // Where nothing lacks it that is no remedy.
+    let twice = told(&rule("{backendRefs: [{name: a, port: 1, weight: 1}], weight: 1}"));
+    assert!(!twice.iter().any(|text| text.contains("belongs")), "{twice:?}");
+}
+
+#[test]
 fn many_problems_are_bounded() {
     let fields: String = (0..10_000).map(|number| format!("  field{number}: 1\n")).collect();
     let decoded = all(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: n}}\nspec:\n{fields}"));

@@ -1,8 +1,12 @@
 //! Checks a tree against a schema.
 
+mod unknown;
+
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use unknown::Known;
 
 use super::{Format, ListType, Property, Rule, Schema, Type, UnitKind, Word, nearest};
 use crate::Kind;
@@ -15,12 +19,6 @@ const MAX_VIOLATIONS: usize = 100;
 
 /// Types of filters that the API has and that are not supported.
 const REFUSED: [&str; 1] = ["ExtensionRef"];
-
-/// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
-const MOVED: [(&str, &str, &str); 2] = [("sessionName", "cookie", "cookie.name"), ("cookieConfig", "cookie", "cookie")];
-
-/// Fields of earlier versions that guarded, and where what guards now is.
-const FORMER: [(&str, &str); 2] = [("frontendValidation", "spec.tls.frontend"), ("resourceName", "spec.to[].name")];
 
 /// Everything that is wrong with a tree.
 #[derive(Debug, Default)]
@@ -135,6 +133,7 @@ impl<'a> Checker<'a> {
         if schema.value_type == Type::Any && schema.properties.is_empty() {
             return fine;
         }
+        let mut known = None;
         for (name, value) in at.entries() {
             let word = name.as_str().unwrap_or_default();
             self.path.push(Step::Field(word));
@@ -168,7 +167,9 @@ impl<'a> Checker<'a> {
                 (Some(property), _) => fine &= self.field(value, &property.schema),
                 (None, Some(values)) => fine &= self.value(value, values),
                 (None, None) if schema.value_type == Type::Any => {}
-                (None, None) => self.unknown(name, (at, word), schema),
+                (None, None) => {
+                    self.unknown(name, (word, value), known.get_or_insert_with(|| Known::of(at, schema)));
+                }
             }
             self.path.pop();
         }
@@ -490,92 +491,9 @@ impl<'a> Checker<'a> {
         false
     }
 
-    fn unknown(&mut self, name: Cursor<'a, 'a>, (around, word): (Cursor<'a, 'a>, &str), schema: &'a Schema) {
-        // `path:` with its fields beside it in place of below it: another match than was meant.
-        let mut emptied = schema.properties.iter().filter(|property| property.schema.takes(word));
-        let is_null = |name: &str| around.entries().any(|(key, value)| key.as_str() == Some(name) && value.is_null());
-        if let Some(empty) = emptied.find(|property| is_null(&property.name)) {
-            let text = format!("{word} is not a field here; {} is empty: indent {word} below it", empty.name);
-            if !empty.schema.guards {
-                return self.add(name, Severity::Error, text);
-            }
-            let around = self.unit;
-            if empty.schema.is_matches() {
-                self.takes_nothing();
-            }
-            self.error(name, text);
-            self.unit = around;
-            return;
-        }
-        let known = schema.properties.iter().map(|property| &*property.name);
-        let near = nearest(word, known.clone());
-        near.into_iter().for_each(|near| self.doubt(around, Doubt::Field(near)));
-        let moved = MOVED.iter().find(|(old, new, _)| *old == word && known.clone().any(|one| one == *new));
-        let meant = near.map(|near| format!("; did you mean {near}?"));
-        let meant = meant.or(moved.map(|(.., now)| format!("; it is {now} now"))).unwrap_or_default();
-        // In a match the default of what is missing takes requests that were never meant.
-        let missing = |name: &str| around.get(name).is_none_or(Cursor::is_null);
-        let open = |name: &str| {
-            missing(name) && schema.properties.iter().any(|property| *property.name == *name && !property.required)
-        };
-        let empty = schema.properties.iter().all(|property| missing(&property.name));
-        // What a match without any field takes is everything, of an HTTPRoute and of a GRPCRoute.
-        let whole = ["path", "method"].into_iter().find(|name| empty && open(name));
-        let default = if open("value") { Some("value") } else { whole };
-        let lacking = near.filter(|near| open(near)).or(default);
-        if let Some(lacking) = lacking.filter(|_| self.unit.is_some_and(|unit| unit.inner.is_some())) {
-            let text =
-                format!("{word} is not a field here and {lacking} is missing: this match takes no request{meant}");
-            self.error(name, text);
-            return;
-        }
-        if schema.guards && word == "matchExpressions" {
-            let text = format!("{word} is not a field here: without it more would be selected; write matchLabels");
-            self.error(name, text);
-            return;
-        }
-        if let Some(guard) = near.filter(|near| missing(near)).and_then(|near| schema.property(near))
-            && guard.schema.guards
-        {
-            return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
-        }
-        // An empty list narrows nothing, wherever it stands.
-        let is_empty =
-            around.get(word).is_some_and(|value| matches!(value.value(), Value::List(_)) && value.len() == 0);
-        let elsewhere = self.guard_elsewhere(word).filter(|_| !is_empty);
-        if let Some(meant) = elsewhere.or(schema.guards.then_some(meant.clone())) {
-            let text = format!("{word} is not a field here: without it more would be taken than is meant{meant}");
-            self.error(name, text);
-            return;
-        }
-        self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
-    }
-
-    /// Where a field belongs that narrows or guards there.
-    fn guard_elsewhere(&self, word: &str) -> Option<String> {
-        let named = self.guard_names.iter().find(|(name, _)| **name == *word);
-        let place = named.map(|(_, place)| place.as_str());
-        let former = FORMER.iter().find(|(name, _)| *name == word).map(|(_, place)| *place);
-        let place = place.or(former.filter(|former| self.guard_names.iter().any(|(_, place)| place == former)))?;
-        Some(format!("; it belongs in {place}"))
-    }
-
     /// Without its matches a rule would take every request: its only one is at fault.
     fn takes_nothing(&mut self) {
         self.unit = self.unit.map(|unit| Unit { inner: Some(0), ..unit });
-    }
-
-    /// A misspelt field without which more would be taken than is meant: what has it is not used.
-    fn unguarded(&mut self, name: Cursor<'a, 'a>, what: &str, guard: &Property) {
-        let around = self.unit;
-        let follows = if guard.schema.is_matches() {
-            self.takes_nothing();
-            "this rule takes no request"
-        } else {
-            "without it this would mean something else"
-        };
-        self.error(name, format!("{what}: {follows}; did you mean {}?", guard.name));
-        self.unit = around;
     }
 
     /// Settings that have to be there and all of which have a default, so that nothing in them says something: `externalAuth.http` and `.grpc`, and

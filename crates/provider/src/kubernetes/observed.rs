@@ -69,13 +69,15 @@ impl Observed {
         self.rows().get(key).map(|row| row.standing)
     }
 
-    /// Objects that others may have written too, with an entry of ours in their status.
+    /// Objects in whose status something of ours may have been left: those with an entry of ours, and each `ListenerSet`, whose status says not
+    /// whose it is.
     #[must_use]
-    pub fn signed(&self) -> Vec<ObjectKey> {
-        let has_entry = |kind: Kind| matches!(kind.own_status(), Some(OwnStatus::Entries(..)));
+    pub fn with_ours(&self) -> Vec<ObjectKey> {
+        let can_be_left =
+            |kind: Kind| kind == Kind::ListenerSet || matches!(kind.own_status(), Some(OwnStatus::Entries(..)));
         let rows = self.rows();
-        let signed = rows.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(has_entry));
-        signed.map(|(key, _)| key.clone()).collect()
+        let left = rows.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(can_be_left));
+        left.map(|(key, _)| key.clone()).collect()
     }
 
     /// Whether the server has the kinds `Gateway` and `GatewayClass`. As long as it does not, nobody knows which there are: their definitions

@@ -19,7 +19,7 @@ pub(super) async fn feed(asking: Asking, board: Board, observed: Observed) -> an
             return Ok(());
         }
         // Also of those that have none any more: nobody may have been there to take it back.
-        if !asking.put_statuses(Which::All { with: observed.signed() }).await {
+        if !asking.put_statuses(Which::All { with: observed.with_ours() }).await {
             return Ok(());
         }
         while *opening.borrow_and_update() {

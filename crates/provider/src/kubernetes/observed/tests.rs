@@ -1,6 +1,8 @@
 //! What is ours in a status, whatever stands beside it.
 
 use super::*;
+use crate::kubernetes::seen::Seen;
+use crate::kubernetes::target::Resource;
 
 fn hash(kind: Kind, status: &str) -> u64 {
     Observed::new("ours").hash(kind, status)
@@ -33,4 +35,24 @@ fn the_order_of_fields_does_not_matter_and_that_of_items_does() {
 #[test]
 fn a_kind_without_a_status_of_ours_has_no_hash() {
     assert_eq!(hash(Kind::Service, r#"{"loadBalancer":{}}"#), 0);
+}
+
+#[test]
+fn what_may_have_been_left_is_an_entry_of_ours_or_the_status_of_a_set_of_listeners() {
+    let observed = Observed::new("ours");
+    let note = |kind: Kind, name: &str, status: serde_json::Value| {
+        let object = serde_json::json!({ "metadata": { "name": name, "namespace": "default" }, "status": status });
+        let text = bytes::Bytes::from(object.to_string());
+        observed.note(&Seen::look(Resource::Kind(kind, "v1"), &text).unwrap());
+    };
+    let parents = |controller: &str| serde_json::json!({ "parents": [{ "controllerName": controller }] });
+    let conditions = serde_json::json!({ "conditions": [{ "type": "Programmed", "status": "True" }] });
+    note(Kind::HttpRoute, "ours", parents("ours"));
+    note(Kind::HttpRoute, "theirs", parents("theirs"));
+    note(Kind::ListenerSet, "set", conditions.clone());
+    note(Kind::ListenerSet, "new", serde_json::Value::Null);
+    note(Kind::Gateway, "gateway", conditions);
+    let mut found: Vec<String> = observed.with_ours().iter().map(|key| key.name().to_owned()).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["ours", "set"]);
 }

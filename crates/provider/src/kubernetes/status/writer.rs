@@ -265,15 +265,16 @@ async fn write_one(
     {
         return Err(Failure::Invalid(words));
     }
-    let Some(status) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
+    let Some(new) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
     if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
         return Ok(Done::Contested(until));
     }
-    if !settled && before.is_some_and(|before| takes_back(before, &status)) {
+    // Where nothing of ours is to be any more, that is no want of news.
+    if !settled && status.is_some() && before.is_some_and(|before| takes_back(before, &new)) {
         return Ok(Done::Later);
     }
     if let Value::Object(fields) = &mut object {
-        fields.insert("status".to_owned(), status);
+        fields.insert("status".to_owned(), new);
     }
     let body = object.to_string().into_bytes();
     caller.send("PUT", &format!("{path}/status?fieldManager={manager}"), body).await?;

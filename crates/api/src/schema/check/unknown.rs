@@ -1,0 +1,147 @@
+//! Fields that are not there in the API.
+
+use super::{Checker, Doubt, Property, Schema, Severity, Step, Value, nearest};
+use crate::tree::Cursor;
+
+/// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
+const MOVED: [(&str, &str, &str); 2] = [("sessionName", "cookie", "cookie.name"), ("cookieConfig", "cookie", "cookie")];
+
+/// Fields of earlier versions that guarded, and where what guards now is.
+const FORMER: [(&str, &str); 2] = [("frontendValidation", "spec.tls.frontend"), ("resourceName", "spec.to[].name")];
+
+/// Of so many items it is looked at where a field is lacking: there may be as many fields that are not there.
+const LOOKED_AT: usize = 16;
+
+/// The fields of a map that the API has.
+pub(super) struct Known<'a> {
+    around: Cursor<'a, 'a>,
+    schema: &'a Schema,
+    fields: Vec<(&'a Property, Cursor<'a, 'a>)>,
+}
+
+impl<'a> Known<'a> {
+    /// A look at each entry: made once for a map.
+    pub(super) fn of(around: Cursor<'a, 'a>, schema: &'a Schema) -> Self {
+        let known = |(name, value): (Cursor<'a, 'a>, _)| Some((schema.property(name.as_str()?)?, value));
+        Self { around, schema, fields: around.entries().filter_map(known).collect() }
+    }
+
+    /// Whether a field is not written, or is null.
+    fn lacks(&self, name: &str) -> bool {
+        !self.fields.iter().any(|(property, value)| *property.name == *name && !value.is_null())
+    }
+
+    /// What is written there and has no field of this name: it was meant to be in there.
+    fn lacking(&self, word: &str) -> Option<String> {
+        let lacks = |value: Cursor<'a, 'a>| matches!(value.value(), Value::Map(_)) && value.get(word).is_none();
+        self.fields.iter().find_map(|(property, value)| {
+            let has_field = |schema: &Schema| schema.property(word).is_some();
+            let is_field = has_field(&property.schema) && lacks(*value);
+            let is_of_items =
+                property.schema.items().is_some_and(has_field) && value.items().take(LOOKED_AT).any(lacks);
+            let dots = if is_of_items { "[]." } else { "." };
+            (is_field || is_of_items).then(|| format!("{}{dots}{word}", property.name))
+        })
+    }
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn unknown(&mut self, name: Cursor<'a, 'a>, (word, value): (&str, Cursor<'a, 'a>), beside: &Known<'a>) {
+        let schema = beside.schema;
+        // `path:` with its fields beside it in place of below it: another match than was meant.
+        let mut emptied = beside.fields.iter().filter(|(property, _)| property.schema.takes(word));
+        if let Some((empty, _)) = emptied.find(|(_, value)| value.is_null()) {
+            let text = format!("{word} is not a field here; {} is empty: indent {word} below it", empty.name);
+            if !empty.schema.guards {
+                return self.add(name, Severity::Error, text);
+            }
+            let around = self.unit;
+            if empty.schema.is_matches() {
+                self.takes_nothing();
+            }
+            self.error(name, text);
+            self.unit = around;
+            return;
+        }
+        let known = schema.properties.iter().map(|property| &*property.name);
+        let near = nearest(word, known.clone());
+        near.into_iter().for_each(|near| self.doubt(beside.around, Doubt::Field(near)));
+        let moved = MOVED.iter().find(|(old, new, _)| *old == word && known.clone().any(|one| one == *new));
+        let meant = near.map(|near| format!("; did you mean {near}?"));
+        let meant = meant.or(moved.map(|(.., now)| format!("; it is {now} now")));
+        let belongs = beside.lacking(word).map(|field| format!("; it belongs in {}{field}", self.around()));
+        let meant = meant.or(belongs.clone()).unwrap_or_default();
+        // In a match the default of what is missing takes requests that were never meant.
+        let missing = |name: &str| beside.lacks(name);
+        let open = |name: &str| {
+            missing(name) && schema.properties.iter().any(|property| *property.name == *name && !property.required)
+        };
+        let empty = schema.properties.iter().all(|property| missing(&property.name));
+        // What a match without any field takes is everything, of an HTTPRoute and of a GRPCRoute.
+        let whole = ["path", "method"].into_iter().find(|name| empty && open(name));
+        let default = if open("value") { Some("value") } else { whole };
+        let lacking = near.filter(|near| open(near)).or(default);
+        if let Some(lacking) = lacking.filter(|_| self.unit.is_some_and(|unit| unit.inner.is_some())) {
+            let text =
+                format!("{word} is not a field here and {lacking} is missing: this match takes no request{meant}");
+            self.error(name, text);
+            return;
+        }
+        if schema.guards && word == "matchExpressions" {
+            let text = format!("{word} is not a field here: without it more would be selected; write matchLabels");
+            self.error(name, text);
+            return;
+        }
+        if let Some(guard) = near.filter(|near| missing(near)).and_then(|near| schema.property(near))
+            && guard.schema.guards
+        {
+            return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
+        }
+        // An empty list narrows nothing, wherever it stands.
+        let is_empty = matches!(value.value(), Value::List(_)) && value.len() == 0;
+        let elsewhere = self.guard_elsewhere(word).filter(|_| !is_empty);
+        let elsewhere = elsewhere.map(|place| belongs.unwrap_or(place));
+        if let Some(meant) = elsewhere.or(schema.guards.then_some(meant.clone())) {
+            let text = format!("{word} is not a field here: without it more would be taken than is meant{meant}");
+            self.error(name, text);
+            return;
+        }
+        self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
+    }
+
+    /// The path to what is looked at, without its last field and without numbers.
+    fn around(&self) -> String {
+        let above = self.path.split_last().map_or(&[][..], |(_, above)| above);
+        let mut path = String::new();
+        for step in above {
+            match step {
+                Step::Field(name) if path.is_empty() => path += name,
+                Step::Field(name) => path.extend([".", *name]),
+                Step::Item(_) => path += "[]",
+            }
+        }
+        path + if above.is_empty() { "" } else { "." }
+    }
+
+    /// Where a field belongs that narrows or guards there.
+    fn guard_elsewhere(&self, word: &str) -> Option<String> {
+        let named = self.guard_names.iter().find(|(name, _)| **name == *word);
+        let place = named.map(|(_, place)| place.as_str());
+        let former = FORMER.iter().find(|(name, _)| *name == word).map(|(_, place)| *place);
+        let place = place.or(former.filter(|former| self.guard_names.iter().any(|(_, place)| place == former)))?;
+        Some(format!("; it belongs in {place}"))
+    }
+
+    /// A misspelt field without which more would be taken than is meant: what has it is not used.
+    fn unguarded(&mut self, name: Cursor<'a, 'a>, what: &str, guard: &Property) {
+        let around = self.unit;
+        let follows = if guard.schema.is_matches() {
+            self.takes_nothing();
+            "this rule takes no request"
+        } else {
+            "without it this would mean something else"
+        };
+        self.error(name, format!("{what}: {follows}; did you mean {}?", guard.name));
+        self.unit = around;
+    }
+}
