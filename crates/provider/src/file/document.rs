@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::reference::ParentRef;
 use api::{Decoded, Object, ObjectKey, Problem, RouteObject, Severity};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use store::identity;
 
 use crate::file::offer::Standing;
@@ -187,21 +187,20 @@ fn share_parents(object: &mut Object, parents: &mut Arc<[ParentRef]>) {
 }
 
 fn lost(objects: &[Object], problems: &[Problem]) -> Lost {
-    let mut errors = problems.iter().filter(|problem| problem.severity == Severity::Error).peekable();
-    if errors.peek().is_none() {
+    let errors = || problems.iter().filter(|problem| problem.severity == Severity::Error);
+    if errors().next().is_none() {
         return Lost::default();
     }
     // Whose name or namespace is wrong does not say who it is.
-    let is_nameless = |key: &ObjectKey| {
-        let mut own = problems.iter().filter(|problem| problem.object.as_ref() == Some(key));
-        own.any(|problem| problem.severity == Severity::Error && problem.path.starts_with("metadata.name"))
-    };
+    let of_name = errors().filter(|problem| problem.path.starts_with("metadata.name"));
+    let nameless: HashSet<&ObjectKey> = of_name.filter_map(|problem| problem.object.as_ref()).collect();
+    let given: HashSet<ObjectKey> = objects.iter().map(|object| identity(object.key())).collect();
     let mut named: Vec<ObjectKey> = Vec::new();
-    let keys = errors.filter_map(|problem| problem.object.as_ref());
-    for key in keys.filter(|key| key.kind().is_some() && !is_nameless(key)) {
+    let keys = errors().filter_map(|problem| problem.object.as_ref());
+    for key in keys.filter(|key| key.kind().is_some() && !nameless.contains(key)) {
         let key = identity(key);
         // Problems of one object follow each other.
-        if named.last() != Some(&key) && !objects.iter().any(|object| identity(object.key()) == key) {
+        if named.last() != Some(&key) && !given.contains(&key) {
             named.push(key);
         }
     }
