@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
                         && is_nothing(value)
                         && fits(value.value(), property.schema.value_type)
                         && !property.schema.needs_any()
-                        && !self.has_defaults(value) =>
+                        && !self.has_defaults(at, value) =>
                 {
                     // Rules may ask for something in it.
                     let is_fine = self.field(value, &property.schema);
@@ -497,13 +497,16 @@ impl<'a> Checker<'a> {
     }
 
     /// Settings that have to be there and all of which have a default, so that nothing in them says something: `externalAuth.http` and `.grpc`, and
-    /// `tls` of a port at which clients are asked for nothing, whatever holds elsewhere.
-    fn has_defaults(&self, value: Cursor<'_, '_>) -> bool {
-        let is_one = matches!(
-            *self.path,
+    /// `tls` of a port at which clients are asked for nothing, whatever holds elsewhere, or of all ports beside those that are named.
+    fn has_defaults(&self, around: Cursor<'_, '_>, value: Cursor<'_, '_>) -> bool {
+        let is_one = match *self.path {
             [.., Step::Field("externalAuth"), Step::Field("http" | "grpc")]
-                | [.., Step::Field("perPort"), Step::Item(_), Step::Field("tls")]
-        );
+            | [.., Step::Field("perPort"), Step::Item(_), Step::Field("tls")] => true,
+            [.., Step::Field("frontend"), Step::Field("default")] => {
+                around.get("perPort").is_some_and(|ports| ports.len() > 0)
+            }
+            _ => false,
+        };
         is_one && !value.is_null()
     }
 

@@ -9,6 +9,7 @@ use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace, Service, ServiceType};
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
+use store::ProxyFacts;
 
 use super::{Backends, Base, Routes, Secrets, Telemetry};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
@@ -198,13 +199,26 @@ pub(super) fn listeners(
     gateways: Gateways,
     routes: Routes,
     telemetry: Telemetry,
-    file_mode: bool,
+    (proxies, file_mode): (Table<Arc<str>, Arc<ProxyFacts>>, bool),
 ) -> Table<InFleet<ListenerName>, Arc<Listener>> {
     let budgeted =
         g.index("route_with_retry_budget", routes.effective, |key: &AttachmentKey, effective: &Effective| {
             effective.has_retry_budget().then(|| key.fleet.clone())
         });
+    let missing_addresses = g.derive("missing_address", proxies, |_, fleet, facts| {
+        let missing: Arc<[IpAddr]> = facts.missing_addresses.iter().map(|(address, _)| *address).collect();
+        (!missing.is_empty()).then(|| (FleetName(Arc::clone(fleet)), missing))
+    });
     g.derive("listener", gateways.plans, move |cx, key, plan| {
+        // In a cluster the addresses are those of the Service.
+        let asked = if file_mode { plan.addresses.bind() } else { Vec::new() };
+        let missing = cx.get(missing_addresses, &plan.fleet);
+        let is_here = |address: &&IpAddr| missing.is_none_or(|missing| !missing.contains(address));
+        let addresses: Vec<IpAddr> = asked.iter().filter(is_here).copied().collect();
+        // A proxy would refuse it, and go on at the addresses of before with the settings of before.
+        if addresses.is_empty() && !asked.is_empty() {
+            return Vec::new();
+        }
         let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();
         // The names only: where connections go is told apart from the listener.
         let mut streams: BTreeMap<ListenerKey, Vec<(Hostname, TcpProxyName)>> = BTreeMap::new();
@@ -221,8 +235,6 @@ pub(super) fn listeners(
             let separate = ChainKey { fleet: plan.fleet.clone(), name: virtual_host::separate_name(&chain) };
             if cx.get(routes.configurations, &separate).is_some() { separate.name } else { chain }
         };
-        // In a cluster the addresses are those of the Service.
-        let addresses = if file_mode { plan.addresses.bind() } else { Vec::new() };
         let bound = Bound { addresses: &addresses, mapped: &mapped, tracing: tracing.as_ref(), retry_budgets };
         let streams = |listener: &ListenerKey| streams.remove(listener).unwrap_or_default();
         listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), Writing { configuration, streams })

@@ -1,6 +1,6 @@
 //! Fields that are not there in the API.
 
-use super::{Checker, Doubt, Property, Schema, Severity, Step, Value, nearest};
+use super::{Checker, Doubt, Property, Schema, Severity, Step, Unit, Value, nearest};
 use crate::tree::Cursor;
 
 /// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
@@ -80,6 +80,19 @@ impl<'a> Checker<'a> {
         // What a match without any field takes is everything, of an HTTPRoute and of a GRPCRoute.
         let whole = ["path", "method"].into_iter().find(|name| empty && open(name));
         let default = if open("value") { Some("value") } else { whole };
+        // An empty list narrows nothing, wherever it stands.
+        let is_empty = matches!(value.value(), Value::List(_)) && value.len() == 0;
+        let guard = self.guard_elsewhere(word).filter(|_| !is_empty);
+        let unmeant = |meant: &str| format!("{word} is not a field here: without it more would be taken than is meant{meant}");
+        // What guards the whole rule: the match is as it is meant.
+        if let (Some(place), Some(unit), None) = (guard, self.unit.filter(|unit| unit.inner.is_some()), near)
+            && !place.contains(".matches[]")
+        {
+            self.unit = Some(Unit { inner: None, ..unit });
+            self.error(name, unmeant(&format!("; it belongs in {place}")));
+            self.unit = Some(unit);
+            return;
+        }
         let lacking = near.filter(|near| open(near)).or(default);
         if let Some(lacking) = lacking.filter(|_| self.unit.is_some_and(|unit| unit.inner.is_some())) {
             let text =
@@ -97,13 +110,9 @@ impl<'a> Checker<'a> {
         {
             return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
         }
-        // An empty list narrows nothing, wherever it stands.
-        let is_empty = matches!(value.value(), Value::List(_)) && value.len() == 0;
-        let elsewhere = self.guard_elsewhere(word).filter(|_| !is_empty);
-        let elsewhere = elsewhere.map(|place| belongs.unwrap_or(place));
+        let elsewhere = guard.map(|place| belongs.unwrap_or_else(|| format!("; it belongs in {place}")));
         if let Some(meant) = elsewhere.or(schema.guards.then_some(meant.clone())) {
-            let text = format!("{word} is not a field here: without it more would be taken than is meant{meant}");
-            self.error(name, text);
+            self.error(name, unmeant(&meant));
             return;
         }
         self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
@@ -124,12 +133,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Where a field belongs that narrows or guards there.
-    fn guard_elsewhere(&self, word: &str) -> Option<String> {
+    fn guard_elsewhere(&self, word: &str) -> Option<&'a str> {
         let named = self.guard_names.iter().find(|(name, _)| **name == *word);
         let place = named.map(|(_, place)| place.as_str());
         let former = FORMER.iter().find(|(name, _)| *name == word).map(|(_, place)| *place);
-        let place = place.or(former.filter(|former| self.guard_names.iter().any(|(_, place)| place == former)))?;
-        Some(format!("; it belongs in {place}"))
+        place.or(former.filter(|former| self.guard_names.iter().any(|(_, place)| place == former)))
     }
 
     /// A misspelt field without which more would be taken than is meant: what has it is not used.
