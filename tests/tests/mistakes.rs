@@ -370,6 +370,11 @@ fn a_guard_in_a_wrong_place_is_an_error() {
         ("externalAuth: {protocol: HTTP}", belongs("externalAuth", "spec.rules[].filters[].externalAuth")),
         ("headers: [{name: a, value: b}]", belongs("headers", "spec.rules[].matches[].headers")),
         ("hostnames: [a.example]", belongs("hostnames", "spec.hostnames")),
+        (
+            "matches:\n    - path: {value: /a}\n      filters: [{type: ExternalAuth}]",
+            belongs("filters", "spec.rules[].filters"),
+        ),
+        ("matches:\n    - path: {value: /a}\n      filter: [{}]", belongs("filter", "spec.rules[].filters")),
         ("filters:\n    type: ExternalAuth", empty("type", "filters")),
         ("matches:\n    path: {value: /a}", empty("path", "matches")),
     ] {

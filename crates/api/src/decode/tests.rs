@@ -278,6 +278,21 @@ fn the_static_configuration_needs_no_name_and_keeps_defaults() {
 }
 
 #[test]
+fn clients_of_one_port_alone_are_asked_without_a_warning() {
+    let told = |frontend: &str| {
+        let text = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: g}}\nspec:\n  gatewayClassName: c\n  listeners: [{{name: \
+             l, port: 443, protocol: HTTPS, tls: {{certificateRefs: [{{name: c}}]}}}}]\n  tls: {{frontend: {{{frontend}}}}}\n"
+        );
+        all(&text).problems.iter().map(|problem| problem.text.to_string()).collect::<Vec<_>>()
+    };
+    let port =
+        "perPort: [{port: 443, tls: {validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: a}]}}}]";
+    assert_eq!(told(&format!("default: {{}}, {port}")), [""; 0]);
+    assert_eq!(told("default: {}").len(), 1, "nobody is asked");
+}
+
+#[test]
 fn a_field_at_a_wrong_depth_is_sent_to_what_stands_beside_it() {
     let rule = |rule: &str| {
         format!(

@@ -628,6 +628,7 @@ fn advice(value: &Value<'_>, schema: &Schema) -> Option<String> {
             let is_port = (schema.limits.minimum, schema.limits.maximum) == (1, 65_535);
             is_port.then(|| "; write its number".to_owned())
         }
+        (Value::Bool(truth), Type::String) if schema.words.is_empty() => Some(format!("; write \"{truth}\"")),
         (Value::Int(number), Type::String) => {
             schema.pattern.as_ref().filter(|pattern| pattern.is_duration()).map(|_| format!("; write {number}s"))
         }

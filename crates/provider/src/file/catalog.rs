@@ -239,7 +239,7 @@ impl Catalog {
             winner.is_some_and(|winner| winner.standing == Standing::Last && winner.is(spot, object))
         };
         let kept: Vec<&Object> = document.objects.iter().map(|(object, _)| object).filter(is_kept).collect();
-        let mut problems = document.problems.to_vec();
+        let (mut problems, mut also) = (document.problems.to_vec(), Vec::new());
         for problem in problems.iter_mut().filter(|problem| problem.severity == Severity::Error) {
             let is_meant = |object: &&&Object| match &problem.object {
                 Some(key) => identity(object.key()) == identity(key),
@@ -249,11 +249,17 @@ impl Catalog {
                 *problem = report::held(problem.clone());
             } else if let Some(object) = kept.iter().find(is_meant).or(kept.first().filter(|_| document.is_nameless()))
             {
-                problem.object = Some(object.key().clone());
-                problem.earlier = true;
-                *problem = report::kept(problem.clone());
+                let stays = |object: &Object| {
+                    let object = Some(object.key().clone());
+                    report::kept(Problem { object, earlier: true, ..problem.clone() })
+                };
+                // Where nobody knows whose it is, everything stays.
+                let others = kept.iter().filter(|other| problem.object.is_none() && other.key() != object.key());
+                also.extend(others.map(|other| stays(other)));
+                *problem = stays(object);
             }
         }
+        problems.extend(also);
         problems
     }
 

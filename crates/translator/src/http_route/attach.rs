@@ -187,13 +187,13 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         parent.section_name.as_deref().is_none_or(|name| name == &*listener.name)
             && parent.port.is_none_or(|port| port_of(*index).is_some_and(|listener| listener.port == port))
     };
-    let (mut any_named, mut any_admitted, mut taken) = (false, false, Vec::new());
+    let (mut any_named, mut admitting, mut taken) = (false, Vec::new(), Vec::new());
     for (index, listener) in scope.listeners.iter().enumerate().filter(named) {
         any_named = true;
         if !listener.takes.has(key.kind()) || !admits(lookup, &listener.namespaces, object, key) {
             continue;
         }
-        any_admitted = true;
+        admitting.push(listener);
         let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
         let hostnames: Box<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
         if !hostnames.is_empty() {
@@ -209,14 +209,14 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
             });
         }
     }
-    let verdict = match (any_named, any_admitted, taken.is_empty()) {
+    let verdict = match (any_named, !admitting.is_empty(), taken.is_empty()) {
         (false, ..) => refused(no_listener(parent, scope)),
         (_, false, _) => {
             let named = scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener);
             refused(not_allowed(&named.collect::<Vec<_>>(), key))
         }
         (.., true) => {
-            let text = "no host name of the route meets one of the listeners";
+            let text = if hostnames.is_empty() { UNUSABLE.to_owned() } else { no_common_host(&admitting) };
             refused(Refusal::new("NoMatchingListenerHostname", text).at("spec.hostnames"))
         }
         _ => Verdict::Accepted,
@@ -226,6 +226,21 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
 
 fn refused(refusal: Refusal) -> Verdict {
     Verdict::Refused(Box::new(refusal))
+}
+
+const UNUSABLE: &str = "no host name of the route can be used";
+
+/// So many listeners are named at most with their host names.
+const MOST_NAMED: usize = 3;
+
+fn no_common_host(listeners: &[&ScopeListener]) -> String {
+    let named = listeners.iter().take(MOST_NAMED);
+    let named: Vec<String> = named.map(|one| format!("{} has {}", one.name, one.hostname.domain())).collect();
+    let more = match listeners.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" ({more} more)"),
+    };
+    format!("no host name of the route meets one of the listeners: {}{more}", named.join(", "))
 }
 
 /// No listener of that name or port.

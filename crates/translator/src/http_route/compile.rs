@@ -127,14 +127,26 @@ impl<'r> From<&'r StreamRule> for Written<'r> {
 }
 
 impl Written<'_> {
-    /// The fields of it that say how requests are sent on.
-    fn of_forwarding(&self) -> impl Iterator<Item = &'static str> {
+    /// The fields of it that mean nothing where a redirect answers, and why.
+    fn of_forwarding(&self) -> impl Iterator<Item = (String, &'static str)> {
+        const SENDS_NOTHING: &str =
+            "this has no effect: the rule answers with a redirect and sends nothing to a backend; leave it out";
+        const SAYS_NOTHING: &str = "this has no effect: the rule answers with a redirect, and proxies say nothing of origins there; leave it out";
         let fields = [
             ("timeouts", self.timeouts.is_some()),
             ("retry", self.retry.is_some()),
             ("sessionPersistence", self.session.is_some()),
         ];
-        fields.into_iter().filter(|(_, written)| *written).map(|(field, _)| field)
+        let fields = fields.into_iter().filter(|(_, written)| *written);
+        let filters = self.filters.iter().enumerate().filter_map(|(at, filter)| {
+            let why = match filter {
+                HttpRouteFilter::RequestMirror(_) => SENDS_NOTHING,
+                HttpRouteFilter::Cors(_) => SAYS_NOTHING,
+                _ => return None,
+            };
+            Some((format!("filters[{at}]"), why))
+        });
+        fields.map(|(field, _)| (field.to_owned(), SENDS_NOTHING)).chain(filters)
     }
 }
 
@@ -442,11 +454,8 @@ fn rule_body<'r, L: Lookup>(
         return Ok((Draft::default(), Answer::Fail(reason)));
     }
     let answer = if filters.redirects() {
-        problems.extend(rule.of_forwarding().map(|field| {
-            let text =
-                "this has no effect: the rule answers with a redirect and sends nothing to a backend; leave it out";
-            Finding::warning(format!("{}.{field}", path()), text)
-        }));
+        let nothing = rule.of_forwarding();
+        problems.extend(nothing.map(|(field, why)| Finding::warning(format!("{}.{field}", path()), why)));
         Answer::Redirect
     } else {
         Answer::Forward(Box::new(Targeted { destinations, timeouts, persistence }))

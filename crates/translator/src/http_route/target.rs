@@ -140,6 +140,10 @@ impl<'a, L: Lookup> Targets<'a, L> {
     /// Notes a reference that leads nowhere, and says why.
     fn bad(&mut self, target: &BackendObjectRef, fault: RefFault, path: impl FnOnce() -> String) -> Arc<str> {
         let text = fault.text.clone();
+        // That it is missing is told as such.
+        if target.name.is_empty() {
+            return text;
+        }
         let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
         let field = if fault.reason == RefReason::NoPort { ".port" } else { "" };
         let finding = Finding::error(format!("{}{field}", path()), &*text);

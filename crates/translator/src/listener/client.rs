@@ -24,18 +24,18 @@ pub(super) fn validate(
             None => (&frontend.default_tls, "spec.tls.frontend.default.validation".to_owned()),
         };
         let Some(validation) = config.validation.as_ref() else { continue };
-        match plan(lookup, gateway, validation) {
+        match plan(lookup, gateway, (validation, &path)) {
             Ok((client, unresolved)) => {
                 listener.client = Some(client);
-                listener.untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set(), path));
+                listener.untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set()));
             }
             Err((unresolved, refused)) if listener.is_of_set() => {
                 listener.unresolved.get_or_insert(Refusal::new(unresolved.reason, OF_GATEWAY));
                 listener.refused.get_or_insert(Refusal::new(refused.reason, OF_GATEWAY));
             }
             Err((unresolved, refused)) => {
-                listener.unresolved.get_or_insert(unresolved.at(path.clone()));
-                listener.refused.get_or_insert(refused.at(path));
+                listener.unresolved.get_or_insert(unresolved);
+                listener.refused.get_or_insert(refused);
             }
         }
     }
@@ -45,8 +45,8 @@ pub(super) fn validate(
 const OF_GATEWAY: &str =
     "certificates of clients cannot be judged as the Gateway wants it (spec.tls.frontend of the Gateway)";
 
-fn untrusted(refusal: Refusal, of_set: bool, path: String) -> Refusal {
-    if of_set { Refusal::new(refusal.reason, OF_GATEWAY) } else { refusal.at(path) }
+fn untrusted(refusal: Refusal, of_set: bool) -> Refusal {
+    if of_set { Refusal::new(refusal.reason, OF_GATEWAY) } else { refusal }
 }
 
 /// Where validation is written and holds nowhere: ports that no listener has on which certificates of clients are asked for, and what holds for all
@@ -81,33 +81,37 @@ pub(super) fn is_insecure(frontend: &FrontendTls) -> bool {
 fn plan(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
-    validation: &FrontendTlsValidation,
+    (validation, path): (&FrontendTlsValidation, &str),
 ) -> Result<(ClientPlan, Option<Refusal>), (Refusal, Refusal)> {
     let required = match &validation.mode {
         FrontendValidationMode::AllowValidOnly => true,
         FrontendValidationMode::AllowInsecureFallback => false,
         FrontendValidationMode::Unknown(word) => {
             let text = format!("validation mode {word:?} is not supported");
-            return Err((Refusal::new(INVALID_BUNDLE, &*text), Refusal::new("UnsupportedValue", text)));
+            let unsupported = Refusal::new("UnsupportedValue", &*text).at(format!("{path}.mode"));
+            return Err((Refusal::new(INVALID_BUNDLE, text).at(format!("{path}.mode")), unsupported));
         }
     };
     let (mut found, mut unresolved) = (Vec::with_capacity(validation.ca_certificate_refs.len()), None);
-    for reference in &validation.ca_certificate_refs {
+    for (index, reference) in validation.ca_certificate_refs.iter().enumerate() {
         match bundle(lookup, gateway, reference) {
             Ok(object) => found.push(object),
-            Err(refusal) => unresolved = unresolved.or(Some(refusal)),
+            Err(refusal) => {
+                let refusal = refusal.at(format!("{path}.caCertificateRefs[{index}].name"));
+                unresolved = unresolved.or(Some(refusal));
+            }
         }
     }
-    let no_valid = |text: &str| Refusal::new("NoValidCACertificate", text);
+    const NO_VALID: &str = "NoValidCACertificate";
     match (SecretUse::bundles(found), unresolved) {
         (Some(bundle), unresolved) => Ok((ClientPlan { bundle, required }, unresolved)),
         (None, Some(refusal)) => {
-            let accepted = no_valid(&refusal.text);
+            let accepted = Refusal { reason: NO_VALID, ..refusal.clone() };
             Err((refusal, accepted))
         }
         (None, None) => {
             let text = "a reference in caCertificateRefs is needed";
-            Err((Refusal::new(INVALID_BUNDLE, text), no_valid(text)))
+            Err((Refusal::new(INVALID_BUNDLE, text).at(path), Refusal::new(NO_VALID, text).at(path)))
         }
     }
 }

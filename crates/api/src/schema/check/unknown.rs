@@ -83,9 +83,13 @@ impl<'a> Checker<'a> {
         // An empty list narrows nothing, wherever it stands.
         let is_empty = matches!(value.value(), Value::List(_)) && value.len() == 0;
         let guard = self.guard_elsewhere(word).filter(|_| !is_empty);
-        let unmeant = |meant: &str| format!("{word} is not a field here: without it more would be taken than is meant{meant}");
+        let unmeant =
+            |meant: &str| format!("{word} is not a field here: without it more would be taken than is meant{meant}");
         // What guards the whole rule: the match is as it is meant.
-        if let (Some(place), Some(unit), None) = (guard, self.unit.filter(|unit| unit.inner.is_some()), near)
+        let in_match = self.unit.filter(|unit| unit.inner.is_some() && near.is_none());
+        let alike = || nearest(word, self.guard_names.iter().map(|(name, _)| &**name));
+        let of_rule = guard.or_else(|| self.guard_elsewhere(in_match.and_then(|_| alike())?));
+        if let (Some(place), Some(unit)) = (of_rule, in_match)
             && !place.contains(".matches[]")
         {
             self.unit = Some(Unit { inner: None, ..unit });

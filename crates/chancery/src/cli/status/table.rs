@@ -147,8 +147,9 @@ pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, closed: &Closed
         if let Some(reason) = earlier.reason(object) {
             for row in &mut rows {
                 row.state = format!("earlier version: {}", row.state);
-                reason.clone_into(&mut row.why);
             }
+            // Once is enough: an object has as many rows as listeners or parents.
+            rows.first_mut().into_iter().for_each(|row| reason.clone_into(&mut row.why));
         }
         rows
     };

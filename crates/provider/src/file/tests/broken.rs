@@ -38,6 +38,21 @@ fn a_file_that_breaks_keeps_what_it_gave_until_it_is_mended() {
 }
 
 #[test]
+fn of_two_documents_that_became_one_both_are_told_to_stay() {
+    let folder = TempDir::new().unwrap();
+    let [one, two] = ["one", "two"].map(|name| namespace(name, 1));
+    write(&folder, "a.yaml", join(&[one.clone(), two]));
+    let mut watched = Watched::folder(&folder);
+    write(&folder, "a.yaml", one + &namespace("two", 2));
+    watched.until_while(|state| !state.problems.is_empty(), |state| state.version("two") == Some("1"));
+    let told: Vec<&String> = watched.state.problems.values().flatten().collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for (told, name) in told.iter().zip(["one", "two"]) {
+        assert!(told.contains("stays in force") && told.contains(name), "{told}");
+    }
+}
+
+#[test]
 fn a_document_that_breaks_keeps_its_object_and_the_others_proceed() {
     let folder = TempDir::new().unwrap();
     let [one, two, three] = ["one", "two", "three"].map(|name| namespace(name, 1));
