@@ -48,19 +48,7 @@ impl<'a> Known<'a> {
 impl<'a> Checker<'a> {
     pub(super) fn unknown(&mut self, name: Cursor<'a, 'a>, (word, value): (&str, Cursor<'a, 'a>), beside: &Known<'a>) {
         let schema = beside.schema;
-        // `path:` with its fields beside it in place of below it: another match than was meant.
-        let mut emptied = beside.fields.iter().filter(|(property, _)| property.schema.takes(word));
-        if let Some((empty, _)) = emptied.find(|(_, value)| value.is_null()) {
-            let text = format!("{word} is not a field here; {} is empty: indent {word} below it", empty.name);
-            if !empty.schema.guards {
-                return self.add(name, Severity::Error, text);
-            }
-            let around = self.unit;
-            if empty.schema.is_matches() {
-                self.takes_nothing();
-            }
-            self.error(name, text);
-            self.unit = around;
+        if self.beside_empty(name, word, beside) {
             return;
         }
         let known = schema.properties.iter().map(|property| &*property.name);
@@ -83,18 +71,7 @@ impl<'a> Checker<'a> {
         // An empty list narrows nothing, wherever it stands.
         let is_empty = matches!(value.value(), Value::List(_)) && value.len() == 0;
         let guard = self.guard_elsewhere(word).filter(|_| !is_empty);
-        let unmeant =
-            |meant: &str| format!("{word} is not a field here: without it more would be taken than is meant{meant}");
-        // What guards the whole rule: the match is as it is meant.
-        let in_match = self.unit.filter(|unit| unit.inner.is_some() && near.is_none());
-        let alike = || nearest(word, self.guard_names.iter().map(|(name, _)| &**name));
-        let of_rule = guard.or_else(|| self.guard_elsewhere(in_match.and_then(|_| alike())?));
-        if let (Some(place), Some(unit)) = (of_rule, in_match)
-            && !place.contains(".matches[]")
-        {
-            self.unit = Some(Unit { inner: None, ..unit });
-            self.error(name, unmeant(&format!("; it belongs in {place}")));
-            self.unit = Some(unit);
+        if near.is_none() && self.guards_rule(name, word, guard) {
             return;
         }
         let lacking = near.filter(|near| open(near)).or(default);
@@ -116,10 +93,40 @@ impl<'a> Checker<'a> {
         }
         let elsewhere = guard.map(|place| belongs.unwrap_or_else(|| format!("; it belongs in {place}")));
         if let Some(meant) = elsewhere.or(schema.guards.then_some(meant.clone())) {
-            self.error(name, unmeant(&meant));
+            self.error(name, unmeant(word, &meant));
             return;
         }
         self.add(name, Severity::Warning, format!("{word} is not a field here and is ignored{meant}"));
+    }
+
+    /// `path:` with its fields beside it in place of below it: another match than was meant.
+    fn beside_empty(&mut self, name: Cursor<'a, 'a>, word: &str, beside: &Known<'a>) -> bool {
+        let mut emptied = beside.fields.iter().filter(|(property, _)| property.schema.takes(word));
+        let Some((empty, _)) = emptied.find(|(_, value)| value.is_null()) else { return false };
+        let text = format!("{word} is not a field here; {} is empty: indent {word} below it", empty.name);
+        if !empty.schema.guards {
+            self.add(name, Severity::Error, text);
+            return true;
+        }
+        let around = self.unit;
+        if empty.schema.is_matches() {
+            self.takes_nothing();
+        }
+        self.error(name, text);
+        self.unit = around;
+        true
+    }
+
+    /// In a match stands what guards the whole rule, or is nearly called so: the match is as it is meant, and its rule at fault.
+    fn guards_rule(&mut self, name: Cursor<'a, 'a>, word: &str, guard: Option<&str>) -> bool {
+        let Some(unit) = self.unit.filter(|unit| unit.inner.is_some()) else { return false };
+        let alike = || nearest(word, self.guard_names.iter().map(|(name, _)| &**name));
+        let place = guard.or_else(|| self.guard_elsewhere(alike()?));
+        let Some(place) = place.filter(|place| !place.contains(".matches[]")) else { return false };
+        self.unit = Some(Unit { inner: None, ..unit });
+        self.error(name, unmeant(word, &format!("; it belongs in {place}")));
+        self.unit = Some(unit);
+        true
     }
 
     /// The path to what is looked at, without its last field and without numbers.
@@ -156,4 +163,8 @@ impl<'a> Checker<'a> {
         self.error(name, format!("{what}: {follows}; did you mean {}?", guard.name));
         self.unit = around;
     }
+}
+
+fn unmeant(word: &str, remedy: &str) -> String {
+    format!("{word} is not a field here: without it more would be taken than is meant{remedy}")
 }
