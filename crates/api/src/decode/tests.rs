@@ -290,6 +290,7 @@ fn clients_of_one_port_alone_are_asked_without_a_warning() {
         "perPort: [{port: 443, tls: {validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: a}]}}}]";
     assert_eq!(told(&format!("default: {{}}, {port}")), [""; 0]);
     assert_eq!(told("default: {}").len(), 1, "nobody is asked");
+    assert_eq!(told("default: {}, perPort: [{port: 443, tls: {}}]").len(), 1, "nobody is asked there either");
 }
 
 #[test]
@@ -314,6 +315,7 @@ fn a_field_at_a_wrong_depth_is_sent_to_what_stands_beside_it() {
         top.iter().any(|text| text == "ports is not a field here and is ignored; it belongs in spec.ports"),
         "{top:?}"
     );
+    assert!(!outdented.iter().any(|text| text.contains("more would be taken")), "{outdented:?}");
     // Where nothing lacks it that is no remedy.
     let twice = told(&rule("{backendRefs: [{name: a, port: 1, weight: 1}], weight: 1}"));
     assert!(!twice.iter().any(|text| text.contains("belongs")), "{twice:?}");

@@ -503,7 +503,8 @@ impl<'a> Checker<'a> {
             [.., Step::Field("externalAuth"), Step::Field("http" | "grpc")]
             | [.., Step::Field("perPort"), Step::Item(_), Step::Field("tls")] => true,
             [.., Step::Field("frontend"), Step::Field("default")] => {
-                around.get("perPort").is_some_and(|ports| ports.len() > 0)
+                let asks = |port: Cursor<'_, '_>| port.get("tls").is_some_and(|tls| tls.get("validation").is_some());
+                around.get("perPort").is_some_and(|ports| ports.items().any(asks))
             }
             _ => false,
         };

@@ -17,6 +17,9 @@ use crate::file::past::Dud;
 use crate::file::report;
 use crate::file::spot::Spot;
 
+/// Of a document that nobody understands so many objects are told to stay, beside the first.
+const MOST_TOLD: usize = 15;
+
 /// All files under the roots.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
@@ -240,6 +243,8 @@ impl Catalog {
         };
         let kept: Vec<&Object> = document.objects.iter().map(|(object, _)| object).filter(is_kept).collect();
         let (mut problems, mut also) = (document.problems.to_vec(), Vec::new());
+        let whole = document.is_nameless();
+        let mut tells_all = whole;
         for problem in problems.iter_mut().filter(|problem| problem.severity == Severity::Error) {
             let is_meant = |object: &&&Object| match &problem.object {
                 Some(key) => identity(object.key()) == identity(key),
@@ -247,15 +252,16 @@ impl Catalog {
             };
             if held {
                 *problem = report::held(problem.clone());
-            } else if let Some(object) = kept.iter().find(is_meant).or(kept.first().filter(|_| document.is_nameless()))
-            {
+            } else if let Some(object) = kept.iter().find(is_meant).or(kept.first().filter(|_| whole)) {
                 let stays = |object: &Object| {
                     let object = Some(object.key().clone());
                     report::kept(Problem { object, earlier: true, ..problem.clone() })
                 };
-                // Where nobody knows whose it is, everything stays.
-                let others = kept.iter().filter(|other| problem.object.is_none() && other.key() != object.key());
-                also.extend(others.map(|other| stays(other)));
+                // Where nobody knows whose it is, everything stays: told of each with the first problem.
+                let others = kept.iter().filter(|other| other.key() != object.key()).take(MOST_TOLD);
+                if std::mem::take(&mut tells_all) {
+                    also.extend(others.map(|other| stays(other)));
+                }
                 *problem = stays(object);
             }
         }

@@ -211,12 +211,12 @@ pub(super) fn listeners(
     });
     g.derive("listener", gateways.plans, move |cx, key, plan| {
         // In a cluster the addresses are those of the Service.
-        let asked = if file_mode { plan.addresses.bind() } else { Vec::new() };
+        let addresses = if file_mode { plan.addresses.bind() } else { Vec::new() };
         let missing = cx.get(missing_addresses, &plan.fleet);
-        let is_here = |address: &&IpAddr| missing.is_none_or(|missing| !missing.contains(address));
-        let addresses: Vec<IpAddr> = asked.iter().filter(is_here).copied().collect();
-        // A proxy would refuse it, and go on at the addresses of before with the settings of before.
-        if addresses.is_empty() && !asked.is_empty() {
+        // A proxy would refuse it, and go on at the addresses of before with the settings of before. Where some are left it is up to the proxy:
+        // what goes on at those is not to be cut.
+        let is_missing = |address| missing.is_some_and(|missing| missing.contains(address));
+        if !addresses.is_empty() && addresses.iter().all(is_missing) {
             return Vec::new();
         }
         let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();

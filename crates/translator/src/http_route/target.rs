@@ -101,6 +101,10 @@ impl<'a, L: Lookup> Targets<'a, L> {
                 self.clusters.push(target);
                 Ok(Resolved { backend, by_itself: name.clone(), as_it_comes: name, treatment })
             }
+            Err(_) if target.name.is_empty() => {
+                let text = format!("a reference to a {} names none", target.kind).into();
+                Err(self.bad(target, RefFault { reason: RefReason::NotFound, text }, path))
+            }
             Err(fault) => Err(self.bad(target, fault, path)),
         }
     }
@@ -140,10 +144,6 @@ impl<'a, L: Lookup> Targets<'a, L> {
     /// Notes a reference that leads nowhere, and says why.
     fn bad(&mut self, target: &BackendObjectRef, fault: RefFault, path: impl FnOnce() -> String) -> Arc<str> {
         let text = fault.text.clone();
-        // That it is missing is told as such.
-        if target.name.is_empty() {
-            return text;
-        }
         let namespace = target.namespace.as_deref().unwrap_or_else(|| self.route.namespace());
         let field = if fault.reason == RefReason::NoPort { ".port" } else { "" };
         let finding = Finding::error(format!("{}{field}", path()), &*text);

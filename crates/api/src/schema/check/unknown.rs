@@ -71,7 +71,7 @@ impl<'a> Checker<'a> {
         // An empty list narrows nothing, wherever it stands.
         let is_empty = matches!(value.value(), Value::List(_)) && value.len() == 0;
         let guard = self.guard_elsewhere(word).filter(|_| !is_empty);
-        if near.is_none() && self.guards_rule(name, word, guard) {
+        if near.is_none() && !is_empty && self.guards_rule(name, word) {
             return;
         }
         let lacking = near.filter(|near| open(near)).or(default);
@@ -91,7 +91,12 @@ impl<'a> Checker<'a> {
         {
             return self.unguarded(name, &format!("{word} is not a field here and {} is missing", guard.name), guard);
         }
-        let elsewhere = guard.map(|place| belongs.unwrap_or_else(|| format!("; it belongs in {place}")));
+        let elsewhere = guard.map(|place| format!("; it belongs in {place}"));
+        // Another field of that name is nearer than the guard.
+        if let (Some(belongs), Some(_)) = (belongs.filter(|belongs| elsewhere.as_ref() != Some(belongs)), guard) {
+            self.error(name, format!("{word} is not a field here{belongs}"));
+            return;
+        }
         if let Some(meant) = elsewhere.or(schema.guards.then_some(meant.clone())) {
             self.error(name, unmeant(word, &meant));
             return;
@@ -117,14 +122,18 @@ impl<'a> Checker<'a> {
         true
     }
 
-    /// In a match stands what guards the whole rule, or is nearly called so: the match is as it is meant, and its rule at fault.
-    fn guards_rule(&mut self, name: Cursor<'a, 'a>, word: &str, guard: Option<&str>) -> bool {
+    /// In a match stands a filter of the whole rule, or what is nearly called so: the match is as it is meant, and its rule at fault.
+    fn guards_rule(&mut self, name: Cursor<'a, 'a>, word: &str) -> bool {
+        const FILTERS: &str = "spec.rules[].filters";
         let Some(unit) = self.unit.filter(|unit| unit.inner.is_some()) else { return false };
-        let alike = || nearest(word, self.guard_names.iter().map(|(name, _)| &**name));
-        let place = guard.or_else(|| self.guard_elsewhere(alike()?));
-        let Some(place) = place.filter(|place| !place.contains(".matches[]")) else { return false };
+        // `type` is nothing of filters alone.
+        let of_filters = |(name, place): &&(Box<str>, String)| place.starts_with(FILTERS) && **name != *"type";
+        let filters = || self.guard_names.iter().filter(of_filters);
+        let Some(meant) = nearest(word, filters().map(|(name, _)| &**name)) else { return false };
+        let place = filters().find(|(name, _)| **name == *meant).map_or(FILTERS, |(_, place)| place);
+        let text = unmeant(word, &format!("; it belongs in {place}"));
         self.unit = Some(Unit { inner: None, ..unit });
-        self.error(name, unmeant(word, &format!("; it belongs in {place}")));
+        self.error(name, text);
         self.unit = Some(unit);
         true
     }

@@ -315,30 +315,6 @@ async fn who_begins_to_lead_takes_nothing_back_before_it_can_know() {
 }
 
 #[tokio::test]
-async fn what_nothing_of_ours_is_to_be_at_any_more_is_taken_back_at_once() {
-    let mut stage = Stage::leading().await;
-    let path = "/apis/gateway.networking.k8s.io/v1/namespaces/default/listenersets/left";
-    let metadata = json!({
-        "name": "left", "namespace": "default", "resourceVersion": "1", "generation": 1,
-        "managedFields": [{ "manager": "us", "subresource": "status" }],
-    });
-    let condition =
-        |of: &str| json!({ "type": of, "status": "True", "reason": of, "message": "", "observedGeneration": 1 });
-    let status = json!({ "conditions": [condition("Accepted"), condition("Programmed")] });
-    let object = json!({ "metadata": metadata, "spec": {}, "status": status });
-    stage.lock().objects.insert(path.to_owned(), object.clone());
-    let seen = Seen::look(Resource::Kind(Kind::ListenerSet, "v1"), &Bytes::from(object.to_string())).unwrap();
-    stage.observed.note(&seen);
-    // As one begins to lead, with what may have been left by who led before.
-    for key in stage.observed.with_ours() {
-        stage.board.put(key, None);
-    }
-    let word = |state: &State, at: usize| state.objects[path]["status"]["conditions"][at]["status"].clone();
-    stage.until(|state| [0, 1].map(|at| word(state, at)) == ["Unknown", "Unknown"]).await;
-    stage.end().await;
-}
-
-#[tokio::test]
 async fn who_is_corrected_without_end_slows_down_and_says_why() {
     let mut stage = Stage::leading().await;
     let key = stage.class("one", &Value::Null);

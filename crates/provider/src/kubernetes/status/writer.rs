@@ -269,8 +269,7 @@ async fn write_one(
     if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
         return Ok(Done::Contested(until));
     }
-    // Where nothing of ours is to be any more, that is no want of news.
-    if !settled && status.is_some() && before.is_some_and(|before| takes_back(before, &new)) {
+    if !settled && before.is_some_and(|before| takes_back(before, &new)) {
         return Ok(Done::Later);
     }
     if let Value::Object(fields) = &mut object {
