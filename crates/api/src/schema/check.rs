@@ -560,15 +560,7 @@ impl<'a> Checker<'a> {
     }
 
     fn field_path(&self) -> FieldPath {
-        let mut path = String::new();
-        for step in &self.path {
-            let _ = match step {
-                Step::Field(name) if path.is_empty() => write!(path, "{name}"),
-                Step::Field(name) => write!(path, ".{name}"),
-                Step::Item(index) => write!(path, "[{index}]"),
-            };
-        }
-        path.into()
+        written(&self.path, true).into()
     }
 
     /// A value for people: short, and nothing of a Secret.
@@ -585,6 +577,20 @@ impl<'a> Checker<'a> {
             other => other.type_name().to_owned(),
         }
     }
+}
+
+/// The path of these steps; without numbers it is that of every item.
+fn written(steps: &[Step<'_>], numbered: bool) -> String {
+    let mut path = String::new();
+    for step in steps {
+        let _ = match step {
+            Step::Field(name) if path.is_empty() => write!(path, "{name}"),
+            Step::Field(name) => write!(path, ".{name}"),
+            Step::Item(index) if numbered => write!(path, "[{index}]"),
+            Step::Item(_) => write!(path, "[]"),
+        };
+    }
+    path
 }
 
 /// A message of a rule as we word problems: no capital in front, no full stop behind.

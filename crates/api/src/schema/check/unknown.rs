@@ -1,6 +1,6 @@
 //! Fields that are not there in the API.
 
-use super::{Checker, Doubt, Property, Schema, Severity, Step, Unit, Value, nearest};
+use super::{Checker, Doubt, Property, Schema, Severity, Unit, Value, nearest, written};
 use crate::tree::Cursor;
 
 /// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
@@ -141,15 +141,7 @@ impl<'a> Checker<'a> {
     /// The path to what is looked at, without its last field and without numbers.
     fn around(&self) -> String {
         let above = self.path.split_last().map_or(&[][..], |(_, above)| above);
-        let mut path = String::new();
-        for step in above {
-            match step {
-                Step::Field(name) if path.is_empty() => path += name,
-                Step::Field(name) => path.extend([".", *name]),
-                Step::Item(_) => path += "[]",
-            }
-        }
-        path + if above.is_empty() { "" } else { "." }
+        written(above, false) + if above.is_empty() { "" } else { "." }
     }
 
     /// Where a field belongs that narrows or guards there.
