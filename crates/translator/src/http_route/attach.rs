@@ -187,13 +187,13 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         parent.section_name.as_deref().is_none_or(|name| name == &*listener.name)
             && parent.port.is_none_or(|port| port_of(*index).is_some_and(|listener| listener.port == port))
     };
-    let (mut any_named, mut admitting, mut taken) = (false, Vec::new(), Vec::new());
+    let (mut any_named, mut any_admitted, mut taken) = (false, false, Vec::new());
     for (index, listener) in scope.listeners.iter().enumerate().filter(named) {
         any_named = true;
         if !listener.takes.has(key.kind()) || !admits(lookup, &listener.namespaces, object, key) {
             continue;
         }
-        admitting.push(listener);
+        any_admitted = true;
         let meets = |host: &&Hostname| listener.hostname.intersect(host).is_some();
         let hostnames: Box<[Hostname]> = hostnames.iter().filter(meets).cloned().collect();
         if !hostnames.is_empty() {
@@ -209,13 +209,18 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
             });
         }
     }
-    let verdict = match (any_named, !admitting.is_empty(), taken.is_empty()) {
+    let verdict = match (any_named, any_admitted, taken.is_empty()) {
         (false, ..) => refused(no_listener(parent, scope)),
         (_, false, _) => {
             let named = scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener);
             refused(not_allowed(&named.collect::<Vec<_>>(), key))
         }
         (.., true) => {
+            // Looked for again, for most routes are taken.
+            let named = scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener);
+            let admits =
+                |one: &&ScopeListener| one.takes.has(key.kind()) && admits(lookup, &one.namespaces, object, key);
+            let admitting: Vec<_> = named.filter(admits).collect();
             let text = if hostnames.is_empty() { UNUSABLE.to_owned() } else { no_common_host(&admitting) };
             refused(Refusal::new("NoMatchingListenerHostname", text).at("spec.hostnames"))
         }
