@@ -18,10 +18,11 @@ impl Document<'_> {
     /// True for documents without content: blank lines, comments and directives only.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.text.lines().all(|line| {
-            let line = line.trim_start();
-            line.is_empty() || line.starts_with('#')
-        })
+        let mut rest = self.text.trim_start();
+        while let Some(comment) = rest.strip_prefix('#') {
+            rest = comment.split_once('\n').map_or("", |(_, rest)| rest.trim_start());
+        }
+        rest.is_empty()
     }
 }
 
@@ -30,7 +31,7 @@ impl Document<'_> {
 /// A line that starts with `---` or `...` is always a border, even inside a block scalar (YAML 1.2, 9.1.2).
 pub fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut marks = Marks { bytes: text.as_bytes(), dashes: None };
+    let mut marks = Marks::of(text);
     let mut rest = Some((0, 1));
     std::iter::from_fn(move || {
         loop {
@@ -93,27 +94,46 @@ fn document(text: &str, from: usize, to: usize, line: u32) -> Document<'_> {
     Document { text: text.get(from..to).unwrap_or_default(), line, hash: 0 }
 }
 
-/// Lines that begin as borders do.
+/// Lines that begin as borders do, each looked for once.
 struct Marks<'t> {
     bytes: &'t [u8],
-    /// The last line of dashes that was found, so that what lies before it is searched once and not once for each line of dots.
-    dashes: Option<usize>,
+    dashes: Mark<'t>,
+    dots: Mark<'t>,
 }
 
-impl Marks<'_> {
+impl<'t> Marks<'t> {
+    fn of(text: &'t str) -> Self {
+        let mark = |border| Mark { finder: memmem::Finder::new(border), found: None };
+        Self { bytes: text.as_bytes(), dashes: mark("\n---"), dots: mark("\n...") }
+    }
+
     /// The next one from the line at `at` on, this line included; the end if there is none.
     fn next(&mut self, at: usize) -> usize {
         let rest = self.bytes.get(at..).unwrap_or_default();
         if rest.starts_with(b"---") || rest.starts_with(b"...") {
             return at;
         }
-        let dashes = match self.dashes {
-            Some(found) if found >= at => found,
-            _ => memmem::find(rest, b"\n---").map_or(self.bytes.len(), |found| at + found + 1),
-        };
-        self.dashes = Some(dashes);
-        let before = self.bytes.get(at..dashes).unwrap_or_default();
-        memmem::find(before, b"\n...").map_or(dashes, |found| at + found + 1)
+        self.dashes.next(self.bytes, at).min(self.dots.next(self.bytes, at))
+    }
+}
+
+/// Lines that begin with one of the borders.
+struct Mark<'t> {
+    finder: memmem::Finder<'t>,
+    /// The last one that was found: nothing lies between it and where the search began.
+    found: Option<usize>,
+}
+
+impl Mark<'_> {
+    /// The next one behind the line break in front of `at`; the end if there is none.
+    fn next(&mut self, bytes: &[u8], at: usize) -> usize {
+        if let Some(found) = self.found.filter(|found| *found >= at) {
+            return found;
+        }
+        let rest = bytes.get(at..).unwrap_or_default();
+        let found = self.finder.find(rest).map_or(bytes.len(), |found| at + found + 1);
+        self.found = Some(found);
+        found
     }
 }
 

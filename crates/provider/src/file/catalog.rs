@@ -219,7 +219,8 @@ impl Catalog {
         let mut problems: Vec<Problem> = state.trouble.as_deref().cloned().into_iter().collect();
         if problems.is_empty() {
             // Of a file that cannot be read any more nobody knows whether they still stand.
-            problems.extend(state.documents.iter().flat_map(|document| self.told(spot, document, state.held)));
+            let broken = state.documents.iter().filter(|document| !document.problems.is_empty());
+            problems.extend(broken.flat_map(|document| self.told(spot, document, state.held)));
         }
         if self.offers.any_disputed() && !state.gone {
             for document in &state.documents {

@@ -63,6 +63,11 @@ impl Spot {
         if self.is_root() { root.to_owned() } else { root.join(&self.path) }
     }
 
+    /// The names of its path, which hold no zero, with one between each two: their order is that of names, not of slashes.
+    fn names(&self) -> impl Iterator<Item = u8> {
+        self.path.as_os_str().as_bytes().iter().map(|byte| if *byte == b'/' { 0 } else { *byte })
+    }
+
     /// How many directories lie between it and its root.
     pub(crate) fn depth(&self) -> usize {
         self.path.components().count()
@@ -71,7 +76,7 @@ impl Spot {
 
 impl PartialEq for Spot {
     fn eq(&self, other: &Self) -> bool {
-        self.root == other.root && self.path == other.path
+        self.root == other.root && self.path.as_os_str() == other.path.as_os_str()
     }
 }
 
@@ -79,7 +84,7 @@ impl Eq for Spot {}
 
 impl Ord for Spot {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.root.cmp(&other.root).then_with(|| self.path.cmp(&other.path))
+        self.root.cmp(&other.root).then_with(|| self.names().cmp(other.names()))
     }
 }
 

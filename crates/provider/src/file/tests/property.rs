@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use proptest::prelude::*;
 
 use super::*;
+use crate::file::spot::Spot;
 
 /// Places that the steps use: visible, hidden and backup files at several depths, and directories.
 const FILES: [&str; 9] =
@@ -133,4 +134,19 @@ proptest! {
             prop_assert!(watched.next(left).is_some(), "watched {:#?}\nfresh {:#?}", watched.state, fresh);
         }
     }
+
+    #[test]
+    fn places_are_ordered_as_their_paths_are(pairs in prop::collection::vec((path(), path()), 1..20)) {
+        let spot = |path: &str| path.split('/').fold(Spot::root(0, "."), |spot, name| spot.join(name.as_ref()));
+        for (one, other) in pairs {
+            prop_assert_eq!(spot(&one).cmp(&spot(&other)), Path::new(&one).cmp(Path::new(&other)), "{} {}", one, other);
+            prop_assert_eq!(spot(&one) == spot(&other), one == other);
+        }
+    }
+}
+
+/// A path of few names, so that many begin alike; some of their characters come before the slash.
+fn path() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec!["a", "a.yaml", "a-b", "ab", "a b", "\u{1}", "\u{e4}"]);
+    prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
 }
