@@ -3,6 +3,9 @@
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::backend::Backend;
@@ -110,4 +113,59 @@ fn an_address_is_usable_as_long_as_it_is_there() {
     running.write("gateway.yaml", &bound(address)).unwrap();
     wait::until("no connection", || opens().is_none().then_some(())).unwrap();
     until_condition(&running, None, "Programmed", "False/AddressNotAssigned");
+}
+
+#[test]
+fn addresses_come_and_go_beside_those_that_stay() {
+    if !namespace::enter("addresses_come_and_go_beside_those_that_stay", &[]).unwrap() {
+        return;
+    }
+    let [one, two, absent] = [[127, 0, 0, 1], [127, 0, 0, 2], [192, 0, 2, 7]].map(Ipv4Addr::from);
+    let mut running = Running::prepare().unwrap();
+    let bind = |running: &Running, addresses: &[Ipv4Addr]| {
+        let entries: String = addresses.iter().map(|address| format!("  - value: {address}\n")).collect();
+        let addresses = if addresses.is_empty() { String::new() } else { format!("  addresses:\n{entries}") };
+        running.write("gateway.yaml", &(gateway(8080) + &addresses)).unwrap();
+    };
+    let opens = |address| TcpStream::connect((address, 8080)).is_ok();
+    let until = |expected: [bool; 2]| {
+        let found = || ([one, two].map(opens) == expected).then_some(());
+        wait::until(&format!("127.0.0.1 and 127.0.0.2 open: {expected:?}"), found).unwrap();
+    };
+    bind(&running, &[]);
+    running.start().unwrap();
+    until([true, true]);
+    // All become one, and one becomes all: the sockets are in each other's way.
+    bind(&running, &[one]);
+    until([true, false]);
+    bind(&running, &[]);
+    until([true, true]);
+    bind(&running, &[two]);
+    until([false, true]);
+    // What stays is not touched.
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let steady = scope.spawn(|| {
+            let mut refused = 0;
+            while !stop.load(Ordering::Relaxed) {
+                refused += u32::from(!opens(two));
+                thread::sleep(Duration::from_millis(1));
+            }
+            refused
+        });
+        for _ in 0..3 {
+            bind(&running, &[one, two]);
+            until([true, true]);
+            bind(&running, &[two]);
+            until([false, true]);
+        }
+        bind(&running, &[two, absent]);
+        until_condition(&running, None, "AddressesAssigned", "False/PartiallyAssigned");
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(steady.join().unwrap(), 0, "connections were refused");
+    });
+    until_condition(&running, None, "Programmed", "False/AddressNotUsable");
+    until_condition(&running, Some("http"), "Programmed", "True");
+    bind(&running, &[absent]);
+    until_condition(&running, Some("http"), "Programmed", "False/Pending: none of its addresses is on this machine");
 }

@@ -241,3 +241,45 @@ fn while_its_own_route_changes_one_of_its_backends_answers() {
     let (asked, wrong) = prober.told();
     assert!(wrong.is_empty(), "{wrong:?} of {asked}");
 }
+
+/// Envoy keeps the sockets of a listener that is gone, and reads nothing from them.
+#[test]
+fn a_port_gets_all_datagrams_when_it_has_moved() {
+    let World { running, ports: [a, b, _], servers: _servers } = World::start();
+    let [one, two] = ["one", "two"].map(|name| Some(name.to_owned()));
+    let other = |text: &str| text.replace("name: edge", "name: other");
+    let gateway = |listened: &[u16], addresses: &str| {
+        let one = |port: &u16| format!("  - {{name: l{port}, port: {port}, protocol: UDP}}\n");
+        listeners(&listened.iter().map(one).collect::<String>()) + addresses
+    };
+    running.write("a.yaml", &route("a", &format!("l{a}"), &[("one", 1)])).unwrap();
+    running.write("b.yaml", &other(&route("b", &format!("l{a}"), &[("two", 1)]))).unwrap();
+    let both = |first: &[u16], second: &[u16]| {
+        let gateways = [gateway(first, ""), other(&gateway(second, ""))];
+        running.write("gateway.yaml", &documents(gateways.iter().map(String::as_str))).unwrap();
+    };
+    let all = |from: &Option<String>| {
+        let found = || ask_all(a, 20).ok().filter(|answers| answers.iter().all(|answer| answer == from));
+        wait::until(&format!("all answers from {from:?}"), found).unwrap();
+    };
+    // From one Gateway to the other, and back.
+    both(&[a], &[b]);
+    all(&one);
+    both(&[b], &[a]);
+    all(&two);
+    both(&[a], &[b]);
+    all(&one);
+    // From one address to every interface, over several.
+    for addresses in [&["127.0.0.1"][..], &["127.0.0.1", "127.0.0.2"], &["127.0.0.1"], &[]] {
+        let entries = addresses.iter().map(|address| format!("{{value: {address}}}")).collect::<Vec<_>>().join(", ");
+        running.write("gateway.yaml", &gateway(&[a], &format!("  addresses: [{entries}]\n"))).unwrap();
+        let settled = format!("observed {}", addresses.len());
+        wait::until(&settled, || {
+            let told = running.status(&["gateway", "default/edge", "-o", "yaml"]).ok()?;
+            let at = |address: &&str| told.contains(*address);
+            (addresses.iter().all(at) && told.contains("the proxies have acknowledged")).then_some(())
+        })
+        .unwrap();
+        all(&one);
+    }
+}

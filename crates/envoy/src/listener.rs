@@ -24,7 +24,7 @@ use crate::resource::{Encoded, Need, sorted_needs, type_url};
 use crate::tcp_proxy;
 use crate::tls::{SecretSource, downstream, downstream_needs};
 use crate::udp;
-use crate::wire::{ads, any_address, seconds, socket_address};
+use crate::wire::{ads, bind_address, seconds};
 
 /// What the operator decides for all listeners. A change of it replaces every listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,14 +90,10 @@ pub(crate) fn message(listener: &Listener, options: &Options, parts: Parts<'_>) 
         return udp::message(listener, cluster, options);
     }
     let port = listener.bound_port();
-    let mut addresses = listener.addresses.iter().map(|ip| socket_address(*ip, port));
-    let address = addresses.next().unwrap_or_else(|| any_address(port, options.ipv6));
-    let further = |address| listener::AdditionalAddress { address: Some(address), ..Default::default() };
     let inspected = listener.chains.iter().any(|chain| chain.tls.is_some() || !chain.server_names.is_empty());
     listener::Listener {
         name: listener.name.as_str().to_owned(),
-        address: Some(address),
-        additional_addresses: addresses.map(further).collect(),
+        address: Some(bind_address(listener.address, port, options.ipv6)),
         filter_chains: listener.chains.iter().map(|chain| filter_chain(listener, chain, options, parts)).collect(),
         listener_filters: inspected.then(tls_inspector).into_iter().collect(),
         per_connection_buffer_limit_bytes: Some(CONNECTION_BUFFER),

@@ -12,19 +12,15 @@ use proto::xds::core::v3::TypedExtensionConfig;
 use proto::xds::r#type::matcher::v3::{Matcher, matcher};
 
 use crate::listener::Options;
-use crate::wire::{any_address, socket_address};
+use crate::wire::bind_address;
 
 /// Each worker has a socket of its own (`enable_reuse_port`), as Envoy wants it of all that take datagrams. Nothing that a route says is in
 /// it: to replace such a listener would cost every client its session.
 pub(crate) fn message(listener: &Listener, cluster: &ClusterName, options: &Options) -> listener::Listener {
-    let port = listener.bound_port();
-    let mut addresses = listener.addresses.iter().map(|ip| datagrams(socket_address(*ip, port)));
-    let address = addresses.next().unwrap_or_else(|| datagrams(any_address(port, options.ipv6)));
-    let further = |address| listener::AdditionalAddress { address: Some(address), ..Default::default() };
+    let address = bind_address(listener.address, listener.bound_port(), options.ipv6);
     listener::Listener {
         name: listener.name.as_str().to_owned(),
-        address: Some(address),
-        additional_addresses: addresses.map(further).collect(),
+        address: Some(datagrams(address)),
         listener_filters: vec![proxy(listener.port, cluster)],
         udp_listener_config: Some(UdpListenerConfig::default()),
         enable_reuse_port: Some(true),

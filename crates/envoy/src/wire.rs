@@ -46,8 +46,11 @@ pub(crate) fn host_address(host: String, port: u16) -> Address {
     wrap(address::Address::SocketAddress(SocketAddress { address: host, port_specifier, ..SocketAddress::default() }))
 }
 
-/// Every interface, IPv4 and IPv6; without `ipv6`, for a machine whose kernel has none, IPv4 only.
-pub(crate) fn any_address(port: u16, ipv6: bool) -> Address {
+/// Where a listener binds: none is every interface, IPv4 and IPv6; without `ipv6`, for a machine whose kernel has none, IPv4 only.
+pub(crate) fn bind_address(ip: Option<IpAddr>, port: u16, ipv6: bool) -> Address {
+    if let Some(ip) = ip {
+        return socket_address(ip, port);
+    }
     wrap(address::Address::SocketAddress(SocketAddress {
         address: if ipv6 { "::" } else { "0.0.0.0" }.to_owned(),
         ipv4_compat: ipv6,

@@ -7,14 +7,15 @@ use serde::Serialize;
 
 use crate::name::{ClusterName, ListenerName, RouteConfigurationName, SecretName, TcpProxyName};
 
-/// One bound port of a fleet. Listeners of the user's API that share a port are one of these.
+/// One bound port of a fleet, at one address of those that are asked for: proxies cannot change the addresses of one that they have.
+/// Listeners of the user's API that share a port are one of these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listener {
     /// Unique in the fleet.
     pub name: ListenerName,
-    /// Where to bind; empty means every interface, IPv4 and IPv6.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<IpAddr>,
+    /// Where to bind; none means every interface, IPv4 and IPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
     /// 1 to 65535; the port that clients see and that redirects name.
     pub port: u16,
     /// The port that is bound in its place, if it is not this one: a Service leads there.

@@ -158,7 +158,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         listeners.extend(draft.listeners.iter().cloned());
         owned.push(draft.listeners.len());
     }
-    listener::judge_together(lookup, (key, gateway), &addresses.bind(), &mut listeners, owned.iter().copied());
+    listener::judge_together(lookup, (key, gateway), &addresses.bound(), &mut listeners, owned.iter().copied());
     let (client_certificate, unresolved) = backend_certificate(lookup, key, gateway);
     let no_ports: Vec<_> = listener::ports_without_clients(gateway, &listeners).collect();
     Some(GatewayPlan {
@@ -344,7 +344,7 @@ pub(crate) fn secret_uses(gateway: &Gateway) -> Vec<ObjectKey> {
 
 /// Addresses to bind; empty is all.
 pub(crate) fn bind_addresses(gateway: &Gateway) -> Vec<IpAddr> {
-    AddressPlan::of(gateway, true).bind()
+    AddressPlan::of(gateway, true).bound()
 }
 
 /// A protocol that we bind a port for.

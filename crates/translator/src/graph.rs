@@ -181,7 +181,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         patches,
     };
     let statuses = status::statuses(g, sources);
-    let listeners = gateway::listeners(g, gateways, routes, telemetry, (inputs.proxies, options.file_mode));
+    let listeners = gateway::listeners(g, gateways, routes, telemetry, inputs.proxies);
     (own, outputs(sources, statuses, listeners))
 }
 

@@ -134,7 +134,7 @@ fn a_bootstrap_keeps_the_rules_of_envoys_api_in_the_form_that_messages_have() {
 fn show(show_secrets: bool) -> Value {
     let listener = |port: u16, routes: &str| Listener {
         name: format!("l{port}").into(),
-        addresses: Vec::new(),
+        address: None,
         port,
         mapped_to: None,
         chains: vec![FilterChain {

@@ -1,6 +1,6 @@
 //! Listeners.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use ir::Listener;
 use ir::listener::{Application, DownstreamTls, FilterChain};
@@ -15,10 +15,10 @@ fn chain(name: &str, server_names: &[&str], tls: Option<DownstreamTls>, applicat
     FilterChain { name: name.into(), server_names, tls, application }
 }
 
-fn on(addresses: Vec<IpAddr>, chains: Vec<FilterChain>) -> Listener {
+fn on(chains: Vec<FilterChain>) -> Listener {
     Listener {
         name: "ns/gw/80".into(),
-        addresses,
+        address: None,
         port: 80,
         mapped_to: None,
         chains,
@@ -29,7 +29,7 @@ fn on(addresses: Vec<IpAddr>, chains: Vec<FilterChain>) -> Listener {
 }
 
 fn http() -> Listener {
-    on(Vec::new(), vec![chain("*", &[], None, Application::Http("ns/gw/80".into()))])
+    on(vec![chain("*", &[], None, Application::Http("ns/gw/80".into()))])
 }
 
 fn tls() -> Option<DownstreamTls> {
@@ -73,11 +73,9 @@ fn a_machine_without_ipv6_binds_ipv4_only() {
 }
 
 #[test]
-fn given_addresses_are_bound_and_no_others() {
-    let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let found = frame(&Listener { addresses, ..http() }, &Options::default());
-    expect(&found["address"], "{socketAddress: {address: 127.0.0.1, portValue: 80}}");
-    expect(&found["additionalAddresses"], "[{address: {socketAddress: {address: '::1', portValue: 80}}}]");
+fn a_given_address_is_bound_and_no_other() {
+    let found = frame(&Listener { address: Some(Ipv6Addr::LOCALHOST.into()), ..http() }, &Options::default());
+    expect(&found["address"], "{socketAddress: {address: '::1', portValue: 80}}");
 }
 
 #[test]
@@ -86,7 +84,7 @@ fn a_tls_listener_reads_the_server_name_and_has_a_chain_for_each() {
         chain("a.example", &["a.example"], tls(), Application::Http("ns/gw/80/a.example".into())),
         chain("*", &[], tls(), Application::Close),
     ];
-    let found = frame(&on(Vec::new(), chains), &Options::default());
+    let found = frame(&on(chains), &Options::default());
     expect(
         &found["filterChains"],
         "
@@ -172,7 +170,7 @@ fn a_listener_needs_its_route_configurations_and_secrets_once() {
         chain("a", &["a"], tls(), Application::Http("r".into())),
         chain("b", &["b"], tls(), Application::Http("r".into())),
     ];
-    let needs = listener(&on(Vec::new(), chains), &Options::default()).needs;
+    let needs = listener(&on(chains), &Options::default()).needs;
     let names: Vec<&str> = needs.iter().map(|need| need.name.as_ref()).collect();
     assert_eq!(names, ["r", "secret/ns/a"]);
 }
@@ -185,7 +183,7 @@ fn a_listener_for_datagrams_sends_those_of_each_client_to_one_endpoint_of_its_cl
         tracing: None,
         retry_budgets: false,
         port: 53,
-        ..on(Vec::new(), Vec::new())
+        ..on(Vec::new())
     };
     let encoded = super::listener(&listener, &Options::default());
     assert_eq!(encoded.needs.len(), 1, "the cluster");

@@ -172,7 +172,7 @@ fn bootstrap(folder: &Path, routes: Vec<Route>, application: Application) -> Boo
     let chain = FilterChain { name: "*".into(), server_names: Vec::new(), tls: None, application };
     let listener = Listener {
         name: "l".into(),
-        addresses: Vec::new(),
+        address: None,
         port: 80,
         mapped_to: None,
         chains: vec![chain],

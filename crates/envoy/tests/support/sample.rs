@@ -102,9 +102,9 @@ fn listeners() -> Vec<Listener> {
         application,
     };
     let http = |name: &str| Application::Http(name.into());
-    let listener = |port, addresses: Vec<IpAddr>, chains| Listener {
+    let listener = |port, address: Option<IpAddr>, chains| Listener {
         name: format!("ns/gw/{port}").into(),
-        addresses,
+        address,
         port,
         mapped_to: None,
         chains,
@@ -117,25 +117,21 @@ fn listeners() -> Vec<Listener> {
         udp: Some("ns/gw/53/udp".into()),
         tracing: None,
         retry_budgets: false,
-        ..listener(53, Vec::new(), Vec::new())
+        ..listener(53, None, Vec::new())
     };
     vec![
-        listener(8080, Vec::new(), vec![chain("*", &[], None, http("ns/gw/8080"))]),
+        listener(8080, None, vec![chain("*", &[], None, http("ns/gw/8080"))]),
         listener(
             8443,
-            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            Some(Ipv6Addr::LOCALHOST.into()),
             vec![
                 chain("a.example", &["a.example"], tls(Some(true)), http("ns/gw/8443/a.example")),
                 chain("*.b.example", &["*.b.example"], tls(Some(false)), http("ns/gw/8443/a.example")),
                 chain("*", &[], tls(None), http("ns/gw/8443/*")),
             ],
         ),
-        listener(9090, Vec::new(), vec![chain("*", &[], None, Application::Close)]),
-        listener(
-            9000,
-            Vec::new(),
-            vec![chain("b.example", &["b.example"], None, Application::Tcp("ns/gw/9000".into()))],
-        ),
+        listener(9090, None, vec![chain("*", &[], None, Application::Close)]),
+        listener(9000, None, vec![chain("b.example", &["b.example"], None, Application::Tcp("ns/gw/9000".into()))]),
         datagrams,
     ]
 }

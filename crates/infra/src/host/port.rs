@@ -3,8 +3,10 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+
+use ir::{FleetName, Infra};
 
 /// Bit of `CAP_NET_BIND_SERVICE` (capabilities(7)).
 const NET_BIND_SERVICE: u32 = 10;
@@ -103,6 +105,57 @@ impl Listeners {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Some((pid, name.trim().escape_default().to_string()))
     }
+}
+
+/// Where a proxy takes datagrams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// None: every interface.
+    addresses: Vec<IpAddr>,
+    ports: Vec<u16>,
+}
+
+/// The same of all proxies on this machine that take any.
+pub(crate) type Datagrams = BTreeMap<FleetName, Claim>;
+
+impl Claim {
+    pub(crate) fn of(infra: &Infra) -> Self {
+        let any = infra.addresses.iter().any(IpAddr::is_unspecified);
+        Self { addresses: if any { Vec::new() } else { infra.addresses.clone() }, ports: infra.udp_ports.clone() }
+    }
+
+    /// Such a socket is what the claim asks for.
+    fn has(&self, socket: &Listening) -> bool {
+        let place = if self.addresses.is_empty() {
+            socket.address.is_unspecified()
+        } else {
+            self.addresses.contains(&socket.address)
+        };
+        place && self.ports.contains(&socket.port)
+    }
+
+    /// Such a socket gets datagrams that are meant for this claim, beside the claim's own or before it: the kernel prefers the narrower one.
+    fn suffers(&self, socket: &Listening) -> bool {
+        (self.addresses.is_empty() || self.addresses.contains(&socket.address)) && self.ports.contains(&socket.port)
+    }
+}
+
+/// A socket of a proxy that gets datagrams which are meant for a listener of another one, or for another listener of its own. Envoy keeps the
+/// sockets of a listener that is gone as long as connections may drain (ten minutes), reads nothing from them, and gives them up only when
+/// it ends (measured).
+pub(crate) fn deaf_socket(pid: u32, fleet: &FleetName, datagrams: &Datagrams) -> Option<SocketAddr> {
+    if datagrams.is_empty() {
+        return None;
+    }
+    let own = datagrams.get(fleet);
+    let (paths, state) = Table::Udp.of();
+    let inodes = inodes(pid);
+    let tables = paths.map(|path| read_bounded(Path::new(path)));
+    let sockets = tables.iter().flat_map(|table| table.lines().filter_map(|line| parse_listening(line, state)));
+    let left = |socket: &Listening| inodes.contains(&socket.inode) && !own.is_some_and(|own| own.has(socket));
+    let mut left = sockets.filter(left);
+    let deaf = left.find(|socket| datagrams.values().any(|claim| claim.suffers(socket)))?;
+    Some(SocketAddr::new(deaf.address, deaf.port))
 }
 
 /// What a child has after exec (capabilities(7)): root keeps what it has, others keep their ambient set.

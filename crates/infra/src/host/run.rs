@@ -7,6 +7,7 @@ use ir::{FleetName, Infra};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::port::{Claim, Datagrams};
 use super::supervise::{Shared, supervise};
 use super::{Error, HostFact, HostOptions};
 
@@ -32,6 +33,8 @@ pub(crate) struct Order {
     pub(crate) infra: Option<Arc<Infra>>,
     /// It is known that it shall; else it was when it was last known, and one that runs is kept as it is.
     pub(crate) certain: bool,
+    /// Where all proxies take datagrams.
+    pub(crate) datagrams: Arc<Datagrams>,
     pub(crate) ending: Ending,
 }
 
@@ -54,6 +57,7 @@ pub async fn run(
     let mut fleets = Fleets {
         shared,
         wanted: None,
+        datagrams: Arc::default(),
         ending: *ending.borrow_and_update(),
         orders: BTreeMap::new(),
         tasks: JoinSet::new(),
@@ -87,6 +91,7 @@ struct Fleets {
     shared: Arc<Shared>,
     /// `None` until it is known.
     wanted: Option<Wanted>,
+    datagrams: Arc<Datagrams>,
     ending: Ending,
     orders: BTreeMap<FleetName, watch::Sender<Order>>,
     tasks: JoinSet<FleetName>,
@@ -105,6 +110,11 @@ impl Fleets {
             None => self.shared.options.layout.known(),
             Some(_) => self.orders.keys().cloned().collect(),
         };
+        let datagrams = wanted.iter().filter(|(_, infra)| !infra.udp_ports.is_empty());
+        let datagrams: Datagrams = datagrams.map(|(fleet, infra)| (fleet.clone(), Claim::of(infra))).collect();
+        if *self.datagrams != datagrams {
+            self.datagrams = Arc::new(datagrams);
+        }
         for fleet in going.into_iter().filter(|fleet| !wanted.contains_key(fleet)) {
             self.order(&fleet, None, true);
         }
@@ -127,13 +137,15 @@ impl Fleets {
     fn order(&mut self, fleet: &FleetName, infra: Option<Arc<Infra>>, certain: bool) {
         if let Some(orders) = self.orders.get(fleet) {
             orders.send_if_modified(|order| {
-                let changed = order.infra != infra || order.certain != certain;
-                (order.infra, order.certain) = (infra, certain);
+                let datagrams = Arc::clone(&self.datagrams);
+                let changed = order.infra != infra || order.certain != certain || order.datagrams != datagrams;
+                (order.infra, order.certain, order.datagrams) = (infra, certain, datagrams);
                 changed
             });
             return;
         }
-        let (orders, received) = watch::channel(Order { infra, certain, ending: self.ending });
+        let (orders, received) =
+            watch::channel(Order { infra, certain, datagrams: Arc::clone(&self.datagrams), ending: self.ending });
         self.orders.insert(fleet.clone(), orders);
         self.tasks.spawn(supervise(fleet.clone(), Arc::clone(&self.shared), received));
     }

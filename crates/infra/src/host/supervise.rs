@@ -188,7 +188,11 @@ impl Supervisor {
         let began = Instant::now();
         let mut ask = Pace::new(READY_FIRST, READY_SLOWEST);
         let mut look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
+        let mut ordered = true;
         loop {
+            if std::mem::take(&mut ordered) && self.is_deaf(&process).await {
+                return self.retire(process, Some(&infra)).await;
+            }
             tokio::select! {
                 how = process.ended() => {
                     let words = log::last_words(&self.paths.log).map(|words| format!("; its last words: {words}")).unwrap_or_default();
@@ -210,6 +214,7 @@ impl Supervisor {
                             self.remember(&infra);
                             self.look(&infra, envoy).await;
                             look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
+                            ordered = true;
                         }
                         next => {
                             if let Some((fresh, _)) = next {
@@ -236,6 +241,18 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// Whether datagrams that are meant for others, or for another of its listeners, get lost in this process, telling so.
+    async fn is_deaf(&self, process: &Process) -> bool {
+        let (pid, fleet, datagrams) = (process.pid, self.fleet.clone(), Arc::clone(&self.orders.borrow().datagrams));
+        let look = move || port::deaf_socket(pid, &fleet, &datagrams);
+        let deaf = tokio::task::spawn_blocking(look).await.ok().flatten();
+        if let Some(socket) = deaf {
+            let why = "a UDP listener of it is gone, and its socket would get what is meant for another";
+            tracing::info!(gateway = self.fleet.as_str(), pid, %socket, why, "replaces envoy");
+        }
+        deaf.is_some()
     }
 
     /// The proxy shall go, or Chancery ends. False: it shall be again.

@@ -48,8 +48,8 @@ pub(crate) struct AddressPlan {
     entries: Vec<Result<Request, Refusal>>,
     /// Their numbers as written.
     numbers: Vec<usize>,
-    /// Of several values all are tried: a Service asks for the first only.
-    tries_all: bool,
+    /// Proxies run on this machine, and bind them all: a Service asks for the first only.
+    file_mode: bool,
 }
 
 /// An address of a Gateway, and from where it is reachable.
@@ -70,7 +70,7 @@ impl AddressPlan {
         let entries = gateway.spec.addresses.iter().enumerate();
         let entries: Vec<_> = entries.map(|(index, entry)| request(index, entry, file_mode)).collect();
         let written = |index| gateway.meta.written_index("spec.addresses", index);
-        Self { numbers: (0..entries.len()).map(written).collect(), entries, tries_all: file_mode }
+        Self { numbers: (0..entries.len()).map(written).collect(), entries, file_mode }
     }
 
     /// Nothing is asked for: any address will do.
@@ -91,10 +91,10 @@ impl AddressPlan {
         (values, outside().any(|request| request.value.is_none()))
     }
 
-    /// Where listeners bind on this machine, sorted; empty is everywhere.
-    pub(crate) fn bind(&self) -> Vec<IpAddr> {
+    /// Where listeners bind, sorted; empty is everywhere. In a cluster the addresses are those of the Service.
+    pub(crate) fn bound(&self) -> Vec<IpAddr> {
         let (values, any) = self.values();
-        if any { Vec::new() } else { values }
+        if any || !self.file_mode { Vec::new() } else { values }
     }
 
     /// What proxies on this machine, or their Service, shall have: an unspecified one is any.
@@ -174,7 +174,7 @@ impl AddressPlan {
         let assignment = self.assign(facts);
         // Where one was not tried nobody knows that none can be had.
         let outside = self.requests().filter(|request| request.scope == Scope::Any && request.value.is_some());
-        let is_tried = self.tries_all || outside.count() < 2;
+        let is_tried = self.file_mode || outside.count() < 2;
         if let Some(assignment) = assignment.as_ref().filter(|assignment| is_tried && assignment.given.is_empty()) {
             return Some(Refusal::new(NOT_ASSIGNED, self.words(&assignment.lacking)));
         }

@@ -199,7 +199,7 @@ pub(super) fn listeners(
     gateways: Gateways,
     routes: Routes,
     telemetry: Telemetry,
-    (proxies, file_mode): (Table<Arc<str>, Arc<ProxyFacts>>, bool),
+    proxies: Table<Arc<str>, Arc<ProxyFacts>>,
 ) -> Table<InFleet<ListenerName>, Arc<Listener>> {
     let budgeted =
         g.index("route_with_retry_budget", routes.effective, |key: &AttachmentKey, effective: &Effective| {
@@ -210,14 +210,15 @@ pub(super) fn listeners(
         (!missing.is_empty()).then(|| (FleetName(Arc::clone(fleet)), missing))
     });
     g.derive("listener", gateways.plans, move |cx, key, plan| {
-        // In a cluster the addresses are those of the Service.
-        let addresses = if file_mode { plan.addresses.bind() } else { Vec::new() };
-        let missing = cx.get(missing_addresses, &plan.fleet);
-        // A proxy would refuse it, and go on at the addresses of before with the settings of before. Where some are left it is up to the proxy:
-        // what goes on at those is not to be cut.
-        let is_missing = |address| missing.is_some_and(|missing| missing.contains(address));
-        if !addresses.is_empty() && addresses.iter().all(is_missing) {
-            return Vec::new();
+        let mut addresses = plan.addresses.bound();
+        if let Some(missing) = cx.get(missing_addresses, &plan.fleet)
+            && !addresses.is_empty()
+        {
+            // A proxy would refuse it.
+            addresses.retain(|address| !missing.contains(address));
+            if addresses.is_empty() {
+                return Vec::new();
+            }
         }
         let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();
         // The names only: where connections go is told apart from the listener.

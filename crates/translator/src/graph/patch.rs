@@ -13,8 +13,9 @@ use super::{Base, Gateways};
 use crate::envoy_patch_policy::{
     self as policy, Answer, PatchKey, PatchOutcome, PatchPolicy, PatchStanding, ResourceOutcome,
 };
-use crate::gateway;
+use crate::gateway::{self, GatewayPlan};
 use crate::key::{InFleet, without_tls};
+use crate::listener::name_at;
 use crate::lookup::listener_state;
 use crate::output::ClusterTables;
 
@@ -25,11 +26,12 @@ pub(crate) struct Patches {
     pub(crate) outcomes: Table<ObjectKey, Arc<PatchOutcome>>,
 }
 
-/// Clusters of routes, and these by their names without what depends on TLS settings, where these have something behind it: what is written about
-/// one holds whatever its settings are.
+/// What can be written about by a name that is not its own: listeners by the one without an address, for all that a Gateway has; clusters of routes by
+/// theirs without what depends on TLS settings, where these have something behind it: that holds whatever their settings are.
 #[derive(Clone, Copy)]
-struct Clusters {
-    all: Table<InFleet<ClusterName>, Arc<Cluster>>,
+struct Generated {
+    gateways: Table<ObjectKey, Arc<GatewayPlan>>,
+    clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
     by_general_name: Index<InFleet<ClusterName>, InFleet<ClusterName>, Arc<Cluster>>,
 }
 
@@ -47,16 +49,15 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
     let by_general_name = g.index("cluster_by_general_name", of_routes, |key: &InFleet<ClusterName>, _| {
         without_tls(&key.name.0).map(|name| InFleet { fleet: key.fleet.clone(), name: ClusterName(name) })
     });
-    let clusters = Clusters { all: of_routes, by_general_name };
+    let generated = Generated { clusters: of_routes, by_general_name, gateways: plans };
     let wanted = g.derive("patch_wanted", policies, move |cx, key, policy| {
         if cx.get(standings, key) != Some(&PatchStanding::Accepted) {
             return Vec::new();
         }
-        let fleet = gateway::fleet(&policy.target);
         let mut rows: BTreeMap<InFleet<RawName>, Arc<[Patch]>> = BTreeMap::new();
         for (id, patches) in &policy.patches {
-            for target in clusters.meant(cx, &fleet, id) {
-                // A cluster can be written about by either of its names.
+            for target in generated.meant(cx, &policy.target, id) {
+                // A cluster or listener can be written about by either of its names.
                 let all = rows.entry(target).or_default();
                 *all =
                     if all.is_empty() { Arc::clone(patches) } else { all.iter().chain(&**patches).cloned().collect() };
@@ -81,7 +82,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
     let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
         let standing = cx.get(standings, key)?.clone();
         let resources = if standing == PatchStanding::Accepted {
-            resources(cx, (inputs, clusters), key, policy)
+            resources(cx, (inputs, generated), key, policy)
         } else {
             BTreeMap::new()
         };
@@ -95,33 +96,40 @@ fn fact(target: &InFleet<RawName>) -> FactKey {
     FactKey::of_kind(Arc::clone(&target.fleet.0), target.name.kind(), &target.name.name)
 }
 
-impl Clusters {
+impl Generated {
     /// The resources of a name.
-    fn meant(&self, cx: &mut Cx<'_>, fleet: &FleetName, id: &RawName) -> Vec<InFleet<RawName>> {
+    fn meant(&self, cx: &mut Cx<'_>, gateway: &ObjectKey, id: &RawName) -> Vec<InFleet<RawName>> {
+        let fleet = gateway::fleet(gateway);
         let of_name = |name: Arc<str>| InFleet { fleet: fleet.clone(), name: RawName { name, ..id.clone() } };
         let general = InFleet { fleet: fleet.clone(), name: ClusterName(Arc::clone(&id.name)) };
         let found: Vec<_> = match id.kind() {
             "Cluster" | "ClusterLoadAssignment" => {
                 cx.keys(self.by_general_name, &general).map(|key| of_name(Arc::clone(&key.name.0))).collect()
             }
+            "Listener" => {
+                let addresses = cx.get(self.gateways, gateway).map(|plan| plan.addresses.bound()).unwrap_or_default();
+                let is_at_one = addresses.iter().any(|address| id.name.ends_with(&name_at("", *address)));
+                let all = addresses.iter().filter(|_| !is_at_one);
+                all.map(|address| of_name(name_at(&id.name, *address).into())).collect()
+            }
             _ => Vec::new(),
         };
         // While TLS comes or goes there is the one without as well, and it serves.
-        let is_there = found.is_empty() || cx.contains(self.all, &general);
+        let is_there = found.is_empty() || cx.contains(self.clusters, &general);
         found.into_iter().chain(is_there.then(|| of_name(Arc::clone(&id.name)))).collect()
     }
 }
 
 fn resources(
     cx: &mut Cx<'_>,
-    (inputs, clusters): (Tables, Clusters),
+    (inputs, generated): (Tables, Generated),
     key: &ObjectKey,
     policy: &PatchPolicy,
 ) -> BTreeMap<RawName, ResourceOutcome> {
     let (fleet, text) = (gateway::fleet(&policy.target), policy::text(key));
     let mut outcomes = BTreeMap::new();
     for id in policy.patches.keys() {
-        for target in clusters.meant(cx, &fleet, id) {
+        for target in generated.meant(cx, &policy.target, id) {
             let state = cx.get(inputs.patch_states, &fact(&target)).and_then(|states| states.get(&text)).cloned();
             let answer = answer(cx, inputs, &fleet, &target.name);
             outcomes.insert(target.name, ResourceOutcome { state, answer });

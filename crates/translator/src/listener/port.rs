@@ -80,7 +80,7 @@ pub(crate) fn datagram_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> 
         .filter(|listener| listener.socket().1 == Transport::Udp)
         .map(|listener| {
             let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
-            (key, ClusterName(listener_name(fleet, listener.socket()).0))
+            (key, ClusterName(listener_name(fleet, listener.socket(), None).0))
         })
         .collect()
 }
@@ -140,7 +140,7 @@ pub(crate) struct Writing<C, S> {
     pub(crate) streams: S,
 }
 
-/// One listener per port.
+/// One listener per port and address.
 pub(crate) fn ir_listeners<C, S>(
     fleet: &FleetName,
     bound: Bound<'_>,
@@ -158,14 +158,14 @@ where
     }
     ports
         .into_iter()
-        .map(|(socket, members)| {
-            let (name, port) = (listener_name(fleet, socket), socket.0);
-            let udp = (socket.1 == Transport::Udp).then(|| ClusterName(name.0.clone()));
+        .flat_map(|(socket, members)| {
+            let port = socket.0;
+            let udp = (socket.1 == Transport::Udp).then(|| ClusterName(listener_name(fleet, socket, None).0));
             let chains = if udp.is_some() { Vec::new() } else { filter_chains(fleet, &hosts, &members, &mut writing) };
             let is_http = chains.iter().any(|chain| matches!(chain.application, Application::Http(_)));
             let listener = Listener {
-                name: name.clone(),
-                addresses: bound.addresses.to_vec(),
+                name: listener_name(fleet, socket, None),
+                address: None,
                 port,
                 mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
                 chains,
@@ -173,17 +173,28 @@ where
                 tracing: bound.tracing.filter(|_| is_http).cloned(),
                 retry_budgets: bound.retry_budgets && is_http,
             };
-            (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
+            let at = |address: Option<IpAddr>| {
+                let name = listener_name(fleet, socket, address);
+                let listener = Listener { name: name.clone(), address, ..listener.clone() };
+                (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
+            };
+            let addresses = bound.addresses.iter().map(|address| Some(*address));
+            let everywhere = bound.addresses.is_empty().then_some(None);
+            addresses.chain(everywhere).map(at).collect::<Vec<_>>()
         })
         .collect()
 }
 
-/// `<namespace>/<gateway>/<port>`, and `/udp` where datagrams are taken.
-pub(crate) fn listener_name(fleet: &FleetName, (port, transport): Socket) -> ListenerName {
-    match transport {
-        Transport::Tcp => format!("{fleet}/{port}").into(),
-        Transport::Udp => format!("{fleet}/{port}/udp").into(),
-    }
+/// `<namespace>/<gateway>/<port>`, `/udp` where datagrams are taken, and the address if it is bound at one.
+pub(crate) fn listener_name(fleet: &FleetName, (port, transport): Socket, address: Option<IpAddr>) -> ListenerName {
+    let kind = if transport == Transport::Udp { "/udp" } else { "" };
+    let general = format!("{fleet}/{port}{kind}");
+    address.map_or(general.clone(), |address| name_at(&general, address)).into()
+}
+
+/// The name at an address of a listener that is meant by a name without.
+pub(crate) fn name_at(general: &str, address: IpAddr) -> String {
+    format!("{general}/{address}")
 }
 
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.

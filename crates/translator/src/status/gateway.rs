@@ -1,6 +1,7 @@
 //! Status of Gateways and their listeners: from the plan, from counts of routes, and from what proxies report.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::gateway::AddressType;
@@ -35,7 +36,7 @@ pub(crate) trait Lookup {
 /// The three values that a fact can have: it holds, it does not (yet), nobody can know.
 enum Delivered {
     Yes,
-    /// To some proxies; what others say of it.
+    /// To some proxies, or at some addresses; in words.
     Partly(Arc<str>),
     /// Reason and words.
     No(&'static str, Arc<str>),
@@ -46,7 +47,8 @@ enum Delivered {
 pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool) -> GatewayStatus {
     let writer = Writer { generation: plan.generation };
     let facts = if offline { None } else { lookup.proxies() };
-    let told = Told { writer, fleet: &plan.fleet, refused: plan.refused.as_ref(), facts: facts.as_deref(), offline };
+    let refused = plan.refused.as_ref();
+    let told = Told::new(writer, (&plan.fleet, &plan.addresses), refused, facts.as_deref(), offline);
     let entries = told.listeners(lookup, plan.own_listeners());
     let mut conditions = vec![
         gateway_accepted(writer, plan, entries.accepted),
@@ -92,6 +94,8 @@ pub(super) struct Told<'a> {
     pub(super) refused: Option<&'a Refusal>,
     pub(super) facts: Option<&'a ProxyFacts>,
     pub(super) offline: bool,
+    /// Where listeners are bound; one that is none stands for every interface. Empty where their addresses are not there.
+    places: Vec<Option<IpAddr>>,
 }
 
 /// Entries of listeners, and how many of them are accepted, of use, and at proxies.
@@ -102,13 +106,30 @@ pub(super) struct Entries {
     pub(super) programmed: usize,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
+    pub(super) fn new(
+        writer: Writer,
+        (fleet, addresses): (&'a FleetName, &AddressPlan),
+        refused: Option<&'a Refusal>,
+        facts: Option<&'a ProxyFacts>,
+        offline: bool,
+    ) -> Self {
+        let is_missing = |address: &IpAddr| {
+            facts.is_some_and(|facts| facts.missing_addresses.iter().any(|(missing, _)| missing == address))
+        };
+        let bound = addresses.bound();
+        let places = match bound.is_empty() {
+            true => vec![None],
+            false => bound.into_iter().filter(|address| !is_missing(address)).map(Some).collect(),
+        };
+        Self { writer, fleet, refused, facts, offline, places }
+    }
+
     pub(super) fn listeners(&self, lookup: &mut impl Lookup, listeners: &[ListenerPlan]) -> Entries {
         let mut entries = Entries { rows: Vec::with_capacity(listeners.len()), accepted: 0, usable: 0, programmed: 0 };
         for listener in listeners {
             let port_refused = self.facts.and_then(|facts| refused_port(facts, listener));
-            let delivered =
-                if self.offline { Delivered::Offline } else { delivered(lookup, self.fleet, listener, self.facts) };
+            let delivered = if self.offline { Delivered::Offline } else { delivered(self, lookup, listener) };
             let is_delivered = matches!(delivered, Delivered::Yes | Delivered::Partly(_));
             entries.programmed += usize::from(listener.serves() && is_delivered);
             entries.accepted += usize::from(listener.not_accepted().is_none() && port_refused.is_none());
@@ -134,13 +155,8 @@ pub(crate) fn refused_port(facts: &ProxyFacts, listener: &ListenerPlan) -> Optio
     refused.iter().find(|(refused, _)| *refused == port).map(|(_, why)| why.clone())
 }
 
-fn delivered(
-    lookup: &mut impl Lookup,
-    fleet: &FleetName,
-    listener: &ListenerPlan,
-    facts: Option<&ProxyFacts>,
-) -> Delivered {
-    match facts {
+fn delivered(told: &Told<'_>, lookup: &mut impl Lookup, listener: &ListenerPlan) -> Delivered {
+    match told.facts {
         Some(ProxyFacts { problem: Some(problem), .. }) => return Delivered::No("Pending", problem.clone()),
         Some(facts) => {
             if let Some(why) = refused_port(facts, listener) {
@@ -152,18 +168,44 @@ fn delivered(
     if let Some(words) = lookup.refused_secret(listener) {
         return Delivered::No("Invalid", words);
     }
-    let name = listener_name(fleet, listener.socket());
     if listener.socket().1 == Transport::Udp
-        && let Some(lacking) = datagrams_undelivered(lookup, &name)
+        && let Some(lacking) = datagrams_undelivered(lookup, &listener_name(told.fleet, listener.socket(), None))
     {
         return lacking;
     }
-    match lookup.listener(&name) {
-        Some(ListenerState::Accepted) => lookup.disputed(&name).map_or(Delivered::Yes, Delivered::Partly),
-        Some(ListenerState::Refused(words)) => {
-            Delivered::No("Invalid", format!("the proxy refused it: {words}").into())
+    bound(told, lookup, listener)
+}
+
+/// What proxies made of a listener at each of its addresses: one that serves at some is of use.
+fn bound(told: &Told<'_>, lookup: &mut impl Lookup, listener: &ListenerPlan) -> Delivered {
+    let several = told.places.len() > 1;
+    let (mut at, mut lacking) = (Vec::new(), None);
+    for place in &told.places {
+        let name = listener_name(told.fleet, listener.socket(), *place);
+        let here = place.filter(|_| several).map(|address| format!(" at {address}")).unwrap_or_default();
+        match lookup.listener(&name) {
+            Some(ListenerState::Accepted) => match lookup.disputed(&name) {
+                None => at.push(here),
+                Some(words) => {
+                    let words = format!("some proxies have acknowledged it{here}, others refuse it: {words}");
+                    return Delivered::Partly(words.into());
+                }
+            },
+            Some(ListenerState::Refused(words)) => {
+                lacking = Some(("Invalid", format!("the proxy refused it{here}: {words}")));
+            }
+            None => {
+                lacking.get_or_insert_with(|| ("Pending", format!("no proxy has acknowledged it{here} yet")));
+            }
         }
-        None => Delivered::No("Pending", "no proxy has acknowledged it yet".into()),
+    }
+    match lacking {
+        Some((_, words)) if !at.is_empty() => {
+            Delivered::Partly(format!("proxies have acknowledged it{}; {words}", at.join(" and")).into())
+        }
+        Some((reason, words)) => Delivered::No(reason, words.into()),
+        None if at.is_empty() => Delivered::No("Pending", "none of its addresses is on this machine".into()),
+        None => Delivered::Yes,
     }
 }
 
@@ -220,11 +262,7 @@ fn listener_programmed(told: &Told<'_>, listener: &ListenerPlan, delivered: Deli
     }
     match delivered {
         Delivered::Yes => writer.yes("Programmed", "Programmed", "every proxy has acknowledged it"),
-        Delivered::Partly(why) => writer.yes(
-            "Programmed",
-            "Programmed",
-            &format!("some proxies have acknowledged it, others refuse it: {why}"),
-        ),
+        Delivered::Partly(words) => writer.yes("Programmed", "Programmed", &words),
         Delivered::No(reason, why) => writer.no("Programmed", reason, &why),
         Delivered::Offline => writer.unknown("Programmed", "Pending", OFFLINE),
     }

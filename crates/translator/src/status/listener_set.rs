@@ -19,7 +19,7 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &SetPlan, offline: bool) ->
         return ListenerSetStatus { conditions, listeners: Vec::new() };
     }
     let facts = if offline { None } else { lookup.proxies() };
-    let told = Told { writer, fleet: &plan.fleet, refused: None, facts: facts.as_deref(), offline };
+    let told = Told::new(writer, (&plan.fleet, &plan.addresses), None, facts.as_deref(), offline);
     let entries = told.listeners(lookup, &plan.listeners);
     let conditions = vec![accepted(writer, &entries), programmed(writer, plan, &entries, facts.as_deref(), offline)];
     ListenerSetStatus { conditions, listeners: entries.rows }

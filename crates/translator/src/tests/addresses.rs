@@ -1,4 +1,4 @@
-//! Addresses of Gateways in a cluster: what their Service is asked for, and what is told of it (GEP-5093).
+//! Addresses of Gateways: in a cluster what their Service is asked for, and what is told of it (GEP-5093); on this machine what is bound.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -153,4 +153,61 @@ fn where_the_api_has_no_field_for_it_nothing_is_written_to_it() {
         told(&mut world, balanced(&["10.96.0.42"], &["10.96.0.42"]));
         assert_eq!(addresses(&world), json!([{"type": "IPAddress", "value": "10.96.0.42"}]));
     }
+}
+
+#[test]
+fn a_listener_on_this_machine_tells_of_each_of_its_addresses() {
+    let mut world = World::new();
+    world.apply([gateway(&json!([{"value": "127.0.0.1"}, {"value": "127.0.0.2"}]))]);
+    let mut told = |states: [Option<&str>; 2], missing: &[&str]| {
+        let tables = world.translator.stored().tables();
+        let missing = missing.iter().map(|text| (text.parse().expect("an address"), "no interface has it".into()));
+        let facts = ProxyFacts { ready: true, missing_addresses: missing.collect(), ..ProxyFacts::default() };
+        let (_, graph) = world.translator.store();
+        graph.set(tables.proxies, FLEET.into(), Arc::new(facts));
+        for (address, state) in ["127.0.0.1", "127.0.0.2"].into_iter().zip(states) {
+            let key = store::FactKey::new(FLEET, format!("default/web/80/{address}"));
+            match state {
+                None => _ = graph.remove(tables.listener_state, &key),
+                Some("") => graph.set(tables.listener_state, key, ListenerState::Accepted),
+                Some(words) => graph.set(tables.listener_state, key, ListenerState::Refused(words.into())),
+            }
+        }
+        world.translator.tick();
+        let outputs = world.translator.outputs();
+        let listeners = world.translator.graph().iter(outputs.listeners).map(|(key, _)| key.name.to_string());
+        let status = world.gateway_status("web");
+        let condition = |conditions: &[api::status::Condition]| {
+            let programmed =
+                conditions.iter().find(|condition| &*condition.condition_type == "Programmed").expect("a condition");
+            format!("{}/{}: {}", programmed.status, programmed.reason, programmed.message)
+        };
+        let gateway = condition(&status.conditions);
+        (listeners.collect::<Vec<_>>(), gateway, condition(&status.listeners[0].conditions))
+    };
+    let both = ["default/web/80/127.0.0.1", "default/web/80/127.0.0.2"];
+    let (listeners, gateway, listener) = told([Some(""), Some("")], &[]);
+    assert_eq!(listeners, both);
+    assert!(gateway.starts_with("True/Programmed"), "{gateway}");
+    assert_eq!(listener, "True/Programmed: every proxy has acknowledged it");
+
+    let (_, gateway, listener) = told([Some(""), Some("cannot bind")], &[]);
+    assert!(gateway.starts_with("True/Programmed"), "{gateway}");
+    let words = "proxies have acknowledged it at 127.0.0.1; the proxy refused it at 127.0.0.2: cannot bind";
+    assert_eq!(listener, format!("True/Programmed: {words}"));
+    let (_, _, listener) = told([None, Some("")], &[]);
+    let words = "proxies have acknowledged it at 127.0.0.2; no proxy has acknowledged it at 127.0.0.1 yet";
+    assert_eq!(listener, format!("True/Programmed: {words}"));
+    let (_, gateway, listener) = told([None, Some("cannot bind")], &[]);
+    assert!(gateway.starts_with("False/Pending"), "{gateway}");
+    assert_eq!(listener, "False/Invalid: the proxy refused it at 127.0.0.2: cannot bind");
+
+    // It is not bound where its address is not there, and asked for no more.
+    let (listeners, _, listener) = told([Some(""), None], &["127.0.0.2"]);
+    assert_eq!(listeners, both[..1]);
+    assert_eq!(listener, "True/Programmed: every proxy has acknowledged it");
+    let (listeners, gateway, listener) = told([None, None], &["127.0.0.1", "127.0.0.2"]);
+    assert_eq!(listeners, Vec::<String>::new());
+    assert!(gateway.starts_with("False/AddressNotAssigned"), "{gateway}");
+    assert_eq!(listener, "False/Pending: none of its addresses is on this machine");
 }

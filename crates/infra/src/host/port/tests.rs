@@ -38,6 +38,38 @@ fn datagrams_have_ports_of_their_own() {
 }
 
 #[test]
+fn a_socket_is_deaf_where_another_claim_is_served_by_it() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let claim = |addresses: &[&str], ports: &[u16]| {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        Claim { addresses, ports: ports.to_vec() }
+    };
+    let deaf = |own: Option<Claim>, other: Option<Claim>| {
+        let claims = [("ns/own", own), ("ns/other", other)];
+        let claims = claims.into_iter().filter_map(|(fleet, claim)| Some((fleet.into(), claim?)));
+        deaf_socket(std::process::id(), &"ns/own".into(), &claims.collect())
+    };
+    let (any, here, there) = (claim(&[], &[port]), claim(&["127.0.0.1"], &[port]), claim(&["127.0.0.2"], &[port]));
+    let of_it = socket.local_addr().ok();
+    assert_eq!(deaf(Some(here.clone()), None), None, "its own");
+    assert_eq!(deaf(Some(any.clone()), None), of_it, "it comes before its own on every interface");
+    assert_eq!(deaf(Some(there.clone()), None), None, "nobody is told to send there");
+    for other in [&any, &here] {
+        assert_eq!(deaf(None, Some(other.clone())), of_it);
+        assert_eq!(deaf(Some(claim(&[], &[port - 1])), Some(other.clone())), of_it);
+    }
+    assert_eq!(deaf(None, Some(there)), None);
+    assert_eq!(deaf(None, Some(claim(&[], &[port - 1]))), None);
+
+    let everywhere = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = everywhere.local_addr().unwrap().port();
+    assert_eq!(deaf(Some(claim(&["127.0.0.1"], &[port])), None), None, "the kernel prefers the narrower one");
+    assert_eq!(deaf(None, Some(claim(&["127.0.0.1"], &[port]))), None);
+    assert_eq!(deaf(None, Some(claim(&[], &[port]))), everywhere.local_addr().ok());
+}
+
+#[test]
 fn lines_of_the_socket_table_are_read_for_both_families() {
     let v4 =
         "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 100 0";

@@ -24,7 +24,7 @@ fn plan(entries: &[&str], file_mode: bool) -> AddressPlan {
     };
     let entries = entries.iter().map(entry).enumerate();
     let entries: Vec<_> = entries.map(|(index, entry)| request(index, &entry, file_mode)).collect();
-    AddressPlan { numbers: (0..entries.len()).collect(), entries, tries_all: file_mode }
+    AddressPlan { numbers: (0..entries.len()).collect(), entries, file_mode }
 }
 
 fn facts(outside: &[&str], inside: &[&str]) -> ProxyFacts {
@@ -110,8 +110,8 @@ fn files_have_no_service() {
     assert!(plan(&["- Cluster"], false).is_inside_only());
     assert!(plan(&["- Cluster", "- example.com/Wan"], false).is_inside_only(), "no other scope takes its place");
     assert!(!plan(&["- Cluster", "- -"], false).is_inside_only() && !plan(&[], false).is_inside_only());
-    assert_eq!(plan(&["127.0.0.2 -", "- Cluster"], true).bind(), [ip("127.0.0.2")]);
-    assert_eq!(plan(&["127.0.0.2 -", "- -"], true).bind(), Vec::<IpAddr>::new());
+    assert_eq!(plan(&["127.0.0.2 -", "- Cluster"], true).bound(), [ip("127.0.0.2")]);
+    assert_eq!(plan(&["127.0.0.2 -", "- -"], true).bound(), Vec::<IpAddr>::new());
     assert_eq!(plan(&["127.0.0.2 -", "0.0.0.0 -"], true).asked(true), [ip("127.0.0.2"), ip("0.0.0.0")]);
     assert_eq!(plan(&["127.0.0.2 -", "- -"], false).asked(false), [ip("127.0.0.2")]);
 }
@@ -172,7 +172,7 @@ proptest! {
             ..ProxyFacts::default()
         };
         let requests: Vec<Request> = requests.into_iter().map(|(value, scope)| Request { value, scope }).collect();
-        let plan = AddressPlan { entries: requests.iter().copied().map(Ok).collect(), numbers: Vec::new(), tries_all: true };
+        let plan = AddressPlan { entries: requests.iter().copied().map(Ok).collect(), numbers: Vec::new(), file_mode: true };
         let Assignment { given, lacking } = plan.assign(Some(&facts)).unwrap();
         prop_assert_eq!(given.len() + lacking.len(), requests.len());
         prop_assert_eq!(given.len(), most(&requests, &facts, &mut Vec::new()));
