@@ -491,7 +491,10 @@ fn programmed_is_what_proxies_acknowledged() {
     let without = object(Kind::Gateway, "web", spec.clone());
     spec["addresses"] = json!([{"value": "127.0.0.1"}, {"value": "192.0.2.7"}]);
     world.apply([object(Kind::Gateway, "web", spec)]);
-    write(&mut world, ListenerState::Refused("cannot bind".into()), missing);
+    let (_, graph) = world.translator.store();
+    let here = FactKey::new(FLEET, "default/web/80/127.0.0.1");
+    graph.set(tables.listener_state, here, ListenerState::Refused("cannot bind".into()));
+    write(&mut world, ListenerState::Accepted, missing);
     assert_eq!(programmed(&world), ("Programmed=False/AddressNotUsable".into(), "Programmed=False/Invalid".into()));
     world.apply([without]);
 
