@@ -142,6 +142,14 @@ pub struct ProxyFacts {
     pub faults: Vec<(Arc<str>, Arc<str>)>,
 }
 
+impl ProxyFacts {
+    /// This address was asked for and is not there.
+    #[must_use]
+    pub fn is_missing(&self, address: &IpAddr) -> bool {
+        self.missing_addresses.iter().any(|(missing, _)| missing == address)
+    }
+}
+
 /// What a fleet's proxies send to a cluster, as they report it. Rates are each second, in millionths: rows hold no floats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadFacts {

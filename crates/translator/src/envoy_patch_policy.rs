@@ -158,6 +158,8 @@ pub(crate) enum PatchStanding {
 /// What became of a resource with the patches of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceOutcome {
+    /// The number of the first patch of it.
+    pub(crate) first: u32,
     /// None: nobody has looked yet.
     pub(crate) state: Option<PatchState>,
     /// What proxies say to what they get under the name.
@@ -180,7 +182,7 @@ pub(crate) fn faults(outcome: &PatchOutcome) -> Vec<PatchFault> {
     let own = outcome.policy.faults.iter();
     let own =
         own.map(|(number, words)| PatchFault { path: path(*number, ""), not_found: false, text: words.to_string() });
-    own.chain(outcome.resources.iter().filter_map(|(id, resource)| fault(&outcome.policy, id, resource))).collect()
+    own.chain(outcome.resources.iter().filter_map(|(id, resource)| fault(id, resource))).collect()
 }
 
 /// Something wrong with a policy.
@@ -196,32 +198,29 @@ fn path(number: u32, field: &str) -> String {
     format!("spec.jsonPatches[{number}]{field}")
 }
 
-fn fault(policy: &PatchPolicy, id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
-    let by_general_name = || policy.patches.get(&RawName { name: without_tls(&id.name)?, ..id.clone() });
-    let written = policy.patches.get(id).or_else(by_general_name);
-    let first = written.and_then(|patches| patches.first()).map_or(0, |patch| patch.number);
+fn fault(id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
     let named = format!("{} {}", id.kind(), id.name);
     let fault = |number: u32, field, not_found, text| Some(PatchFault { path: path(number, field), not_found, text });
     match resource.state.as_ref()? {
         PatchState::Applied(_) => match &resource.answer {
-            Answer::Refused(words) => fault(first, "", false, format!("a proxy refused {named}: {words}")),
+            Answer::Refused(words) => fault(resource.first, "", false, format!("a proxy refused {named}: {words}")),
             _ => None,
         },
         PatchState::NotFound(near) => {
             let general = |name: &Arc<str>| without_tls(name).unwrap_or_else(|| Arc::clone(name));
             let near = near.iter().map(general).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" or ");
             let near = if near.is_empty() { near } else { format!("; did you mean {near}?") };
-            fault(first, ".name", true, format!("the proxies get no {named}{near}"))
+            fault(resource.first, ".name", true, format!("the proxies get no {named}{near}"))
         }
         PatchState::LeftOut(number, words) => {
             let field = if number.is_some() { ".operation" } else { "" };
             let text = format!("{words}; {named} is without the patches of this policy");
-            fault(number.unwrap_or(first), field, false, text)
+            fault(number.unwrap_or(resource.first), field, false, text)
         }
         PatchState::Refused(words) => {
             let text =
                 format!("a proxy refused {named} with the patches of this policy, so it is without them: {words}");
-            fault(first, "", false, text)
+            fault(resource.first, "", false, text)
         }
     }
 }

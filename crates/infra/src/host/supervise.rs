@@ -188,7 +188,8 @@ impl Supervisor {
         let began = Instant::now();
         let mut ask = Pace::new(READY_FIRST, READY_SLOWEST);
         let mut look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
-        let mut ordered = true;
+        // What an edit makes a listener of, and the next one takes away, may be bound between the two looks.
+        let (mut ordered, mut again) = (true, false);
         loop {
             if std::mem::take(&mut ordered) && self.is_deaf(&process).await {
                 return self.retire(process, Some(&infra)).await;
@@ -214,7 +215,7 @@ impl Supervisor {
                             self.remember(&infra);
                             self.look(&infra, envoy).await;
                             look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
-                            ordered = true;
+                            (ordered, again) = (true, true);
                         }
                         next => {
                             if let Some((fresh, _)) = next {
@@ -238,6 +239,7 @@ impl Supervisor {
                     let _again = process.record().write(&self.paths.record);
                     self.see_addresses(&infra);
                     self.tell().await;
+                    ordered = std::mem::take(&mut again);
                 }
             }
         }

@@ -97,6 +97,15 @@ impl AddressPlan {
         if any || !self.file_mode { Vec::new() } else { values }
     }
 
+    /// The same one by one, but for those that are missing: none stands for everywhere. Empty where none is left.
+    pub(crate) fn places(&self, is_missing: impl Fn(&IpAddr) -> bool) -> Vec<Option<IpAddr>> {
+        let bound = self.bound();
+        if bound.is_empty() {
+            return vec![None];
+        }
+        bound.into_iter().filter(|address| !is_missing(address)).map(Some).collect()
+    }
+
     /// What proxies on this machine, or their Service, shall have: an unspecified one is any.
     pub(crate) fn asked(&self, file_mode: bool) -> Vec<IpAddr> {
         let (mut values, any) = self.values();

@@ -210,15 +210,11 @@ pub(super) fn listeners(
         (!missing.is_empty()).then(|| (FleetName(Arc::clone(fleet)), missing))
     });
     g.derive("listener", gateways.plans, move |cx, key, plan| {
-        let mut addresses = plan.addresses.bound();
-        if let Some(missing) = cx.get(missing_addresses, &plan.fleet)
-            && !addresses.is_empty()
-        {
-            // A proxy would refuse it.
-            addresses.retain(|address| !missing.contains(address));
-            if addresses.is_empty() {
-                return Vec::new();
-            }
+        // A proxy would refuse what is at a missing one.
+        let missing = cx.get(missing_addresses, &plan.fleet).cloned().unwrap_or_default();
+        let places = plan.addresses.places(|address| missing.contains(address));
+        if places.is_empty() {
+            return Vec::new();
         }
         let mapped = cx.get(gateways.mapped, key).cloned().unwrap_or_default();
         // The names only: where connections go is told apart from the listener.
@@ -236,7 +232,7 @@ pub(super) fn listeners(
             let separate = ChainKey { fleet: plan.fleet.clone(), name: virtual_host::separate_name(&chain) };
             if cx.get(routes.configurations, &separate).is_some() { separate.name } else { chain }
         };
-        let bound = Bound { addresses: &addresses, mapped: &mapped, tracing: tracing.as_ref(), retry_budgets };
+        let bound = Bound { places: &places, mapped: &mapped, tracing: tracing.as_ref(), retry_budgets };
         let streams = |listener: &ListenerKey| streams.remove(listener).unwrap_or_default();
         listener::ir_listeners(&plan.fleet, bound, plan.live_listeners(), Writing { configuration, streams })
     })

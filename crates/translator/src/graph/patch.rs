@@ -7,7 +7,7 @@ use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
 use ir::patch::{Patch, PatchSet, PolicyPatches};
 use ir::{Cluster, ClusterName, FleetName, RawName};
-use store::{ClusterState, FactKey, ListenerState, Tables};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
 use super::{Base, Gateways};
 use crate::envoy_patch_policy::{
@@ -15,7 +15,7 @@ use crate::envoy_patch_policy::{
 };
 use crate::gateway::{self, GatewayPlan};
 use crate::key::{InFleet, without_tls};
-use crate::listener::name_at;
+use crate::listener::{ListenerPlan, listener_name};
 use crate::lookup::listener_state;
 use crate::output::ClusterTables;
 
@@ -31,6 +31,7 @@ pub(crate) struct Patches {
 #[derive(Clone, Copy)]
 struct Generated {
     gateways: Table<ObjectKey, Arc<GatewayPlan>>,
+    proxies: Table<Arc<str>, Arc<ProxyFacts>>,
     clusters: Table<InFleet<ClusterName>, Arc<Cluster>>,
     by_general_name: Index<InFleet<ClusterName>, InFleet<ClusterName>, Arc<Cluster>>,
 }
@@ -49,7 +50,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
     let by_general_name = g.index("cluster_by_general_name", of_routes, |key: &InFleet<ClusterName>, _| {
         without_tls(&key.name.0).map(|name| InFleet { fleet: key.fleet.clone(), name: ClusterName(name) })
     });
-    let generated = Generated { clusters: of_routes, by_general_name, gateways: plans };
+    let generated = Generated { clusters: of_routes, by_general_name, gateways: plans, proxies: inputs.proxies };
     let wanted = g.derive("patch_wanted", policies, move |cx, key, policy| {
         if cx.get(standings, key) != Some(&PatchStanding::Accepted) {
             return Vec::new();
@@ -104,19 +105,30 @@ impl Generated {
         let general = InFleet { fleet: fleet.clone(), name: ClusterName(Arc::clone(&id.name)) };
         let found: Vec<_> = match id.kind() {
             "Cluster" | "ClusterLoadAssignment" => {
-                cx.keys(self.by_general_name, &general).map(|key| of_name(Arc::clone(&key.name.0))).collect()
+                let found: Vec<_> =
+                    cx.keys(self.by_general_name, &general).map(|key| Arc::clone(&key.name.0)).collect();
+                // While TLS comes or goes there is the one without as well, and it serves.
+                let is_there = !found.is_empty() && cx.contains(self.clusters, &general);
+                found.into_iter().chain(is_there.then(|| Arc::clone(&id.name))).collect()
             }
-            "Listener" => {
-                let addresses = cx.get(self.gateways, gateway).map(|plan| plan.addresses.bound()).unwrap_or_default();
-                let is_at_one = addresses.iter().any(|address| id.name.ends_with(&name_at("", *address)));
-                let all = addresses.iter().filter(|_| !is_at_one);
-                all.map(|address| of_name(name_at(&id.name, *address).into())).collect()
-            }
+            "Listener" => self.listeners(cx, gateway, &id.name),
             _ => Vec::new(),
         };
-        // While TLS comes or goes there is the one without as well, and it serves.
-        let is_there = found.is_empty() || cx.contains(self.clusters, &general);
-        found.into_iter().chain(is_there.then(|| of_name(Arc::clone(&id.name)))).collect()
+        let itself = found.is_empty().then(|| Arc::clone(&id.name));
+        found.into_iter().chain(itself).map(of_name).collect()
+    }
+
+    /// A listener at all addresses where it is bound, by its name without one.
+    fn listeners(&self, cx: &mut Cx<'_>, gateway: &ObjectKey, name: &Arc<str>) -> Vec<Arc<str>> {
+        let fleet = gateway::fleet(gateway);
+        let facts = cx.get(self.proxies, &fleet.0).cloned().unwrap_or_default();
+        let Some(plan) = cx.get(self.gateways, gateway) else { return Vec::new() };
+        let mut sockets = plan.live_listeners().iter().map(ListenerPlan::socket);
+        let Some(socket) = sockets.find(|socket| listener_name(&fleet, *socket, None).0 == *name) else {
+            return Vec::new();
+        };
+        let places = plan.addresses.places(|address| facts.is_missing(address));
+        places.into_iter().map(|place| listener_name(&fleet, socket, place).0).collect()
     }
 }
 
@@ -128,11 +140,12 @@ fn resources(
 ) -> BTreeMap<RawName, ResourceOutcome> {
     let (fleet, text) = (gateway::fleet(&policy.target), policy::text(key));
     let mut outcomes = BTreeMap::new();
-    for id in policy.patches.keys() {
+    for (id, patches) in &policy.patches {
+        let first = patches.first().map_or(0, |patch| patch.number);
         for target in generated.meant(cx, &policy.target, id) {
             let state = cx.get(inputs.patch_states, &fact(&target)).and_then(|states| states.get(&text)).cloned();
             let answer = answer(cx, inputs, &fleet, &target.name);
-            outcomes.insert(target.name, ResourceOutcome { state, answer });
+            outcomes.insert(target.name, ResourceOutcome { first, state, answer });
         }
     }
     outcomes

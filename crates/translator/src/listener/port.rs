@@ -122,8 +122,8 @@ pub(crate) fn chains(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(Chai
 /// Where proxies bind.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound<'a> {
-    /// Empty is every interface.
-    pub(crate) addresses: &'a [IpAddr],
+    /// One that is none is every interface.
+    pub(crate) places: &'a [Option<IpAddr>],
     /// Ports that are bound as others.
     pub(crate) mapped: &'a [(u16, u16)],
     /// What is recorded there.
@@ -163,24 +163,20 @@ where
             let udp = (socket.1 == Transport::Udp).then(|| ClusterName(listener_name(fleet, socket, None).0));
             let chains = if udp.is_some() { Vec::new() } else { filter_chains(fleet, &hosts, &members, &mut writing) };
             let is_http = chains.iter().any(|chain| matches!(chain.application, Application::Http(_)));
-            let listener = Listener {
-                name: listener_name(fleet, socket, None),
-                address: None,
-                port,
-                mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
-                chains,
-                udp,
-                tracing: bound.tracing.filter(|_| is_http).cloned(),
-                retry_budgets: bound.retry_budgets && is_http,
+            let at = |address: &Option<IpAddr>| {
+                let listener = Listener {
+                    name: listener_name(fleet, socket, *address),
+                    address: *address,
+                    port,
+                    mapped_to: bound.mapped.iter().find(|(from, _)| *from == port).map(|(_, to)| *to),
+                    chains: chains.clone(),
+                    udp: udp.clone(),
+                    tracing: bound.tracing.filter(|_| is_http).cloned(),
+                    retry_budgets: bound.retry_budgets && is_http,
+                };
+                (InFleet { fleet: fleet.clone(), name: listener.name.clone() }, Arc::new(listener))
             };
-            let at = |address: Option<IpAddr>| {
-                let name = listener_name(fleet, socket, address);
-                let listener = Listener { name: name.clone(), address, ..listener.clone() };
-                (InFleet { fleet: fleet.clone(), name }, Arc::new(listener))
-            };
-            let addresses = bound.addresses.iter().map(|address| Some(*address));
-            let everywhere = bound.addresses.is_empty().then_some(None);
-            addresses.chain(everywhere).map(at).collect::<Vec<_>>()
+            bound.places.iter().map(at).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -188,13 +184,10 @@ where
 /// `<namespace>/<gateway>/<port>`, `/udp` where datagrams are taken, and the address if it is bound at one.
 pub(crate) fn listener_name(fleet: &FleetName, (port, transport): Socket, address: Option<IpAddr>) -> ListenerName {
     let kind = if transport == Transport::Udp { "/udp" } else { "" };
-    let general = format!("{fleet}/{port}{kind}");
-    address.map_or(general.clone(), |address| name_at(&general, address)).into()
-}
-
-/// The name at an address of a listener that is meant by a name without.
-pub(crate) fn name_at(general: &str, address: IpAddr) -> String {
-    format!("{general}/{address}")
+    match address {
+        Some(address) => format!("{fleet}/{port}{kind}/{address}").into(),
+        None => format!("{fleet}/{port}{kind}").into(),
+    }
 }
 
 /// Chains in order of server names, the one without any last. A port whose listeners are all broken stays bound and closes what comes.

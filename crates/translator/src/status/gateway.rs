@@ -114,14 +114,7 @@ impl<'a> Told<'a> {
         facts: Option<&'a ProxyFacts>,
         offline: bool,
     ) -> Self {
-        let is_missing = |address: &IpAddr| {
-            facts.is_some_and(|facts| facts.missing_addresses.iter().any(|(missing, _)| missing == address))
-        };
-        let bound = addresses.bound();
-        let places = match bound.is_empty() {
-            true => vec![None],
-            false => bound.into_iter().filter(|address| !is_missing(address)).map(Some).collect(),
-        };
+        let places = addresses.places(|address| facts.is_some_and(|facts| facts.is_missing(address)));
         Self { writer, fleet, refused, facts, offline, places }
     }
 
@@ -179,7 +172,7 @@ fn delivered(told: &Told<'_>, lookup: &mut impl Lookup, listener: &ListenerPlan)
 /// What proxies made of a listener at each of its addresses: one that serves at some is of use.
 fn bound(told: &Told<'_>, lookup: &mut impl Lookup, listener: &ListenerPlan) -> Delivered {
     let several = told.places.len() > 1;
-    let (mut at, mut lacking) = (Vec::new(), None);
+    let (mut at, mut lacking): (Vec<String>, Option<(&str, String)>) = (Vec::new(), None);
     for place in &told.places {
         let name = listener_name(told.fleet, listener.socket(), *place);
         let here = place.filter(|_| several).map(|address| format!(" at {address}")).unwrap_or_default();
@@ -192,7 +185,9 @@ fn bound(told: &Told<'_>, lookup: &mut impl Lookup, listener: &ListenerPlan) -> 
                 }
             },
             Some(ListenerState::Refused(words)) => {
-                lacking = Some(("Invalid", format!("the proxy refused it{here}: {words}")));
+                let before = lacking.filter(|(reason, _)| *reason == "Invalid").map(|(_, words)| words + "; ");
+                let words = format!("{}the proxy refused it{here}: {words}", before.unwrap_or_default());
+                lacking = Some(("Invalid", words));
             }
             None => {
                 lacking.get_or_insert_with(|| ("Pending", format!("no proxy has acknowledged it{here} yet")));

@@ -159,13 +159,15 @@ fn where_the_api_has_no_field_for_it_nothing_is_written_to_it() {
 fn a_listener_on_this_machine_tells_of_each_of_its_addresses() {
     let mut world = World::new();
     world.apply([gateway(&json!([{"value": "127.0.0.1"}, {"value": "127.0.0.2"}]))]);
+    let both = ["127.0.0.1", "127.0.0.2"];
     let mut told = |states: [Option<&str>; 2], missing: &[&str]| {
         let tables = world.translator.stored().tables();
+        let present: Vec<&str> = both.into_iter().filter(|address| !missing.contains(address)).collect();
         let missing = missing.iter().map(|text| (text.parse().expect("an address"), "no interface has it".into()));
-        let facts = ProxyFacts { ready: true, missing_addresses: missing.collect(), ..ProxyFacts::default() };
+        let facts = ProxyFacts { ready: true, missing_addresses: missing.collect(), ..balanced(&present, &[]) };
         let (_, graph) = world.translator.store();
         graph.set(tables.proxies, FLEET.into(), Arc::new(facts));
-        for (address, state) in ["127.0.0.1", "127.0.0.2"].into_iter().zip(states) {
+        for (address, state) in both.into_iter().zip(states) {
             let key = store::FactKey::new(FLEET, format!("default/web/80/{address}"));
             match state {
                 None => _ = graph.remove(tables.listener_state, &key),
@@ -185,7 +187,7 @@ fn a_listener_on_this_machine_tells_of_each_of_its_addresses() {
         let gateway = condition(&status.conditions);
         (listeners.collect::<Vec<_>>(), gateway, condition(&status.listeners[0].conditions))
     };
-    let both = ["default/web/80/127.0.0.1", "default/web/80/127.0.0.2"];
+    let both = both.map(|address| format!("default/web/80/{address}"));
     let (listeners, gateway, listener) = told([Some(""), Some("")], &[]);
     assert_eq!(listeners, both);
     assert!(gateway.starts_with("True/Programmed"), "{gateway}");
@@ -201,11 +203,17 @@ fn a_listener_on_this_machine_tells_of_each_of_its_addresses() {
     let (_, gateway, listener) = told([None, Some("cannot bind")], &[]);
     assert!(gateway.starts_with("False/Pending"), "{gateway}");
     assert_eq!(listener, "False/Invalid: the proxy refused it at 127.0.0.2: cannot bind");
+    let (_, _, listener) = told([Some("in use"), Some("cannot bind")], &[]);
+    let words = "the proxy refused it at 127.0.0.1: in use; the proxy refused it at 127.0.0.2: cannot bind";
+    assert_eq!(listener, format!("False/Invalid: {words}"));
 
     // It is not bound where its address is not there, and asked for no more.
     let (listeners, _, listener) = told([Some(""), None], &["127.0.0.2"]);
     assert_eq!(listeners, both[..1]);
     assert_eq!(listener, "True/Programmed: every proxy has acknowledged it");
+    let (_, gateway, listener) = told([Some("cannot bind"), None], &["127.0.0.2"]);
+    assert!(gateway.starts_with("False/AddressNotUsable"), "{gateway}");
+    assert_eq!(listener, "False/Invalid: the proxy refused it: cannot bind");
     let (listeners, gateway, listener) = told([None, None], &["127.0.0.1", "127.0.0.2"]);
     assert_eq!(listeners, Vec::<String>::new());
     assert!(gateway.starts_with("False/AddressNotAssigned"), "{gateway}");

@@ -484,20 +484,6 @@ fn programmed_is_what_proxies_acknowledged() {
     assert_eq!(programmed(&world).1, "Programmed=True/Programmed");
     assert!(world.listener("web", "http").conditions[1].message.contains("others refuse it: in use (proxy b)"));
 
-    let address = "192.0.2.7".parse().expect("an address");
-    let missing = ProxyFacts { missing_addresses: vec![(address, "nobody has it".into())], ..running.clone() };
-    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
-    let mut spec = json!({"gatewayClassName": "eg", "listeners": listeners});
-    let without = object(Kind::Gateway, "web", spec.clone());
-    spec["addresses"] = json!([{"value": "127.0.0.1"}, {"value": "192.0.2.7"}]);
-    world.apply([object(Kind::Gateway, "web", spec)]);
-    let (_, graph) = world.translator.store();
-    let here = FactKey::new(FLEET, "default/web/80/127.0.0.1");
-    graph.set(tables.listener_state, here, ListenerState::Refused("cannot bind".into()));
-    write(&mut world, ListenerState::Accepted, missing);
-    assert_eq!(programmed(&world), ("Programmed=False/AddressNotUsable".into(), "Programmed=False/Invalid".into()));
-    world.apply([without]);
-
     write(&mut world, ListenerState::Refused("bad listener".into()), running.clone());
     assert_eq!(programmed(&world).1, "Programmed=False/Invalid");
     assert!(world.listener("web", "http").conditions[1].message.contains("bad listener"));
