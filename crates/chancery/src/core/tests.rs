@@ -14,10 +14,16 @@ struct Rig {
     inputs: mpsc::Sender<Input>,
     asking: Asking,
     thread: Thread,
+    certificate: rcgen::CertifiedKey<rcgen::KeyPair>,
 }
 
 const FLEET: &str = "default/web";
 const LISTENER: &str = "default/web/8080";
+/// Host names: with another one the listener is another version.
+const ONE: &str = "one.example";
+const OTHER: &str = "other.example";
+/// The routes of the first.
+const ROUTES: &str = "default/web/8080/one.example";
 
 impl Rig {
     fn start() -> Self {
@@ -42,31 +48,39 @@ impl Rig {
             told: None,
         };
         let (inputs, asking, thread) = start(parts).expect("a thread");
-        Self { inputs, asking, thread }
+        let certificate = rcgen::generate_simple_self_signed(["example".to_owned()]).expect("a certificate");
+        Self { inputs, asking, thread, certificate }
     }
 
     async fn say(&self, input: Input) {
         assert!(self.inputs.send(input).await.is_ok(), "the core is there");
     }
 
-    /// The Gateway, bound to an address.
-    async fn gateway(&self, address: &str) {
-        self.gateway_with(address, &[]).await;
+    /// The Gateway, with a listener for a host name.
+    async fn gateway(&self, host: &str) {
+        self.gateway_with(host, &[]).await;
     }
 
     /// The same with other objects.
-    async fn gateway_with(&self, address: &str, others: &[String]) {
-        let text = json!({
+    async fn gateway_with(&self, host: &str, others: &[String]) {
+        let gateway = json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "web"},
             "spec": {
-                "gatewayClassName": "any", "addresses": [{"type": "IPAddress", "value": address}],
-                "listeners": [{"name": "http", "port": 8080, "protocol": "HTTP"}],
+                "gatewayClassName": "any",
+                "listeners": [{
+                    "name": "https", "port": 8080, "protocol": "HTTPS", "hostname": host,
+                    "tls": {"certificateRefs": [{"name": "cert"}]},
+                }],
             },
-        })
-        .to_string();
+        });
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cert"}, "type": "kubernetes.io/tls",
+            "stringData": {"tls.crt": self.certificate.cert.pem(), "tls.key": self.certificate.signing_key.serialize_pem()},
+        });
+        let own = [gateway, secret].map(|object| object.to_string());
         let input =
             |text: &String| provider::file::Input::Text { name: "test".into(), bytes: text.clone().into_bytes() };
-        let inputs: Vec<_> = [text].iter().chain(others).map(input).collect();
+        let inputs: Vec<_> = own.iter().chain(others).map(input).collect();
         self.commit(provider::file::load_inputs(&inputs).into_batch()).await;
     }
 
@@ -123,19 +137,19 @@ impl Rig {
 #[tokio::test]
 async fn programmed_is_what_was_said_of_the_version_that_is_published_now() {
     let rig = Rig::start();
-    rig.gateway("127.0.0.1").await;
+    rig.gateway(ONE).await;
     rig.running().await;
     let first = rig.version().await;
     rig.accepted(first).await;
     assert_eq!(rig.programmed().await, "True/Programmed");
-    rig.gateway("127.0.0.2").await;
+    rig.gateway(OTHER).await;
     assert_eq!(rig.programmed().await, "False/Pending", "another version was published");
     rig.accepted(first).await;
     assert_eq!(rig.programmed().await, "False/Pending", "late words about the earlier one");
     rig.accepted(rig.version().await).await;
     assert_eq!(rig.programmed().await, "True/Programmed");
     rig.no_gateway().await;
-    rig.gateway("127.0.0.2").await;
+    rig.gateway(OTHER).await;
     assert_eq!(rig.programmed().await, "False/Pending", "it went and came back");
 }
 
@@ -155,7 +169,7 @@ fn backend(name: &str) -> [String; 2] {
 /// A Gateway whose proxy has everything and has said so.
 async fn live() -> Rig {
     let rig = Rig::start();
-    rig.gateway("127.0.0.1").await;
+    rig.gateway(ONE).await;
     rig.running().await;
     rig.accepted(rig.version().await).await;
     rig.say(Input::Xds(vec![Event::Live { fleet: FLEET.into() }])).await;
@@ -167,12 +181,12 @@ async fn live() -> Rig {
 async fn a_listener_that_waits_for_a_new_backend_is_not_programmed_and_one_that_is_as_it_was_is() {
     let rig = live().await;
     let first = rig.version().await;
-    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    rig.gateway_with(OTHER, &backend("new")).await;
     assert_eq!(rig.programmed().await, "False/Pending", "the proxy has not been sent it");
     assert_eq!(rig.version().await, first);
-    rig.gateway("127.0.0.1").await;
+    rig.gateway(ONE).await;
     assert_eq!(rig.programmed().await, "True/Programmed", "it was never another one");
-    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    rig.gateway_with(OTHER, &backend("new")).await;
     rig.say(Input::Xds(vec![Event::ClusterWarm { fleet: FLEET.into(), name: "default/new/80".into() }])).await;
     assert_eq!(rig.programmed().await, "False/Pending");
     let second = rig.version().await;
@@ -186,7 +200,7 @@ async fn late_words_about_a_cluster_that_is_gone_mean_nothing_when_it_comes_back
     let rig = live().await;
     let first = rig.version().await;
     rig.say(Input::Xds(vec![Event::ClusterWarm { fleet: FLEET.into(), name: "default/new/80".into() }])).await;
-    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    rig.gateway_with(OTHER, &backend("new")).await;
     assert_eq!(rig.version().await, first, "it is waited for");
 }
 
@@ -194,7 +208,7 @@ async fn late_words_about_a_cluster_that_is_gone_mean_nothing_when_it_comes_back
 async fn what_waits_for_a_backend_of_which_nobody_says_anything_is_published_all_the_same() {
     let rig = live().await;
     let first = rig.version().await;
-    rig.gateway_with("127.0.0.2", &backend("new")).await;
+    rig.gateway_with(OTHER, &backend("new")).await;
     assert_eq!(rig.version().await, first);
     let published = async {
         while rig.version().await == first {
@@ -207,10 +221,10 @@ async fn what_waits_for_a_backend_of_which_nobody_says_anything_is_published_all
 #[tokio::test]
 async fn a_gateway_that_comes_back_is_published_whole() {
     let rig = live().await;
-    rig.gateway_with("127.0.0.1", &backend("new")).await;
+    rig.gateway_with(ONE, &backend("new")).await;
     rig.no_gateway().await;
     // nobody said that the proxy is gone: it keeps its listeners, unless it is told that there are none
-    rig.gateway_with("127.0.0.1", &backend("new")).await;
+    rig.gateway_with(ONE, &backend("new")).await;
     rig.version().await;
     let count = |core: &Core| {
         let pieces = core.translator.graph().iter(core.outputs.route_pieces);
@@ -221,18 +235,18 @@ async fn a_gateway_that_comes_back_is_published_whole() {
     // from then on what is new is waited for again: its proxy has never gone
     let first = rig.version().await;
     let both: Vec<String> = ["new", "newer"].iter().flat_map(|name| backend(name)).collect();
-    rig.gateway_with("127.0.0.2", &both).await;
+    rig.gateway_with(OTHER, &both).await;
     assert_eq!(rig.version().await, first);
 }
 
 #[tokio::test]
 async fn an_unattributed_refusal_goes_with_its_resource() {
     let rig = Rig::start();
-    rig.gateway("127.0.0.1").await;
+    rig.gateway(ONE).await;
     let refused = |type_url, version, text: &str| Event::Refused {
         fleet: FLEET.into(),
         type_url,
-        name: LISTENER.into(),
+        name: ROUTES.into(),
         version,
         text: text.into(),
     };
@@ -248,7 +262,7 @@ async fn refused_routes(rig: &Rig) {
     rig.say(Input::Xds(vec![Event::Refused {
         fleet: FLEET.into(),
         type_url: TypeUrl::Route,
-        name: LISTENER.into(),
+        name: ROUTES.into(),
         version: Version(1),
         text: "bad routes".into(),
     }]))
@@ -258,7 +272,7 @@ async fn refused_routes(rig: &Rig) {
 #[tokio::test]
 async fn what_proxies_refused_is_tried_again_with_others_and_once_for_as_many_as_there_are() {
     let rig = Rig::start();
-    rig.gateway_with("127.0.0.1", &backend("new")).await;
+    rig.gateway_with(ONE, &backend("new")).await;
     let refused = || async {
         // what was said before is in force
         rig.asking.report().await;
@@ -289,7 +303,7 @@ async fn what_proxies_refused_is_tried_again_with_others_and_once_for_as_many_as
 #[tokio::test]
 async fn what_one_proxy_refuses_and_another_takes_is_a_problem_as_long_as_they_disagree_and_nothing_else() {
     let rig = Rig::start();
-    rig.gateway("127.0.0.1").await;
+    rig.gateway(ONE).await;
     rig.running().await;
     rig.accepted(rig.version().await).await;
     let disputed = |text: Option<&str>| Event::Disputed {
@@ -315,7 +329,7 @@ fn patch(name: &str, path: &str, value: u32) -> serde_json::Value {
             "type": "JSONPatch",
             "targetRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web"},
             "jsonPatches": [{
-                "type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", "name": LISTENER,
+                "type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", "name": ROUTES,
                 "operation": {"op": "add", "path": path, "value": value},
             }],
         },
@@ -332,17 +346,17 @@ async fn who_waits_for_an_answer_to_others_patches_is_told_its_own_reason_with_t
     let body_size = "/max_direct_response_body_size_bytes";
     let policies = [patch("a", body_size, 1), patch("b", body_size, 2), patch("c", "/max_direct_response/x", 3)];
     let beside = [settings].into_iter().chain(policies).map(|object| object.to_string()).collect::<Vec<_>>();
-    rig.gateway_with("127.0.0.1", &beside).await;
+    rig.gateway_with(ONE, &beside).await;
     let key = translator::InFleet {
         fleet: FleetName(FLEET.into()),
-        name: crate::publish::named(&TypeUrl::Route, &LISTENER.into()).expect("a kind that can be patched"),
+        name: crate::publish::named(&TypeUrl::Route, &ROUTES.into()).expect("a kind that can be patched"),
     };
     let version = || async {
         let key = key.clone();
         let published = move |core: &Core| core.publisher.version_of_patched(&key);
         rig.asking.ask(published).await.flatten().expect("published routes")
     };
-    let (fleet, name): (Arc<str>, Arc<str>) = (FLEET.into(), LISTENER.into());
+    let (fleet, name): (Arc<str>, Arc<str>) = (FLEET.into(), ROUTES.into());
     let problems = || async { rig.asking.problem_lines().await.expect("problems") };
     let says = |lines: &[(api::Severity, String)], words: &str| lines.iter().any(|(_, line)| line.contains(words));
 
@@ -441,7 +455,7 @@ async fn a_core_that_panics_says_so() {
 
 #[tokio::test]
 async fn a_core_that_nobody_can_ask_any_more_ends() {
-    let Rig { inputs, asking, mut thread } = Rig::start();
+    let Rig { inputs, asking, mut thread, .. } = Rig::start();
     drop((inputs, asking));
     thread.end().await.expect("no panic");
 }
