@@ -377,6 +377,11 @@ fn a_guard_in_a_wrong_place_is_an_error() {
         ("matches:\n    - path: {value: /a}\n      filter: [{}]", belongs("filter", "spec.rules[].filters")),
         ("filters:\n    type: ExternalAuth", empty("type", "filters")),
         ("matches:\n    path: {value: /a}", empty("path", "matches")),
+        ("matches:\n    - path:\n    value: /a", empty("value", "matches[].path")),
+        (
+            "filters:\n    - type: ExternalAuth\n      externalAuth:\n    protocol: HTTP",
+            empty("protocol", "filters[].externalAuth"),
+        ),
     ] {
         let found = rule(text);
         assert!(found.iter().any(|line| line.trim_end_matches(FAILS).ends_with(&word)), "{text}: {found:#?}");
@@ -397,6 +402,9 @@ fn a_guard_in_a_wrong_place_is_an_error() {
         let found = listener(text);
         assert!(found.iter().any(|line| line.contains(word)), "{text}: {found:#?}");
     }
+    let client = |tls: &str| errors(&edge().replace("---\n", "").replace("spec:\n", &format!("spec:\n{tls}")));
+    let found = client("  tls:\n    frontend:\n  default: {validation: {caCertificateRefs: []}}\n");
+    assert!(found.iter().any(|line| line.ends_with(&empty("default", "tls.frontend"))), "{found:#?}");
     let raw = errors(
         "apiVersion: bootes.io/v1\nkind: Cluster\nmetadata: {name: c}\nworkloadSelector: {matchLabels: {app: a}}\n\
          spec: {config: {name: c, type: STATIC}}\n",

@@ -290,10 +290,14 @@ impl Schema {
         self.properties.get(at)
     }
 
+    /// A map of names of all kinds.
+    fn is_open(&self) -> bool {
+        self.values().is_some() && self.properties.is_empty()
+    }
+
     /// Whether a field of this name can be in it, or in its items.
     fn takes(&self, name: &str) -> bool {
-        let is_map = self.values().is_some() && self.properties.is_empty();
-        is_map || [Some(self), self.items()].into_iter().flatten().any(|schema| schema.property(name).is_some())
+        self.is_open() || [Some(self), self.items()].into_iter().flatten().any(|schema| schema.property(name).is_some())
     }
 
     /// The schema of fields that are not listed.

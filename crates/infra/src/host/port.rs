@@ -63,6 +63,13 @@ impl Table {
             Self::Udp => (["/proc/net/udp", "/proc/net/udp6"], "07"),
         }
     }
+
+    /// What the kernel shows now; of a table that cannot be read, nothing.
+    fn sockets(self) -> Vec<Listening> {
+        let (paths, state) = self.of();
+        let tables = paths.map(|path| read_bounded(Path::new(path)));
+        tables.iter().flat_map(|table| table.lines().filter_map(|line| parse_listening(line, state))).collect()
+    }
 }
 
 /// What listens on this machine now. Read once for all ports that are asked for: the tables may be long, and to find out whose a socket is
@@ -80,12 +87,11 @@ impl Listeners {
     pub fn read(table: Table, ours: Option<u32>) -> Self {
         let own = || ours.map(inodes).unwrap_or_default();
         let before = own();
-        let (paths, state) = table.of();
-        let tables = paths.map(|path| read_bounded(Path::new(path)));
+        let mut others = table.sockets();
         // it may have opened some meanwhile, or closed some
         let own = &own() | &before;
-        let all = tables.iter().flat_map(|table| table.lines().filter_map(|line| parse_listening(line, state)));
-        Self { others: all.filter(|socket| !own.contains(&socket.inode)).collect(), owners: OnceCell::new() }
+        others.retain(|socket| !own.contains(&socket.inode));
+        Self { others, owners: OnceCell::new() }
     }
 
     /// Whether nobody listens on `port` at an address that collides with one of `addresses` (none: every interface).
@@ -148,12 +154,9 @@ pub(crate) fn deaf_socket(pid: u32, fleet: &FleetName, datagrams: &Datagrams) ->
         return None;
     }
     let own = datagrams.get(fleet);
-    let (paths, state) = Table::Udp.of();
     let inodes = inodes(pid);
-    let tables = paths.map(|path| read_bounded(Path::new(path)));
-    let sockets = tables.iter().flat_map(|table| table.lines().filter_map(|line| parse_listening(line, state)));
     let left = |socket: &Listening| inodes.contains(&socket.inode) && !own.is_some_and(|own| own.has(socket));
-    let mut left = sockets.filter(left);
+    let mut left = Table::Udp.sockets().into_iter().filter(left);
     let deaf = left.find(|socket| datagrams.values().any(|claim| claim.suffers(socket)))?;
     Some(SocketAddr::new(deaf.address, deaf.port))
 }

@@ -107,9 +107,9 @@ impl AddressPlan {
     }
 
     /// What proxies on this machine, or their Service, shall have: an unspecified one is any.
-    pub(crate) fn asked(&self, file_mode: bool) -> Vec<IpAddr> {
+    pub(crate) fn asked(&self) -> Vec<IpAddr> {
         let (mut values, any) = self.values();
-        if any && file_mode && !values.is_empty() {
+        if any && self.file_mode && !values.is_empty() {
             values.push(Ipv4Addr::UNSPECIFIED.into());
         }
         values

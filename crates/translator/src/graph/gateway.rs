@@ -81,7 +81,7 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: B
     });
     let infra = g.derive("infra", plans, move |cx, key, plan| {
         let view = cx.get(views, key).cloned().unwrap_or_default();
-        let infra = infra(key, plan, &view, file_mode);
+        let infra = infra(key, plan, &view);
         // In a cluster whatever is there stays until its Gateway can be served again: an address that goes does not come back.
         if file_mode && !infra.is_served() {
             return None;
@@ -340,11 +340,11 @@ fn inside_only(service: Service) -> Service {
 }
 
 /// The proxies of a Gateway.
-fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView, file_mode: bool) -> Infra {
+fn infra(key: &ObjectKey, plan: &GatewayPlan, view: &ProxyView) -> Infra {
     Infra {
         fleet: plan.fleet.clone(),
         gateway: ObjectName { namespace: key.namespace().into(), name: key.name().into() },
-        addresses: plan.addresses.asked(file_mode),
+        addresses: plan.addresses.asked(),
         ports: if plan.stands_still { Vec::new() } else { plan.bound_ports(Transport::Tcp) },
         udp_ports: if plan.stands_still { Vec::new() } else { plan.bound_ports(Transport::Udp) },
         options: view.options.clone(),

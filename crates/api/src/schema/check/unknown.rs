@@ -1,5 +1,7 @@
 //! Fields that are not there in the API.
 
+use std::cell::OnceCell;
+
 use super::{Checker, Doubt, Property, Schema, Severity, Unit, Value, nearest, written};
 use crate::tree::Cursor;
 
@@ -17,13 +19,28 @@ pub(super) struct Known<'a> {
     around: Cursor<'a, 'a>,
     schema: &'a Schema,
     fields: Vec<(&'a Property, Cursor<'a, 'a>)>,
+    /// Fields of these that nothing is in, with the paths to them.
+    emptied: OnceCell<Vec<(String, &'a Property)>>,
 }
 
 impl<'a> Known<'a> {
     /// A look at each entry: made once for a map.
     pub(super) fn of(around: Cursor<'a, 'a>, schema: &'a Schema) -> Self {
         let known = |(name, value): (Cursor<'a, 'a>, _)| Some((schema.property(name.as_str()?)?, value));
-        Self { around, schema, fields: around.entries().filter_map(known).collect() }
+        Self { around, schema, fields: around.entries().filter_map(known).collect(), emptied: OnceCell::new() }
+    }
+
+    /// The nearest field that nothing is in and that can have one of this name in it.
+    fn emptied(&self, word: &str) -> Option<&(String, &'a Property)> {
+        let found = self.emptied.get_or_init(|| {
+            let mut found = Vec::new();
+            gather_emptied(self.around, self.schema, "", &mut found);
+            found
+        });
+        // Any word may be a label.
+        let is_near = |path: &str| !path.contains('.');
+        let takes = |schema: &Schema| schema.takes(word);
+        found.iter().find(|(path, property)| takes(&property.schema) && (is_near(path) || !property.schema.is_open()))
     }
 
     /// Whether a field is not written, or is null.
@@ -106,9 +123,8 @@ impl<'a> Checker<'a> {
 
     /// `path:` with its fields beside it in place of below it: another match than was meant.
     fn beside_empty(&mut self, name: Cursor<'a, 'a>, word: &str, beside: &Known<'a>) -> bool {
-        let mut emptied = beside.fields.iter().filter(|(property, _)| property.schema.takes(word));
-        let Some((empty, _)) = emptied.find(|(_, value)| value.is_null()) else { return false };
-        let text = format!("{word} is not a field here; {} is empty: indent {word} below it", empty.name);
+        let Some((path, empty)) = beside.emptied(word) else { return false };
+        let text = format!("{word} is not a field here; {path} is empty: indent {word} below it");
         if !empty.schema.guards {
             self.add(name, Severity::Error, text);
             return true;
@@ -164,6 +180,34 @@ impl<'a> Checker<'a> {
         self.error(name, format!("{what}: {follows}; did you mean {}?", guard.name));
         self.unit = around;
     }
+}
+
+/// Fields that nothing is in, nearest first, each path once.
+fn gather_emptied<'a>(
+    around: Cursor<'a, 'a>,
+    schema: &'a Schema,
+    above: &str,
+    found: &mut Vec<(String, &'a Property)>,
+) {
+    let mut below = Vec::new();
+    for (name, value) in around.entries() {
+        let Some(property) = name.as_str().and_then(|word| schema.property(word)) else { continue };
+        let path = format!("{above}{}", property.name);
+        match value.value() {
+            Value::Null if found.iter().all(|(other, _)| *other != path) => found.push((path, property)),
+            Value::Map(_) => below.push((value, &property.schema, path + ".")),
+            Value::List(_) => {
+                let items = property.schema.items().into_iter();
+                below.extend(
+                    items
+                        .flat_map(|schema| value.items().map(move |item| (item, schema)))
+                        .map(|(item, schema)| (item, schema, format!("{path}[]."))),
+                );
+            }
+            _ => {}
+        }
+    }
+    below.into_iter().for_each(|(value, schema, path)| gather_emptied(value, schema, &path, found));
 }
 
 fn unmeant(word: &str, remedy: &str) -> String {

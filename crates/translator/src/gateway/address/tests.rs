@@ -112,8 +112,8 @@ fn files_have_no_service() {
     assert!(!plan(&["- Cluster", "- -"], false).is_inside_only() && !plan(&[], false).is_inside_only());
     assert_eq!(plan(&["127.0.0.2 -", "- Cluster"], true).bound(), [ip("127.0.0.2")]);
     assert_eq!(plan(&["127.0.0.2 -", "- -"], true).bound(), Vec::<IpAddr>::new());
-    assert_eq!(plan(&["127.0.0.2 -", "0.0.0.0 -"], true).asked(true), [ip("127.0.0.2"), ip("0.0.0.0")]);
-    assert_eq!(plan(&["127.0.0.2 -", "- -"], false).asked(false), [ip("127.0.0.2")]);
+    assert_eq!(plan(&["127.0.0.2 -", "0.0.0.0 -"], true).asked(), [ip("127.0.0.2"), ip("0.0.0.0")]);
+    assert_eq!(plan(&["127.0.0.2 -", "- -"], false).asked(), [ip("127.0.0.2")]);
 }
 
 fn scope() -> impl Strategy<Value = Scope> {
