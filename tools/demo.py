@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "examples"))
 import backends  # noqa: E402
 
-CHANCERY = ROOT / "target/release/chancery"
+CHANCERY = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release/chancery"
 DEADLINE = 30.0  # seconds until a step that does not happen is called a failure
 
 

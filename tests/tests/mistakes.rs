@@ -333,9 +333,12 @@ fn a_word_of_another_group_or_kind_is_told_with_the_right_one() {
     let found = pointed(policy).unwrap();
     let [roots, kind, name] = &found[..] else { panic!("{found:#?}") };
     let wanted = "expected System, or a set of somebody's own such as example.com/roots, found \"system\"";
-    assert_eq!(roots, &format!("9:62 error: {wanted}"));
+    let closed = "(nothing is sent to Service default/a)";
+    assert_eq!(roots, &format!("9:62 error: {wanted} {closed}"));
     assert_eq!(kind, "7:5 error: Servce cannot be a target: did you mean Service?");
     assert_eq!(name, "8:38 error: Service default/a does not exist");
+    let found = pointed(&policy.replace("targetRefs:", "targets:").replace("system", "System")).unwrap();
+    assert!(found.contains(&format!("6:3 error: targetRefs is missing {closed}")), "{found:#?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use xds::{Change, FleetUpdate};
 
 use crate::explain::{self, Answer};
 use crate::publish::{self, Mark, Publisher};
-use crate::report::{self, Transitions};
+use crate::report::{self, Findings, Transitions};
 
 /// Everything that a set of files becomes.
 pub(crate) struct Offline {
@@ -58,10 +58,19 @@ impl Offline {
         self.translator.stored().len()
     }
 
+    /// How many of those with a name cannot be used because of what stands in them.
+    pub(crate) fn unusable(&self) -> usize {
+        self.findings().unusable()
+    }
+
+    fn findings(&self) -> Findings {
+        report::findings(self.translator.stored(), self.translator.graph(), self.outputs)
+    }
+
     /// All problems: causes before what follows from them, each in order of place.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let text_of = |file: &str| if file == STDIN { self.typed.clone() } else { report::text_of_file(file) };
-        report::findings(self.translator.stored(), self.translator.graph(), self.outputs).complete_from(&text_of)
+        self.findings().complete_from(&text_of)
     }
 
     /// Statuses in Kubernetes shape. No transition was seen, so every one has the start of 1970.

@@ -1,11 +1,12 @@
 //! `BackendTLSPolicy`: which policy holds for a port of a Service, and what of TLS it makes. One that cannot be used closes the way: its backend has no
 //! endpoints then, so that nothing goes there in cleartext or unverified.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::backend_tls_policy::{BackendTlsPolicy, BackendTlsValidation, SubjectAltName as Written, SubjectAltNameType};
 use api::reference::{LocalObjectRef, PolicyTargetRef};
-use api::{Kind, ObjectKey};
+use api::{Fault, Kind, ObjectKey};
 use ir::cluster::{SubjectAltName, Trust, UpstreamTls};
 
 use crate::backend::object::Lookup;
@@ -35,12 +36,14 @@ pub(crate) struct TlsFault {
     pub(crate) accepted: Refusal,
     /// `ResolvedRefs`: none if it holds.
     pub(crate) resolved: Option<Refusal>,
+    /// The field at fault, of which whoever reads objects has told.
+    pub(crate) written: Option<Box<Fault>>,
 }
 
 /// Judges a policy by itself.
 pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTlsPolicy) -> TlsPolicy {
     let read = match &policy.spec.fault {
-        Some(fault) => Err(invalid(&fault.to_string())),
+        Some(fault) => Err(TlsFault { written: Some(fault.clone()), ..invalid(&fault.to_string()) }),
         None => upstream(lookup, key, &policy.spec.validation),
     };
     let (tls, unresolved) = match read {
@@ -65,6 +68,18 @@ impl TlsPolicy {
     /// Over what its backends are spoken to.
     pub(crate) fn encryption(&self) -> Encryption {
         self.tls.clone().unwrap_or(Encryption::Closed)
+    }
+
+    /// The field for the sake of which nothing is sent to its targets, and what these are.
+    pub(crate) fn closed(&self) -> Option<(&Fault, String)> {
+        let fault = self.tls.as_ref().err()?.written.as_deref()?;
+        let object = |target: &Target| match target {
+            Target::Known(target) | Target::Spoilt(target, _) => Some(target.object.to_string()),
+            Target::Refused(..) => None,
+        };
+        let targets: BTreeSet<String> = self.targets.iter().filter_map(object).collect();
+        let named = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        (!named.is_empty()).then_some((fault, named))
     }
 
     /// The policy as it holds for a target: one that is written with a fault is not sent to.
@@ -203,7 +218,7 @@ fn bundles(
         (Some(bundle), unresolved) => Ok((bundle, unresolved)),
         (None, resolved) => {
             let (text, at) = resolved.as_ref().map_or(("", ""), |refusal| (&*refusal.text, &*refusal.at));
-            Err(TlsFault { accepted: Refusal::new("NoValidCACertificate", text).at(at), resolved })
+            Err(TlsFault { accepted: Refusal::new("NoValidCACertificate", text).at(at), resolved, written: None })
         }
     }
 }
@@ -226,5 +241,5 @@ fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef)
 const INVALID_BUNDLE: &str = "InvalidCACertificateRef";
 
 fn invalid(text: &str) -> TlsFault {
-    TlsFault { accepted: Refusal::new("Invalid", text).at("spec.validation"), resolved: None }
+    TlsFault { accepted: Refusal::new("Invalid", text).at("spec.validation"), resolved: None, written: None }
 }

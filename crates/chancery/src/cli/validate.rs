@@ -39,9 +39,13 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let more = if notes > 0 && !args.notes { " (--notes prints them)" } else { "" };
+    let unusable = match offline.unusable() {
+        0 => String::new(),
+        count => format!(", {count} more cannot be used"),
+    };
     writeln!(
         out,
-        "{} object{}: {errors} error{}, {warnings} warning{}, {notes} note{}{more}",
+        "{} object{}{unusable}: {errors} error{}, {warnings} warning{}, {notes} note{}{more}",
         offline.objects(),
         plural(offline.objects()),
         plural(errors),

@@ -118,6 +118,11 @@ impl Findings {
         self.told.len() + self.derived.len()
     }
 
+    /// How many objects there are of which nothing is in force because of what a source says of them.
+    pub(crate) fn unusable(&self) -> usize {
+        self.unread.len()
+    }
+
     /// Gateways and routes, and what is beside them, of which nothing is in force.
     pub(crate) fn unread(&self) -> impl Iterator<Item = &ObjectKey> {
         let has_row =

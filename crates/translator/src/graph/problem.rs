@@ -261,13 +261,17 @@ fn tls_policy_problems(key: &ObjectKey, policy: &TlsPolicy, reached: &[Reached])
         let text = format!("{}; nothing is sent to what the policy is about", fault.accepted.text);
         Arc::new(Problem::of(key, path, Severity::Error, text))
     });
+    let closed = policy.closed().map(|(fault, targets)| {
+        let text = format!("{} (nothing is sent to {targets})", fault.text);
+        Arc::new(Problem::of(key, fault.path.clone(), Severity::Error, text))
+    });
     let partly = policy.unresolved.as_ref().map(|refusal| {
         let text = format!("{}; it is checked with the others", refusal.text);
         Arc::new(Problem::of(key, FieldPath::from(refusal.path("spec")), Severity::Error, text))
     });
     let options = policy.warnings.iter().filter(|(_, text)| text.starts_with("spec.options"));
     let options = options.map(|(_, text)| warning(key, "spec.options", text));
-    numbered(key, 0, refused.chain(fault).chain(partly).chain(options).collect::<Vec<_>>())
+    numbered(key, 0, refused.chain(fault).chain(closed).chain(partly).chain(options).collect::<Vec<_>>())
 }
 
 fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, Arc<Problem>)> {
