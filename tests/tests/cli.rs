@@ -246,7 +246,7 @@ fn a_kind_that_nobody_reads_is_a_note_and_one_that_is_nearly_right_an_error() {
     7 | kind: HttpRoute
       |       ^
 
-    0 objects, 1 more cannot be used: 1 error, 0 warnings, 1 note
+    0 objects and 1 that cannot be used: 1 error, 0 warnings, 1 note
     ");
     let only_note = folder(&[("a.yaml", text.split("---").next().unwrap().as_bytes())]);
     insta::assert_snapshot!(told(only_note.path(), &["validate", "-f", "DIR"], ""), @"

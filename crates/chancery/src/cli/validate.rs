@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     let more = if notes > 0 && !args.notes { " (--notes prints them)" } else { "" };
     let unusable = match offline.unusable() {
         0 => String::new(),
-        count => format!(", {count} more cannot be used"),
+        count => format!(" and {count} that cannot be used"),
     };
     writeln!(
         out,
