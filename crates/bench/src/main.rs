@@ -51,6 +51,7 @@ mod variants;
 mod workloads;
 mod world;
 
+use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 
 use figure::Report;
@@ -89,13 +90,25 @@ const BENCHMARKS: [Benchmark; 20] = [
 type Part = fn(&[String]) -> anyhow::Result<()>;
 
 /// All parts, by the first word of their command lines.
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, Part); 6] = [
+    ("awake", stay_awake),
     (crowd::VERB, crowd::run),
     (subject::VERB, subject::run),
     (kubernetes::FOLLOWER, kubernetes::follow),
     (kubernetes::SERVER, kubernetes::serve),
     (raw::VERB, raw::load),
 ];
+
+/// Keeps a core from going idle as long as its parent is there: the core of a guest that goes idle is given to others, and comes back cold.
+fn stay_awake(_: &[String]) -> anyhow::Result<()> {
+    let parent = parent_id();
+    while parent_id() == parent {
+        for _ in 0..1_000_000 {
+            std::hint::spin_loop();
+        }
+    }
+    Ok(())
+}
 
 fn part(run: Part, arguments: &[String]) -> ExitCode {
     let result = child::raise_file_limit().and_then(|()| run(arguments));
