@@ -1,0 +1,1 @@
+//! Objects whose author reaches for files, the environment or code of a proxy.

@@ -1,0 +1,1 @@
+//! Hostile files, links and devices in a folder that is read.

@@ -1,0 +1,1 @@
+//! Policies that guard and are not built.

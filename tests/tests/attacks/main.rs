@@ -1,0 +1,24 @@
+//! Attacks from outside on a Chancery that serves files: by authors of objects, by clients of its ports, by other users of the machine.
+//! Each test plays the attacker and shows what everybody else still gets.
+//!
+//! | file | attacker |
+//! |---|---|
+//! | `sockets` | an author of a `Backend` or a route that aims at a socket or port of Chancery or of an Envoy |
+//! | `command_line` | an author of `EnvoyProxy`, of patches or of raw resources that reads files, writes files or runs code |
+//! | `guards` | a request that a policy which is not built would have refused |
+//! | `paths` | a request whose path is spelled so that it misses a guarded route |
+//! | `certificates` | an author of a Secret that Envoy refuses |
+//! | `streams` | a client of the xDS port, with and without a certificate |
+//! | `monitors` | a client of the health and admin ports, a page in a browser |
+//! | `files` | who may write into a folder that is read: links, devices, costly files |
+//! | `host` | another user of the machine: state folders, programs, full disks |
+
+mod certificates;
+mod command_line;
+mod files;
+mod guards;
+mod host;
+mod monitors;
+mod paths;
+mod sockets;
+mod streams;

@@ -1,0 +1,1 @@
+//! Spellings of a path that miss a guarded route.

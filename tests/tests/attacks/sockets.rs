@@ -1,0 +1,1 @@
+//! Backends that aim at sockets and ports of Chancery and its Envoys.
