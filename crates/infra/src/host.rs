@@ -9,7 +9,7 @@
 //! started now (program, arguments, bootstrap), else drains it and starts another. An Envoy that is being ended is recorded as
 //! such first, so that nobody adopts it; its successor starts as soon as its listeners are closed and serves beside it.
 //!
-//! Files, below the state folder ([`Layout`]): `lock`, `gateways/<hash>/{gateway, wanted.json, bootstrap.json, envoy.pid,
+//! Files, below the state folder ([`Layout`]): `lock`, `gateways/<random>/{gateway, token, wanted.json, bootstrap.json, envoy.pid,
 //! envoy.log, output.log, xds.sock, admin.sock}`, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
 //! admin socket. The socket `xds.sock` is made by the xDS server.
 //!
@@ -39,6 +39,7 @@ mod readable;
 mod retired;
 mod run;
 mod supervise;
+mod token;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -51,6 +52,7 @@ pub use lock::StateLock;
 pub use log::OUTPUT_TARGET;
 pub use port::{Listeners, port_permission};
 pub use run::{Ending, Wanted, run};
+pub use token::StreamToken;
 
 /// Makes the text of a proxy's bootstrap (JSON). It must give the same text for the same arguments: another text means that
 /// a running Envoy is replaced. It may be called from any task, and often.

@@ -23,6 +23,8 @@ const QUIET_COMPONENTS: [(&str, &str); 1] = [("config", "error")];
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
+    /// The first so many arguments are those that a running Envoy cannot change.
+    pub(crate) fixed: usize,
     /// What is written to `bootstrap.json`.
     pub(crate) bootstrap: String,
     /// A digest of all that a running Envoy cannot change: equal means that it can be kept. Log levels are not in it.
@@ -64,10 +66,10 @@ impl Launch {
         let identity = digest(envoy, &fixed, &bootstrap);
         let log_level = asked.log_level.as_deref().unwrap_or(&options.log_level).to_owned();
         let component_log_levels = component_log_levels(infra);
-        let mut args = fixed;
+        let (mut args, fixed) = (fixed.clone(), fixed.len());
         args.extend(["--log-level".to_owned(), log_level.clone(), "--component-log-level".to_owned()]);
         args.push(join_levels(&component_log_levels));
-        Self { program: envoy.path.clone(), args, bootstrap, identity, log_level, component_log_levels }
+        Self { program: envoy.path.clone(), args, fixed, bootstrap, identity, log_level, component_log_levels }
     }
 
     /// The levels by component as Envoy wants them: `config:error,upstream:debug`.

@@ -1,16 +1,19 @@
 //! Where the files of each proxy are: the folders below the state folder, and the sockets, whose paths must be short.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ir::{FleetName, Infra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Error;
+use super::token::{StreamToken, random, try_random};
 
 /// Bytes of the longest path that a Unix socket can have: `sun_path` has 108, the last is a zero (unix(7)).
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -29,12 +32,29 @@ pub struct Layout {
     state: PathBuf,
     gateways: PathBuf,
     sockets: PathBuf,
+    /// By fleet: the name of its folder and its token, as they were found or drawn. Clones share them.
+    homes: Arc<Mutex<BTreeMap<FleetName, Home>>>,
+}
+
+/// The parts of a proxy's files that nobody can compute.
+#[derive(Clone, Debug)]
+struct Home {
+    folder: String,
+    token: StreamToken,
+}
+
+impl Home {
+    fn new() -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = random();
+        Self { folder: format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h])), token: StreamToken::new() }
+    }
 }
 
 /// The files of one proxy. All are below folders of mode 0700.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyPaths {
-    /// The proxy's folder: `<state>/gateways/<16 hexadecimal digits of the fleet's name>`.
+    /// The proxy's folder: `<state>/gateways/<16 random hexadecimal digits>`. With 64 random bits an author of objects cannot name a
+    /// socket below it: each try is a request through a proxy.
     pub dir: PathBuf,
     /// Envoy's bootstrap, JSON.
     pub bootstrap: PathBuf,
@@ -43,6 +63,10 @@ pub struct ProxyPaths {
     pub xds_socket: PathBuf,
     /// Where Envoy's admin interface listens.
     pub admin_socket: PathBuf,
+    /// The token that the proxy sends with each xDS call.
+    pub token: StreamToken,
+    /// The file with the token, for Envoys of one's own: `token` in the proxy's folder, mode 0600.
+    pub token_file: PathBuf,
     /// Envoy's own log (its standard error).
     pub log: PathBuf,
     /// Envoy's standard output: access logs that are written there.
@@ -69,8 +93,15 @@ impl Layout {
         let state = std::path::absolute(state).map_err(Error::file("use", state))?;
         let gateways = state.join("gateways");
         make_dir(&gateways)?;
+        try_random().map_err(Error::file("draw a token for", &state))?;
         let sockets = if fits(&gateways) { gateways.clone() } else { short_dir(&state, runtime)? };
-        Ok(Self { state, gateways, sockets })
+        let homes = owned(&gateways).into_iter().filter(|(folder, fleet)| *folder != earlier_name(fleet));
+        let home = |(folder, fleet): (String, FleetName)| {
+            let token = StreamToken::read(&gateways.join(&folder).join(TOKEN)).unwrap_or_else(StreamToken::new);
+            (fleet, Home { folder, token })
+        };
+        let homes = Arc::new(Mutex::new(homes.map(home).collect()));
+        Ok(Self { state, gateways, sockets, homes })
     }
 
     /// Where Chancery itself answers those who ask about it: `admin.sock` in the state folder, or in the folder of sockets that a process
@@ -86,8 +117,10 @@ impl Layout {
     /// Where the Envoy that a running Chancery starts for a fleet answers, as [`Self::own_socket`].
     pub fn admin_socket(state: &Path, fleet: &FleetName) -> PathBuf {
         let gateways = std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("gateways");
+        let mut folders = owned(&gateways).into_iter().filter(|(_, owner)| owner == fleet).map(|(folder, _)| folder);
+        let folder = folders.find(|folder| *folder != earlier_name(fleet)).unwrap_or_else(|| earlier_name(fleet));
         let sockets = if fits(&gateways) { gateways } else { recorded(state).unwrap_or(gateways) };
-        sockets.join(folder_name(fleet)).join("admin.sock")
+        sockets.join(folder).join("admin.sock")
     }
 
     /// Removes a folder of sockets outside the state folder at the end, unless something is left in it: a proxy that goes on, or a
@@ -104,12 +137,32 @@ impl Layout {
         [&self.gateways, &self.sockets]
     }
 
-    /// The files of a fleet's proxy; they need not exist. Always the same for the same fleet and state folder.
+    /// The files of a fleet's proxy; they need not exist. Always the same for the same fleet and state folder, once
+    /// [`Self::prepare`] has made them.
     pub fn paths(&self, fleet: &FleetName) -> ProxyPaths {
-        let hash = folder_name(fleet);
-        let dir = self.gateways.join(&hash);
-        let sockets = self.sockets.join(&hash);
+        let home = self.home(fleet);
+        self.paths_in(&home.folder, home.token)
+    }
+
+    /// The files of a fleet's proxy as a version of Chancery before this one named them, if they are there: by a name that can be
+    /// computed. An Envoy that runs from there is replaced.
+    pub(crate) fn earlier_paths(&self, fleet: &FleetName) -> Option<ProxyPaths> {
+        let folder = earlier_name(fleet);
+        let owner = std::fs::read_to_string(self.gateways.join(&folder).join(OWNER)).ok()?;
+        (owner == fleet.as_str()).then(|| self.paths_in(&folder, self.home(fleet).token))
+    }
+
+    fn home(&self, fleet: &FleetName) -> Home {
+        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        homes.entry(fleet.clone()).or_insert_with(Home::new).clone()
+    }
+
+    fn paths_in(&self, folder: &str, token: StreamToken) -> ProxyPaths {
+        let dir = self.gateways.join(folder);
+        let sockets = self.sockets.join(folder);
         ProxyPaths {
+            token,
+            token_file: dir.join(TOKEN),
             bootstrap: dir.join("bootstrap.json"),
             xds_socket: sockets.join("xds.sock"),
             admin_socket: sockets.join("admin.sock"),
@@ -117,7 +170,7 @@ impl Layout {
             output: dir.join("output.log"),
             wanted: dir.join("wanted.json"),
             record: dir.join("envoy.pid"),
-            owner: dir.join("gateway"),
+            owner: dir.join(OWNER),
             sockets,
             dir,
         }
@@ -126,7 +179,7 @@ impl Layout {
     /// Makes the folders of a fleet's proxy, so that sockets can be bound there.
     ///
     /// # Errors
-    /// [`Error::File`] if a folder cannot be made; [`Error::Occupied`] if two names have one hash.
+    /// [`Error::File`] if a folder or its files cannot be made; [`Error::Occupied`] if the folder is another fleet's.
     pub fn prepare(&self, fleet: &FleetName) -> Result<ProxyPaths, Error> {
         let paths = self.paths(fleet);
         make_dir(&paths.dir)?;
@@ -136,18 +189,22 @@ impl Layout {
             Ok(owner) if !owner.is_empty() => return Err(Error::Occupied { path: paths.dir, owner }),
             _ => write_whole(&paths.owner, fleet.as_str().as_bytes())?,
         }
+        // No line break behind it: Envoy takes the file as it is.
+        write_whole(&paths.token_file, paths.token.as_str().as_bytes())?;
         Ok(paths)
+    }
+
+    /// What a fleet's proxy was when it was last wanted; none if that is not known.
+    pub(crate) fn last_wanted(&self, fleet: &FleetName) -> Option<Infra> {
+        let earlier = || self.earlier_paths(fleet)?.last_wanted();
+        self.paths(fleet).last_wanted().or_else(earlier)
     }
 
     /// The fleets whose folders exist, sorted: those of an earlier process included.
     pub(crate) fn known(&self) -> Vec<FleetName> {
-        let Ok(entries) = std::fs::read_dir(&self.gateways) else { return Vec::new() };
-        let mut known: Vec<FleetName> = entries
-            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("gateway")).ok())
-            .filter(|owner| !owner.is_empty())
-            .map(FleetName::from)
-            .collect();
+        let mut known: Vec<FleetName> = owned(&self.gateways).into_iter().map(|(_, fleet)| fleet).collect();
         known.sort();
+        known.dedup();
         known
     }
 }
@@ -167,9 +224,8 @@ impl ProxyPaths {
     /// Removes the files of this proxy, and its folders if nothing of others is in them: the xDS server may be listening
     /// there for the proxy's successor.
     pub(crate) fn remove(&self) {
-        let files =
-            [&self.wanted, &self.record, &self.bootstrap, &self.admin_socket, &self.log, &self.output, &self.owner];
-        for file in files {
+        let Self { wanted, record, bootstrap, admin_socket, log, output, token_file, owner, .. } = self;
+        for file in [wanted, record, bootstrap, admin_socket, log, output, token_file, owner] {
             let _absent = std::fs::remove_file(file);
         }
         for dir in [&self.sockets, &self.dir] {
@@ -193,8 +249,27 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
     fresh.persist(path).map_err(|error| failed(error.error)).map(drop)
 }
 
-fn folder_name(fleet: &FleetName) -> String {
+/// The file of a proxy's folder that names its fleet.
+const OWNER: &str = "gateway";
+
+/// The file of a proxy's folder with its token.
+const TOKEN: &str = "token";
+
+/// The name that the folder of a fleet had before names were random.
+fn earlier_name(fleet: &FleetName) -> String {
     format!("{:016x}", xxh3_64(fleet.as_str().as_bytes()))
+}
+
+/// The folders of proxies, with the fleet that each names; sorted by folder.
+fn owned(gateways: &Path) -> Vec<(String, FleetName)> {
+    let Ok(entries) = std::fs::read_dir(gateways) else { return Vec::new() };
+    let folder = |entry: std::fs::DirEntry| {
+        let owner = std::fs::read_to_string(entry.path().join(OWNER)).ok().filter(|owner| !owner.is_empty())?;
+        Some((entry.file_name().into_string().ok()?, FleetName::from(owner)))
+    };
+    let mut found: Vec<_> = entries.filter_map(|entry| folder(entry.ok()?)).collect();
+    found.sort();
+    found
 }
 
 fn make_dir(dir: &Path) -> Result<(), Error> {

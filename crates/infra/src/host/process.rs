@@ -72,7 +72,7 @@ impl Process {
         };
         process.child = Some(child);
         if let Err(error) = process.record().write(&paths.record) {
-            tracing::warn!(pid, %error, "a later chancery will replace this envoy, not adopt it");
+            tracing::warn!(pid, %error, "the record of this envoy is written later; until then a later chancery knows it by its arguments");
         }
         Ok(process)
     }
@@ -106,6 +106,20 @@ impl Process {
         let process = Self::watch(pid, identity)?;
         // Between the look and the descriptor the process may have ended and its number been given away.
         Ok(runs_from(pid, &paths.bootstrap).then_some(process))
+    }
+
+    /// Compares what runs with what would be started, for a process whose record could not be written (a full disk): the program's file,
+    /// the arguments that a running Envoy cannot change, and the bootstrap, which is written right before a start and not again.
+    pub(crate) fn is_started_as(&self, launch: &Launch, paths: &ProxyPaths) -> bool {
+        let Ok(line) = std::fs::read(format!("/proc/{}/cmdline", self.pid)) else { return false };
+        let mut words = line.strip_suffix(&[0]).unwrap_or(&line).split(|byte| *byte == 0);
+        let program = words.next() == Some(launch.program.as_os_str().as_bytes());
+        let count = words.clone().count() == launch.args.len();
+        let same = words.zip(&launch.args).take(launch.fixed).all(|(word, arg)| word == arg.as_bytes());
+        let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        let runs = file(Path::new(&format!("/proc/{}/exe", self.pid)));
+        let bootstrap = std::fs::read(&paths.bootstrap).is_ok_and(|text| text == launch.bootstrap.as_bytes());
+        program && count && same && bootstrap && runs.is_some() && runs == file(&launch.program)
     }
 
     /// What is written down of it.

@@ -101,7 +101,7 @@ impl Fleets {
     /// The proxies that are served before it is known which there shall be, as they were.
     fn served(&self) -> Wanted {
         let options = &self.shared.options;
-        let last = |fleet: &FleetName| Some((fleet.clone(), Arc::new(options.layout.paths(fleet).last_wanted()?)));
+        let last = |fleet: &FleetName| Some((fleet.clone(), Arc::new(options.layout.last_wanted(fleet)?)));
         Arc::new(options.served.iter().filter_map(last).collect())
     }
 

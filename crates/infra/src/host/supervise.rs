@@ -39,10 +39,12 @@ pub(crate) struct Shared {
 
 /// Keeps the proxy of a fleet as ordered, until it shall go or Chancery ends.
 pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: watch::Receiver<Order>) -> FleetName {
-    let paths = shared.options.layout.paths(&fleet);
+    let layout = &shared.options.layout;
+    let (paths, earlier) = (layout.paths(&fleet), layout.earlier_paths(&fleet));
     let mut supervisor = Supervisor {
         fleet: fleet.clone(),
         paths,
+        earlier,
         shared,
         orders,
         state: EnvoyState::default(),
@@ -69,6 +71,8 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
 struct Supervisor {
     fleet: FleetName,
     paths: ProxyPaths,
+    /// Those of an Envoy that an earlier version of Chancery started, until it is known that there is none (any more).
+    earlier: Option<ProxyPaths>,
     shared: Arc<Shared>,
     orders: watch::Receiver<Order>,
     /// What is known.
@@ -99,9 +103,11 @@ impl Supervisor {
 
     async fn keep(&mut self) {
         let wanted = self.orders.borrow().infra.clone();
-        for earlier in Retired::earlier(&self.paths) {
-            tracing::info!(gateway = self.fleet.as_str(), pid = earlier.process.pid, "an envoy was draining already");
-            self.let_end(earlier, wanted.as_deref());
+        for paths in self.earlier.iter().chain([&self.paths]).cloned().collect::<Vec<_>>() {
+            for draining in Retired::earlier(&paths) {
+                tracing::info!(gateway = self.fleet.as_str(), pid = draining.process.pid, "an envoy was draining already");
+                self.let_end((draining, paths.clone()), wanted.as_deref());
+            }
         }
         loop {
             let order = self.orders.borrow_and_update().clone();
@@ -131,8 +137,9 @@ impl Supervisor {
                 launch.identity = found.identity.clone().unwrap_or_default();
                 found
             }
-            Some(found) if found.identity.as_ref() == Some(&launch.identity) => {
+            Some(mut found) if self.is_same(&found, &launch) => {
                 tracing::info!(gateway = self.fleet.as_str(), pid = found.pid, "adopted the envoy that was running");
+                found.identity = Some(launch.identity.clone());
                 self.set_log_levels(&launch).await;
                 found
             }
@@ -155,6 +162,14 @@ impl Supervisor {
         self.look(&infra, &envoy).await;
         self.stay(process, infra, launch, &envoy).await;
         Ok(())
+    }
+
+    /// Returns whether an Envoy that runs can be kept: it is the one that would be started.
+    fn is_same(&self, found: &Process, launch: &Launch) -> bool {
+        match &found.identity {
+            Some(identity) => *identity == launch.identity,
+            None => found.is_started_as(launch, self.home()),
+        }
     }
 
     /// Starts the proxy when its forerunners listen no more; `None` if the order has become another until then.
@@ -226,7 +241,7 @@ impl Supervisor {
                     }
                 }
                 () = sleep_until(ask.at), if !self.state.ready => {
-                    self.state.ready = admin::ready(&self.paths.admin_socket).await.unwrap_or(false);
+                    self.state.ready = admin::ready(&self.home().admin_socket).await.unwrap_or(false);
                     self.tell().await;
                     ask.again();
                 }
@@ -236,7 +251,7 @@ impl Supervisor {
                 }
                 () = sleep(ADDRESSES) => {
                     // there may have been no room for it
-                    let _again = process.record().write(&self.paths.record);
+                    let _again = process.record().write(&self.home().record);
                     self.see_addresses(&infra);
                     self.tell().await;
                     ordered = std::mem::take(&mut again);
@@ -289,13 +304,30 @@ impl Supervisor {
         while let Some(ended) = self.drains.try_join_next() {
             self.ended(ended);
         }
-        Process::adopt(&self.paths, &self.leaving)
+        if let Some(earlier) = &self.earlier
+            && Process::adopt(earlier, &self.leaving)?.is_none()
+        {
+            // What drains there removes them at its end.
+            if self.leaving.is_empty() {
+                earlier.remove();
+            }
+            self.earlier = None;
+        }
+        Process::adopt(self.home(), &self.leaving)
+    }
+
+    /// The files of the Envoy that runs, or that is started next.
+    fn home(&self) -> &ProxyPaths {
+        self.earlier.as_ref().unwrap_or(&self.paths)
     }
 
     /// Begins to drain and end a process, telling so.
     async fn retire(&mut self, process: Process, infra: Option<&Infra>) {
         let pid = process.pid;
-        self.let_end(Retired::new(process, &self.paths), infra);
+        let home = self.home().clone();
+        self.let_end((Retired::new(process, &home), home), infra);
+        // Its successor has files of its own.
+        self.earlier = None;
         self.state = EnvoyState { pid: Some(pid), ..EnvoyState::default() };
         self.tell().await;
         self.state = EnvoyState::default();
@@ -304,8 +336,9 @@ impl Supervisor {
     /// Says what is other about the start of a process that is about to be replaced, as far as files still tell.
     fn tell_replaced(&self, process: &Process, fresh: &Launch) {
         let pid = process.pid;
-        let same = std::fs::read_to_string(&self.paths.bootstrap).is_ok_and(|text| text == fresh.bootstrap);
+        let same = std::fs::read_to_string(&self.home().bootstrap).is_ok_and(|text| text == fresh.bootstrap);
         let other = match &process.identity {
+            _ if self.earlier.is_some() => "an earlier version of Chancery started it",
             None => "how it was started is not known: its record is missing or damaged",
             Some(_) if same => "Envoy itself, or its arguments",
             Some(_) => "its bootstrap",
@@ -313,8 +346,9 @@ impl Supervisor {
         tracing::info!(gateway = self.fleet.as_str(), pid, other, "replaces envoy: it would be started otherwise now");
     }
 
-    /// Drains and ends a process beside everything else.
-    fn let_end(&mut self, mut retired: Retired, infra: Option<&Infra>) {
+    /// Drains and ends a process that has these files beside everything else.
+    fn let_end(&mut self, (mut retired, home): (Retired, ProxyPaths), infra: Option<&Infra>) {
+        let is_own = home == self.paths;
         let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);
         let (closed, told) = oneshot::channel();
         let (fleet, orders, pid) = (self.fleet.clone(), self.orders.clone(), retired.process.pid);
@@ -324,6 +358,9 @@ impl Supervisor {
             drain::end(&mut retired, bound, closed, orders).await;
             tracing::info!(gateway = fleet.as_str(), pid, "ended envoy");
             retired.forget();
+            if !is_own {
+                home.remove();
+            }
             pid
         });
     }

@@ -15,6 +15,36 @@ fn two_gateways_have_two_folders_and_the_same_gateway_always_the_same() {
 }
 
 #[test]
+fn folder_and_token_cannot_be_computed_and_are_kept() {
+    let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let fleet = FleetName::from("default/a");
+    let [first, second] = [&one, &other].map(|dir| Layout::open(dir.path(), None).unwrap().prepare(&fleet).unwrap());
+    assert_ne!(first.dir.file_name(), second.dir.file_name());
+    assert_ne!(first.token, second.token);
+    assert_eq!(std::fs::read_to_string(&first.token_file).unwrap(), first.token.as_str());
+    assert_eq!(std::fs::metadata(&first.token_file).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(Layout::open(one.path(), None).unwrap().paths(&fleet), first);
+    assert_eq!(Layout::admin_socket(one.path(), &fleet), first.admin_socket);
+}
+
+#[test]
+fn folder_of_an_earlier_version_is_not_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = FleetName::from("default/a");
+    let earlier = dir.path().join("gateways").join(earlier_name(&fleet));
+    make_dir(&earlier).unwrap();
+    std::fs::write(earlier.join("gateway"), fleet.as_str()).unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    assert_eq!(Layout::admin_socket(dir.path(), &fleet), earlier.join("admin.sock"), "it may run still");
+    assert_ne!(layout.prepare(&fleet).unwrap().dir, earlier);
+    assert_eq!(layout.earlier_paths(&fleet).unwrap().dir, earlier);
+    assert_eq!(layout.known(), [fleet.clone()]);
+    assert_eq!(Layout::admin_socket(dir.path(), &fleet), layout.paths(&fleet).admin_socket);
+    layout.earlier_paths(&fleet).unwrap().remove();
+    assert!(!earlier.exists() && layout.earlier_paths(&fleet).is_none());
+}
+
+#[test]
 fn who_serves_a_proxy_and_who_starts_it_may_prepare_its_folder_at_the_same_moment() {
     let dir = tempfile::tempdir().unwrap();
     let layout = Layout::open(dir.path(), None).unwrap();
@@ -78,7 +108,7 @@ fn a_copy_of_a_state_folder_gets_sockets_of_its_own() {
     let runtime = tempfile::tempdir().unwrap();
     let [state, copy] = ["original", "copy"].map(|name| dir.path().join(name).join("d/".repeat(50)));
     let fleet = FleetName::from("default/a");
-    let sockets = |state: &Path| Layout::open(state, Some(runtime.path())).unwrap().paths(&fleet).sockets;
+    let sockets = |state: &Path| Layout::open(state, Some(runtime.path())).unwrap().prepare(&fleet).unwrap().sockets;
     let own = sockets(&state);
     std::fs::create_dir_all(&copy).unwrap();
     std::fs::copy(state.join(RECORD), copy.join(RECORD)).unwrap();

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 
 use super::stage::{Asked, DEADLINE, Stage, free_port, gateway, greeting, is_alive, kill, request, signal};
 use crate::host::retired::Retired;
+use crate::host::launch::Launch;
 use crate::host::{Ending, admin, process::Process};
 
 #[tokio::test]
@@ -57,6 +58,47 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
     assert_eq!(facts.pid, first);
     stage.end(Ending::Drain).await;
     assert!(!is_alive(first.unwrap()));
+}
+
+#[tokio::test]
+async fn an_envoy_whose_record_could_not_be_written_is_adopted_by_what_it_is() {
+    let mut stage = Stage::new();
+    let (edge, port, first) = stage.serve_edge().await;
+    let record = stage.paths(&edge).record;
+    let mut stage = stage.crash_and_start(|_| std::fs::remove_file(&record).unwrap()).await;
+    stage.want_only(&edge);
+    assert_eq!(stage.facts_of(&edge, |facts| facts.ready).await.pid, Some(first));
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    // Otherwise started it is replaced.
+    let mut stage = stage.crash_and_start(|_| drop(std::fs::remove_file(&record))).await;
+    let mut other = edge.clone();
+    other.options.concurrency = Some(2);
+    stage.want_only(&other);
+    stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
+}
+
+#[tokio::test]
+async fn an_envoy_in_the_folder_of_an_earlier_version_is_replaced() {
+    let mut stage = Stage::new();
+    let port = free_port();
+    let edge = gateway("edge", &[port]);
+    // As the version before wrote it: a folder by the hash of the name, without a token.
+    let [gateways, _] = stage.options.layout.folders();
+    let hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(edge.fleet.as_str().as_bytes()));
+    let folder = gateways.join(hash);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("gateway"), edge.fleet.as_str()).unwrap();
+    let earlier = stage.options.layout.earlier_paths(&edge.fleet).unwrap();
+    let envoy = stage.options.envoy.find().await.unwrap();
+    let launch = Launch::new(&edge, &envoy, greeting(&edge, &earlier), &earlier, &stage.options);
+    std::fs::write(&earlier.bootstrap, &launch.bootstrap).unwrap();
+    let first = Process::start(&launch, &earlier).unwrap().pid;
+    stage.want_only(&edge);
+    let second = stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await.pid;
+    assert_ne!(second, Some(first));
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    stage.end(Ending::Drain).await;
+    assert!(!is_alive(first) && !folder.exists());
 }
 
 #[tokio::test]
@@ -131,18 +173,6 @@ async fn an_envoy_that_was_started_otherwise_is_replaced_not_adopted() {
     assert_ne!(facts.pid, Some(first));
     assert!(!is_alive(first));
     assert!(request(port).await.unwrap().ends_with("another"));
-}
-
-#[tokio::test]
-async fn an_envoy_that_was_never_recorded_is_found_and_replaced() {
-    let mut stage = Stage::new();
-    let (edge, _, first) = stage.serve_edge().await;
-    std::fs::remove_file(&stage.paths(&edge).record).unwrap();
-    let mut stage = stage.crash_and_start(|_| {}).await;
-    stage.want_only(&edge);
-    let second = stage.facts_of(&edge, |facts| facts.ready).await.pid.unwrap();
-    assert_ne!(first, second);
-    assert!(!is_alive(first));
 }
 
 #[tokio::test]

@@ -77,8 +77,9 @@ async fn a_state_folder_deep_in_the_tree_still_gets_sockets_that_can_be_bound() 
     let state = deep.path().join("a-long-name/".repeat(9));
     let runtime = tempfile::tempdir().unwrap();
     let layout = crate::host::Layout::open(&state, Some(runtime.path())).unwrap();
-    let again = crate::host::Layout::open(&state, None).unwrap();
     let edge = gateway("edge", &[]);
+    layout.prepare(&edge.fleet).unwrap();
+    let again = crate::host::Layout::open(&state, None).unwrap();
     assert_eq!(layout.paths(&edge.fleet), again.paths(&edge.fleet), "the folder is remembered");
     let mut stage = Stage::with(|options| options.layout = layout);
     stage.want_only(&edge);
