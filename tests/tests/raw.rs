@@ -191,7 +191,7 @@ fn where_that_is_asked_for_a_workload_is_what_the_bootstrap_of_its_envoy_says() 
     let one = Backend::start("one").unwrap();
     let [port, xds] = free_ports().unwrap();
     let address = format!("127.0.0.1:{xds}");
-    let options = ["--no-envoy", "--workload-labels", "bootstrap", "--xds-listen", &address];
+    let options = ["--no-envoy", "--workload-labels", "bootstrap", "--xds-listen", &address, "--insecure-xds-clients"];
     let mut running = Running::prepare().unwrap().with(&options);
     running.write("listener.yaml", &LISTENER.replace("PORT", &port.to_string())).unwrap();
     running.write("route.yaml", &ROUTE.replace("CLUSTER", "one")).unwrap();

@@ -53,7 +53,7 @@ fn measure(endpoints: usize, reporters: usize) -> anyhow::Result<Duration> {
     let of_server = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (outbox, mut events) = mpsc::channel(64);
     let server = Server::start(of_server.handle(), outbox);
-    server.listen_unix(&socket, "bench".into())?;
+    server.listen_unix(&socket, "bench".into(), None)?;
     server.publish(vec![FleetUpdate { fleet: "bench".into(), changes: (0..CLUSTERS).map(cluster).collect() }]);
     server.ask_for_loads(Some(LoadReports::every(Duration::from_millis(200))));
     let of_client = Builder::new_current_thread().enable_all().build()?;

@@ -95,7 +95,7 @@ fn ours(runtime: &Runtime, address: &str, changes: impl Iterator<Item = Change>)
     let (kind, place) = address.split_once(':').context("an address has a kind")?;
     let address = match kind {
         "unix" => {
-            server.listen_unix(Path::new(place), FLEET.into())?;
+            server.listen_unix(Path::new(place), FLEET.into(), None)?;
             address.to_owned()
         }
         "tcp" => format!("tcp:{}", server.listen_tcp(place.parse()?, Gate::open())?),

@@ -12,7 +12,7 @@ mod status;
 mod translate;
 mod validate;
 
-pub(crate) use run::{KubernetesArgs, RunArgs, WorkloadLabels, XdsTls};
+pub(crate) use run::{InsecureXds, KubernetesArgs, RunArgs, WorkloadLabels, XdsTls};
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;

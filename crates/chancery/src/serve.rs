@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use translator::Translator;
+use xds::KnownTokens;
 use xds::load::LoadReports;
 
 use crate::admin::{self, Admin, Removed};
@@ -185,13 +186,14 @@ fn people(
 /// One socket per Gateway, and perhaps an address for all.
 fn listen(tasks: &mut Tasks, args: &RunArgs, parts: &Around, layout: &Layout) -> anyhow::Result<()> {
     let Around { server, infra, workloads, last_good, stop, .. } = parts;
+    let tokens = KnownTokens::default();
     if let Some(address) = args.xds_listen
-        && let Some(files) = sockets::listen_at(server, address, &args.xds_tls)?
+        && let Some(files) = sockets::listen_at(server, &tokens, address, (&args.xds_tls, &args.insecure_xds))?
     {
         tasks.spawn("certificates of xDS", files.follow(stop.clone()));
     }
     let fleets = (infra.clone(), workloads.clone(), last_good.clone());
-    tasks.spawn("xDS sockets", sockets::serve(server.clone(), layout.clone(), fleets, stop.clone()));
+    tasks.spawn("xDS sockets", sockets::serve((server.clone(), tokens), layout.clone(), fleets, stop.clone()));
     Ok(())
 }
 
@@ -394,7 +396,7 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
         node_id: Arc::clone(&infra.fleet.0),
         node_cluster: Arc::clone(&infra.fleet.0),
         zone: None,
-        control_plane: envoy::bootstrap::ControlPlane::Local(socket(&paths.xds_socket)),
+        control_plane: envoy::bootstrap::ControlPlane::Local(socket(&paths.xds_socket), paths.token.as_str().into()),
         admin: socket(&paths.admin_socket),
         local_listener: None,
         config_listener: None,

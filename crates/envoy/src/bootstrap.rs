@@ -58,8 +58,8 @@ pub struct BootstrapOptions {
 /// Where the control plane is, and how each knows the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlPlane {
-    /// On this machine.
-    Local(Endpoint),
+    /// On this machine, with the token that each call brings.
+    Local(Endpoint, Arc<str>),
     /// A Service of the cluster.
     Service(XdsService),
 }
@@ -88,9 +88,9 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
     json!({
         "node": node(options),
         "staticResources": static_resources(options),
-        "dynamicResources": { "ldsConfig": ads(), "cdsConfig": ads(), "adsConfig": ads_config() },
-        "clusterManager": { "loadStatsConfig": load_stats_config() },
-        "admin": { "address": listening(&options.admin) },
+        "dynamicResources": { "ldsConfig": ads(), "cdsConfig": ads(), "adsConfig": ads_config(options) },
+        "clusterManager": { "loadStatsConfig": load_stats_config(options) },
+        "admin": { "address": listening(&options.admin), "allowPaths": allowed_paths() },
         "overloadManager": { "resourceMonitors": [most_connections(options.max_connections)] },
         "layeredRuntime": { "layers": layers(options) },
         "typedDnsResolverConfig": dns_resolver(),
@@ -131,7 +131,7 @@ fn node(options: &BootstrapOptions) -> Value {
 
 fn static_resources(options: &BootstrapOptions) -> Value {
     let control_plane = match &options.control_plane {
-        ControlPlane::Local(endpoint) => local::control_plane(endpoint),
+        ControlPlane::Local(endpoint, _) => local::control_plane(endpoint),
         ControlPlane::Service(service) => service::control_plane(service),
     };
     let local = options.local_listener.map(local::listener);
@@ -142,22 +142,37 @@ fn static_resources(options: &BootstrapOptions) -> Value {
     json!({ "listeners": listeners, "clusters": [control_plane, local::admin_cluster(&options.admin)] })
 }
 
-fn control_plane() -> Value {
+/// How to call the control plane.
+fn control_plane(options: &BootstrapOptions) -> Value {
     let retry_policy = json!({ "retryBackOff": { "baseInterval": "0.100s", "maxInterval": "1s" } });
-    json!({ "envoyGrpc": { "clusterName": XDS_CLUSTER, "retryPolicy": retry_policy } })
+    let mut service = json!({ "envoyGrpc": { "clusterName": XDS_CLUSTER, "retryPolicy": retry_policy } });
+    if let ControlPlane::Local(_, token) = &options.control_plane {
+        put(&mut service, "initialMetadata", json!([{ "key": "authorization", "value": format!("Bearer {token}") }]));
+    }
+    service
 }
 
-fn ads_config() -> Value {
+fn ads_config(options: &BootstrapOptions) -> Value {
     json!({
         "apiType": "DELTA_GRPC",
-        "grpcServices": [control_plane()],
+        "grpcServices": [control_plane(options)],
         "setNodeOnFirstMessageOnly": true,
         "transportApiVersion": "V3",
     })
 }
 
-fn load_stats_config() -> Value {
-    json!({ "apiType": "GRPC", "grpcServices": [control_plane()], "transportApiVersion": "V3" })
+fn load_stats_config(options: &BootstrapOptions) -> Value {
+    json!({ "apiType": "GRPC", "grpcServices": [control_plane(options)], "transportApiVersion": "V3" })
+}
+
+/// The requests to the admin interface that Chancery and its listeners make: whole paths, and the beginnings of those with a query. All others
+/// are refused, those that end the proxy among them.
+const ADMIN_PATHS: [&str; 3] = ["/ready", "/healthcheck/fail", "/drain_listeners"];
+const ADMIN_PREFIXES: [&str; 4] = ["/stats?", "/stats/prometheus", "/config_dump", "/logging?"];
+
+fn allowed_paths() -> Value {
+    let exact = ADMIN_PATHS.iter().map(|path| json!({ "exact": path }));
+    exact.chain(ADMIN_PREFIXES.iter().map(|prefix| json!({ "prefix": prefix }))).collect()
 }
 
 fn most_connections(limit: u64) -> Value {

@@ -75,7 +75,7 @@ fn envoy_accepts_the_bootstrap_over_unix_sockets_and_over_tcp() {
         (loopback(18000), loopback(19000)),
     ];
     for (control_plane, admin) in pairs {
-        let json = bootstrap(ControlPlane::Local(control_plane), admin);
+        let json = bootstrap(ControlPlane::Local(control_plane, "0123".into()), admin);
         let bytes = protojson::from_json("envoy.config.bootstrap.v3.Bootstrap", &json).unwrap();
         check(&Bootstrap::decode(bytes).unwrap());
     }

@@ -40,7 +40,7 @@ mod wire;
 pub use event::{Event, Features, MOST_OBJECTIONS, Node, Objection};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
 pub use server::{
-    ClientState, Fleets, FleetsOf, Gate, Identity, Limits, ListenError, MOST_REFUSALS, Pem, Rate, Refusal, Server, Tls,
-    TlsError, TokenError, VerifyToken, Verifying,
+    Cleartext, ClientState, Fleets, FleetsOf, Gate, Identity, KnownTokens, Limits, ListenError, MOST_REFUSALS, Pem,
+    Rate, Refusal, Server, Tls, TlsError, TokenError, VerifyToken, Verifying,
 };
 pub use session::STALLED;

@@ -53,7 +53,7 @@ mod untaken;
 mod tests;
 
 pub use clients::{ClientState, MOST_REFUSALS, Refusal};
-pub use gate::{Fleets, FleetsOf, Gate, Identity, TokenError, VerifyToken, Verifying};
+pub use gate::{Cleartext, Fleets, FleetsOf, Gate, Identity, KnownTokens, TokenError, VerifyToken, Verifying};
 pub use limits::{Limits, Rate};
 use outbox::Outbox;
 use reflection::Descriptors;
@@ -169,13 +169,14 @@ impl Server {
         self.0.drop_if_idle(fleet, &cell);
     }
 
-    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet, for processes of our user and root. A dead process's socket is taken over; so is
+    /// Listens on a Unix socket, mode 0600, whose streams all belong to one fleet, for processes of our user and root that bring this token
+    /// (`authorization: Bearer TOKEN`; none is for tests and benchmarks: a proxy of our user connects wherever the author of a route says). A dead process's socket is taken over; so is
     /// the part of an earlier listener of this path whose file somebody has removed, and its streams end.
     ///
     /// # Errors
     /// The socket cannot be made, a live process has it, or another file is there.
-    pub fn listen_unix(&self, path: &Path, fleet: Arc<str>) -> Result<(), ListenError> {
-        accept::unix(&self.0, path, Gate::of(fleet))
+    pub fn listen_unix(&self, path: &Path, fleet: Arc<str>, token: Option<Arc<str>>) -> Result<(), ListenError> {
+        accept::unix(&self.0, path, Gate::of(fleet, token))
     }
 
     /// Ends a listener of [`Self::listen_unix`], its streams, and removes the socket. On return the path is free for another.

@@ -169,6 +169,8 @@ pub(crate) struct Session {
     drains_until: Option<Duration>,
     /// The client had a configuration before this stream.
     resumed: bool,
+    /// The client came in a way in which it gets no secrets.
+    without_secrets: bool,
     /// The client has acknowledged a complete configuration.
     configured: bool,
     /// The client is waited for by its fleet.
@@ -211,6 +213,7 @@ impl Session {
             retry: None,
             drains_until: None,
             resumed: false,
+            without_secrets: false,
             configured: false,
             counted: false,
             behind: false,
@@ -218,6 +221,11 @@ impl Session {
             ignored: None,
             stalled: BTreeSet::new(),
         }
+    }
+
+    /// From here on the client gets no secrets, and nothing that needs one.
+    pub(crate) fn withhold_secrets(&mut self) {
+        self.without_secrets = true;
     }
 
     /// Takes a message of the client in. What is to be said about it comes from [`Self::advance`].
@@ -337,7 +345,7 @@ impl Session {
 
     /// What there is for this client.
     fn see<'f>(&self, fleet: &'f Fleet) -> View<'f> {
-        fleet.snapshot().view(self.variant)
+        fleet.snapshot().view(self.variant).without_secrets(self.without_secrets)
     }
 
     /// The number of the item that the client was last reported to use, or to refuse, under a name; 0 if none.

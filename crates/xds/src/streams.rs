@@ -54,6 +54,11 @@ impl Streams {
         Self { session, aggregated, outlets, kinds, latest: 0, unsaid: 0, behind: 0, due: false }
     }
 
+    /// The client gets no secrets, and nothing that needs one.
+    pub(crate) fn withhold_secrets(&mut self) {
+        self.session.withhold_secrets();
+    }
+
     /// What the client has and is to have.
     pub(crate) fn session(&self) -> &Session {
         &self.session

@@ -226,7 +226,7 @@ async fn a_client_that_stops_reading_costs_bounded_memory_and_gets_the_latest_st
     let (events, mut received) = mpsc::channel(8);
     let server = Server::start(&Handle::current(), events);
     tokio::spawn(async move { while received.recv().await.is_some() {} });
-    server.listen_unix(&path, "fleet".into()).unwrap();
+    server.listen_unix(&path, "fleet".into(), None).unwrap();
     let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), Gate::open()).unwrap();
     (0..NAMES).for_each(|number| server.publish(change(number + NAMES)));
     let mut quick = vec![

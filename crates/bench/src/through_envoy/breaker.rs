@@ -99,13 +99,14 @@ fn until_obeyed(connection: &mut Connection, limit: usize) -> anyhow::Result<Ins
 
 /// Waits until the admin interface shows the limit of the cluster.
 fn wait_shown(admin: &Path, cluster: &str, limit: usize) -> anyhow::Result<()> {
-    let (began, wanted) = (Instant::now(), format!("default_priority::max_requests::{limit}\n"));
+    let (began, wanted) = (Instant::now(), format!("\"max_requests\": {limit}"));
     loop {
-        let text = http::admin(admin, &format!("/clusters?filter=%5E{cluster}")).unwrap_or_default();
-        if text.contains(&wanted) {
+        let question = format!("/config_dump?resource=dynamic_active_clusters&name_regex=%5E{cluster}.*");
+        let text = http::admin(admin, &question).unwrap_or_default();
+        let shown: Vec<&str> = text.lines().filter(|line| line.contains("max_requests")).collect();
+        if shown.first().is_some_and(|line| line.trim().trim_end_matches(',') == wanted) {
             return Ok(());
         }
-        let shown: Vec<&str> = text.lines().filter(|line| line.contains("max_requests")).collect();
         anyhow::ensure!(began.elapsed() < Duration::from_secs(30), "{limit} is not shown, but {shown:?}");
         std::thread::sleep(PAUSE);
     }

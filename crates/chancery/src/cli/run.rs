@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use xds::Cleartext;
 use xds::load::LoadReports;
 
 use super::descriptors::DescriptorArgs;
@@ -47,13 +48,15 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
-    /// Also serve xDS here (with a Kubernetes cluster: serve it here, with TLS [default: 0.0.0.0:18000]). With `--xds-tls-cert` and its two companions: to whoever has a client certificate that names a Gateway.
-    /// Without: in cleartext, to loopback only; a client's `node.cluster` names its Gateway (`namespace/name`), so every user
-    /// of this machine can ask for every Gateway's configuration, its private keys included
+    /// Also serve xDS here (with a Kubernetes cluster: serve it here, with TLS [default: 0.0.0.0:18000]). With `--xds-tls-cert` and its two companions: to
+    /// clients with a certificate that names a Gateway. Without: in cleartext, on loopback only, without secrets, to clients that bring the
+    /// token of a Gateway or workload: the file `token` of its folder (`authorization: Bearer TOKEN`)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) xds_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) xds_tls: XdsTls,
+    #[command(flatten)]
+    pub(crate) insecure_xds: InsecureXds,
     /// Where the labels of workloads come from without a Kubernetes cluster, for resources of Envoy's with a `workloadSelector`
     #[arg(long, value_name = "SOURCE", value_enum, default_value_t = WorkloadLabels::Objects)]
     pub(crate) workload_labels: WorkloadLabels,
@@ -147,6 +150,25 @@ pub(crate) struct XdsTls {
     pub(crate) xds_trust_domain: Option<String>,
 }
 
+/// What `--xds-listen` grants without TLS.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct InsecureXds {
+    /// Serve clients of `--xds-listen` without TLS that bring no token: each names its Gateway itself (`node.cluster`), so that every user of
+    /// this machine, and the author of every route to that port, gets every Gateway's configuration
+    #[arg(long, requires = "xds_listen", conflicts_with = "xds_tls_cert")]
+    pub(crate) insecure_xds_clients: bool,
+    /// Send secrets, private keys among them, over `--xds-listen` without TLS. Without it clients there get no secrets and no listeners or
+    /// clusters that need one
+    #[arg(long, requires = "xds_listen", conflicts_with = "xds_tls_cert")]
+    pub(crate) insecure_xds_secrets: bool,
+}
+
+impl InsecureXds {
+    pub(crate) fn cleartext(&self) -> Cleartext {
+        Cleartext { clients: self.insecure_xds_clients, secrets: self.insecure_xds_secrets }
+    }
+}
+
 /// The name of a trust domain (SPIFFE-ID, 2.1), such as `example.org`.
 fn trust_domain(text: &str) -> Result<String, String> {
     let is_in_one = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_');
@@ -185,6 +207,10 @@ fn check(args: &RunArgs, sources: &Sources) -> anyhow::Result<()> {
     if sources.settings.is_some() {
         WrongUsage::unless(args.xds_tls.xds_tls_cert.is_none(), || {
             "--xds-tls-cert: with a Kubernetes cluster the certificate of xDS is signed by the authority in a Secret: name that with --ca-secret"
+                .to_owned()
+        })?;
+        WrongUsage::unless(args.insecure_xds.cleartext() == Cleartext::default(), || {
+            "--insecure-xds-clients, --insecure-xds-secrets: with a Kubernetes cluster xDS is always over TLS"
                 .to_owned()
         })?;
         WrongUsage::unless(args.workload_labels == WorkloadLabels::Objects, || {

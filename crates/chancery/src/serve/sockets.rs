@@ -7,15 +7,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use infra::host::Layout;
+use infra::host::{Layout, ProxyPaths};
 use ir::FleetName;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use xds::ListenError;
+use xds::{Gate, KnownTokens, ListenError};
 
 use super::certificates::{self, CertificateFiles};
 use super::{Wanted, Workloads};
-use crate::cli::XdsTls;
+use crate::cli::{InsecureXds, XdsTls};
 
 /// How often the sockets are looked at: one that could not be opened is tried again, as its folder may just be going with an
 /// earlier proxy, and one that somebody has removed, perhaps with the state folder, is made again.
@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Opens and closes sockets as Gateways come and go, until `stop`. Until it is known which there shall be, those of `last_good` are there.
 pub(super) async fn serve(
-    server: xds::Server,
+    (server, tokens): (xds::Server, KnownTokens),
     layout: Layout,
     (mut infra, mut workloads, last_good): (Wanted, Workloads, BTreeSet<Arc<str>>),
     stop: CancellationToken,
@@ -37,12 +37,12 @@ pub(super) async fn serve(
             wanted.extend(workloads.borrow_and_update().iter().cloned());
         }
         for fleet in open.difference(&wanted) {
-            server.close_unix(&layout.paths(fleet).xds_socket);
+            close(&server, &tokens, &layout.paths(fleet));
         }
         open.retain(|fleet| wanted.contains(fleet) && layout.paths(fleet).xds_socket.exists());
         failed.retain(|fleet, _| wanted.contains(fleet));
         for fleet in wanted.difference(&open.clone()) {
-            match listen(&server, &layout, fleet) {
+            match listen(&server, &tokens, &layout, fleet) {
                 Ok(()) => {
                     open.insert(fleet.clone());
                     failed.remove(fleet);
@@ -68,7 +68,7 @@ pub(super) async fn serve(
         }
     }
     for fleet in &open {
-        server.close_unix(&layout.paths(fleet).xds_socket);
+        close(&server, &tokens, &layout.paths(fleet));
     }
     Ok(())
 }
@@ -76,15 +76,28 @@ pub(super) async fn serve(
 /// Serves xDS at an address as well. With TLS: gives the files whose changes are to be followed.
 pub(super) fn listen_at(
     server: &xds::Server,
+    tokens: &KnownTokens,
     address: SocketAddr,
-    tls: &XdsTls,
+    (tls, insecure): (&XdsTls, &InsecureXds),
 ) -> anyhow::Result<Option<CertificateFiles>> {
     let files = CertificateFiles::read(tls)?;
     let (bound, how) = match &files {
         Some(files) => {
             (server.listen_tls(address, files.tls(), certificates::gate(tls.xds_trust_domain.clone())), "xDS with TLS")
         }
-        None => (server.listen_tcp(address, xds::Gate::open()), "xDS in cleartext"),
+        None => (
+            server.listen_tcp(address, Gate::cleartext(tokens.clone(), insecure.cleartext())),
+            match (insecure.insecure_xds_clients, insecure.insecure_xds_secrets) {
+                (false, false) => "xDS in cleartext, without secrets, for proxies with their token",
+                (false, true) => "xDS in cleartext with secrets, for proxies with their token (--insecure-xds-secrets)",
+                (true, false) => {
+                    "xDS in cleartext, without secrets, for every user of this machine and every route to it (--insecure-xds-clients)"
+                }
+                (true, true) => {
+                    "xDS in cleartext with private keys, for every user of this machine and every route to it (--insecure-xds-clients, --insecure-xds-secrets)"
+                }
+            },
+        ),
     };
     info!(address = %bound.map_err(|error| refused(address, error))?, "{how}");
     Ok(files)
@@ -101,7 +114,14 @@ fn refused(address: SocketAddr, error: ListenError) -> anyhow::Error {
     }
 }
 
-fn listen(server: &xds::Server, layout: &Layout, fleet: &FleetName) -> anyhow::Result<()> {
+fn listen(server: &xds::Server, tokens: &KnownTokens, layout: &Layout, fleet: &FleetName) -> anyhow::Result<()> {
     let paths = layout.prepare(fleet)?;
-    Ok(server.listen_unix(&paths.xds_socket, Arc::clone(&fleet.0))?)
+    server.listen_unix(&paths.xds_socket, Arc::clone(&fleet.0), Some(paths.token.as_str().into()))?;
+    tokens.insert(paths.token.as_str(), Arc::clone(&fleet.0));
+    Ok(())
+}
+
+fn close(server: &xds::Server, tokens: &KnownTokens, paths: &ProxyPaths) {
+    server.close_unix(&paths.xds_socket);
+    tokens.remove(paths.token.as_str());
 }

@@ -17,7 +17,7 @@ fn options() -> BootstrapOptions {
         node_id: "id".into(),
         node_cluster: "ns/gw".into(),
         zone: None,
-        control_plane: ControlPlane::Local(Endpoint::Unix("/run/xds.sock".into())),
+        control_plane: ControlPlane::Local(Endpoint::Unix("/run/xds.sock".into()), "0123".into()),
         admin: Endpoint::Unix("/run/admin.sock".into()),
         local_listener: None,
         config_listener: None,
@@ -52,8 +52,18 @@ dynamicResources:
     transportApiVersion: V3
     grpcServices:
     - envoyGrpc: {clusterName: chancery.xds, retryPolicy: {retryBackOff: {baseInterval: 0.100s, maxInterval: 1s}}}
+      initialMetadata: [{key: authorization, value: Bearer 0123}]
     setNodeOnFirstMessageOnly: true
-admin: {address: {pipe: {path: /run/admin.sock, mode: 384}}}
+admin:
+  address: {pipe: {path: /run/admin.sock, mode: 384}}
+  allowPaths:
+  - {exact: /ready}
+  - {exact: /healthcheck/fail}
+  - {exact: /drain_listeners}
+  - {prefix: /stats?}
+  - {prefix: /stats/prometheus}
+  - {prefix: /config_dump}
+  - {prefix: '/logging?'}
 overloadManager:
   resourceMonitors:
   - name: envoy.resource_monitors.global_downstream_max_connections
@@ -66,6 +76,7 @@ clusterManager:
     transportApiVersion: V3
     grpcServices:
     - envoyGrpc: {clusterName: chancery.xds, retryPolicy: {retryBackOff: {baseInterval: 0.100s, maxInterval: 1s}}}
+      initialMetadata: [{key: authorization, value: Bearer 0123}]
 layeredRuntime:
   layers:
   - {name: chancery, staticLayer: {re2.max_program_size.error_level: 4096}}
@@ -89,7 +100,7 @@ fn zone_and_local_listeners_come_with_their_options() {
         zone: Some("z".into()),
         local_listener: Some(local),
         config_listener: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 19004))),
-        control_plane: ControlPlane::Local(Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000)),
+        control_plane: ControlPlane::Local(Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18000), "0123".into()),
         ..options()
     });
     assert_eq!(json["node"]["locality"]["zone"], "z");
@@ -119,7 +130,7 @@ fn a_bootstrap_keeps_the_rules_of_envoys_api_in_the_form_that_messages_have() {
         zone,
         local_listener,
         config_listener: local_listener,
-        control_plane: ControlPlane::Local(tcp(18000)),
+        control_plane: ControlPlane::Local(tcp(18000), "0123".into()),
         admin: tcp(19000),
         ..options()
     };

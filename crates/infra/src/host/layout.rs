@@ -65,7 +65,9 @@ pub struct ProxyPaths {
     pub admin_socket: PathBuf,
     /// The token that the proxy sends with each xDS call.
     pub token: StreamToken,
-    /// The file with the token, for Envoys of one's own: `token` in the proxy's folder, mode 0600.
+    /// The file with the token, mode 0600: `token` in the proxy's folder.
+    pub(crate) kept_token: PathBuf,
+    /// The same next to the sockets, for Envoys that Chancery does not start.
     pub token_file: PathBuf,
     /// Envoy's own log (its standard error).
     pub log: PathBuf,
@@ -162,7 +164,8 @@ impl Layout {
         let sockets = self.sockets.join(folder);
         ProxyPaths {
             token,
-            token_file: dir.join(TOKEN),
+            kept_token: dir.join(TOKEN),
+            token_file: sockets.join(TOKEN),
             bootstrap: dir.join("bootstrap.json"),
             xds_socket: sockets.join("xds.sock"),
             admin_socket: sockets.join("admin.sock"),
@@ -190,7 +193,9 @@ impl Layout {
             _ => write_whole(&paths.owner, fleet.as_str().as_bytes())?,
         }
         // No line break behind it: Envoy takes the file as it is.
-        write_whole(&paths.token_file, paths.token.as_str().as_bytes())?;
+        for file in [&paths.kept_token, &paths.token_file] {
+            write_whole(file, paths.token.as_str().as_bytes())?;
+        }
         Ok(paths)
     }
 
@@ -224,8 +229,8 @@ impl ProxyPaths {
     /// Removes the files of this proxy, and its folders if nothing of others is in them: the xDS server may be listening
     /// there for the proxy's successor.
     pub(crate) fn remove(&self) {
-        let Self { wanted, record, bootstrap, admin_socket, log, output, token_file, owner, .. } = self;
-        for file in [wanted, record, bootstrap, admin_socket, log, output, token_file, owner] {
+        let Self { wanted, record, bootstrap, admin_socket, log, output, kept_token, token_file, owner, .. } = self;
+        for file in [wanted, record, bootstrap, admin_socket, log, output, kept_token, token_file, owner] {
             let _absent = std::fs::remove_file(file);
         }
         for dir in [&self.sockets, &self.dir] {

@@ -105,7 +105,11 @@ impl Supervisor {
         let wanted = self.orders.borrow().infra.clone();
         for paths in self.earlier.iter().chain([&self.paths]).cloned().collect::<Vec<_>>() {
             for draining in Retired::earlier(&paths) {
-                tracing::info!(gateway = self.fleet.as_str(), pid = draining.process.pid, "an envoy was draining already");
+                tracing::info!(
+                    gateway = self.fleet.as_str(),
+                    pid = draining.process.pid,
+                    "an envoy was draining already"
+                );
                 self.let_end((draining, paths.clone()), wanted.as_deref());
             }
         }

@@ -19,7 +19,7 @@ mod tokens;
 mod tests;
 
 use tokens::Tokens;
-pub use tokens::{TokenError, VerifyToken, Verifying};
+pub use tokens::{KnownTokens, TokenError, VerifyToken, Verifying};
 
 /// How the bytes of a connection come, and what that proves.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Peer {
         let process = |name: &str| Some(Identity { name: name.into(), expires: None });
         match self {
             Self::Unix => process("unix"),
-            Self::Loopback => process("loopback"),
+            Self::Loopback => process(LOOPBACK),
             Self::Tls(name, expires) => name.clone().map(|name| Identity { name, expires: *expires }),
             Self::Anonymous(_) => None,
         }
@@ -80,7 +80,7 @@ pub struct Identity {
 /// The fleets that an identity may have. A client's node chooses among them, nothing else: it can narrow, never widen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fleets {
-    /// Each: whoever comes here is trusted with everything (cleartext on this machine).
+    /// Each: the operator trusts all who come here (cleartext on this machine).
     Any,
     /// These. A node that names another is refused; one that names none gets the only one.
     These(Vec<Arc<str>>),
@@ -94,6 +94,9 @@ const NOBODY: Broken = Broken(
     Code::Unauthenticated,
     "the client certificate names nobody: it needs one SPIFFE URI or a DNS name among its subject alternative names",
 );
+
+/// The name of an identity that is proven by a connection over loopback alone. A fleet's name has a slash.
+const LOOPBACK: &str = "loopback";
 
 const NOTHING: &str = "this identity may have no configuration";
 
@@ -114,14 +117,35 @@ const SHOWN: usize = 200;
 /// Says which fleets an identity may have.
 pub type FleetsOf = Arc<dyn Fn(&Identity) -> Fleets + Send + Sync>;
 
+/// What a listener in cleartext grants clients that bring no token. Each is off unless the operator asks for it by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleartext {
+    /// Clients without a token are served: each names its fleet itself.
+    pub clients: bool,
+    /// Secrets are sent to all clients.
+    pub secrets: bool,
+}
+
 /// What a listener asks of those who call. Clones are the same gate.
 #[derive(Clone)]
 pub struct Gate(Arc<Rules>);
 
 struct Rules {
     fleets_of: FleetsOf,
-    tokens: Option<Tokens>,
+    proof: Proof,
+    /// Callers get secrets.
+    secrets: bool,
     accounts: Accounts,
+}
+
+/// What shows who calls.
+enum Proof {
+    /// The connection.
+    Connection,
+    /// A bearer token that a verifier is asked about, or else a certificate.
+    Verified(Tokens),
+    /// A bearer token that is known here. Without one a call is who its connection says, if `anonymous`.
+    Known { tokens: KnownTokens, anonymous: bool },
 }
 
 impl fmt::Debug for Gate {
@@ -134,26 +158,50 @@ impl Gate {
     /// Callers are who their connection proves them to be; `fleets_of` says what they may have.
     #[must_use]
     pub fn new(fleets_of: FleetsOf, limits: Limits) -> Self {
-        Self(Arc::new(Rules { fleets_of, tokens: None, accounts: Accounts::new(limits) }))
+        Self::of_rules(fleets_of, Proof::Connection, limits)
+    }
+
+    fn of_rules(fleets_of: FleetsOf, proof: Proof, limits: Limits) -> Self {
+        Self(Arc::new(Rules { fleets_of, proof, secrets: true, accounts: Accounts::new(limits) }))
     }
 
     /// Callers are who their bearer token says, which every call has to bring beside what its connection proves, until either ends. One that brings
     /// no token is who its certificate says, if it has one.
     #[must_use]
     pub fn with_tokens(fleets_of: FleetsOf, limits: Limits, verifier: Arc<dyn VerifyToken>) -> Self {
-        let tokens = Some(Tokens::new(verifier));
-        Self(Arc::new(Rules { fleets_of, tokens, accounts: Accounts::new(limits) }))
+        Self::of_rules(fleets_of, Proof::Verified(Tokens::new(verifier)), limits)
     }
 
-    /// Everybody gets the fleet that `node.cluster` names.
+    /// Everybody gets the fleet that `node.cluster` names: for tests and benchmarks. See [`Self::cleartext`].
     #[must_use]
     pub fn open() -> Self {
         Self::new(Arc::new(|_| Fleets::Any), Limits::local())
     }
 
-    /// Everybody gets this fleet.
-    pub(super) fn of(fleet: Arc<str>) -> Self {
-        Self::new(Arc::new(move |_| Fleets::Only(Arc::clone(&fleet))), Limits::local())
+    /// Callers on this machine get the fleet that their token stands for, without secrets; `cleartext` says what else is granted.
+    #[must_use]
+    pub fn cleartext(tokens: KnownTokens, cleartext: Cleartext) -> Self {
+        let proof = Proof::Known { tokens, anonymous: cleartext.clients };
+        let fleets_of: FleetsOf = Arc::new(|identity| match &*identity.name {
+            LOOPBACK => Fleets::Any,
+            // The token says which; what the node says is no claim.
+            _ => Fleets::Only(Arc::clone(&identity.name)),
+        });
+        let accounts = Accounts::new(Limits::local());
+        Self(Arc::new(Rules { fleets_of, proof, secrets: cleartext.secrets, accounts }))
+    }
+
+    /// Everybody gets this fleet who brings its token; without a token it is for tests and benchmarks: everybody.
+    pub(super) fn of(fleet: Arc<str>, token: Option<Arc<str>>) -> Self {
+        let proof = match token {
+            None => Proof::Connection,
+            Some(token) => {
+                let tokens = KnownTokens::default();
+                tokens.insert(&token, Arc::clone(&fleet));
+                Proof::Known { tokens, anonymous: false }
+            }
+        };
+        Self::of_rules(Arc::new(move |_| Fleets::Only(Arc::clone(&fleet))), proof, Limits::local())
     }
 
     /// How long a new connection may last.
@@ -174,14 +222,20 @@ impl Gate {
     /// Who makes a call that is to be answered with what a fleet has.
     pub(super) async fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Broken> {
         let certified = peer.certified().filter(|_| !headers.contains_key(AUTHORIZATION));
-        let identity = match (&self.0.tokens, certified) {
-            (Some(_), Some(certified)) => certified,
-            (Some(tokens), None) => {
+        let identity = match (&self.0.proof, certified) {
+            (Proof::Verified(_), Some(certified)) => certified,
+            (Proof::Known { anonymous: true, .. }, _) if !headers.contains_key(AUTHORIZATION) => {
+                self.logged(peer, peer.identity().ok_or(NOBODY))?
+            }
+            (Proof::Known { tokens, .. }, _) => {
+                Identity { name: self.logged(peer, tokens.fleet(headers))?, expires: peer.expires() }
+            }
+            (Proof::Verified(tokens), None) => {
                 let found = tokens.identity(headers, &self.account(peer)).await;
                 let Identity { name, expires } = self.logged(peer, found)?;
                 Identity { name, expires: [expires, peer.expires()].into_iter().flatten().min() }
             }
-            (None, _) => self.logged(peer, peer.identity().ok_or(NOBODY))?,
+            (Proof::Connection, _) => self.logged(peer, peer.identity().ok_or(NOBODY))?,
         };
         self.caller(identity).await
     }
@@ -230,6 +284,11 @@ impl Caller {
     /// Who it is.
     pub(super) fn name(&self) -> &Arc<str> {
         &self.identity.name
+    }
+
+    /// Whether the caller gets secrets.
+    pub(super) fn has_secrets(&self) -> bool {
+        self.gate.0.secrets
     }
 
     /// None yet of the names of a client.

@@ -107,7 +107,10 @@ impl SharedClient {
         (node, from): (Arc<Node>, Option<IpAddr>),
     ) -> Self {
         let new = |fleet: &mut Fleet| Streams::new(fleet, Arc::clone(&node), purpose.variant, purpose.kind.is_none());
-        let (cell, streams) = shared.with_fleet(&fleet, new);
+        let (cell, mut streams) = shared.with_fleet(&fleet, new);
+        if !caller.has_secrets() {
+            streams.withhold_secrets();
+        }
         let inner = Inner { streams: Some(streams), wakers: BTreeMap::new(), watches: None, names: caller.names() };
         Self { fleet, node, from, cell, inner: Mutex::new(inner) }
     }

@@ -110,6 +110,12 @@ impl Entry {
         self.accepted.as_ref()
     }
 
+    /// Whether a version that a client may be sent needs a secret.
+    pub(super) fn needs_secret(&self) -> bool {
+        let versions = [Some(&self.current), self.accepted.as_ref()].into_iter().flatten();
+        versions.flat_map(|item| item.resource.needs()).any(|need| need.type_url == TypeUrl::Secret)
+    }
+
     /// The accepted version, if it is another one than the current.
     pub(super) fn older(&self) -> Option<&Arc<Item>> {
         self.accepted.as_ref().filter(|accepted| !Arc::ptr_eq(accepted, &self.current))

@@ -15,9 +15,16 @@ use crate::wire::Variant;
 pub(crate) struct View<'a> {
     snapshot: &'a Snapshot,
     variant: Variant,
+    /// See [`Self::without_secrets`].
+    secrets: bool,
 }
 
 impl<'a> View<'a> {
+    /// The view of a client that may not have secrets: for it there are neither secrets nor the resources that need one.
+    pub(crate) fn without_secrets(self, without: bool) -> Self {
+        Self { secrets: self.secrets && !without, ..self }
+    }
+
     /// The virtual hosts of a route configuration that travel by themselves.
     pub(crate) fn hosts_of(self, route_configuration: &'a str) -> impl Iterator<Item = &'a Arc<Item>> {
         let delta = self.variant == Variant::Delta;
@@ -29,7 +36,8 @@ impl<'a> Look<'a> for View<'a> {
     fn entry(self, type_url: &TypeUrl, name: &str) -> Option<&'a Entry> {
         let whole = self.variant == Variant::Sotw && *type_url == TypeUrl::Route;
         let inlined = whole.then(|| self.snapshot.inlines.get(name)).flatten();
-        inlined.or_else(|| self.snapshot.entry(type_url, name))
+        let entry = inlined.or_else(|| self.snapshot.entry(type_url, name));
+        entry.filter(|entry| self.secrets || !(*type_url == TypeUrl::Secret || entry.needs_secret()))
     }
 }
 
@@ -75,7 +83,7 @@ impl Inlines {
 impl Snapshot {
     /// What clients of this variant see.
     pub(crate) fn view(&self, variant: Variant) -> View<'_> {
-        View { snapshot: self, variant }
+        View { snapshot: self, variant, secrets: true }
     }
 
     /// The number after which a part of this item is new to a client that uses the item number `before` of its name: who has one that was

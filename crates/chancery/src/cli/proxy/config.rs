@@ -32,7 +32,9 @@ pub(super) fn run(running: &Running, args: &ConfigArgs) -> anyhow::Result<Outcom
     let all = proxies(&connected(running)?)?;
     let proxy = find(&all, &args.name)?;
     let text = running.get_from_proxy(&proxy.name, &proxy.gateway, PATH)?;
-    let dump: Value = serde_json::from_slice(&text).context("the proxy answered something that is no configuration")?;
+    let mut dump: Value =
+        serde_json::from_slice(&text).context("the proxy answered something that is no configuration")?;
+    redact(&mut dump);
     let text = match args.output {
         Format::Json => format!("{}\n", serde_json::to_string_pretty(args.kind.map_or(&dump, |of| kind(&dump, of)))?),
         Format::Yaml => crate::yaml::document(args.kind.map_or(&dump, |of| kind(&dump, of))),
@@ -44,4 +46,44 @@ pub(super) fn run(running: &Running, args: &ConfigArgs) -> anyhow::Result<Outcom
     };
     write!(std::io::stdout(), "{text}")?;
     Ok(Outcome::Fine)
+}
+
+/// Stands in place of the token that a proxy sends with its xDS calls: Envoy hides private keys, and knows nothing of this secret.
+const REDACTED: &str = "[redacted]";
+
+/// Hides the values of all `initial_metadata` (`envoy.config.core.v3.GrpcService`).
+fn redact(dump: &mut Value) {
+    match dump {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value) {
+                    ("initial_metadata", Value::Array(headers)) => {
+                        for value in headers.iter_mut().filter_map(|header| header.get_mut("value")) {
+                            *value = REDACTED.into();
+                        }
+                    }
+                    (_, value) => redact(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::redact;
+
+    #[test]
+    fn tokens_of_proxies_are_not_shown() {
+        let mut dump =
+            json!({"a": [{"initial_metadata": [{"key": "authorization", "value": "Bearer 1"}, {"key": "b"}]}]});
+        redact(&mut dump);
+        let shown =
+            json!({"a": [{"initial_metadata": [{"key": "authorization", "value": "[redacted]"}, {"key": "b"}]}]});
+        assert_eq!(dump, shown);
+    }
 }

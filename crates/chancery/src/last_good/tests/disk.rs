@@ -107,7 +107,7 @@ fn costs_nothing(disk: &Disk, state: &Path) {
     let (stop, (end, ended)) = (CancellationToken::new(), oneshot::channel());
     runtime.spawn(keep((server.clone(), files), inputs, stop.clone(), end));
     let socket = state.join("xds.sock");
-    server.listen_unix(&socket, FLEET.into()).expect("a socket");
+    server.listen_unix(&socket, FLEET.into(), None).expect("a socket");
     let (commands, taken) = mpsc::channel(4);
     let client = Client::new(Config::new(ClientNode::default(), vec![format!("unix:{}", socket.display()).into()], 1));
     runtime.spawn(async move { connect::run(client, &Plain, &mut Fine, taken).await });

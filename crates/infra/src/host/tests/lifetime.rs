@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use tokio::net::TcpStream;
 
 use super::stage::{Asked, DEADLINE, Stage, free_port, gateway, greeting, is_alive, kill, request, signal};
-use crate::host::retired::Retired;
 use crate::host::launch::Launch;
+use crate::host::retired::Retired;
 use crate::host::{Ending, admin, process::Process};
 
 #[tokio::test]

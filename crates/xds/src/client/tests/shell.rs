@@ -100,7 +100,7 @@ fn put(name: &str, version: u128, text: &str) -> Change {
 fn server(path: &Path, changes: Vec<Change>) -> (Server, mpsc::Receiver<Vec<Fact>>) {
     let (events, received) = mpsc::channel(64);
     let server = Server::start(&Handle::current(), events);
-    server.listen_unix(path, "fleet".into()).unwrap();
+    server.listen_unix(path, "fleet".into(), None).unwrap();
     server.publish(vec![FleetUpdate { fleet: "fleet".into(), changes }]);
     (server, received)
 }

@@ -47,3 +47,43 @@ fn connections_end_within_a_tenth_of_their_age_and_not_together() {
     let for_ever = Gate::new(Arc::new(|_| Fleets::Any), Limits { age: None, ..Limits::default() });
     assert_eq!(for_ever.age(), None);
 }
+
+/// The headers of a call with this token.
+fn bearing(token: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if !token.is_empty() {
+        headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().expect("a header"));
+    }
+    headers
+}
+
+async fn fleet_of(gate: &Gate, peer: &Peer, token: &str) -> Result<(Arc<str>, bool), Code> {
+    let claim = Node { cluster: "a/claimed".into(), ..Node::default() };
+    let caller = gate.admit(peer, &bearing(token)).await.map_err(|Broken(code, _)| code)?;
+    Ok((caller.fleet(&claim).map_err(|Broken(code, _)| code)?, caller.has_secrets()))
+}
+
+#[tokio::test]
+async fn unix_stream_without_its_token_gets_nothing() {
+    let gate = Gate::of("a/b".into(), Some("0123".into()));
+    for token in ["", "0124", "012", "01230"] {
+        assert_eq!(fleet_of(&gate, &Peer::Unix, token).await, Err(Code::Unauthenticated), "{token:?}");
+    }
+    assert_eq!(fleet_of(&gate, &Peer::Unix, "0123").await, Ok(("a/b".into(), true)));
+}
+
+#[tokio::test]
+async fn cleartext_client_gets_what_its_token_or_a_flag_grants() {
+    let known = KnownTokens::default();
+    known.insert("0123", "a/b".into());
+    for clients in [false, true] {
+        for secrets in [false, true] {
+            let gate = Gate::cleartext(known.clone(), Cleartext { clients, secrets });
+            assert_eq!(fleet_of(&gate, &Peer::Loopback, "0123").await, Ok(("a/b".into(), secrets)));
+            assert_eq!(fleet_of(&gate, &Peer::Loopback, "0124").await, Err(Code::Unauthenticated));
+            let anonymous = fleet_of(&gate, &Peer::Loopback, "").await;
+            let expected = if clients { Ok(("a/claimed".into(), secrets)) } else { Err(Code::Unauthenticated) };
+            assert_eq!(anonymous, expected);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Bearer tokens: somebody else verifies them, and is asked once for each.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -126,6 +127,37 @@ impl Tokens {
         if known.len() < REMEMBERED {
             known.insert(hash, (identity.cloned(), until));
         }
+    }
+}
+
+/// Tokens that are known here, each with the fleet that it stands for. Clones share them.
+#[derive(Clone, Default)]
+pub struct KnownTokens(Arc<Mutex<BTreeMap<Hash, Arc<str>>>>);
+
+impl KnownTokens {
+    /// Adds a token. It is kept as its hash, so that how long a look-up takes says nothing of it.
+    pub fn insert(&self, token: &str, fleet: Arc<str>) {
+        locked(&self.0).insert(hash(token), fleet);
+    }
+
+    /// Removes a token: no new call may bring it.
+    pub fn remove(&self, token: &str) {
+        locked(&self.0).remove(&hash(token));
+    }
+
+    /// Returns the fleet of the token in these headers.
+    pub(super) fn fleet(&self, headers: &HeaderMap) -> Result<Arc<str>, Broken> {
+        let known = locked(&self.0).get(&hash(bearer(headers)?)).cloned();
+        known.ok_or(Broken(
+            Code::Unauthenticated,
+            "the bearer token is not that of a proxy: it is in the file `token` of the proxy's folder, next to `gateway`",
+        ))
+    }
+}
+
+impl fmt::Debug for KnownTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KnownTokens")
     }
 }
 

@@ -167,7 +167,7 @@ fn start_server(runtime: &Runtime, events: &Arc<Mutex<Vec<Event>>>, at: SocketAd
     let server = super::stage::server(runtime, events);
     // as often as C-core is willing to
     server.ask_for_loads(Some(LoadReports::every(Duration::from_secs(1))));
-    let at = server.listen_tcp(at, Gate::of("mesh".into())).unwrap();
+    let at = server.listen_tcp(at, Gate::of("mesh".into(), None)).unwrap();
     (server, at)
 }
 

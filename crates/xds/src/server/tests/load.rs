@@ -32,7 +32,7 @@ impl Rig {
         let (outbox, events) = mpsc::channel(1);
         let server = Server::start(&Handle::current(), outbox);
         let folder = tempfile::tempdir().unwrap();
-        server.listen_unix(&folder.path().join("xds.sock"), "one".into()).unwrap();
+        server.listen_unix(&folder.path().join("xds.sock"), "one".into(), None).unwrap();
         let changes = vec![cluster("a", 1), cluster("b", 1)];
         server.publish(vec![FleetUpdate { fleet: "one".into(), changes }]);
         server.ask_for_loads(Some(LoadReports::every(Duration::from_millis(100))));
@@ -170,7 +170,7 @@ async fn a_reporter_passes_the_gate_like_anybody_else() {
 async fn a_report_counts_for_the_fleet_of_its_reporter_whatever_others_call_their_clusters() {
     let mut rig = Rig::start();
     let path = rig.folder.path().join("two.sock");
-    rig.server.listen_unix(&path, "two".into()).unwrap();
+    rig.server.listen_unix(&path, "two".into(), None).unwrap();
     rig.server.publish(vec![FleetUpdate { fleet: "two".into(), changes: vec![cluster("a", 1)] }]);
     // it names the other fleet, which is only a name
     let stranger = reporter(&path, node("c", true)).await;

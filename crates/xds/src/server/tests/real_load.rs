@@ -32,7 +32,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let events = Arc::default();
         let server = server(&runtime, &events);
-        server.listen_unix(&socket(folder.path()), "ns/gw".into()).unwrap();
+        server.listen_unix(&socket(folder.path()), "ns/gw".into(), None).unwrap();
         let (backend, http, tcp) = (Backend::start("a"), free_address(), free_address());
         let envoy = Some(Envoy::start(folder.path(), &socket(folder.path())));
         let stage = Self { runtime, server, events, envoy, _folder: folder, http, tcp, backend };

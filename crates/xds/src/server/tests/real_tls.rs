@@ -88,7 +88,7 @@ impl Stand {
         let at = match way {
             Way::MutualTls => server.listen_tls(at, tls.clone(), gate(Limits::default())).unwrap(),
             Way::Unix => {
-                server.listen_unix(&socket(folder), "ns/gw".into()).unwrap();
+                server.listen_unix(&socket(folder), "ns/gw".into(), None).unwrap();
                 at
             }
         };

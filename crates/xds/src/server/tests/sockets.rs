@@ -55,7 +55,7 @@ impl One {
     }
 
     fn listen(&self) {
-        self.server.listen_unix(&self.path, "one".into()).unwrap();
+        self.server.listen_unix(&self.path, "one".into(), None).unwrap();
     }
 
     fn publish(&self, changes: Vec<Change>) {
@@ -176,11 +176,11 @@ async fn a_dead_socket_is_taken_over_and_a_live_one_is_not() {
     let path = folder.path().join("xds.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let (first, _events) = server();
-    first.listen_unix(&path, "one".into()).unwrap();
+    first.listen_unix(&path, "one".into(), None).unwrap();
     let (second, _events) = server();
-    assert!(matches!(second.listen_unix(&path, "one".into()), Err(ListenError::InUse(_))));
+    assert!(matches!(second.listen_unix(&path, "one".into(), None), Err(ListenError::InUse(_))));
     first.stop(DEADLINE).await;
-    second.listen_unix(&path, "one".into()).unwrap();
+    second.listen_unix(&path, "one".into(), None).unwrap();
     second.stop(DEADLINE).await;
 }
 
@@ -190,13 +190,13 @@ async fn a_file_that_is_no_socket_is_named_with_the_remedy_and_left_as_it_is() {
     let path = folder.path().join("xds.sock");
     std::fs::write(&path, "somebody's").unwrap();
     let (server, _events) = server();
-    let words = server.listen_unix(&path, "one".into()).unwrap_err().to_string();
+    let words = server.listen_unix(&path, "one".into(), None).unwrap_err().to_string();
     for part in [path.to_str().unwrap(), "no socket", "move it away or remove it"] {
         assert!(words.contains(part), "{words:?} lacks {part:?}");
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
     std::fs::remove_file(&path).unwrap();
-    server.listen_unix(&path, "one".into()).unwrap();
+    server.listen_unix(&path, "one".into(), None).unwrap();
     server.stop(DEADLINE).await;
 }
 

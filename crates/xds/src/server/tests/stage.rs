@@ -93,7 +93,7 @@ impl Stage {
         let events = Arc::default();
         let server = server(&runtime, &events);
         server.keep(true);
-        server.listen_unix(&socket(folder.path()), "ns/gw".into()).unwrap();
+        server.listen_unix(&socket(folder.path()), "ns/gw".into(), None).unwrap();
         let (a, b, at) = (Backend::start("a"), Backend::start("b"), free_address());
         let envoy = Envoy::start(folder.path(), &way(folder.path()));
         let _told = Told(Arc::clone(&events));
@@ -165,7 +165,7 @@ impl Stage {
         self.server = server(&self.runtime, &self.events);
         self.server.keep(true);
         prepare(&self.server);
-        self.server.listen_unix(&socket(self.folder.path()), "ns/gw".into()).unwrap();
+        self.server.listen_unix(&socket(self.folder.path()), "ns/gw".into(), None).unwrap();
     }
 
     pub(super) fn end(self) {

@@ -591,3 +591,18 @@ fn many_clusters_that_are_answered_slowly_are_not_taken_back() {
     assert_eq!(rig.pass(20_000), "");
     assert!(rig.pass(40_000).contains("CDS -c0000"));
 }
+
+#[test]
+fn client_without_secrets_gets_none_and_nothing_that_needs_one() {
+    let mut rig =
+        Rig::new("cds a; eds a; cds b -> sds:ca; eds b; lds l -> r; lds m -> r, sds:s; rds r -> a; sds s; sds ca");
+    rig.clients[0].session.withhold_secrets();
+    assert_eq!(rig.subscribe("cds", &[]), "CDS a@1");
+    assert_eq!(rig.subscribe("eds", &["a"]), "EDS a@1");
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "LDS l@1");
+    assert_eq!(rig.subscribe("sds", &["s", "ca"]), "");
+    assert_eq!(rig.publish("sds s@2; lds m@2 -> r, sds:s"), "");
+    // Without the secret the same listener may go.
+    assert_eq!(rig.publish("lds m@3 -> r"), "LDS m@3");
+}
