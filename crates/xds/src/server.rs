@@ -41,6 +41,7 @@ mod reflection;
 mod roster;
 mod saving;
 mod services;
+mod spawned;
 mod status;
 mod stream;
 mod streams;

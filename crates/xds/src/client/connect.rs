@@ -27,6 +27,9 @@ use tokio::time::Instant;
 use super::{Action, Cache, Client, Event, Frames, LinkId, Offer, Variant, frame};
 use crate::resource::TypeUrl;
 
+#[cfg(test)]
+mod tests;
+
 /// A connection on which nothing is heard is asked after this time.
 pub const PING: Duration = Duration::from_secs(10);
 
@@ -193,7 +196,7 @@ async fn stream(
     messages: mpsc::Receiver<Bytes>,
     into: &mpsc::Sender<(LinkId, Input)>,
 ) -> Result<String, Failure> {
-    let tasks = Owned(Tasks::default());
+    let tasks = Owned::new();
     let mut builder = http2::Builder::new(tasks.0.clone());
     builder
         .timer(TokioTimer::new())
@@ -249,21 +252,35 @@ impl Body for Messages {
     }
 }
 
-/// What hyper does beside reading and writing.
-#[derive(Clone, Default)]
-struct Tasks(Arc<Mutex<JoinSet<()>>>);
+/// The tasks that the HTTP/2 library spawns for one connection; none once it has ended.
+#[derive(Clone)]
+struct Tasks(Arc<Mutex<Option<JoinSet<()>>>>);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     fn execute(&self, future: F) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).spawn(future);
+        // another thread may be about to spawn while the connection ends: that future is dropped, and not under the lock
+        let mut late = Some(future);
+        if let Some(tasks) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(future) = late.take()
+        {
+            tasks.spawn(future);
+        }
+        drop(late);
     }
 }
 
 /// They end with the connection's task. (Each holds the set of them all, so that dropping it would not be enough.)
 struct Owned(Tasks);
 
+impl Owned {
+    fn new() -> Self {
+        Self(Tasks(Arc::new(Mutex::new(Some(JoinSet::new())))))
+    }
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        let tasks = self.0.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(tasks);
     }
 }

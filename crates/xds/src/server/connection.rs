@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use futures::{FutureExt, StreamExt};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use hyper::body::Incoming;
-use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,11 +29,12 @@ use super::grpc::{Broken, Code, Frames};
 use super::limits::{Account, Admission};
 use super::patience::Patience;
 use super::services::Service;
+use super::spawned::{Owner, Spawned, Task};
 use super::streams::Siblings;
 use super::together::Together;
 use super::unread::Unread;
 use super::untaken::Watch;
-use super::{Shared, locked, stopped};
+use super::{Shared, stopped};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
 /// reading may cost. All streams of a connection together have twice that ([`super::unread`]).
@@ -72,18 +72,6 @@ const AGE_GRACE: Duration = Duration::from_secs(5);
 /// How long a connection beyond its identity's limit is there, to refuse its calls with words.
 const REFUSED_AGE: Duration = Duration::from_secs(1);
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Takes the futures that hyper would spawn, so that they are polled (and dropped) with their connection.
-#[derive(Clone, Default)]
-struct Spawned(Arc<Mutex<Vec<Task>>>);
-
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawned {
-    fn execute(&self, future: F) {
-        locked(&self.0).push(Box::pin(future));
-    }
-}
-
 /// A connection as it came in.
 pub(super) struct Came {
     pub(super) io: Box<dyn Io>,
@@ -102,7 +90,9 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         Admission::Refused(place) => (true, Some(REFUSED_AGE), place),
         Admission::Dropped => return,
     };
-    let (streams, most_streams) = (Spawned::default(), gate.limits().streams);
+    // dropped last, so that nothing which the library spawns outlives the connection, whatever ends it
+    let spawned = Owner::new();
+    let (streams, most_streams) = (spawned.executor(), gate.limits().streams);
     let ending = watch::Sender::new(false);
     let watch = Arc::new(Watch::new(&shared));
     let origin = Arc::new(Origin {
@@ -165,7 +155,7 @@ fn builder(streams: &Spawned, most_streams: u32) -> http2::Builder<Spawned> {
 /// A connection with its streams.
 struct Running<'a, C> {
     connection: Pin<&'a mut C>,
-    /// Spawned that have just begun.
+    /// Streams that have just begun.
     new: Spawned,
     streams: FuturesUnordered<Task>,
     watch: Arc<Watch>,
@@ -203,7 +193,7 @@ where
                     }
                     return Poll::Ready(None);
                 }
-                let tasks = std::mem::take(&mut *locked(&new.0));
+                let tasks = new.take();
                 if !tasks.is_empty() {
                     streams.extend(tasks);
                     parts.touch(STREAMS);
