@@ -7,6 +7,8 @@ pub mod files;
 #[cfg(feature = "translator")]
 pub mod generate;
 #[cfg(feature = "translator")]
+pub mod host_headers;
+#[cfg(feature = "translator")]
 pub mod json_to_objects;
 pub mod load_reports;
 pub mod messages;

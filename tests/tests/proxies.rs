@@ -118,7 +118,7 @@ fn the_admin_api_is_offered_on_loopback_only_and_changes_nothing_there() {
     let mut running = Running::prepare().unwrap().with(&["--no-envoy", "--admin-listen", &address]);
     running.write("gateway.yaml", &gateway(8080)).unwrap();
     running.start().unwrap();
-    let code = |path: &str| tests::client::get(port, "any", path).unwrap().status;
+    let code = |path: &str| tests::client::get(port, "localhost", path).unwrap().status;
     assert_eq!([code("/status"), code("/proxies"), code("/metrics"), code("/log?level=debug")], [200, 200, 200, 404]);
     let output = binary::run(["run", "--dir", "/none", "--admin-listen", "0.0.0.0:8082"], "").unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -14,7 +14,10 @@
 //! | `/log?level=debug` | sets the log level |
 
 pub(crate) mod client;
+mod connections;
+mod port;
 mod proxies;
+mod refusals;
 mod reports;
 
 use std::net::SocketAddr;
@@ -30,27 +33,21 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use infra::host::Layout;
 use serde::Deserialize;
-use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Asking;
+use crate::host_header::{Answered, Host};
 use crate::telemetry::Log;
+use port::MonitorPort;
+use refusals::Port;
+pub(crate) use refusals::Refusals;
 use reports::Reports;
 
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
-
-/// Connections to an address at a time; those beyond wait. Monitors have one each.
-const MAX_CONNECTIONS: usize = 64;
-
-/// How long a connection may be open without a question.
-const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// How often it is seen whether the socket is still there.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -66,48 +63,40 @@ pub(crate) struct Admin {
     pub(crate) log: Log,
     /// Proxies can come.
     pub(crate) listening: Arc<AtomicBool>,
+    /// Counts what the ports refuse.
+    pub(crate) refusals: Refusals,
 }
 
 /// Serves what monitors ask for at an address, until `stop`: health and metrics, nothing else.
 pub(crate) async fn serve_health(admin: Admin, address: SocketAddr, stop: CancellationToken) -> anyhow::Result<()> {
-    serve_at(for_monitors().with_state(admin), ("--health-listen", address), stop).await
+    let port = MonitorPort {
+        port: Port::Health,
+        option: "--health-listen",
+        refusals: admin.refusals.clone(),
+        routes: for_monitors().with_state(admin),
+        // A probe is one request. A connection that is kept would take a place that the next probe needs.
+        keep_alive: false,
+        // Kubelets and those who collect figures name it by any of its addresses, and nothing of the configuration is shown.
+        hosts: None,
+    };
+    port.serve(address, stop).await
 }
 
-/// Serves what can be read at an address, until `stop`.
-pub(crate) async fn serve_readers(admin: Admin, address: SocketAddr, stop: CancellationToken) -> anyhow::Result<()> {
-    let routes = for_readers(&admin).with_state(admin);
-    serve_at(routes, ("--admin-listen", address), stop).await
-}
-
-async fn serve_at(
-    routes: Router,
-    (option, address): (&str, SocketAddr),
+/// Serves what can be read at an address, to requests for loopback or one of these hosts, until `stop`.
+pub(crate) async fn serve_readers(
+    admin: Admin,
+    (address, hosts): (SocketAddr, Vec<Host>),
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|error| anyhow::anyhow!("{option} {address}: {error}"))?;
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let accepting = async {
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, routes.clone(), place))),
-                // Too many open files, say: whoever waits is served when some are closed.
-                Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
-            }
-        }
+    let port = MonitorPort {
+        port: Port::Admin,
+        option: "--admin-listen",
+        refusals: admin.refusals.clone(),
+        routes: for_readers(&admin).with_state(admin),
+        keep_alive: true,
+        hosts: Some(Arc::new(Answered(hosts))),
     };
-    tokio::select! {
-        () = accepting => {}
-        () = stop.cancelled() => {}
-    }
-    Ok(())
-}
-
-async fn serve_connection(stream: TcpStream, routes: Router, _place: OwnedSemaphorePermit) {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(MAX_SILENCE);
-    let _its_end = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)).await;
+    port.serve(address, stop).await
 }
 
 /// What shows nothing of the configuration.
@@ -242,8 +231,11 @@ async fn load(State(admin): State<Admin>) -> Response {
 
 async fn metrics(State(admin): State<Admin>) -> Response {
     match admin.asking.metrics(admin.log.dropped_lines()).await {
-        Some(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-            .into_response(),
+        Some(mut text) => {
+            admin.refusals.add_to(&mut text);
+            ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+                .into_response()
+        }
         None => ending(),
     }
 }

@@ -1,14 +1,15 @@
 //! The `chancery` binary as a library: the verbs, and what `run` is wired from.
 //!
 //! [`cli`] has the verbs; `serve` is the wiring of `run`, read top to bottom it is the picture in ARCHITECTURE.md; `core` is the one
-//! thread that owns the graph; [`publish`] turns its changes into bytes; `admin` answers those who ask; `offline` does what
-//! needs no process.
+//! thread that owns the graph; [`publish`] turns its changes into bytes; `admin` answers those who ask,
+//! [`host_header`] says which of their requests; `offline` does what needs no process.
 
 mod admin;
 pub mod cli;
 mod core;
 mod diagnostics;
 mod explain;
+pub mod host_header;
 mod last_good;
 mod offline;
 pub mod publish;

@@ -31,7 +31,7 @@ use translator::Translator;
 use xds::KnownTokens;
 use xds::load::LoadReports;
 
-use crate::admin::{self, Admin, Removed};
+use crate::admin::{self, Admin, Refusals, Removed};
 use crate::cli::{RunArgs, WorkloadLabels};
 use crate::core::{self, Asking, Input, Parts, QUEUE};
 use crate::last_good::{self, LastGood};
@@ -168,12 +168,14 @@ fn people(
     (state, roots): (PathBuf, Vec<PathBuf>),
 ) {
     let Around { asking, server, stop, .. } = parts;
-    let admin = Admin { asking: asking.clone(), server: server.clone(), log, listening };
+    let refusals = Refusals::default();
+    let admin = Admin { asking: asking.clone(), server: server.clone(), log, listening, refusals };
     if let Some(address) = args.health_listen {
         tasks.spawn("health", admin::serve_health(admin.clone(), address, stop.clone()));
     }
     if let Some(address) = args.admin_listen {
-        tasks.spawn("admin API on loopback", admin::serve_readers(admin.clone(), address, stop.clone()));
+        let at = (address, args.admin_hosts.clone());
+        tasks.spawn("admin API on loopback", admin::serve_readers(admin.clone(), at, stop.clone()));
     }
     tasks.spawn("admin API", admin::serve(admin, state, stop.clone()));
     tasks.spawn("ready word", outlets::announce(asking.clone(), roots, args.ready_file.clone()));

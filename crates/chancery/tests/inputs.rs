@@ -10,6 +10,8 @@ use peak_alloc::PeakAlloc;
 mod files;
 #[path = "../../../fuzz/src/generate.rs"]
 mod generate;
+#[path = "../../../fuzz/src/host_headers.rs"]
+mod host_headers;
 #[path = "../../../fuzz/src/json_to_objects.rs"]
 mod json_to_objects;
 #[path = "../../../fuzz/src/translate.rs"]
@@ -27,10 +29,19 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 tests::fuzz_targets! {
     files: 600, 4096, cases();
+    host_headers: 20000, 64, hosts();
     json_to_objects: 4000, 4096, objects();
     translate: 400, 4096, cases();
     translate_history: 300, 4096, Vec::new();
     yaml_to_objects: 1200, 4096, cases();
+}
+
+/// Hosts that are answered, and some that are nearly so, with URIs and origins.
+fn hosts() -> Vec<Vec<u8>> {
+    let hosts =
+        ["localhost:8082", "127.0.0.1", "[::1]:1", "admin.example.com.", "localhost.evil.example", "127.1", "[::1]x"];
+    let with = |host: &str| format!("{host}\0{host}\0http://{host}").into_bytes();
+    hosts.iter().flat_map(|host| [host.as_bytes().to_vec(), with(host)]).collect()
 }
 
 /// An object of each of some kinds, behind the number of its kind.

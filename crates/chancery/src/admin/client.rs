@@ -24,7 +24,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Nobody answers, or the answer is no success.
 pub(crate) async fn get(stream: impl AsyncRead + AsyncWrite + Send + Unpin, path: &str) -> anyhow::Result<Vec<u8>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get(path).header("host", "chancery").header("connection", "close");
+    let request = Request::get(path).header("host", "localhost").header("connection", "close");
     let request = request.body(Empty::<Bytes>::new())?;
     let answer = async move {
         let asked = timeout(MAX_SILENCE, sender.send_request(request)).await;

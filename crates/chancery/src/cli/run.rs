@@ -12,6 +12,7 @@ use xds::load::LoadReports;
 
 use super::descriptors::DescriptorArgs;
 use super::{Outcome, StateDir, WrongUsage};
+use crate::host_header::Host;
 use crate::serve::Sources;
 use crate::telemetry::{self, LogFormat};
 
@@ -69,6 +70,10 @@ pub(crate) struct RunArgs {
     /// there through the API server (127.0.0.1:8082)
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub(crate) admin_listen: Option<SocketAddr>,
+    /// Host name or IP address by which requests may name --admin-listen, in addition to localhost and loopback addresses; repeats. Requests with
+    /// another `Host`, or with the `Origin` of another site, are refused: a web page in a browser of this machine may send such
+    #[arg(long = "admin-host", value_name = "HOST", requires = "admin_listen")]
+    pub(crate) admin_hosts: Vec<Host>,
     /// Save private keys in the state folder too, as part of the last good configuration: without, a proxy that starts while Chancery
     /// waits for its sources gets no listener that needs one. Switched off again, those that were saved are removed at the start
     #[arg(long)]
