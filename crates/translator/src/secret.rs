@@ -1,16 +1,17 @@
 //! Secrets and `ConfigMap`s with certificates: parsed, and the key held against its certificate, before a proxy sees them.
 
 mod key;
+mod pem;
 
 use std::sync::Arc;
 
 use api::{ClusterTrustBundle, ConfigMap, Kind, ObjectKey, Secret, Timestamp};
 use ir::SecretName;
 use ir::secret::{Hidden, SecretContent};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::revocation_list::CertificateRevocationList;
 
+use self::key::PrivateKey;
 use crate::backend::{SecretPart, SecretUse};
 
 /// A certificate or bundle that was read.
@@ -110,51 +111,124 @@ fn certificate(secret: &Secret) -> Parsed {
     let (Some(chain), Some(key)) = (entry("tls.crt"), entry("tls.key")) else {
         return Parsed::bad(NO_PAIR);
     };
-    let not_after = match check_pair(chain, key) {
-        Ok(not_after) => not_after,
-        Err(text) => return Parsed::bad(text),
-    };
-    let content = SecretContent::Certificate { chain: Hidden(chain.into()), key: Hidden(key.into()) };
-    Parsed { content: Ok(content), not_after }
+    match read_pair(chain, key) {
+        Ok(Pair { chain, key, not_after }) => {
+            let content = SecretContent::Certificate { chain: Hidden(chain.into()), key: Hidden(key.into()) };
+            Parsed { content: Ok(content), not_after }
+        }
+        Err(text) => Parsed::bad(text),
+    }
 }
 
 /// What stands in this field of its object.
 fn parse_bundle(field: &str, text: &[u8]) -> Parsed {
-    match check_chain(text) {
-        Ok((_, not_after)) => Parsed { content: Ok(SecretContent::Bundle(Hidden(text.into()))), not_after },
+    match read_bundle(text) {
+        Ok(Bundle { text, not_after }) => Parsed { content: Ok(SecretContent::Bundle(Hidden(text.into()))), not_after },
         Err(error) => Parsed::bad(format!("{field}: {error}")),
     }
 }
 
-pub(crate) fn check_pair(chain: &[u8], key: &[u8]) -> Result<Option<Timestamp>, String> {
-    let (leaf, not_after) = check_chain(chain).map_err(|error| format!("tls.crt: {error}"))?;
-    let (_, leaf) = X509Certificate::from_der(&leaf).map_err(|_| "tls.crt: the first certificate cannot be read")?;
-    key::check(leaf.public_key(), key).map_err(|error| format!("tls.key: {error}"))?;
-    Ok(not_after)
+/// A certificate chain and its key, each in canonical PEM.
+pub(crate) struct Pair {
+    pub(crate) chain: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    /// When the first of the certificates ends.
+    pub(crate) not_after: Option<Timestamp>,
 }
 
-/// Certificates to trust.
-pub(crate) fn check_bundle(text: &[u8]) -> Result<Option<Timestamp>, String> {
-    check_chain(text).map(|(_, not_after)| not_after)
-}
-
-/// The first certificate, and when the first of them ends. Every certificate has to be readable.
-fn check_chain(text: &[u8]) -> Result<(CertificateDer<'static>, Option<Timestamp>), String> {
-    let mut first = None;
-    let mut not_after: Option<i64> = None;
-    for (number, certificate) in CertificateDer::pem_slice_iter(text).enumerate() {
-        let certificate = certificate.map_err(|_| format!("block {} is not PEM", number + 1))?;
-        let (rest, parsed) = X509Certificate::from_der(&certificate)
-            .map_err(|_| format!("certificate {} cannot be read", number + 1))?;
-        if !rest.is_empty() {
-            return Err(format!("certificate {} has something behind it", number + 1));
+/// Reads a chain whose first certificate belongs to the key. The error never quotes either.
+pub(crate) fn read_pair(chain: &[u8], key: &[u8]) -> Result<Pair, String> {
+    let certificates = certificates(chain, Revocations::Skip).map_err(|error| format!("tls.crt: {error}"))?;
+    let key = PrivateKey::read(key).map_err(|error| format!("tls.key: {error}"))?;
+    let belongs = |der: &Vec<u8>| {
+        let parsed = X509Certificate::from_der(der);
+        parsed.is_ok_and(|(_, certificate)| key.belongs_to(certificate.public_key()))
+    };
+    match certificates.ders.iter().position(belongs) {
+        Some(0) => {}
+        Some(index) => {
+            let number = index + 1;
+            return Err(format!(
+                "tls.key: the key does not belong to the first certificate of tls.crt, but to number {number}: put that one first"
+            ));
         }
-        let ends = parsed.validity().not_after.timestamp();
-        not_after = Some(not_after.map_or(ends, |earlier| earlier.min(ends)));
-        first.get_or_insert(certificate);
+        None => return Err("tls.key: the key does not belong to the certificate".to_owned()),
     }
-    let first = first.ok_or("it holds no certificate in PEM")?;
-    Ok((first, not_after.map(Timestamp)))
+    Ok(Pair { chain: certificates.text, key: key.pem, not_after: certificates.not_after })
+}
+
+/// Certificates to trust, in canonical PEM.
+pub(crate) struct Bundle {
+    pub(crate) text: Vec<u8>,
+    /// When the first of them ends.
+    pub(crate) not_after: Option<Timestamp>,
+}
+
+/// Reads certificates to trust, and revocation lists that stand with them: without these a proxy would trust what they revoke.
+pub(crate) fn read_bundle(text: &[u8]) -> Result<Bundle, String> {
+    let Certificates { text, not_after, .. } = certificates(text, Revocations::Keep)?;
+    Ok(Bundle { text, not_after })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Revocations {
+    Keep,
+    Skip,
+}
+
+/// Certificates in their order.
+#[derive(Default)]
+struct Certificates {
+    ders: Vec<Vec<u8>>,
+    /// The same in canonical PEM, with the revocation lists that are kept.
+    text: Vec<u8>,
+    not_after: Option<Timestamp>,
+}
+
+/// Every certificate of a text has to be readable, and there has to be one. Blocks of other kinds do not belong to it.
+fn certificates(text: &[u8], revocations: Revocations) -> Result<Certificates, String> {
+    let mut found = Certificates::default();
+    for block in pem::blocks(text) {
+        let block = block.map_err(|defect| defect.to_string())?;
+        let number = found.ders.len() + 1;
+        match block.label {
+            "CERTIFICATE" | "X509 CERTIFICATE" => found.add(block.der().map_err(|defect| defect.to_string())?)?,
+            "TRUSTED CERTIFICATE" => {
+                return Err(format!(
+                    "certificate {number} has the label TRUSTED CERTIFICATE, whose trust settings are not supported: convert it with openssl x509"
+                ));
+            }
+            "X509 CRL" if revocations == Revocations::Keep => {
+                let der = block.der().map_err(|defect| defect.to_string())?;
+                let is_list = CertificateRevocationList::from_der(&der).is_ok_and(|(rest, _)| rest.is_empty());
+                if !is_list {
+                    return Err(format!("block {} is no revocation list", block.number));
+                }
+                pem::write(&mut found.text, "X509 CRL", &der);
+            }
+            _ => {}
+        }
+    }
+    match found.ders.is_empty() {
+        true => Err(pem::mistaken(text).unwrap_or("it holds no certificate in PEM").to_owned()),
+        false => Ok(found),
+    }
+}
+
+impl Certificates {
+    fn add(&mut self, der: Vec<u8>) -> Result<(), String> {
+        let number = self.ders.len() + 1;
+        let (rest, parsed) =
+            X509Certificate::from_der(&der).map_err(|_| format!("certificate {number} cannot be read"))?;
+        if !rest.is_empty() {
+            return Err(format!("certificate {number} has something behind it"));
+        }
+        let ends = Timestamp(parsed.validity().not_after.timestamp());
+        self.not_after = Some(self.not_after.map_or(ends, |earlier| earlier.min(ends)));
+        pem::write(&mut self.text, "CERTIFICATE", &der);
+        self.ders.push(der);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

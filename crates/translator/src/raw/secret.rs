@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json, json};
 
-use crate::secret::{check_bundle, check_pair};
+use crate::secret::{Bundle, Pair, read_bundle, read_pair};
 
 /// What a secret can be: the field of Envoy's message in both spellings.
 const CERTIFICATE: [&str; 2] = ["tls_certificate", "tlsCertificate"];
@@ -69,9 +69,8 @@ pub(super) fn filled(config: &Json, secret: &Secret, key: Option<&str>) -> Resul
     let (names, content) = if has(CERTIFICATE) || bare && key.is_none() && holds("tls.crt") {
         (CERTIFICATE, certificate(secret)?)
     } else if has(VALIDATION) || bare && key.is_none() && holds("ca.crt") {
-        let bundle = entry(secret, key.unwrap_or("ca.crt"))?;
-        check_bundle(bundle)?;
-        (VALIDATION, Map::from_iter([("trusted_ca".to_owned(), source(bundle))]))
+        let Bundle { text, .. } = read_bundle(entry(secret, key.unwrap_or("ca.crt"))?)?;
+        (VALIDATION, Map::from_iter([("trusted_ca".to_owned(), source(&text))]))
     } else if has(TICKETS) {
         (TICKETS, Map::from_iter([("keys".to_owned(), tickets(secret, key)?)]))
     } else {
@@ -88,8 +87,8 @@ pub(super) fn filled(config: &Json, secret: &Secret, key: Option<&str>) -> Resul
 
 fn certificate(secret: &Secret) -> Result<Map<String, Json>, String> {
     let (chain, key) = (entry(secret, "tls.crt")?, entry(secret, "tls.key")?);
-    check_pair(chain, key)?;
-    Ok(Map::from_iter([("certificate_chain".to_owned(), source(chain)), ("private_key".to_owned(), source(key))]))
+    let Pair { chain, key, .. } = read_pair(chain, key)?;
+    Ok(Map::from_iter([("certificate_chain".to_owned(), source(&chain)), ("private_key".to_owned(), source(&key))]))
 }
 
 /// Bytes of a key of session tickets (Envoy `TlsSessionTicketKeys.keys`): it refuses others.

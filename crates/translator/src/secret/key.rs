@@ -5,36 +5,101 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair,
     EcdsaSigningAlgorithm, KeyPair,
 };
-use rustls_pki_types::PrivateKeyDer;
-use rustls_pki_types::pem::PemObject;
-use x509_parser::x509::SubjectPublicKeyInfo;
+use x509_parser::der_parser::Oid;
+use x509_parser::der_parser::oid;
+use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
+
+use super::pem;
 
 /// Envoy takes ECDSA on these curves, and RSA of 2048 bits and more.
-const CURVES: [&EcdsaSigningAlgorithm; 3] =
-    [&ECDSA_P256_SHA256_ASN1_SIGNING, &ECDSA_P384_SHA384_ASN1_SIGNING, &ECDSA_P521_SHA512_ASN1_SIGNING];
+const CURVES: [(&EcdsaSigningAlgorithm, Oid<'static>); 3] = [
+    (&ECDSA_P256_SHA256_ASN1_SIGNING, oid!(1.2.840.10045.3.1.7)),
+    (&ECDSA_P384_SHA384_ASN1_SIGNING, oid!(1.3.132.0.34)),
+    (&ECDSA_P521_SHA512_ASN1_SIGNING, oid!(1.3.132.0.35)),
+];
 
-/// Whether a key in PEM belongs to the public key of a certificate. The error never quotes the key.
-pub(super) fn check(public: &SubjectPublicKeyInfo<'_>, key: &[u8]) -> Result<(), &'static str> {
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "it holds no private key in PEM, or an encrypted one")?;
-    let found = public_part(&key)?;
-    if found == *public.subject_public_key.data { Ok(()) } else { Err("the key does not belong to the certificate") }
+/// `rsaEncryption` (RFC 3279).
+const RSA: Oid<'static> = oid!(1.2.840.113549.1.1.1);
+
+/// `id-ecPublicKey` (RFC 5480).
+const EC: Oid<'static> = oid!(1.2.840.10045.2.1);
+
+const ENCRYPTED: &str = "the key is encrypted: store it decrypted";
+const NO_KEY: &str = "it holds no private key in PEM";
+const UNUSABLE: &str = "the key cannot be used: RSA of 2048 bits and more, and ECDSA on P-256, P-384 and P-521 can";
+
+/// Labels of private keys, and how what is below them is encoded.
+const LABELS: [(&str, Encoding); 3] =
+    [("PRIVATE KEY", Encoding::Pkcs8), ("RSA PRIVATE KEY", Encoding::Pkcs1), ("EC PRIVATE KEY", Encoding::Sec1)];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Pkcs8,
+    Pkcs1,
+    Sec1,
 }
 
-fn public_part(key: &PrivateKeyDer<'_>) -> Result<Vec<u8>, &'static str> {
-    let rsa = match key {
-        PrivateKeyDer::Pkcs1(der) => rsa::KeyPair::from_der(der.secret_pkcs1_der()).ok(),
-        PrivateKeyDer::Pkcs8(der) => rsa::KeyPair::from_pkcs8(der.secret_pkcs8_der()).ok(),
-        _ => None,
+/// A private key with the public key that belongs to it.
+pub(super) struct PrivateKey {
+    /// The one block of PEM.
+    pub(super) pem: Vec<u8>,
+    /// The public key as certificates have it.
+    public: Vec<u8>,
+    /// None for RSA.
+    curve: Option<Oid<'static>>,
+}
+
+impl PrivateKey {
+    /// The first private key of a text. The error never quotes the text.
+    pub(super) fn read(text: &[u8]) -> Result<Self, String> {
+        for block in pem::blocks(text) {
+            let block = block.map_err(|defect| defect.to_string())?;
+            if block.label == "ENCRYPTED PRIVATE KEY" {
+                return Err(ENCRYPTED.to_owned());
+            }
+            let Some((label, encoding)) = LABELS.iter().find(|(label, _)| *label == block.label) else { continue };
+            let der = block.der().map_err(|defect| match defect {
+                pem::Defect::Encrypted(_) => ENCRYPTED.to_owned(),
+                defect => defect.to_string(),
+            })?;
+            let (public, curve) = public_part(*encoding, &der).ok_or(UNUSABLE)?;
+            let mut pem = Vec::new();
+            pem::write(&mut pem, label, &der);
+            return Ok(Self { pem, public, curve });
+        }
+        Err(pem::mistaken(text).unwrap_or(NO_KEY).to_owned())
+    }
+
+    /// It belongs to the public key of a certificate.
+    pub(super) fn belongs_to(&self, public: &SubjectPublicKeyInfo<'_>) -> bool {
+        self.public == *public.subject_public_key.data && self.has_algorithm(&public.algorithm)
+    }
+
+    /// The algorithm is written as Envoy reads it: RSA without parameters, a curve by its name.
+    fn has_algorithm(&self, AlgorithmIdentifier { algorithm, parameters }: &AlgorithmIdentifier<'_>) -> bool {
+        let Some(parameters) = parameters else { return false };
+        match &self.curve {
+            None => *algorithm == RSA && parameters.as_null().is_ok(),
+            Some(curve) => *algorithm == EC && parameters.as_oid().is_ok_and(|named| named == *curve),
+        }
+    }
+}
+
+fn public_part(encoding: Encoding, der: &[u8]) -> Option<(Vec<u8>, Option<Oid<'static>>)> {
+    let rsa = match encoding {
+        Encoding::Pkcs1 => rsa::KeyPair::from_der(der).ok(),
+        Encoding::Pkcs8 => rsa::KeyPair::from_pkcs8(der).ok(),
+        Encoding::Sec1 => None,
     };
     if let Some(pair) = rsa {
-        return Ok(pair.public_key().as_ref().to_vec());
+        return Some((pair.public_key().as_ref().to_vec(), None));
     }
-    let ecdsa = |curve: &'static EcdsaSigningAlgorithm| match key {
-        PrivateKeyDer::Pkcs8(der) => EcdsaKeyPair::from_pkcs8(curve, der.secret_pkcs8_der()).ok(),
-        PrivateKeyDer::Sec1(der) => EcdsaKeyPair::from_private_key_der(curve, der.secret_sec1_der()).ok(),
-        _ => None,
+    let ecdsa = |algorithm: &'static EcdsaSigningAlgorithm| match encoding {
+        Encoding::Pkcs8 => EcdsaKeyPair::from_pkcs8(algorithm, der).ok(),
+        Encoding::Sec1 => EcdsaKeyPair::from_private_key_der(algorithm, der).ok(),
+        Encoding::Pkcs1 => None,
     };
-    let pair = CURVES.into_iter().find_map(ecdsa);
-    pair.map(|pair| pair.public_key().as_ref().to_vec())
-        .ok_or("the key cannot be used: RSA of 2048 bits and more, and ECDSA on P-256, P-384 and P-521 can")
+    let mut curves = CURVES.into_iter();
+    let (pair, curve) = curves.find_map(|(algorithm, curve)| Some((ecdsa(algorithm)?, curve)))?;
+    Some((pair.public_key().as_ref().to_vec(), Some(curve)))
 }
