@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use store::{FactKey, Refusals};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
-use translator::{Outputs, Translator};
+use translator::{Outputs, OwnPlaces, Translator};
 
 use crate::last_good;
 use crate::publish::Publisher;
@@ -63,6 +63,8 @@ pub(crate) enum Input {
     Pods(infra::kubernetes::PodsFact),
     /// What other replicas say.
     Replicas(Arc<Heard>),
+    /// Places of our own are others now.
+    Own(Arc<OwnPlaces>),
     /// Somebody asks.
     Ask(Ask),
     /// Nothing more comes.
@@ -246,6 +248,10 @@ impl Core {
             Input::Host(fact) => self.note_proxy(fact),
             Input::Pods(fact) => self.note_pods(fact),
             Input::Replicas(heard) => self.note_replicas(heard),
+            Input::Own(places) => {
+                self.translator.set_own_places(places);
+                true
+            }
             Input::Ask(ask) => {
                 asks.push(ask);
                 false

@@ -3,6 +3,7 @@
 mod certificates;
 pub(crate) mod kubernetes;
 mod outlets;
+mod own;
 mod sockets;
 mod tasks;
 
@@ -20,14 +21,14 @@ use api::{Object, Severity, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
-use provider::file::Past;
+use provider::file::{Past, SocketPaths};
 use store::Source;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use translator::Translator;
+use translator::{OwnPlaces, Translator};
 use xds::KnownTokens;
 use xds::load::LoadReports;
 
@@ -65,7 +66,8 @@ pub(crate) async fn serve(
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
     let cluster = sources.cluster(&args, cluster).await?;
-    let mut translator = translator(&layout, &state, &sources);
+    let places = own::places(&args, &layout, &state, cluster.is_some());
+    let mut translator = translator(&places, &sources);
     let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (known, workloads) = watch::channel(Arc::default());
@@ -86,8 +88,8 @@ pub(crate) async fn serve(
     let mut ended = vec![save(&mut tasks, (server.clone(), journals), inputs.clone(), &stop)];
 
     // Source: files, of which a cluster has its static configuration.
-    let roots = sources.roots;
-    tasks.spawn("files", tasks::follow(&roots, past, inputs.clone(), stop.clone())?);
+    let (roots, paths) = (sources.roots, SocketPaths::default());
+    tasks.spawn("files", tasks::follow(&roots, past, (inputs.clone(), paths.clone()), stop.clone())?);
 
     // Protocol and proxies: where they connect and what they answer, and whoever starts them.
     let parts = Around { inputs, asking, server: server.clone(), infra, workloads, last_good, stop: stop.clone() };
@@ -98,11 +100,13 @@ pub(crate) async fn serve(
     let listening = Arc::new(AtomicBool::new(cluster.is_none()));
     let proxies = match cluster {
         Some(cluster) => {
+            tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
             ended.push(cluster.start(&mut tasks, &parts, (args.xds_listen, Arc::clone(&listening)))?);
             None
         }
         None => {
-            listen(&mut tasks, &args, &parts, &layout)?;
+            let places = listen(&mut tasks, &args, &parts, (&layout, places))?;
+            tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
             (!args.no_envoy).then(|| start_here(&mut tasks, &args, &parts, layout, ending))
         }
     };
@@ -185,18 +189,25 @@ fn people(
     }
 }
 
-/// One socket per Gateway, and perhaps an address for all.
-fn listen(tasks: &mut Tasks, args: &RunArgs, parts: &Around, layout: &Layout) -> anyhow::Result<()> {
+/// One socket per Gateway, and perhaps an address for all, which joins the places of our own.
+fn listen(
+    tasks: &mut Tasks,
+    args: &RunArgs,
+    parts: &Around,
+    (layout, mut places): (&Layout, OwnPlaces),
+) -> anyhow::Result<OwnPlaces> {
     let Around { server, infra, workloads, last_good, stop, .. } = parts;
     let tokens = KnownTokens::default();
-    if let Some(address) = args.xds_listen
-        && let Some(files) = sockets::listen_at(server, &tokens, address, (&args.xds_tls, &args.insecure_xds))?
-    {
-        tasks.spawn("certificates of xDS", files.follow(stop.clone()));
+    if let Some(address) = args.xds_listen {
+        let (bound, files) = sockets::listen_at(server, &tokens, address, (&args.xds_tls, &args.insecure_xds))?;
+        places.listeners.insert(bound);
+        if let Some(files) = files {
+            tasks.spawn("certificates of xDS", files.follow(stop.clone()));
+        }
     }
     let fleets = (infra.clone(), workloads.clone(), last_good.clone());
     tasks.spawn("xDS sockets", sockets::serve((server.clone(), tokens), layout.clone(), fleets, stop.clone()));
-    Ok(())
+    Ok(places)
 }
 
 /// Waits until the state folder, deleted meanwhile, belongs to another process: both would serve the same Gateways.
@@ -306,17 +317,14 @@ fn save(
     saved
 }
 
-fn translator(layout: &Layout, state: &Path, sources: &Sources) -> Translator {
+fn translator(places: &OwnPlaces, sources: &Sources) -> Translator {
     let of_cluster = sources.settings.is_some();
     let mut translator =
         Translator::new(translator::Options { file_mode: !of_cluster, offline: false, read_raw: envoy::read_raw });
     if of_cluster {
         translator.store().0.expect(Source::Kubernetes);
     }
-    // By the names that were given, and by those without links.
-    let own = layout.folders().into_iter().chain([state]);
-    let names = own.flat_map(|folder| [std::path::absolute(folder), std::fs::canonicalize(folder)]);
-    translator.set_private_folders(names.filter_map(Result::ok).collect());
+    translator.set_own_places(Arc::new(places.clone()));
     translator.store().0.expect(Source::File);
     translator
 }

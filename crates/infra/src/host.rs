@@ -44,6 +44,7 @@ mod token;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use address::machine_addresses;
 pub use binary::{ENVOY_VERSION, Envoy, EnvoyFinder, EnvoySearch};
 pub use error::Error;
 pub use fact::{EnvoyState, HostFact};

@@ -42,6 +42,7 @@ mod past;
 mod read;
 mod report;
 mod resolve;
+mod sockets;
 mod spot;
 mod tree;
 mod unread;
@@ -50,6 +51,7 @@ mod watches;
 pub use follower::{Watcher, watch};
 pub use load::{Input, load, load_inputs};
 pub use past::Past;
+pub use sockets::SocketPaths;
 
 /// How long a file that vanished or became empty is given to come back. `git checkout` and editors that write backups need well under
 /// a millisecond between removing the old file and creating the new one; a busy machine may take some tens.
@@ -75,7 +77,7 @@ impl Loaded {
             match change {
                 Change::Apply(object, origin) => loaded.objects.push((object, origin)),
                 Change::Problems { origin, problems } => loaded.problems.push((origin, problems)),
-                Change::Delete(_) | Change::Reject(..) | Change::Definitions(_) => {}
+                Change::Delete(_) | Change::Reject(..) | Change::Definitions(_) | Change::SocketPath(..) => {}
             }
         }
         loaded
@@ -86,7 +88,9 @@ impl Loaded {
     pub fn into_batch(self) -> Batch {
         let objects = self.objects.into_iter().map(|(object, origin)| Change::Apply(object, origin));
         let problems = self.problems.into_iter().map(|(origin, problems)| Change::Problems { origin, problems });
-        Batch { source: Source::File, changes: objects.chain(problems).collect(), listed: true }
+        let mut batch = Batch { source: Source::File, changes: objects.chain(problems).collect(), listed: true };
+        SocketPaths::default().add(&mut batch);
+        batch
     }
 }
 

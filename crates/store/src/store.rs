@@ -59,6 +59,8 @@ impl Store {
                 Change::Delete(key) => self.delete(graph, source, &identity(&key)),
                 Change::Reject(key, Some(rejected)) => graph.set(self.tables.rejected, identity(&key), rejected),
                 Change::Reject(key, None) => drop(graph.remove(self.tables.rejected, &identity(&key))),
+                Change::SocketPath(path, Some(resolved)) => graph.set(self.tables.socket_paths, path, resolved),
+                Change::SocketPath(path, None) => drop(graph.remove(self.tables.socket_paths, &path)),
                 Change::Definitions(definitions) => graph.set(self.tables.definitions, (), definitions),
                 Change::Problems { origin, problems } => self.replace_problems(source, origin, problems),
             }

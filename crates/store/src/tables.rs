@@ -53,6 +53,8 @@ macro_rules! object_tables {
             pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
             /// Which kinds of objects there can be: at most one row.
             pub definitions: Table<(), Arc<Definitions>>,
+            /// Paths of Unix sockets that `Backend`s name: where each leads after links.
+            pub socket_paths: Table<Arc<str>, Arc<str>>,
             /// Objects that cannot be used at all.
             pub rejected: Table<ObjectKey, Arc<Rejected>>,
         }
@@ -81,6 +83,7 @@ macro_rules! object_tables {
                     proxies: graph.input("proxies"),
                     definitions: graph.input("definitions"),
                     rejected: graph.input("rejected"),
+                    socket_paths: graph.input("socket_paths"),
                 }
             }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod object;
+pub(crate) mod own;
 pub(crate) mod service;
 pub(crate) mod slice;
 pub(crate) mod x_backend;

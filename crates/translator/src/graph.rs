@@ -13,7 +13,6 @@ mod route;
 mod status;
 mod telemetry;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::envoy_gateway::DeployType;
@@ -56,8 +55,8 @@ pub(crate) struct Own {
     pub(crate) raw_before: Table<InFleet<RawName>, Arc<[u8]>>,
     /// The time, cut to the hour.
     pub(crate) clock: Table<(), api::Timestamp>,
-    /// Folders whose sockets are nobody's backends.
-    pub(crate) private: Table<(), Arc<[PathBuf]>>,
+    /// Places that no backend leads to.
+    pub(crate) places: Table<(), Arc<crate::OwnPlaces>>,
 }
 
 /// What everything else is built on.
@@ -243,7 +242,7 @@ fn own(g: &mut Graph) -> Own {
         raw_accepted: g.input("raw_accepted"),
         raw_before: g.input("raw_before"),
         clock: g.input("clock"),
-        private: g.input("private_folders"),
+        places: g.input("own_places"),
     }
 }
 

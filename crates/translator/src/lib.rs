@@ -55,7 +55,6 @@ mod x_telemetry_policy;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::{ObjectKey, Timestamp};
@@ -66,6 +65,7 @@ use store::{FactKey, Store};
 
 use crate::raw::trial;
 
+pub use crate::backend::own::OwnPlaces;
 pub use crate::digest::Digest;
 pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};
 pub use crate::gating::Effective;
@@ -135,10 +135,10 @@ impl Translator {
         self.graph.set(self.own.clock, (), Timestamp(seconds - seconds.rem_euclid(3_600)));
     }
 
-    /// Names folders (absolute) whose Unix sockets no `Backend` may name: the proxies' admin and xDS sockets are there, which hand
-    /// out private keys.
-    pub fn set_private_folders(&mut self, folders: Vec<PathBuf>) {
-        self.graph.set(self.own.private, (), folders.into());
+    /// Names the places that no backend leads to: folders with the proxies' admin and xDS sockets, which hand out private keys, and
+    /// addresses at which Chancery listens.
+    pub fn set_own_places(&mut self, places: Arc<OwnPlaces>) {
+        self.graph.set(self.own.places, (), places);
     }
 
     /// Brings everything that was written into force, in one step. A refusal of a route configuration or virtual host, written

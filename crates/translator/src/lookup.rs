@@ -55,6 +55,8 @@ pub(crate) struct BackendTables {
     pub(crate) grants: GrantIndex,
     pub(crate) secrets: Secrets,
     pub(crate) installed: Installed,
+    /// Where paths of sockets lead.
+    pub(crate) sockets: Table<Arc<str>, Arc<str>>,
 }
 
 impl HasGrants for BackendTables {
@@ -70,6 +72,10 @@ impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
 
     fn is_served(&mut self, object: &ObjectKey) -> bool {
         self.tables.installed.serves(self.cx, object)
+    }
+
+    fn socket(&mut self, path: &str) -> Option<Arc<str>> {
+        self.cx.get(self.tables.sockets, &Arc::from(path)).cloned()
     }
 }
 

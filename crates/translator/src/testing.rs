@@ -152,6 +152,17 @@ impl World {
 
     pub(crate) fn change(&mut self, changes: Vec<Change>) -> engine::TickStats {
         let (store, graph) = self.translator.store();
+        let mut changes: Vec<Change> = changes;
+        let backends = changes.iter().filter_map(|change| match change {
+            Change::Apply(Object::Backend(backend), _) => Some(Arc::clone(backend)),
+            _ => None,
+        });
+        // No path of a test is a link.
+        let paths: Vec<Change> = backends
+            .flat_map(|backend| backend.spec.endpoints.iter().filter_map(|one| one.unix.clone()).collect::<Vec<_>>())
+            .map(|unix| Change::SocketPath((&*unix.path).into(), Some((&*unix.path).into())))
+            .collect();
+        changes.extend(paths);
         store.apply(graph, Batch { source: Source::File, changes, listed: true });
         let stats = self.translator.tick();
         assert_eq!(self.translator.graph().panics().len(), 0, "no transform panics");

@@ -49,6 +49,10 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
+    /// Folder with Unix sockets that a `Backend` may name, at any depth; repeats. Without it: on this machine any socket but those of Chancery and
+    /// its Envoys, in a cluster none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) backend_sockets: Vec<PathBuf>,
     /// Also serve xDS here (with a Kubernetes cluster: serve it here, with TLS [default: 0.0.0.0:18000]). With `--xds-tls-cert` and its two companions: to
     /// clients with a certificate that names a Gateway. Without: in cleartext, on loopback only, without secrets, to clients that bring the
     /// token of a Gateway or workload: the file `token` of its folder (`authorization: Bearer TOKEN`)

@@ -73,13 +73,13 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Serves xDS at an address as well. With TLS: gives the files whose changes are to be followed.
+/// Serves xDS at an address as well. Gives the address that was bound and, with TLS, the files whose changes are to be followed.
 pub(super) fn listen_at(
     server: &xds::Server,
     tokens: &KnownTokens,
     address: SocketAddr,
     (tls, insecure): (&XdsTls, &InsecureXds),
-) -> anyhow::Result<Option<CertificateFiles>> {
+) -> anyhow::Result<(SocketAddr, Option<CertificateFiles>)> {
     let files = CertificateFiles::read(tls)?;
     let (bound, how) = match &files {
         Some(files) => {
@@ -99,8 +99,9 @@ pub(super) fn listen_at(
             },
         ),
     };
-    info!(address = %bound.map_err(|error| refused(address, error))?, "{how}");
-    Ok(files)
+    let bound = bound.map_err(|error| refused(address, error))?;
+    info!(address = %bound, "{how}");
+    Ok((bound, files))
 }
 
 /// Why the address that the command line names is not served.

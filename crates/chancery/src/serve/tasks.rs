@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use api::{Kind, ObjectKey};
-use provider::file::Past;
+use provider::file::{Past, SocketPaths};
 use store::Change;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -65,11 +65,12 @@ impl Tasks {
 pub(super) fn follow(
     roots: &[PathBuf],
     past: Past,
-    inputs: mpsc::Sender<Input>,
+    (inputs, sockets): (mpsc::Sender<Input>, SocketPaths),
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
     let (alive, ended) = oneshot::channel::<Infallible>();
-    let watcher = provider::file::watch(roots, past, move |batch| {
+    let watcher = provider::file::watch(roots, past, move |mut batch| {
+        sockets.add(&mut batch);
         // It belongs to the thread, however that ends.
         let _alive = &alive;
         if let Some(line) = gone(&batch) {

@@ -1,7 +1,10 @@
 //! At which addresses clients reach a proxy, for the Gateway's status.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use nix::ifaddrs::getifaddrs;
 
 /// Addresses of documentation networks (RFC 5737, RFC 3849): the route to them is the default route.
 const OUTSIDE: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -25,6 +28,16 @@ pub(crate) fn client_addresses(asked: &[IpAddr], ports: &[u16]) -> Vec<SocketAdd
 /// The addresses of these that this machine does not have: nothing can be bound there.
 pub(crate) fn missing_addresses(asked: &[IpAddr]) -> Vec<IpAddr> {
     asked.iter().copied().filter(|address| !is_here(*address)).collect()
+}
+
+/// The addresses of this machine's interfaces. Empty if the system does not tell.
+pub fn machine_addresses() -> BTreeSet<IpAddr> {
+    let found = getifaddrs().into_iter().flatten().filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+    });
+    found.collect()
 }
 
 /// Binding a UDP socket asks nobody and keeps no TCP port; only the kernel's own word that there is no such address counts.

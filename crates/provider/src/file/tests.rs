@@ -69,6 +69,7 @@ impl State {
                 }
                 Change::Reject(key, _) => panic!("files reject nothing: {key}"),
                 Change::Definitions(_) => panic!("files have every kind"),
+                Change::SocketPath(..) => panic!("the watcher looks at no sockets"),
                 Change::Delete(key) => {
                     assert!(self.objects.remove(&title(&key)).is_some(), "deleted without being there: {key}");
                 }

@@ -74,6 +74,7 @@ impl State {
                 Change::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "deleted without being there: {key}");
                 }
+                Change::SocketPath(..) => panic!("a cluster has no sockets of this machine"),
                 Change::Reject(key, Some(rejected)) => {
                     self.rejected.insert(key.to_string(), rejected);
                 }

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::reference::LocalObjectRef;
 use api::{FieldPath, ObjectKey, Problem, Severity};
 use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
-use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Endpoint, EndpointSource};
 
+use super::own::OwnPlaces;
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
-use crate::hostname::Hostname;
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
 use crate::secret;
@@ -24,6 +22,8 @@ pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
     /// Whether there can be objects of this kind at all.
     fn is_served(&mut self, object: &ObjectKey) -> bool;
+    /// Where the path of a socket leads after links; none if nobody has looked.
+    fn socket(&mut self, path: &str) -> Option<Arc<str>>;
 }
 
 /// What is allowed where we run.
@@ -31,10 +31,10 @@ pub(crate) trait Lookup: Grants {
 pub(crate) struct Allowed<'a> {
     /// `Backend` objects may be used at all (`extensionApis.enableBackend`; on in file mode).
     pub(crate) backends: bool,
-    /// Endpoints may be loopback addresses and Unix sockets of the proxy's machine.
+    /// Proxies run on this machine: endpoints may be loopback addresses and Unix sockets.
     pub(crate) loopback: bool,
-    /// Folders of ours, whose sockets are not for users.
-    pub(crate) private: &'a [PathBuf],
+    /// Places that are not for users.
+    pub(crate) own: &'a OwnPlaces,
 }
 
 /// A `Backend` as something to send to.
@@ -77,7 +77,7 @@ fn view(
     }
     let at = |index| format!("spec.endpoints[{}]", backend.meta.written_index("spec.endpoints", index));
     for (index, endpoint) in endpoints.iter().enumerate() {
-        check_endpoint(endpoint, allowed).map_err(|text| fault(format!("{object}: {}: {text}", at(index))))?;
+        check_endpoint(lookup, endpoint, allowed).map_err(|text| fault(format!("{object}: {}: {text}", at(index))))?;
     }
     let (protocol, wants_tls) = speaks(backend);
     let encryption = match backend.spec.tls.as_deref() {
@@ -142,7 +142,7 @@ fn address(endpoint: &BackendEndpoint) -> Option<Address> {
     Some(Address::Ip(ip.address.parse().ok()?, ip.port))
 }
 
-fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<(), String> {
+fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<(), String> {
     match (&endpoint.fqdn, &endpoint.ip, &endpoint.unix) {
         (Some(name), None, None) => check_host(name.hostname.trim_end_matches('.'), name.port, allowed),
         (None, Some(ip), None) => match ip.address.parse::<IpAddr>().map(|address| address.to_canonical()) {
@@ -153,43 +153,24 @@ fn check_endpoint(endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<()
             Ok(address) if address.is_unspecified() || address.is_multicast() => {
                 Err(format!("{address} cannot be connected to"))
             }
+            Ok(address) if allowed.own.is_own(address, ip.port) => {
+                Err(format!("Chancery listens at {address} port {}", ip.port))
+            }
             Ok(_) => Ok(()),
             Err(_) => Err(format!("{:?} is not an IP address", ip.address)),
         },
-        (None, None, Some(_)) if !allowed.loopback => Err("Unix sockets are not allowed here".into()),
-        // 107 bytes and the zero behind them are what a socket address holds.
-        (None, None, Some(unix)) if unix.path.is_empty() || unix.path.len() > 107 || unix.path.contains('\0') => {
-            Err(format!("{:?} is not a path of a socket, it may have 107 bytes", unix.path))
+        (None, None, Some(unix)) => {
+            let resolved = lookup.socket(&unix.path);
+            let refusal = allowed.own.refuses_socket(&unix.path, allowed.loopback, resolved.as_deref());
+            refusal.map_or(Ok(()), Err)
         }
-        (None, None, Some(unix)) if is_below(&unix.path, allowed.private) => {
-            Err(format!("{:?} belongs to Chancery and its proxies", unix.path))
-        }
-        (None, None, Some(_)) => Ok(()),
         _ => Err("exactly one of fqdn, ip and unix is needed".into()),
     }
 }
 
-/// Whether a name and port may be resolved and sent to.
+/// Checks whether a name and port may be resolved and sent to.
 pub(super) fn check_host(host: &str, port: u16, allowed: Allowed<'_>) -> Result<(), String> {
-    // Not knowing where the name leads: the way to what a proxy shows on its own loopback is shut.
-    if port == CONFIG_PORT && !allowed.loopback {
-        return Err(format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"));
-    }
-    let good = Hostname::parse(host).is_some() && !host.starts_with('*') && port > 0;
-    if good { Ok(()) } else { Err(format!("{host:?} port {port} is not a host to resolve")) }
-}
-
-/// Whether a path leads into one of these folders, `.` and `..` followed by name. Below `/proc` lie other names of everything.
-fn is_below(path: &str, folders: &[PathBuf]) -> bool {
-    let mut plain = PathBuf::new();
-    for part in Path::new(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain.starts_with("/proc") || folders.iter().any(|folder| plain.starts_with(folder))
+    allowed.own.refuses_host(host, port, allowed.loopback).map_or(Ok(()), Err)
 }
 
 fn speaks(backend: &Backend) -> (Protocol, bool) {

@@ -7,16 +7,22 @@ use api::{FieldPath, ObjectKey, Problem, Service, ServiceImport, Severity};
 use ir::EndpointSource;
 use ir::cluster::{DnsEndpoint, Protocol};
 
+use super::own::OwnPlaces;
 use super::{BackendView, Encryption, RESOLVED, Reading};
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, Transport};
 use crate::reference::{RefFault, RefReason};
 
 /// One row per port number and transport.
-pub(crate) fn read(key: &ObjectKey, service: &Service, external_names: bool) -> Vec<(BackendKey, Reading)> {
+pub(crate) fn read(
+    key: &ObjectKey,
+    service: &Service,
+    external_names: bool,
+    own: &OwnPlaces,
+) -> Vec<(BackendKey, Reading)> {
     let is_external = service.spec.service_type == ServiceType::ExternalName;
     let external = is_external.then(|| service.spec.external_name.as_deref().unwrap_or_default());
-    read_ports(key, &service.spec.ports, external.map(|name| External { name, allowed: external_names }))
+    read_ports(key, &service.spec.ports, external.map(|name| External { name, allowed: external_names, own }))
 }
 
 /// The same of a Service of several clusters.
@@ -29,6 +35,7 @@ pub(crate) fn read_import(key: &ObjectKey, import: &ServiceImport) -> Vec<(Backe
 struct External<'a> {
     name: &'a str,
     allowed: bool,
+    own: &'a OwnPlaces,
 }
 
 fn read_ports(key: &ObjectKey, ports: &[ServicePort], external: Option<External<'_>>) -> Vec<(BackendKey, Reading)> {
@@ -48,7 +55,7 @@ fn read_ports(key: &ObjectKey, ports: &[ServicePort], external: Option<External<
 
 fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), external: Option<External<'_>>) -> Reading {
     let not_found = |text: String| Reading::bad(RefFault { reason: RefReason::NotFound, text: text.into() });
-    let endpoints = if let Some(External { name, allowed }) = external {
+    let endpoints = if let Some(External { name, allowed, own }) = external {
         let host = name.trim_end_matches('.');
         if !allowed {
             let text = format!("{} is of type ExternalName, which is not allowed here", backend.object);
@@ -56,6 +63,9 @@ fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), externa
         }
         if Hostname::parse(host).is_none() || host.starts_with('*') {
             return not_found(format!("externalName {host:?} of {} is not a host name", backend.object));
+        }
+        if let Some(words) = own.refuses_host(host, port.port, allowed) {
+            return not_found(format!("externalName of {}: {words}", backend.object));
         }
         EndpointSource::Dns(vec![DnsEndpoint { host: host.into(), port: port.port, zone: None }])
     } else {

@@ -8,6 +8,7 @@ use api::{EndpointSlice, Kind, ObjectKey};
 use ir::cluster::{Health, Locality};
 use ir::{Address, Endpoint};
 
+use super::own::OwnPlaces;
 use crate::key::Transport;
 
 /// The Service, or the `ServiceImport`, that a slice belongs to, by its labels: both where what a cluster imports has a Service as well; a Service without
@@ -30,11 +31,21 @@ pub(crate) enum Lack {
     Ready,
     /// No Pod that an `XBackend` selects is ready.
     Pod,
+    /// They are addresses at which Chancery listens.
+    Own,
 }
 
 /// Why slices in which nothing was [found](find) give nothing.
-pub(crate) fn lack<'a>(wanted: PortName<'_>, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Lack {
-    let found = slices.map(|slice| if port(wanted, slice).is_some() { Lack::Ready } else { Lack::Port });
+pub(crate) fn lack<'a>(
+    wanted: PortName<'_>,
+    own: &OwnPlaces,
+    slices: impl Iterator<Item = &'a Arc<EndpointSlice>>,
+) -> Lack {
+    let found = slices.map(|slice| match port(wanted, slice) {
+        Some(port) if slice.spec.endpoints().any(|endpoint| own.is_own(endpoint.address, port)) => Lack::Own,
+        Some(_) => Lack::Ready,
+        None => Lack::Port,
+    });
     found.max().unwrap_or(Lack::Slice)
 }
 
@@ -58,15 +69,19 @@ fn port(wanted: PortName<'_>, slice: &EndpointSlice) -> Option<u16> {
 pub(crate) type Found<'a> = (Option<&'a str>, IpAddr, u16, Health);
 
 /// The endpoints of a port in slices, by zone, each address once, sorted. Ports go by name, as in Kubernetes: a slice's port of the
-/// Service port's name.
-pub(crate) fn find<'a>(wanted: PortName<'_>, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Vec<Found<'a>> {
+/// Service port's name. Addresses at which Chancery listens are left out.
+pub(crate) fn find<'a>(
+    wanted: PortName<'_>,
+    own: &OwnPlaces,
+    slices: impl Iterator<Item = &'a Arc<EndpointSlice>>,
+) -> Vec<Found<'a>> {
     let mut found: Vec<Found<'a>> = Vec::new();
     for slice in slices {
         let Some(number) = port(wanted, slice) else { continue };
         let endpoints = slice.spec.endpoints();
         found.reserve_exact(endpoints.len());
         found.extend(endpoints.filter_map(|endpoint| {
-            let health = health(endpoint.conditions)?;
+            let health = health(endpoint.conditions).filter(|_| !own.is_own(endpoint.address, number))?;
             Some((endpoint.zone, endpoint.address, number, health))
         }));
     }

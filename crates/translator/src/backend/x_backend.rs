@@ -11,6 +11,7 @@ use ir::route::Session;
 use ir::{Address, Endpoint, EndpointSource};
 
 use super::object::{Allowed, Lookup, check_host, usable};
+use super::own::OwnPlaces;
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse};
 use crate::backend_tls_policy::{self, Verified};
 use crate::key::BackendKey;
@@ -195,10 +196,16 @@ impl PodLabel {
 }
 
 /// The endpoints of an `XBackend` among Pods that have its [`PodLabel::anchor`], sorted, each address once.
-pub(crate) fn localities<'a>(backend: &XBackend, pods: impl Iterator<Item = &'a Arc<PodEndpoint>>) -> Vec<Locality> {
+pub(crate) fn localities<'a>(
+    backend: &XBackend,
+    own: &OwnPlaces,
+    pods: impl Iterator<Item = &'a Arc<PodEndpoint>>,
+) -> Vec<Locality> {
     let Some(selector) = backend.spec.endpoint_selector.as_ref() else { return Vec::new() };
     let wanted = |pod: &&Arc<PodEndpoint>| {
+        let port = backend.spec.port.number;
         selector.match_labels.iter().all(|(label, value)| pod.labels.get(label) == Some(value))
+            && !own.is_own(pod.address, port)
     };
     let port = backend.spec.port.number;
     let endpoint =

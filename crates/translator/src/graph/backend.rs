@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::service::ServiceType;
 use api::{Backend, EndpointSlice, Kind, ObjectKey, XBackend};
 use engine::{Cx, Graph, Index, Table};
 use ir::cluster::{CircuitBreaker, Health, Locality, RetryBudget};
@@ -11,6 +12,7 @@ use store::Tables;
 
 use super::Base;
 use crate::backend::object::{self, Allowed};
+use crate::backend::own::OwnPlaces;
 use crate::backend::slice::{self, Lack, PortName};
 use crate::backend::x_backend::{self, PodEndpoint, PodLabel};
 use crate::backend::{Encryption, Reading, SecretUse, Treatment, Verdict, of_kind, service};
@@ -115,6 +117,7 @@ pub(crate) struct EndpointSets {
     /// By Service and `ServiceImport`; one that names none stands under no name.
     pub(super) slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
     pods: Index<PodLabel, ObjectKey, Arc<PodEndpoint>>,
+    places: Table<(), Arc<OwnPlaces>>,
 }
 
 /// Whose endpoints they are, and what became of them.
@@ -144,7 +147,7 @@ impl EndpointSets {
                 let name_of = graph.get(readings, backend).map_or("", |reading| port_name(reading));
                 let wanted = PortName { name: name_of, transport: backend.transport };
                 let slices = graph.members(self.slices, &backend.object);
-                slice::localities(&slice::find(wanted, slices.values()))
+                slice::localities(&slice::find(wanted, &self.places(graph), slices.values()))
             }
         };
         Endpoints { name: name.clone(), localities }
@@ -153,7 +156,11 @@ impl EndpointSets {
     fn selected(&self, graph: &Graph, backend: &ObjectKey) -> Option<Vec<Locality>> {
         let object = graph.get(self.x_backends, backend)?;
         let pods = graph.members(self.pods, &PodLabel::anchor(object)?);
-        Some(x_backend::localities(object, pods.values()))
+        Some(x_backend::localities(object, &self.places(graph), pods.values()))
+    }
+
+    fn places(&self, graph: &Graph) -> Arc<OwnPlaces> {
+        graph.get(self.places, &()).cloned().unwrap_or_default()
     }
 }
 
@@ -235,9 +242,12 @@ pub(super) fn backends(
     (policies, tls_policies): (BackendPolicies, TlsPolicies),
 ) -> Backends {
     let Base { inputs, own, settings, options, grants, installed, .. } = *base;
-    let tables = BackendTables { grants, secrets, installed };
-    let services = g.derive("service_port", inputs.services, move |_, key, service| {
-        let rows = service::read(key, service, options.file_mode);
+    let tables = BackendTables { grants, secrets, installed, sockets: inputs.socket_paths };
+    let places = move |cx: &mut Cx<'_>| cx.get(own.places, &()).cloned().unwrap_or_default();
+    let services = g.derive("service_port", inputs.services, move |cx, key, service| {
+        let external = service.spec.service_type == ServiceType::ExternalName;
+        let own = external.then(|| places(cx)).unwrap_or_default();
+        let rows = service::read(key, service, options.file_mode, &own);
         rows.into_iter().map(|(key, reading)| (key, Arc::new(reading)))
     });
     let imports = g.derive("service_import_port", inputs.service_imports, |_, key, import| {
@@ -247,13 +257,12 @@ pub(super) fn backends(
     let by_itself = |object: &ObjectKey| BackendKey { object: object.clone(), port: 0, transport: Transport::Tcp };
     let objects = g.derive("backend_view", inputs.backends, move |cx, key, backend| {
         let enabled = settings.backends(cx).unwrap_or(options.file_mode);
-        let private = cx.get(own.private, &()).cloned().unwrap_or_default();
-        let allowed = Allowed { backends: enabled, loopback: options.file_mode, private: &private };
+        let allowed = Allowed { backends: enabled, loopback: options.file_mode, own: &places(cx) };
         let reading = object::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
         [(by_itself(key), Arc::new(reading))]
     });
     let x_backends = g.derive("x_backend_view", inputs.x_backends, move |cx, key, backend| {
-        let allowed = Allowed { backends: true, loopback: options.file_mode, private: &[] };
+        let allowed = Allowed { backends: true, loopback: options.file_mode, own: &places(cx) };
         let reading = x_backend::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
         [(by_itself(key), Arc::new(reading))]
     });
@@ -270,11 +279,15 @@ pub(super) fn backends(
         g.map("x_backend_verdict", x_backends, verdict),
     ];
     let readings = [services, imports, objects, x_backends];
-    let sets = endpoint_sets(g, inputs, readings);
+    let sets = endpoint_sets(g, (inputs, own.places), readings);
     Backends { readings, verdicts, sets }
 }
 
-fn endpoint_sets(g: &mut Graph, inputs: Tables, readings: [Table<BackendKey, Arc<Reading>>; 4]) -> EndpointSets {
+fn endpoint_sets(
+    g: &mut Graph,
+    (inputs, places): (Tables, Table<(), Arc<OwnPlaces>>),
+    readings: [Table<BackendKey, Arc<Reading>>; 4],
+) -> EndpointSets {
     let [services, imports, objects, x_backends] = readings;
     let slices =
         g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::owners(slice).collect::<Vec<_>>());
@@ -282,8 +295,9 @@ fn endpoint_sets(g: &mut Graph, inputs: Tables, readings: [Table<BackendKey, Arc
         let name = discovered(reading)?;
         let members = cx.members(slices, &key.object);
         let wanted = PortName { name: port_name(reading), transport: key.transport };
-        let found = slice::find(wanted, members.values());
-        let lack = found.is_empty().then(|| slice::lack(wanted, members.values()));
+        let own = cx.get(places, &()).cloned().unwrap_or_default();
+        let found = slice::find(wanted, &own, members.values());
+        let lack = found.is_empty().then(|| slice::lack(wanted, &own, members.values()));
         Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
     };
     let pods = selectable_pods(g, inputs);
@@ -299,12 +313,13 @@ fn endpoint_sets(g: &mut Graph, inputs: Tables, readings: [Table<BackendKey, Arc
             let name = discovered(reading)?;
             let backend = cx.get(inputs.x_backends, &key.object).cloned()?;
             let members = cx.members(pods, &PodLabel::anchor(&backend)?);
-            let found = x_backend::localities(&backend, members.values());
+            let own = cx.get(places, &()).cloned().unwrap_or_default();
+            let found = x_backend::localities(&backend, &own, members.values());
             let lack = found.is_empty().then_some(Lack::Pod);
             Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
         }),
     ];
-    EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods }
+    EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods, places }
 }
 
 /// Pods by each of their labels, of namespaces where an `XBackend` selects some.
@@ -391,8 +406,9 @@ impl TlsPolicies {
 
 pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsPolicies {
     let (inputs, grants, installed) = (base.inputs.backend_tls_policies, base.grants, base.installed);
+    let sockets = base.inputs.socket_paths;
     let policies = g.map("tls_policy", inputs, move |cx, key, policy| {
-        let mut reader = Reader { cx, tables: BackendTables { grants, secrets, installed } };
+        let mut reader = Reader { cx, tables: BackendTables { grants, secrets, installed, sockets } };
         Arc::new(backend_tls_policy::read(&mut reader, key, policy))
     });
     let claims = g.derive("tls_policy_claim", inputs, |_, _, policy| {

@@ -455,6 +455,11 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
                 ),
             )
         }
+        Lack::Own => {
+            let text = "its EndpointSlices have addresses at which Chancery listens, which no backend leads to; requests to it are";
+            severity = Severity::Error;
+            ("", format!("{text} {lost}"))
+        }
         Lack::Ready => ("", format!("no endpoint of port {port} is ready, so requests to that port are {lost}")),
     };
     Arc::new(Problem::of(service, path, severity, text))

@@ -33,7 +33,7 @@ pub(super) fn telemetry(
     (secrets, backends): (Secrets, Backends),
 ) -> Telemetry {
     let Base { inputs, grants, installed, .. } = *base;
-    let tables = BackendTables { grants, secrets, installed };
+    let tables = BackendTables { grants, secrets, installed, sockets: inputs.socket_paths };
     let policies = g.map("telemetry_policy", inputs.x_telemetry_policies, move |cx, key, policy| {
         let follow = |to: &api::reference::BackendObjectRef| -> Result<ClusterTarget, RefFault> {
             let permit = permit(&mut Reader { cx: &mut *cx, tables }, key, Reference::from(to))?;

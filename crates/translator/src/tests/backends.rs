@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::testing::{World, aged, gateway, object, route, service, short, slice};
-use crate::{Options, Translator};
+use crate::{Options, OwnPlaces, Translator};
 use api::{Kind, Object};
 use ir::infra::kubernetes::CONFIG_PORT;
 use ir::{Address, Cluster, EndpointSource};
@@ -130,7 +130,7 @@ fn backend_objects_give_addresses_names_and_sockets() {
     let ip = Address::Ip("127.0.0.1".parse().expect("an address"), 9000);
     assert_eq!(addresses, [ip, Address::Unix("/run/x.sock".into())]);
 
-    world.translator.set_private_folders(vec!["/run".into()]);
+    world.translator.set_own_places(Arc::new(OwnPlaces { folders: vec!["/run".into()], ..OwnPlaces::default() }));
     for private in ["/run/x.sock", "/./var/../run/deep/x.sock", "/proc/self/root/run/x.sock"] {
         world.apply([backend(json!([{"unix": {"path": private}}]))]);
         assert_eq!(world.parent("r", 0)[1], "ResolvedRefs=False/BackendNotFound", "{private}");

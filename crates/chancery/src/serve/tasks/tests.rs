@@ -20,8 +20,13 @@ async fn the_end_of_the_thread_that_follows_files_is_the_end_of_its_task() {
     let folder = tempfile::tempdir().expect("a folder");
     // Nobody receives: the thread ends with its first batch.
     let (inputs, _) = mpsc::channel(1);
-    let task =
-        follow(&[folder.path().to_owned()], Past::default(), inputs, CancellationToken::new()).expect("a thread");
+    let task = follow(
+        &[folder.path().to_owned()],
+        Past::default(),
+        (inputs, SocketPaths::default()),
+        CancellationToken::new(),
+    )
+    .expect("a thread");
     tokio::time::timeout(std::time::Duration::from_secs(20), task).await.expect("in time").expect("no error");
 }
 

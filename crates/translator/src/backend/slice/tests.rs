@@ -8,6 +8,7 @@ use ir::cluster::Health;
 use serde_json::{Value, json};
 
 use super::{PortName, find, localities};
+use crate::OwnPlaces;
 use crate::key::Transport;
 use crate::testing::object;
 
@@ -20,7 +21,8 @@ fn slice(name: &str, spec: Value) -> Arc<EndpointSlice> {
 
 /// `zone: address health` per endpoint, for the port named `http`.
 fn check(slices: &[Arc<EndpointSlice>], expected: &[&str]) {
-    let localities = localities(&find(PortName { name: "http", transport: Transport::Tcp }, slices.iter()));
+    let localities =
+        localities(&find(PortName { name: "http", transport: Transport::Tcp }, &OwnPlaces::default(), slices.iter()));
     let lines = localities.iter().flat_map(|locality| {
         locality.endpoints.iter().map(|endpoint| {
             let zone = locality.zone.as_deref().unwrap_or("-");

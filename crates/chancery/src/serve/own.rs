@@ -1,0 +1,70 @@
+//! The places of Chancery's own that no backend leads to: its folders and the addresses at which it listens.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use infra::host::{Layout, machine_addresses};
+use provider::file::SocketPaths;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use translator::OwnPlaces;
+
+use crate::cli::RunArgs;
+use crate::core::Input;
+
+/// How often links on the way to sockets and the addresses of the machine are looked at: some system calls each.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Where xDS is served in a cluster unless something else is asked for.
+const XDS_OF_CLUSTER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 18_000);
+
+/// Returns the places as the command line names them. Ports that the system chooses are not known yet.
+pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: bool) -> OwnPlaces {
+    let xds = args.xds_listen.or(of_cluster.then_some(XDS_OF_CLUSTER));
+    OwnPlaces {
+        folders: by_each_name(layout.folders().into_iter().chain([state])),
+        socket_roots: by_each_name(args.backend_sockets.iter().map(PathBuf::as_path)),
+        listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
+        machine: machine_addresses(),
+    }
+}
+
+/// The names that were given, and those without links.
+fn by_each_name<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let names = folders.flat_map(|folder| [std::path::absolute(folder), std::fs::canonicalize(folder)]);
+    names.filter_map(Result::ok).collect()
+}
+
+/// Reports what of the places changes, and where the sockets that `Backend`s name lead, until `stop`.
+pub(super) async fn follow(
+    mut places: OwnPlaces,
+    sockets: SocketPaths,
+    inputs: mpsc::Sender<Input>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    // A listener on one address is reached by that one, whatever others the machine has.
+    let on_all = places.listeners.iter().any(|listener| listener.ip().is_unspecified());
+    let mut changed = true;
+    while !stop.is_cancelled() {
+        if on_all {
+            let machine = machine_addresses();
+            changed |= places.machine != machine;
+            places.machine = machine;
+        }
+        if std::mem::take(&mut changed) {
+            let _ended = inputs.send(Input::Own(Arc::new(places.clone()))).await;
+        }
+        // A folder on a network may take its time.
+        let looked = sockets.clone();
+        if let Some(batch) = tokio::task::spawn_blocking(move || looked.look_again()).await? {
+            let _ended = inputs.send(Input::Batch(batch)).await;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+    Ok(())
+}

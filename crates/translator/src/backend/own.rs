@@ -1,0 +1,121 @@
+//! Places of Chancery's own that no backend leads to, and the sockets that an operator lets Backends name.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use ir::infra::kubernetes::CONFIG_PORT;
+
+use crate::hostname::Hostname;
+
+#[cfg(test)]
+mod tests;
+
+/// The one table of places that belong to Chancery and its proxies. Each port and folder that Chancery serves joins it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnPlaces {
+    /// Folders whose sockets no `Backend` names, absolute, each by the name that was given and by the one without links.
+    pub folders: Vec<PathBuf>,
+    /// Folders below which a socket has to be that a `Backend` names, by both names as well. None: on this machine anywhere else, in a
+    /// cluster nowhere.
+    pub socket_roots: Vec<PathBuf>,
+    /// Addresses at which Chancery listens.
+    pub listeners: BTreeSet<SocketAddr>,
+    /// Addresses of this machine: a listener on all addresses is reached by each.
+    pub machine: BTreeSet<IpAddr>,
+}
+
+/// Folders through which everything has another name: processes' roots and descriptors, devices.
+const ALIASES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Bytes of the longest path of a socket: a socket address holds 108, the last is a zero (unix(7)).
+const LONGEST_PATH: usize = 107;
+
+impl OwnPlaces {
+    /// Whether Chancery listens there, however the address is spelled.
+    pub fn is_own(&self, address: IpAddr, port: u16) -> bool {
+        let address = address.to_canonical();
+        // A connection to the unspecified address reaches this machine (Linux).
+        let is_here = || address.is_loopback() || address.is_unspecified() || self.machine.contains(&address);
+        let leads_there = |listener: &SocketAddr| {
+            let own = listener.ip().to_canonical();
+            own == address || own.is_unspecified() && is_here() || address.is_unspecified() && own.is_loopback()
+        };
+        self.listeners.iter().any(|listener| listener.port() == port && leads_there(listener))
+    }
+
+    /// Says why a name and port may not be resolved and sent to. In a cluster `loopback` is false: there a proxy's own loopback shows
+    /// its configuration.
+    pub(crate) fn refuses_host(&self, host: &str, port: u16, loopback: bool) -> Option<String> {
+        let good = Hostname::parse(host).is_some() && !host.starts_with('*') && port > 0;
+        if !good {
+            return Some(format!("{host:?} port {port} is not a host to resolve"));
+        }
+        // 127.1, 2130706433 and 0x7f.1 are addresses to some resolvers; no name ends so (RFC 1123, 2.1).
+        if host.rsplit('.').next().is_some_and(is_number) {
+            return Some(format!("{host:?} ends in a number, so that it is no name; write an address under ip"));
+        }
+        let is_local = host.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"));
+        if is_local && !loopback {
+            return Some(format!("{host:?} is a name of the loopback address"));
+        }
+        if is_local
+            && [[127, 0, 0, 1].into(), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)]
+                .iter()
+                .any(|ip| self.is_own(*ip, port))
+        {
+            return Some(format!("Chancery listens at {host:?} port {port}"));
+        }
+        // Nothing is known of what the name leads to: the way to a proxy's own loopback is shut.
+        let is_shown = port == CONFIG_PORT && !loopback;
+        is_shown.then(|| format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"))
+    }
+
+    /// Says why a socket of the file system may not be a backend. `here`: proxies run on this machine, and `resolved` is where the path leads
+    /// after links, as the source of the objects found it; none: it has not looked.
+    pub(crate) fn refuses_socket(&self, path: &str, here: bool, resolved: Option<&str>) -> Option<String> {
+        if let Some(words) = self.refuses_path(path, here) {
+            return Some(format!("{path:?} {words}"));
+        }
+        if !here {
+            return None;
+        }
+        let Some(resolved) = resolved else { return Some(format!("{path:?} has not been looked up")) };
+        let words = self.refuses_path(resolved, here)?;
+        Some(format!("{path:?} is a link to {resolved:?}, which {words}"))
+    }
+
+    fn refuses_path(&self, path: &str, here: bool) -> Option<String> {
+        if path.len() > LONGEST_PATH || path.contains('\0') {
+            return Some(format!("is not a path of a socket, which has {LONGEST_PATH} bytes at most"));
+        }
+        if !path.starts_with('/') || path.split('/').any(|part| matches!(part, "." | "..")) {
+            return Some("is not an absolute path without `.` and `..`".to_owned());
+        }
+        let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| Path::new(path).starts_with(folder));
+        if ALIASES.iter().any(|alias| Path::new(path).starts_with(alias)) {
+            return Some("is below /proc, /sys or /dev".to_owned());
+        }
+        if is_below(&self.folders) {
+            return Some("belongs to Chancery and its proxies".to_owned());
+        }
+        match &*self.socket_roots {
+            [] if here => None,
+            [] => Some(
+                "is a Unix socket, which is not allowed here; the operator allows folders with --backend-sockets"
+                    .to_owned(),
+            ),
+            roots => (!is_below(roots))
+                .then(|| "is not below a folder that the operator allows (--backend-sockets)".to_owned()),
+        }
+    }
+}
+
+/// Whether a label is a number in decimal, octal or hexadecimal digits, as the C library reads addresses (inet_aton(3)).
+fn is_number(label: &str) -> bool {
+    let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}

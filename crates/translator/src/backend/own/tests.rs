@@ -1,0 +1,96 @@
+//! Spellings of places that are Chancery's.
+
+use super::*;
+
+fn places(listeners: &[&str]) -> OwnPlaces {
+    OwnPlaces {
+        folders: vec!["/state".into(), "/var/state".into()],
+        listeners: listeners.iter().map(|text| text.parse().expect("an address")).collect(),
+        machine: [[10, 0, 0, 7].into()].into(),
+        ..OwnPlaces::default()
+    }
+}
+
+#[test]
+fn address_of_ours_is_known_however_it_is_spelled() {
+    let check = |listener: &str, address: &str, port: u16, expected: bool| {
+        let own = places(&[listener]).is_own(address.parse().expect("an address"), port);
+        assert_eq!(own, expected, "{address} port {port} against {listener}");
+    };
+    for address in ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "0.0.0.0", "::", "::ffff:0.0.0.0"] {
+        check("127.0.0.1:18000", address, 18000, true);
+        check("127.0.0.1:18000", address, 18001, false);
+    }
+    check("127.0.0.1:18000", "127.0.0.2", 18000, false);
+    check("[::1]:18000", "::1", 18000, true);
+    check("[::1]:18000", "::", 18000, true);
+    for listener in ["0.0.0.0:18000", "[::]:18000"] {
+        for address in ["127.0.0.1", "127.3.2.1", "::1", "10.0.0.7", "::ffff:10.0.0.7", "0.0.0.0"] {
+            check(listener, address, 18000, true);
+        }
+        check(listener, "10.0.0.8", 18000, false);
+    }
+}
+
+#[test]
+fn name_of_the_loopback_address_is_refused_where_chancery_listens() {
+    let places = places(&["127.0.0.1:18000"]);
+    for host in ["localhost", "LocalHost", "a.localhost"] {
+        assert!(places.refuses_host(host, 18000, true).is_some(), "{host}");
+        assert!(places.refuses_host(host, 18001, true).is_none(), "{host}");
+        assert!(places.refuses_host(host, 18001, false).is_some(), "{host} in a cluster");
+    }
+    for host in ["127.1", "2130706433", "0x7f.0x1", "0177.0.0.1", "127.0.0.1", "a.0x", ""] {
+        assert!(places.refuses_host(host, 80, true).is_some(), "{host}");
+    }
+    for host in ["localhost.example", "mylocalhost", "1.example", "0xg.example", "a-1"] {
+        assert!(places.refuses_host(host, 18000, true).is_none(), "{host}");
+    }
+    assert!(places.refuses_host("x.example", CONFIG_PORT, false).is_some());
+    assert!(places.refuses_host("x.example", CONFIG_PORT, true).is_none());
+}
+
+#[test]
+fn socket_is_refused_by_each_spelling_that_leads_to_one_of_ours() {
+    let places = places(&[]);
+    let here = |path: &str, resolved: &str| places.refuses_socket(path, true, Some(resolved));
+    let hidden = [
+        "state/xds.sock",
+        "./state/xds.sock",
+        "/x/../state/xds.sock",
+        "/x/./a.sock",
+        "/proc/self/root/state/xds.sock",
+        "//proc/self/fd/3",
+        "/dev/fd/../root/state/a",
+        "/sys/a",
+        "/state/a",
+        "//state//a",
+        "/var/state/a",
+        "@abstract",
+        "",
+        "a\0b",
+        "/a\0b",
+    ];
+    for path in hidden {
+        assert!(here(path, path).is_some(), "{path:?}");
+    }
+    assert!(here(&format!("/{}", "a".repeat(107)), "/a").is_some());
+    for resolved in ["/state/gateways/1/xds.sock", "/proc/1/root/a", "/dev/log"] {
+        assert!(here("/run/app.sock", resolved).is_some(), "a link to {resolved}");
+    }
+    assert_eq!(here("/run/app.sock", "/run/app.sock"), None);
+    assert_eq!(here("/stately/app.sock", "/stately/app.sock"), None);
+    assert!(places.refuses_socket("/run/app.sock", true, None).is_some(), "nobody has looked");
+    assert!(places.refuses_socket("/run/app.sock", false, None).is_some(), "in a cluster");
+}
+
+#[test]
+fn socket_has_to_be_below_a_folder_that_the_operator_allows() {
+    let places = OwnPlaces { socket_roots: vec!["/run/apps".into()], ..places(&[]) };
+    for here in [true, false] {
+        assert_eq!(places.refuses_socket("/run/apps/a.sock", here, Some("/run/apps/a.sock")), None);
+        assert!(places.refuses_socket("/run/apps2/a.sock", here, Some("/run/apps2/a.sock")).is_some());
+        assert!(places.refuses_socket("/run/docker.sock", here, Some("/run/docker.sock")).is_some());
+    }
+    assert!(places.refuses_socket("/run/apps/a.sock", true, Some("/run/docker.sock")).is_some(), "a link");
+}
