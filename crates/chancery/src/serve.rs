@@ -56,6 +56,8 @@ pub(crate) async fn serve(
     (streams, cluster): (&Handle, Option<&Handle>),
 ) -> anyhow::Result<()> {
     let state = args.state.path()?;
+    // A cluster's Chancery has a volume of its Pod, and no proxies there.
+    host::own_state_folder(&state, sources.settings.is_none())?;
     let mut lock = StateLock::acquire(&state)?;
     let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
     // An earlier process may have said it; whoever waits means this one.
@@ -383,13 +385,18 @@ fn envoy_options(args: &RunArgs) -> anyhow::Result<envoy::Options> {
     Ok(envoy::Options { ipv6: TcpListener::bind("[::]:0").is_ok(), access_log })
 }
 
-/// Where Envoy may be: as named, on `PATH`, or in the `.tools` folder of the project that this binary was built in.
+/// Where Envoy may be: as named, next to this program, in the `.tools` folder of the project that it was built in, or on `PATH`. Never in
+/// the current folder, where another user may have put one.
 fn search(args: &RunArgs) -> EnvoySearch {
-    let installed = format!(".tools/envoy/{}/bin/envoy", host::ENVOY_VERSION);
     let binary = std::env::current_exe().unwrap_or_default();
-    let beside = binary.ancestors().skip(1).take(4).map(|folder| folder.join(&installed));
-    let candidates = std::iter::once(PathBuf::from(&installed)).chain(beside).collect();
-    EnvoySearch { named: args.envoy.clone(), path: std::env::var_os("PATH"), candidates }
+    let next_to_it = binary.parent().map(|folder| folder.join("envoy"));
+    // target/release/chancery of the project
+    let of_project = binary
+        .ancestors()
+        .nth(3)
+        .map(|project| project.join(format!(".tools/envoy/{}/bin/envoy", host::ENVOY_VERSION)));
+    let candidates = next_to_it.into_iter().chain(of_project).filter(|place| place.is_absolute()).collect();
+    EnvoySearch { named: args.envoy.clone(), candidates, path: std::env::var_os("PATH") }
 }
 
 fn host_options(args: &RunArgs, layout: Layout, served: BTreeSet<Arc<str>>) -> HostOptions {

@@ -28,7 +28,7 @@ pub(crate) struct RunArgs {
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) state: StateDir,
-    /// The Envoy to start [default: the one on PATH, else of the project's .tools folder]
+    /// The Envoy to start [default: the one next to this program, else of the project that it was built in, else on PATH]
     #[arg(long, env = "CHANCERY_ENVOY", value_name = "PATH")]
     pub(crate) envoy: Option<PathBuf>,
     /// Static configuration (`kind: EnvoyGateway`); read again when it changes. Without --dir, and unless its provider is `Custom`, objects come

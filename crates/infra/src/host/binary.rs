@@ -42,10 +42,10 @@ const VERSION_BYTES: u64 = 4096;
 pub struct EnvoySearch {
     /// What the user named (`--envoy`, `CHANCERY_ENVOY`). Nothing else is looked at then.
     pub named: Option<PathBuf>,
-    /// The value of `PATH`: its folders are searched in order for `envoy`.
-    pub path: Option<OsString>,
-    /// Further files, in order: the project's `.tools/envoy/<version>/bin/envoy`.
+    /// Files, in order: `envoy` next to the program, the project's `.tools/envoy/<version>/bin/envoy`.
     pub candidates: Vec<PathBuf>,
+    /// The value of `PATH`: its absolute folders are searched in order for `envoy` then.
+    pub path: Option<OsString>,
 }
 
 /// An Envoy that runs on this machine.
@@ -108,8 +108,9 @@ fn places(search: &EnvoySearch) -> Vec<PathBuf> {
         return vec![named.clone()];
     }
     let path = search.path.as_deref().unwrap_or(OsStr::new(""));
-    let on_path = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty()).map(|dir| dir.join("envoy"));
-    on_path.chain(search.candidates.iter().cloned()).filter(|place| place.is_file()).collect()
+    // A relative folder is one of the current folder, which may be anybody's.
+    let on_path = std::env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("envoy"));
+    search.candidates.iter().cloned().chain(on_path).filter(|place| place.is_file()).collect()
 }
 
 /// The Envoy at this place, or what is wrong with it.

@@ -28,6 +28,20 @@ pub enum Error {
         /// The other process, where its number could be read.
         pid: Option<u32>,
     },
+    /// Another user could take over the state folder.
+    #[error(
+        "the state folder {} cannot be used: {} {words}, who could take over the sockets of every proxy; give it to this user alone \
+         (chown, chmod go-w), or choose another folder with --state-dir",
+        .state.display(), .path.display()
+    )]
+    Untrusted {
+        /// The state folder.
+        state: PathBuf,
+        /// The folder or link that another user could change: it, or one on the way to it.
+        path: PathBuf,
+        /// Why.
+        words: String,
+    },
     /// The state folder holds another Gateway under the same short name.
     #[error(
         "the folder {} belongs to the Gateway {owner:?}; rename one of the two Gateways, or remove the file `gateway` in it if there is no \
