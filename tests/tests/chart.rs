@@ -14,11 +14,14 @@ use serde_json::{Value, json};
 use tests::binary::root;
 
 /// Kinds of `gateway.envoyproxy.io` that are objects of an API server, with short names.
-const DEFINED: [(Kind, &str); 4] = [
+const DEFINED: [(Kind, &str); 7] = [
     (Kind::Backend, "be"),
     (Kind::BackendTrafficPolicy, "btp"),
+    (Kind::ClientTrafficPolicy, "ctp"),
+    (Kind::EnvoyExtensionPolicy, "eep"),
     (Kind::EnvoyPatchPolicy, "epp"),
     (Kind::EnvoyProxy, "eproxy"),
+    (Kind::SecurityPolicy, "sp"),
 ];
 
 /// Kinds that the chart defines: those, and those of which each object holds a resource of Envoy's.
@@ -277,6 +280,8 @@ fn the_configuration_says_what_the_values_say() {
         selector["watch"],
         json!({"type": "NamespaceSelector", "namespaceSelector": {"matchLabels": {"team": "x"}}})
     );
+    assert_eq!(plain["unsupportedPolicies"], "Deny");
+    assert_eq!(configuration(&["unsupportedPolicies=Allow"])["unsupportedPolicies"], "Allow");
     let more = configuration(&[
         "replicas=1",
         "config.extensionApis.enableBackend=true",
@@ -348,6 +353,7 @@ fn values_that_do_not_exist_or_do_not_fit_are_refused() {
         "deploy.type=Elsewhere",
         "service.port=80",
         "log.format=xml",
+        "unsupportedPolicies=Maybe",
         "deploy=null",
         "image=null",
         "config.provider=x",

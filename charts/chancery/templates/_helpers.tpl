@@ -47,6 +47,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
   "kind" "EnvoyGateway"
   "gateway" (dict "controllerName" .Values.controllerName)
   "provider" (dict "type" "Kubernetes" "kubernetes" $kubernetes)
+  "unsupportedPolicies" .Values.unsupportedPolicies
 -}}
 {{- mergeOverwrite $spec (deepCopy .Values.config) | toYaml -}}
 {{- end -}}

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::kind::Kind;
 use crate::open::open_enum;
-use crate::problem::{Fault, UnitFaults};
+use crate::problem::{Fault, FieldPath, UnitFaults};
 use crate::reference::{LocalObjectRef, SecretRef};
 use crate::resource::{Resource, Spec};
 
@@ -29,6 +29,9 @@ pub struct BackendSpec {
     /// Why none of it can be used.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
+    /// Fields that are written, guard, and are not built.
+    #[serde(skip)]
+    pub guards: Box<[FieldPath]>,
 }
 
 impl Spec for BackendSpec {
@@ -36,6 +39,7 @@ impl Spec for BackendSpec {
 
     fn mark(&mut self, found: UnitFaults) {
         self.fault = UnitFaults::first(found.faults);
+        self.guards = found.guards.into();
     }
 }
 
@@ -120,24 +124,4 @@ pub struct BackendTls {
     pub client_certificate_ref: Option<SecretRef>,
     /// Protocols to offer.
     pub alpn_protocols: Box<[Box<str>]>,
-    /// Least version of TLS.
-    pub min_version: Option<TlsVersion>,
-    /// Highest version of TLS.
-    pub max_version: Option<TlsVersion>,
-}
-
-open_enum! {
-    /// Versions of TLS.
-    TlsVersion {
-        /// Whatever Envoy takes.
-        Auto = "Auto",
-        /// TLS 1.0
-        V1_0 = "1.0",
-        /// TLS 1.1
-        V1_1 = "1.1",
-        /// TLS 1.2
-        V1_2 = "1.2",
-        /// TLS 1.3
-        V1_3 = "1.3",
-    }
 }

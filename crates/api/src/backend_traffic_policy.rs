@@ -3,9 +3,11 @@
 use serde::Deserialize;
 
 use crate::kind::Kind;
-use crate::problem::{Fault, UnitFaults};
+use crate::policy_attachment::PolicyAttachment;
+use crate::problem::{Fault, Unit, UnitFaults};
 use crate::reference::PolicyTargetRef;
 use crate::resource::{Resource, Spec};
+use crate::tree::Verbatim;
 
 /// How Envoy treats the backends of a route or Gateway.
 pub type BackendTrafficPolicy = Resource<BackendTrafficPolicySpec>;
@@ -14,10 +16,9 @@ pub type BackendTrafficPolicy = Resource<BackendTrafficPolicySpec>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackendTrafficPolicySpec {
-    /// Deprecated in favour of `target_refs`.
-    pub target_ref: Option<Box<PolicyTargetRef>>,
-    /// What it is about: Gateways and routes of its namespace.
-    pub target_refs: Box<[PolicyTargetRef]>,
+    /// What it is about: Gateways and routes.
+    #[serde(flatten)]
+    pub attachment: PolicyAttachment,
     /// Limits on what is sent to one cluster.
     pub circuit_breaker: Option<Box<CircuitBreaker>>,
     /// Why none of it can be used.
@@ -31,7 +32,7 @@ pub struct BackendTrafficPolicySpec {
 impl BackendTrafficPolicySpec {
     /// All targets, the deprecated field first.
     pub fn targets(&self) -> impl Iterator<Item = &PolicyTargetRef> {
-        self.target_ref.as_deref().into_iter().chain(&self.target_refs)
+        self.attachment.targets()
     }
 }
 
@@ -39,10 +40,19 @@ impl Spec for BackendTrafficPolicySpec {
     const KIND: Kind = Kind::BackendTrafficPolicy;
 
     fn mark(&mut self, found: UnitFaults) {
-        self.fault = UnitFaults::first(found.faults);
-        self.ignored = found.ignored.into();
+        let whole = found.faults.iter().find(|(unit, _)| *unit == Unit::WHOLE);
+        self.fault = whole.map(|(_, fault)| Box::new(fault.clone()));
+        self.ignored = found.ignored.iter().cloned().collect();
+        self.attachment.mark(found, HARMLESS);
+    }
+
+    fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
+        self.attachment.keep(written);
     }
 }
+
+/// Fields that guard nothing: what is wrong with them leaves the targets open, without the policy.
+const HARMLESS: &[&str] = &["spec.circuitBreaker"];
 
 /// `BackendTrafficPolicy.spec.circuitBreaker`. Absent limits have Envoy Gateway's default of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]

@@ -15,12 +15,10 @@ use crate::{FieldPath, ObjectKey};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Kinds that exist and are not read, but have names so like those of ours that one might take them for mistakes.
-const EXISTING: &[(&str, &str)] = &[
-    (group::ENVOY_GATEWAY, "ClientTrafficPolicy"),
-    (group::ENVOY_GATEWAY, "EnvoyExtensionPolicy"),
-    (group::ENVOY_GATEWAY, "SecurityPolicy"),
-    (group::ENVOY_GATEWAY, "HTTPRouteFilter"),
-];
+const EXISTING: &[(&str, &str)] = &[(group::ENVOY_GATEWAY, "HTTPRouteFilter")];
+
+/// Groups of which every kind is about gateways: what is written in them and not read is missing there.
+const GATEWAY_GROUPS: [&str; 3] = [group::GATEWAY, group::EXPERIMENTAL, group::ENVOY_GATEWAY];
 
 /// The longest part of a line that a problem shows, in bytes.
 const MAX_SNIPPET: usize = 400;
@@ -187,7 +185,12 @@ impl Decoder<'_> {
             }
             (None, None) => {
                 let text = format!("the kind {kind} of {} is not read", group_name(group));
-                self.add(key.as_ref(), at, Severity::Note, "", text);
+                if GATEWAY_GROUPS.contains(&group) {
+                    let text = format!("{text}: nothing of this object has any effect");
+                    self.add(key.as_ref(), at, Severity::Warning, "", text);
+                } else {
+                    self.add(key.as_ref(), at, Severity::Note, "", text);
+                }
             }
         }
     }
@@ -195,7 +198,7 @@ impl Decoder<'_> {
     fn object(&mut self, kind: Kind, root: Cursor<'_, '_>) {
         let checked = schema::check(root, Schema::of(kind), kind == Kind::Secret);
         let key = self.key(Some(kind), root, kind.group(), kind.name());
-        let mut found = UnitFaults::default();
+        let mut found = UnitFaults { guards: checked.guards, ..UnitFaults::default() };
         for violation in checked.violations {
             let schema::Violation { path, severity, text, start, unit } = violation;
             let fault = || Fault { path: path.clone(), text: text.as_str().into() };
@@ -212,7 +215,11 @@ impl Decoder<'_> {
         }
         let Some(key) = key else { return self.nameless(root) };
         let pruned = Pruned::new(checked.pruned, checked.hollow);
-        let meta = meta(key.clone(), root, &pruned);
+        let mut meta = meta(key.clone(), root, &pruned);
+        if let Some(more) = meta.more.as_mut().filter(|_| kind.is_unbuilt_policy()) {
+            // Nobody reads more of it than what it is for.
+            more.annotations = Labels::default();
+        }
         let marks = Marks { pruned, faults: found };
         match build(kind, meta, root, marks) {
             Ok(object) => self.out.objects.push(object),

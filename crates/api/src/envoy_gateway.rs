@@ -29,6 +29,8 @@ pub struct EnvoyGatewaySpec {
     pub provider: Option<Box<ProviderConfig>>,
     /// What is switched on beyond Gateway API.
     pub extension_apis: ExtensionApis,
+    /// What becomes of the targets of policies that guard with fields which are not built; none: as the command line says.
+    pub unsupported_policies: Option<UnsupportedPolicies>,
     /// Settings for every fleet, unless a class or Gateway has its own.
     pub envoy_proxy: Option<Box<EnvoyProxySpec>>,
 }
@@ -63,6 +65,16 @@ impl Spec for EnvoyGatewaySpec {
         if let Some(proxy) = self.envoy_proxy.as_deref_mut() {
             proxy.written = Verbatim(Arc::new(written().0.get("envoyProxy").cloned().unwrap_or_default()));
         }
+    }
+}
+
+open_enum! {
+    /// `unsupportedPolicies`.
+    UnsupportedPolicies {
+        /// They are closed.
+        Deny = "Deny",
+        /// They are served as if the policy was not there.
+        Allow = "Allow",
     }
 }
 

@@ -187,6 +187,12 @@ kinds! {
     EnvoyProxy, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyProxy", "envoyproxies", Namespaced;
     /// Envoy Gateway: traffic settings of routes and Gateways.
     BackendTrafficPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "BackendTrafficPolicy", "backendtrafficpolicies", Namespaced;
+    /// Envoy Gateway: who may send requests to routes and Gateways.
+    SecurityPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "SecurityPolicy", "securitypolicies", Namespaced;
+    /// Envoy Gateway: programs that see requests.
+    EnvoyExtensionPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyExtensionPolicy", "envoyextensionpolicies", Namespaced;
+    /// Envoy Gateway: how clients of Gateways are treated.
+    ClientTrafficPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "ClientTrafficPolicy", "clienttrafficpolicies", Namespaced;
     /// Envoy Gateway: changes of generated resources of Envoy's.
     EnvoyPatchPolicy, group::ENVOY_GATEWAY, ["v1alpha1"], "EnvoyPatchPolicy", "envoypatchpolicies", Namespaced;
     /// Envoy Gateway: the static configuration, a file and not a resource.

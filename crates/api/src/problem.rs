@@ -227,6 +227,8 @@ pub struct UnitFaults {
     pub(crate) faults: Vec<(Unit, Fault)>,
     /// Fields of the spec that are ignored.
     pub(crate) ignored: Vec<Fault>,
+    /// Fields that guard and are not built.
+    pub(crate) guards: Vec<FieldPath>,
 }
 
 impl UnitFaults {

@@ -42,6 +42,9 @@ impl Object {
             | Self::XBackendTrafficPolicy(_)
             | Self::XTelemetryPolicy(_)
             | Self::EnvoyPatchPolicy(_)
+            | Self::SecurityPolicy(_)
+            | Self::EnvoyExtensionPolicy(_)
+            | Self::ClientTrafficPolicy(_)
             | Self::EnvoyGateway(_)
             | Self::Pod(_) => {}
         }

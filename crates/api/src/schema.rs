@@ -54,6 +54,8 @@ pub(crate) struct Schema {
     later: bool,
     /// Without this field, or what is in it, more is taken or let through: of [`GUARDS`].
     guards: bool,
+    /// Fields that are not named guard, and are not built.
+    others_guard: bool,
     /// Of a whole kind: names of its guards and of what is in these, with the paths where they belong.
     guard_names: Box<[(Box<str>, String)]>,
 }
@@ -186,7 +188,13 @@ const UNITS: &[(Kind, &[&str], UnitKind)] = &[
     (Kind::Backend, &["spec", "endpoints"], UnitKind::Dropped),
     (Kind::EnvoyProxy, &["spec"], UnitKind::Whole),
     (Kind::BackendTrafficPolicy, &["spec"], UnitKind::Whole),
-    (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Dropped),
+    (Kind::BackendTrafficPolicy, &["spec", "targetRefs"], UnitKind::Item),
+    (Kind::SecurityPolicy, &["spec"], UnitKind::Whole),
+    (Kind::SecurityPolicy, &["spec", "targetRefs"], UnitKind::Item),
+    (Kind::EnvoyExtensionPolicy, &["spec"], UnitKind::Whole),
+    (Kind::EnvoyExtensionPolicy, &["spec", "targetRefs"], UnitKind::Item),
+    (Kind::ClientTrafficPolicy, &["spec"], UnitKind::Whole),
+    (Kind::ClientTrafficPolicy, &["spec", "targetRefs"], UnitKind::Item),
     (Kind::EnvoyPatchPolicy, &["spec"], UnitKind::Whole),
     (Kind::Pod, &["status"], UnitKind::Whole),
 ];
@@ -247,6 +255,16 @@ const GUARDS: &[(Kind, &[&str], Depth)] = &[
     (Kind::EnvoyPatchPolicy, &["spec", "jsonPatches"], Depth::Field),
     (Kind::BackendTrafficPolicy, &["spec", "targetRef", "sectionName"], Depth::Field),
     (Kind::BackendTrafficPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
+    (Kind::BackendTrafficPolicy, &["spec", "targetSelectors"], Depth::All),
+    (Kind::SecurityPolicy, &["spec", "targetRef", "sectionName"], Depth::Field),
+    (Kind::SecurityPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
+    (Kind::SecurityPolicy, &["spec", "targetSelectors"], Depth::All),
+    (Kind::EnvoyExtensionPolicy, &["spec", "targetRef", "sectionName"], Depth::Field),
+    (Kind::EnvoyExtensionPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
+    (Kind::EnvoyExtensionPolicy, &["spec", "targetSelectors"], Depth::All),
+    (Kind::ClientTrafficPolicy, &["spec", "targetRef", "sectionName"], Depth::Field),
+    (Kind::ClientTrafficPolicy, &["spec", "targetRefs", "sectionName"], Depth::Field),
+    (Kind::ClientTrafficPolicy, &["spec", "targetSelectors"], Depth::All),
 ];
 
 /// How far a guard reaches.

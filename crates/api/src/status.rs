@@ -30,6 +30,9 @@ pub const MOST_ANCESTORS_OF_A_BACKEND: usize = 32;
 /// Type and reason of the condition on the last entry of a list from which some were left out.
 pub const AGGREGATED: &str = "Aggregated";
 
+/// Type of the condition on a target of policies that guard it with fields which are not built.
+pub const UNSUPPORTED_POLICY: &str = "UnsupportedPolicy";
+
 impl Kind {
     /// What of the status of an object of this kind is ours; none where there is no such status.
     #[must_use]
@@ -44,6 +47,9 @@ impl Kind {
             Self::BackendTlsPolicy
             | Self::BackendTrafficPolicy
             | Self::EnvoyPatchPolicy
+            | Self::SecurityPolicy
+            | Self::EnvoyExtensionPolicy
+            | Self::ClientTrafficPolicy
             | Self::XBackendTrafficPolicy
             | Self::XTelemetryPolicy => Some(OwnStatus::Entries("ancestors", MOST_ANCESTORS)),
             Self::ReferenceGrant
@@ -63,7 +69,7 @@ impl Kind {
 }
 
 /// Types of conditions of ours that tell more than whether an object is in order: they give way where others leave no room.
-pub const PASSING_CONDITIONS: [&str; 9] = [
+pub const PASSING_CONDITIONS: [&str; 10] = [
     "AddressesAssigned",
     AGGREGATED,
     "Conflicted",
@@ -72,6 +78,7 @@ pub const PASSING_CONDITIONS: [&str; 9] = [
     "Overridden",
     "OverlappingTLSConfig",
     "PartiallyInvalid",
+    UNSUPPORTED_POLICY,
     "Warning",
 ];
 

@@ -4,6 +4,7 @@ mod certs;
 mod columns;
 mod descriptors;
 mod explain;
+mod policies;
 mod proxy;
 mod run;
 mod running;

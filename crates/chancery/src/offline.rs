@@ -13,7 +13,7 @@ use envoy::{StaticOptions, StaticParts};
 use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::Input;
 use serde_json::{Map, Value, json};
-use translator::{InFleet, Options, Outputs, Translator};
+use translator::{InFleet, Options, Outputs, Translator, UnsupportedPolicies};
 use xds::{Change, FleetUpdate};
 
 use crate::explain::{self, Answer};
@@ -34,16 +34,18 @@ pub(crate) struct Offline {
 const STDIN: &str = "<stdin>";
 
 impl Offline {
-    /// Reads files and folders (`-` is standard input) and translates them. What is wrong inside them is a problem; an error is
+    /// Reads files and folders (`-` is standard input) and translates them; `policies`: what becomes of those that are not supported. What is wrong inside them is a problem; an error is
     /// only a path that cannot be read at all.
-    pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Self> {
+    pub(crate) fn load(paths: &[PathBuf], policies: Option<UnsupportedPolicies>) -> anyhow::Result<Self> {
         let inputs = inputs(paths)?;
         let loaded = provider::file::load_inputs(&inputs);
         let typed = inputs.into_iter().find_map(|input| match input {
             Input::Text { bytes, .. } => String::from_utf8(bytes).ok(),
             Input::Path(_) => None,
         });
-        let mut translator = Translator::new(Options { file_mode: true, offline: true, read_raw: envoy::read_raw });
+        let options =
+            Options { file_mode: true, offline: true, unsupported_policies: policies, read_raw: envoy::read_raw };
+        let mut translator = Translator::new(options);
         let (store, graph) = translator.store();
         store.apply(graph, loaded.into_batch());
         translator.set_time(crate::serve::now());

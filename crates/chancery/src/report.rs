@@ -36,6 +36,7 @@ fn for_each(graph: &Graph, outputs: Outputs, mut with: impl FnMut(&ObjectKey, St
     rows(graph, outputs.policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.tls_policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.patch_statuses, Status::Policy, &mut each);
+    rows(graph, outputs.unbuilt_policy_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_statuses, Status::Backend, &mut each);
     rows(graph, outputs.x_backend_statuses, Status::Policy, &mut each);
     rows(graph, outputs.backend_policy_statuses, Status::Policy, &mut each);
@@ -86,6 +87,7 @@ fn usable(graph: &Graph, outputs: Outputs, key: &ObjectKey) -> Option<Status> {
         Kind::Backend => row(graph, outputs.backend_statuses, key).map(Status::Backend),
         Kind::EnvoyProxy => row(graph, outputs.envoy_proxy_statuses, key).map(Status::EnvoyProxy),
         kind if kind.is_route() => outputs.route_status(graph, key).map(Status::Route),
+        kind if kind.is_unbuilt_policy() => row(graph, outputs.unbuilt_policy_statuses, key).map(Status::Policy),
         kind if kind.message().is_some() => row(graph, outputs.raw_statuses, key).map(Status::Raw),
         _ => None,
     }
@@ -103,6 +105,7 @@ pub(crate) fn note_changes(graph: &Graph, outputs: Outputs, mut with: impl FnMut
     changes(graph, outputs.policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.tls_policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.patch_statuses, Status::Policy, &mut note);
+    changes(graph, outputs.unbuilt_policy_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_statuses, Status::Backend, &mut note);
     changes(graph, outputs.x_backend_statuses, Status::Policy, &mut note);
     changes(graph, outputs.backend_policy_statuses, Status::Policy, &mut note);

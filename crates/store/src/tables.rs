@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Kind, Object, ObjectKey, RouteObject};
+use api::{Kind, Object, ObjectKey, PolicyAttachment, Resource, RouteObject};
 use engine::{Graph, Table, Value};
 
 use crate::fact::{
@@ -21,6 +21,8 @@ macro_rules! object_tables {
             pub settings: Table<(), Arc<api::EnvoyGateway>>,
             /// Routes of all kinds.
             pub routes: Table<ObjectKey, RouteObject>,
+            /// What policies of Envoy Gateway are attached to, of all kinds that have an [`Object::attachment`].
+            pub attachments: Table<ObjectKey, Arc<Resource<PolicyAttachment>>>,
             /// Resources of Envoy's, of all kinds that have a [`Kind::message`].
             pub raw: Table<ObjectKey, Arc<api::Raw>>,
             /// ([`FactKey::of_kind`]) what the proxies of a workload made of such a resource. No row: they have not answered yet.
@@ -66,6 +68,7 @@ macro_rules! object_tables {
                     $($field: graph.input(stringify!($field)),)+
                     settings: graph.input("settings"),
                     routes: graph.input("routes"),
+                    attachments: graph.input("attachments"),
                     raw: graph.input("raw"),
                     raw_state: graph.input("raw_state"),
                     connected: graph.input("connected"),
@@ -89,6 +92,10 @@ macro_rules! object_tables {
 
             /// Writes an object to the table of its kind.
             pub(crate) fn set(&self, graph: &mut Graph, key: ObjectKey, object: Object) {
+                if let Some(spec) = object.attachment() {
+                    let attached = Arc::new(Resource { meta: object.meta().clone(), spec });
+                    graph.set(self.attachments, key.clone(), attached);
+                }
                 match object {
                     $(Object::$Kind(object) => graph.set(self.$field, key, object),)+
                     Object::EnvoyGateway(object) => graph.set(self.settings, (), object),
@@ -110,6 +117,9 @@ macro_rules! object_tables {
             /// Takes an object out of the table of its kind.
             pub(crate) fn remove(&self, graph: &mut Graph, key: &ObjectKey) -> Option<Object> {
                 let object = self.get(graph, key)?;
+                if key.kind()?.is_attached() {
+                    graph.remove(self.attachments, key);
+                }
                 match key.kind()? {
                     $(Kind::$Kind => graph.remove(self.$field, key),)+
                     Kind::EnvoyGateway => graph.remove(self.settings, &()),
@@ -178,6 +188,12 @@ object_tables! {
     backend_traffic_policies: BackendTrafficPolicy,
     /// EnvoyPatchPolicy of `gateway.envoyproxy.io`.
     envoy_patch_policies: EnvoyPatchPolicy,
+    /// SecurityPolicy of `gateway.envoyproxy.io`.
+    security_policies: SecurityPolicy,
+    /// EnvoyExtensionPolicy of `gateway.envoyproxy.io`.
+    envoy_extension_policies: EnvoyExtensionPolicy,
+    /// ClientTrafficPolicy of `gateway.envoyproxy.io`.
+    client_traffic_policies: ClientTrafficPolicy,
     /// XBackend.
     x_backends: XBackend,
     /// XBackendTrafficPolicy.

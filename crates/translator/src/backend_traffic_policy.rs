@@ -49,10 +49,15 @@ impl Target {
 /// The targets of a policy, all in its own namespace.
 pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
     let namespace = policy.meta.namespace();
-    let read = |reference: &PolicyTargetRef| {
+    let single = usize::from(policy.spec.attachment.target_ref.is_some());
+    let read = |(at, reference): (usize, &PolicyTargetRef)| {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
         let section: Option<Arc<str>> = reference.section_name.as_deref().map(Arc::from);
         if let Some(fault) = &policy.spec.fault {
+            return Target::Refused(object, fault.to_string().into());
+        }
+        let fault = policy.spec.attachment.target_faults.iter().find(|(item, _)| at.checked_sub(single) == Some(*item));
+        if let Some((_, fault)) = fault {
             return Target::Refused(object, fault.to_string().into());
         }
         match (object.kind(), &section) {
@@ -70,7 +75,7 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
             }
         }
     };
-    policy.spec.targets().map(read).collect()
+    policy.spec.targets().enumerate().map(read).collect()
 }
 
 /// What a policy claims, usable or not: what it is for is not left to others because it is broken.
@@ -86,9 +91,15 @@ pub(crate) fn claims(meta: &ObjectMeta, targets: Vec<Target>) -> Vec<(Claim, ())
 /// What is written and ignored, or should be written otherwise: reason and words.
 pub(crate) fn warnings(policy: &BackendTrafficPolicy) -> Vec<(&'static str, String)> {
     let deprecated = "spec.targetRef is deprecated, use spec.targetRefs instead";
-    let deprecated = policy.spec.target_ref.is_some().then(|| (status::DEPRECATED, deprecated.to_owned()));
+    let attachment = &policy.spec.attachment;
+    let deprecated = attachment.target_ref.is_some().then(|| (status::DEPRECATED, deprecated.to_owned()));
     let ignored = policy.spec.ignored.iter().map(|field| (status::UNSUPPORTED, field.to_string()));
-    deprecated.into_iter().chain(ignored).collect()
+    let selectors = "spec.targetSelectors: only what guards is taken into account where it selects";
+    let selectors = (!attachment.target_selectors.is_empty()).then(|| (status::UNSUPPORTED, selectors.to_owned()));
+    let guards = attachment.guards.iter();
+    let guards =
+        guards.map(|field| (status::UNSUPPORTED, format!("{field} guards and is not supported by this version")));
+    deprecated.into_iter().chain(ignored).chain(selectors).chain(guards).collect()
 }
 
 /// The limits of a policy; none leaves ours.

@@ -232,6 +232,14 @@ impl GatewayPlan {
         if self.withdrawn { &[] } else { &self.listeners }
     }
 
+    /// Listeners that reach proxies by the set that they are in; none: the Gateway itself.
+    pub(crate) fn live_by_owner(&self) -> impl Iterator<Item = (Option<&ObjectKey>, &[ListenerPlan])> {
+        let own = std::iter::once((None, self.own_listeners()));
+        let sets = self.sets().filter(|(draft, _)| draft.is_admitted);
+        let sets = sets.map(|(draft, listeners)| (Some(&draft.key), listeners));
+        own.chain(sets).filter(|_| !self.withdrawn)
+    }
+
     /// Whom its listeners ask about requests, whatever their routes.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &ClusterTarget> {
         let served = self.live_listeners().iter().filter(|listener| listener.serves());

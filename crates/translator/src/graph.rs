@@ -4,6 +4,7 @@
 //! first transform reads a raw Gateway, Service or Namespace.
 
 mod backend;
+mod closing;
 mod delivery;
 mod gateway;
 mod patch;
@@ -24,6 +25,7 @@ use ir::infra::kubernetes::Place;
 use store::{GatewayApi, Tables};
 
 pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
+pub(crate) use self::closing::Closings;
 pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
@@ -31,7 +33,6 @@ pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
 pub(crate) use self::telemetry::Telemetry;
-use crate::Options;
 use crate::envoy_proxy::{self, Named, ProxyView};
 use crate::gateway_class::{self, ClassView};
 use crate::key::InFleet;
@@ -39,6 +40,7 @@ use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
 use crate::output::Outputs;
 use crate::raw::trial::MadeOf;
 use crate::reference::uses;
+use crate::{Options, UnsupportedPolicies};
 
 /// Inputs that only the translator writes.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,9 @@ pub(crate) struct Settings {
     backends: Table<(), Option<bool>>,
     patches: Table<(), bool>,
     proxy: Table<(), Arc<EnvoyProxySpec>>,
+    /// What the command line says of policies that are not built counts before that.
+    allows_unsupported: Table<(), bool>,
+    unsupported: Option<UnsupportedPolicies>,
     /// True: in the controller's namespace.
     deploys_here: Table<(), bool>,
 }
@@ -102,6 +107,14 @@ impl Settings {
     /// Whether an `EnvoyPatchPolicy` has any effect.
     pub(crate) fn patches(&self, cx: &mut Cx<'_>) -> bool {
         cx.get(self.patches, &()).copied().unwrap_or_default()
+    }
+
+    /// Whether targets of policies are closed that guard with fields which are not built.
+    pub(crate) fn closes_unsupported(&self, cx: &mut Cx<'_>) -> bool {
+        match self.unsupported {
+            Some(said) => said == UnsupportedPolicies::Deny,
+            None => !cx.get(self.allows_unsupported, &()).copied().unwrap_or_default(),
+        }
     }
 
     /// Where the objects of proxies are made.
@@ -157,8 +170,9 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let tls_policies = backend::tls_policies(g, &base, secrets);
     let backends = backend::backends(g, &base, secrets, (backend_policies, tls_policies));
     let policies = backend::policies(g, &base);
-    let gateways = gateway::gateways(g, &base, secrets, backends);
-    let routes: Routes = route::routes(g, &base, gateways, backends, policies);
+    let closings = closing::closings(g, &base);
+    let gateways = gateway::gateways(g, &base, secrets, (backends, closings));
+    let routes: Routes = route::routes(g, &base, gateways, backends, (policies, closings));
     let telemetry = telemetry::telemetry(g, &base, gateways, (secrets, backends));
     let raws = raw::raws(g, &base, backends.sets);
     let sources =
@@ -178,6 +192,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         delivery,
         raws,
         patches,
+        closings,
     };
     let statuses = status::statuses(g, sources);
     let listeners = gateway::listeners(g, gateways, routes, telemetry, inputs.proxies);
@@ -219,6 +234,7 @@ fn outputs(
         telemetry_policy_statuses: statuses.telemetry_policies,
         envoy_proxy_statuses: statuses.envoy_proxies,
         patch_statuses: statuses.patches,
+        unbuilt_policy_statuses: statuses.unbuilt_policies,
         patches: patches.sets,
         raw_statuses: statuses.raw,
         raw: raws.outputs,
@@ -260,6 +276,10 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
             settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
         }),
+        allows_unsupported: g.map("allow_unsupported_policies", inputs.settings, |_, (), settings| {
+            settings.spec.unsupported_policies == Some(api::envoy_gateway::UnsupportedPolicies::Allow)
+        }),
+        unsupported: options.unsupported_policies,
         deploys_here: g.map("deploy_type", inputs.settings, |_, (), settings| {
             let kubernetes = settings.spec.kubernetes();
             kubernetes.is_some_and(|kubernetes| kubernetes.deploy.deploy_type == DeployType::ControllerNamespace)

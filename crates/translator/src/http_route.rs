@@ -15,7 +15,7 @@ use ir::route::{Action, PathMatch, ValueMatch};
 
 pub(crate) use self::attach::Verdict;
 use self::attach::{Attachment, attach};
-pub(crate) use self::compile::fail;
+pub(crate) use self::compile::{Answers, fail};
 use self::compile::{Flavour, compile};
 pub(crate) use self::filter::check_token;
 pub(crate) use self::matching::lower;

@@ -11,6 +11,7 @@
 //! | `reference` | whether one object may name another: the one place |
 //! | `backend`, `secret`, `envoy_proxy`, `backend_tls_policy`, `backend_traffic_policy`, `x_backend_traffic_policy`, `session` | what references lead to |
 //! | `x_telemetry_policy` | what Gateways record of requests, and who gets it |
+//! | `closing` | what policies close that guard with fields which are not built |
 //! | `blame` | which routes a proxy means when it refuses a virtual host |
 //! | `envoy_patch_policy` | what users change of generated resources, and what became of it |
 //! | `raw` | for which workloads a resource of Envoy's is that users wrote, and what several of one name come to |
@@ -25,6 +26,7 @@ mod backend;
 mod backend_tls_policy;
 mod backend_traffic_policy;
 mod blame;
+mod closing;
 mod departed;
 mod digest;
 mod envoy_patch_policy;
@@ -85,14 +87,26 @@ pub struct Options {
     pub file_mode: bool,
     /// There are no proxies: `Programmed` is Unknown.
     pub offline: bool,
+    /// What becomes of the targets of policies that guard with fields which are not built; none: as the static configuration says, and
+    /// else they are closed.
+    pub unsupported_policies: Option<UnsupportedPolicies>,
     /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here reads a message of Envoy's.
     pub read_raw: ReadRaw,
+}
+
+/// What becomes of the targets of policies that guard with fields which are not built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsupportedPolicies {
+    /// They are closed.
+    Deny,
+    /// They are served as if the policy was not there.
+    Allow,
 }
 
 impl Default for Options {
     /// A cluster with proxies, and nobody who reads resources of Envoy's: objects that hold one are empty.
     fn default() -> Self {
-        Self { file_mode: false, offline: false, read_raw: |_, _, _| RawReading::default() }
+        Self { file_mode: false, offline: false, unsupported_policies: None, read_raw: |_, _, _| RawReading::default() }
     }
 }
 

@@ -18,8 +18,8 @@ pub(crate) use self::check::{UNSELECTED, certificate, certificate_refs, check, w
 pub(crate) use self::conflict::mark_conflicts;
 pub(crate) use self::filter::Gate;
 pub(crate) use self::port::{
-    Bound, Chain, Place, StreamPlace, Writing, chains, datagram_places, ir_listeners, listener_name, places,
-    stream_places,
+    Bound, Chain, DatagramPlace, Place, StreamPlace, Writing, chains, datagram_places, ir_listeners, listener_name,
+    places, stream_places,
 };
 use crate::backend::SecretUse;
 use crate::gateway::Lookup;

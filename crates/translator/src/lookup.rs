@@ -12,11 +12,12 @@ use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
 use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
+use crate::closing::Closing;
 use crate::envoy_proxy::{self, Named};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating::{self, Lapse};
-use crate::graph::{Backends, Gateways, Installed, Own, Policies, Secrets, SetKey, Settings};
+use crate::graph::{Backends, Closings, Gateways, Installed, Own, Policies, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{
     AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, Transport, route_name,
@@ -463,11 +464,16 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
 #[derive(Clone, Copy)]
 pub(crate) struct StatusTables<'k> {
     pub(crate) inputs: Tables,
+    pub(crate) closings: Closings,
     pub(crate) attached: Table<ListenerKey, usize>,
     pub(crate) fleet: &'k FleetName,
 }
 
 impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
+    fn closing(&mut self, object: &ObjectKey) -> Option<Arc<Closing>> {
+        self.tables.closings.of(self.cx, object).cloned()
+    }
+
     fn attached(&mut self, listener: &ListenerPlan) -> u32 {
         let key = ListenerKey { fleet: self.tables.fleet.clone(), listener: listener.id.clone() };
         let count = self.cx.get(self.tables.attached, &key).copied().unwrap_or(0);

@@ -74,6 +74,8 @@ pub struct Outputs {
     pub backend_statuses: Table<ObjectKey, Arc<BackendStatus>>,
     /// `XBackend` objects that routes name, or that Gateways use by themselves.
     pub x_backend_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
+    /// Policies of which no field is built.
+    pub unbuilt_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `XBackendTrafficPolicy` objects.
     pub backend_policy_statuses: Table<ObjectKey, Arc<PolicyStatus>>,
     /// `XTelemetryPolicy` objects.

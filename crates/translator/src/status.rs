@@ -14,6 +14,7 @@ pub(crate) mod policy;
 pub(crate) mod raw;
 pub(crate) mod rejected;
 pub(crate) mod route;
+pub(crate) mod unsupported;
 pub(crate) mod x_telemetry_policy;
 
 use std::sync::{Arc, LazyLock};

@@ -136,10 +136,11 @@ pub(crate) fn behind<'a>(
 fn stream(place: &StreamPlace, hostname: &Hostname, route: &Route) -> (StreamKey, Arc<TcpProxy>) {
     let name = name(place, hostname);
     let key = StreamKey { listener: place.listener.clone(), hostname: hostname.clone(), name: name.clone() };
-    (
-        key,
-        Arc::new(TcpProxy { name, route: route_named(&route.name).into(), destinations: destinations(&route.action) }),
-    )
+    let destinations = match &place.closed {
+        Some(why) => vec![TcpDestination { backend: Backend::Broken(why.clone()), weight: 1 }],
+        None => destinations(&route.action),
+    };
+    (key, Arc::new(TcpProxy { name, route: route_named(&route.name).into(), destinations }))
 }
 
 /// `<namespace>/<gateway>/<port>`, with `/<server name>` where listeners are told apart by it, and `/passthrough` where TLS goes on to the backend: what

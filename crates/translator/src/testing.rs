@@ -52,7 +52,7 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::Backend => api::Backend::into(read(meta, spec)),
         Kind::EnvoyProxy => api::EnvoyProxy::into(read(meta, spec)),
         Kind::BackendTlsPolicy => api::BackendTlsPolicy::into(read(meta, spec)),
-        Kind::BackendTrafficPolicy => api::BackendTrafficPolicy::into(read(meta, spec)),
+        kind if kind.is_attached() => decoded(kind, meta, &spec),
         Kind::XBackend => api::XBackend::into(read(meta, spec)),
         Kind::XBackendTrafficPolicy => api::XBackendTrafficPolicy::into(read(meta, spec)),
         Kind::XTelemetryPolicy => api::XTelemetryPolicy::into(read(meta, spec)),
@@ -62,6 +62,22 @@ pub(crate) fn with_meta(kind: Kind, meta: ObjectMeta, spec: Value) -> Object {
         Kind::EnvoyGateway => api::EnvoyGateway::into(read(meta, spec)),
         Kind::Pod => api::Pod::into(read(meta, spec)),
         raw => Object::Raw(raw, Arc::new(read(meta, spec))),
+    }
+}
+
+/// A policy as it is read: what of it guards is found by its schema.
+fn decoded(kind: Kind, meta: ObjectMeta, spec: &Value) -> Object {
+    fn with<S: Clone>(policy: Arc<Resource<S>>, meta: ObjectMeta) -> Resource<S> {
+        Resource { meta, ..Arc::unwrap_or_clone(policy) }
+    }
+    let metadata = json!({"namespace": meta.namespace(), "name": meta.name()});
+    let text = json!({"metadata": metadata, "spec": spec}).to_string();
+    match api::json::read(kind, &text).expect("JSON").objects.into_iter().next().expect("a policy") {
+        Object::BackendTrafficPolicy(policy) => with(policy, meta).into(),
+        Object::SecurityPolicy(policy) => with(policy, meta).into(),
+        Object::EnvoyExtensionPolicy(policy) => with(policy, meta).into(),
+        Object::ClientTrafficPolicy(policy) => with(policy, meta).into(),
+        other => other,
     }
 }
 

@@ -5,6 +5,7 @@ mod attachment;
 mod backends;
 mod delivery;
 mod grpc;
+mod guards;
 mod hosts;
 mod incremental;
 mod statuses;

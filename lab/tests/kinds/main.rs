@@ -9,6 +9,7 @@
 //! | `auth` | servers that say whether a request may pass, asked by routes and by listeners |
 //! | `clients` | clients whose certificates an authority of the cluster has given |
 //! | `defaults` | Gateways for routes that name none |
+//! | `guards` | policies that guard with fields which are not built |
 //! | `statuses` | what others write into a status stays there |
 //! | `coming` | grants, listeners, routes and certificates come, change and go while HTTP, gRPC, TCP and TLS clients ask |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
@@ -24,6 +25,7 @@ mod clients;
 mod cluster;
 mod coming;
 mod defaults;
+mod guards;
 #[path = "../lab/harness.rs"]
 #[expect(dead_code, reason = "the tests of pods need more of it")]
 mod harness;

@@ -1,1 +1,153 @@
-//! Policies that guard and are not built.
+//! Requests that a policy would have refused whose fields are not built: they get nothing, and everybody else goes on.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tests::backend::Backend;
+use tests::client::get;
+use tests::objects::{documents, gateway, listeners, route, service};
+use tests::ports::free_ports;
+use tests::running::Running;
+use tests::{binary, wait};
+
+/// Two routes of a Gateway, each to the same backend: `/one` and `/two`.
+struct World {
+    running: Running,
+    port: u16,
+    _backend: Backend,
+}
+
+impl World {
+    fn start(arguments: &[&str], policy: Option<&str>) -> Self {
+        let mut running = Running::prepare().unwrap().with(arguments);
+        let [port] = free_ports().unwrap();
+        let backend = Backend::start("one").unwrap();
+        let objects = [
+            gateway(port),
+            service("one", backend.port),
+            route("one", &[("/one", "one")]),
+            route("two", &[("/two", "one")]),
+        ];
+        running.write("objects.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
+        policy.into_iter().for_each(|policy| running.write("policy.yaml", policy).unwrap());
+        running.start().unwrap();
+        Self { running, port, _backend: backend }
+    }
+
+    /// Waits until requests for `/one` and `/two` get these answers.
+    #[track_caller]
+    fn until(&self, one: u16, two: u16) {
+        let answer = |path: &str| get(self.port, "x.example", path).map(|answer| answer.status).ok();
+        let found = wait::until(&format!("{one} and {two}"), || {
+            (answer("/one") == Some(one) && answer("/two") == Some(two)).then_some(())
+        });
+        found.unwrap_or_else(|error| panic!("{error}\n{}", self.running.status(&["problems"]).unwrap_or_default()));
+    }
+}
+
+/// A policy of a kind on a target with these fields.
+fn policy(kind: &str, name: &str, target: &str, fields: &str) -> String {
+    format!(
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec:\n  targetRefs:\n  - \
+         {{group: gateway.networking.k8s.io, {target}}}\n  {fields}\n"
+    )
+}
+
+/// One that lets in whoever comes from an office far away.
+fn guard(target: &str) -> String {
+    let rules = "{defaultAction: Deny, rules: [{action: Allow, principal: {clientCIDRs: [192.0.2.0/24]}}]}";
+    policy("SecurityPolicy", "guard", target, &format!("authorization: {rules}"))
+}
+
+const ROUTE: &str = "kind: HTTPRoute, name: one";
+
+#[test]
+fn a_guarded_route_answers_500_until_its_policy_goes() {
+    let world = World::start(&[], None);
+    world.until(200, 200);
+    world.running.write("policy.yaml", &guard(ROUTE)).unwrap();
+    world.until(500, 200);
+    let status = world.running.status(&["httproute", "one", "--output", "yaml"]).unwrap();
+    assert!(status.contains("UnsupportedPolicy"), "{status}");
+    let problems = world.running.status(&["problems"]).unwrap();
+    assert!(problems.contains("spec.authorization"), "{problems}");
+    world.running.remove("policy.yaml").unwrap();
+    world.until(200, 200);
+}
+
+#[test]
+fn every_kind_of_guard_closes_what_it_is_for() {
+    let world = World::start(&[], Some(&guard("kind: Gateway, name: edge")));
+    world.until(500, 500);
+    for (text, one, two) in [
+        (policy("EnvoyExtensionPolicy", "p", ROUTE, "extProc: []"), 500, 200),
+        (policy("BackendTrafficPolicy", "p", ROUTE, "rateLimit: {type: Local}"), 500, 200),
+        (policy("ClientTrafficPolicy", "p", "kind: Gateway, name: edge", "clientIPDetection: {}"), 500, 500),
+        (policy("ClientTrafficPolicy", "p", "kind: Gateway, name: edge, sectionName: http", "path: {}"), 500, 500),
+        (policy("ClientTrafficPolicy", "p", "kind: Gateway, name: edge", "tcpKeepalive: {}"), 200, 200),
+        // Misspelt, and without a group.
+        (policy("ClientTrafficPolicy", "p", "kind: Gateway, name: edge", "clientIpDetection: {}"), 500, 500),
+        (guard(ROUTE).replace("group: gateway.networking.k8s.io, ", ""), 500, 200),
+        (
+            guard(ROUTE)
+                .replace("kind: SecurityPolicy\nmetadata: {", "kind: SecurityPolicy\nmetadata: {namespace: other, "),
+            200,
+            200,
+        ),
+    ] {
+        world.running.write("policy.yaml", &text).unwrap();
+        world.until(one, two);
+    }
+}
+
+#[test]
+fn whoever_allows_it_serves_unguarded_routes_and_is_told() {
+    let world = World::start(&["--unsupported-policies", "allow"], Some(&guard(ROUTE)));
+    world.until(200, 200);
+    let status = world.running.status(&["httproute", "one", "--output", "yaml"]).unwrap();
+    assert!(status.contains("UnsupportedPolicy") && status.contains("Allowed"), "{status}");
+    let problems = world.running.status(&["problems"]).unwrap();
+    assert!(problems.contains("requests pass without it"), "{problems}");
+}
+
+#[test]
+fn validate_fails_and_says_what_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    let objects = [gateway(8080), service("one", 9000), route("one", &[("/", "one")]), guard(ROUTE)];
+    std::fs::write(&file, documents(objects.iter().map(String::as_str))).unwrap();
+    let file = file.to_str().unwrap();
+    let output = binary::run(["validate", file], "").unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("error: this guards and is not supported by this version"), "{told}");
+    assert!(told.contains("1 error, 0 warnings, 0 notes"), "{told}");
+    let output = binary::run(["validate", "--unsupported-policies=allow", file], "").unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("0 errors, 1 warning, 0 notes"), "{output:?}");
+}
+
+#[test]
+fn connections_that_a_policy_guards_are_closed() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let backend = Backend::start("one").unwrap();
+    let tcp = "apiVersion: gateway.networking.k8s.io/v1\nkind: TCPRoute\nmetadata: {name: one}\nspec:\n  parentRefs: [{name: edge}]\n  \
+               rules: [{backendRefs: [{name: one, port: 80}]}]\n";
+    let objects = [
+        listeners(&format!("  - name: tcp\n    protocol: TCP\n    port: {port}\n")),
+        service("one", backend.port),
+        tcp.to_owned(),
+    ];
+    running.write("objects.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
+    running.start().unwrap();
+    let answer = || get(port, "x.example", "/").map(|answer| answer.status).ok();
+    wait::until("an answer", || (answer() == Some(200)).then_some(())).unwrap();
+    running.write("policy.yaml", &guard("kind: TCPRoute, name: one")).unwrap();
+    // The port is bound, and nothing passes.
+    let closed = || {
+        TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(5)).is_ok() && answer().is_none()
+    };
+    wait::until("connections to be closed", || closed().then_some(())).unwrap();
+    running.remove("policy.yaml").unwrap();
+    wait::until("an answer", || (answer() == Some(200)).then_some(())).unwrap();
+}

@@ -28,6 +28,8 @@ pub(crate) struct Checked {
     pub(crate) pruned: Vec<u32>,
     /// Items that stay, so that those behind them keep their numbers, and have nothing in them that can be read.
     pub(crate) hollow: Vec<u32>,
+    /// Fields that guard and are not built. At most one for each of the schema's, and those beside them.
+    pub(crate) guards: Vec<FieldPath>,
     /// Whether something is wrong with the object as a whole.
     pub(crate) fatal: bool,
 }
@@ -138,7 +140,9 @@ impl<'a> Checker<'a> {
             let word = name.as_str().unwrap_or_default();
             self.path.push(Step::Field(word));
             match (schema.property(word), schema.values()) {
-                (Some(property), _) if property.schema.later => self.later(name, word),
+                (Some(property), _) if property.schema.later && !property.schema.guards => self.later(name, word),
+                (Some(property), _) if property.schema.later && !value.is_null() => self.unbuilt(),
+                (None, None) if schema.others_guard => self.unbuilt(),
                 // Where its fields stand beside it that is told instead.
                 (Some(property), _) if value.is_null() && spills(at, schema, property) => {}
                 (Some(property), _) if property.schema.guards && value.is_null() => {
@@ -518,6 +522,13 @@ impl<'a> Checker<'a> {
 
     fn later(&mut self, name: Cursor<'a, 'a>, word: &str) {
         self.add(name, Severity::Warning, format!("{word} is not supported by this version and is ignored"));
+    }
+
+    /// A guard that is not built. Whoever uses the object says what follows from it.
+    fn unbuilt(&mut self) {
+        if !self.silent && self.out.guards.len() < MAX_VIOLATIONS {
+            self.out.guards.push(self.field_path());
+        }
     }
 
     /// Notes what is at fault.

@@ -2,8 +2,10 @@
 //!
 //! The language is OpenAPI v3 as CRDs use it. Our own files may write a type as one word (`string`, `integer`,
 //! `boolean`, `number`, `int-or-string`, `any`, `timestamp`), with `!` behind it where the field is required; `[x]` for a
-//! list of `x`; `{fields: {..}}` for an object; `map` for an object that is passed on unchecked; and `later` for a field of the kind
-//! that this version does not act on. What several kinds or fields share has a word of its own: [`shared`].
+//! list of `x`; `{fields: {..}}` for an object; `map` for an object that is passed on unchecked; `later` for a field of the kind
+//! that this version does not act on; and `guard` for one of these without which more is let through: an object that has it is not used as if
+//! it was without. `others: guard` says the same of all fields that are not named. A field that is built gets a schema in place of the
+//! word. What several kinds or fields share has a word of its own: [`shared`].
 
 use super::{
     Depth, Format, GUARDS, Limits, ListType, Pattern, Property, Rule, Schema, Type, UNITS, UnitKind, Word, by_length,
@@ -38,6 +40,9 @@ fn text(kind: Kind) -> &'static str {
         Kind::Backend => include_str!("../../schemas/own/Backend.yaml"),
         Kind::EnvoyProxy => include_str!("../../schemas/own/EnvoyProxy.yaml"),
         Kind::BackendTrafficPolicy => include_str!("../../schemas/own/BackendTrafficPolicy.yaml"),
+        Kind::SecurityPolicy => include_str!("../../schemas/own/SecurityPolicy.yaml"),
+        Kind::EnvoyExtensionPolicy => include_str!("../../schemas/own/EnvoyExtensionPolicy.yaml"),
+        Kind::ClientTrafficPolicy => include_str!("../../schemas/own/ClientTrafficPolicy.yaml"),
         Kind::EnvoyPatchPolicy => include_str!("../../schemas/own/EnvoyPatchPolicy.yaml"),
         Kind::EnvoyGateway => include_str!("../../schemas/own/EnvoyGateway.yaml"),
         Kind::Pod => include_str!("../../schemas/own/Pod.yaml"),
@@ -79,10 +84,25 @@ pub(super) fn load(kind: Kind) -> Schema {
             guard_names.extend(schema.names_of_guard(path, depth));
         }
     }
+    guard_names.extend(unbuilt_guards(&schema, ""));
     let of_others = GUARDS_OF_OTHERS.iter().filter(|(of, ..)| *of == kind);
     guard_names.extend(of_others.map(|(_, name, place)| (Box::from(*name), (*place).to_owned())));
     schema.guard_names = guard_names.into();
     schema
+}
+
+/// Names of the fields that guard and are not built, with the paths where they belong.
+fn unbuilt_guards(schema: &Schema, above: &str) -> Vec<(Box<str>, String)> {
+    let mut found = Vec::new();
+    for property in &schema.properties {
+        let path = if above.is_empty() { property.name.to_string() } else { format!("{above}.{}", property.name) };
+        if property.schema.later && property.schema.guards {
+            found.push((property.name.clone(), path));
+        } else {
+            found.extend(unbuilt_guards(&property.schema, &path));
+        }
+    }
+    found
 }
 
 /// What routes of requests narrow and guard by, where connections alone are taken.
@@ -164,6 +184,7 @@ fn schema(at: Cursor<'_, 'static>) -> Result<Schema, String> {
     if let Some(Value::Bool(true)) = at.get("x-kubernetes-preserve-unknown-fields").map(Cursor::value) {
         out.values = Some(Box::default());
     }
+    out.others_guard = at.get("others").and_then(Cursor::as_str) == Some("guard");
     out.items = at.get("items").map(schema).transpose()?.map(Box::new);
     out.not = at.get("not").map(schema).transpose()?.map(Box::new);
     out.one_of = several(at, "oneOf")?;
@@ -180,6 +201,7 @@ fn short(word: &str) -> Result<Schema, String> {
     match word {
         "any" => schema.value_type = Type::Any,
         "later" => schema.later = true,
+        "guard" => (schema.later, schema.guards) = (true, true),
         "ip" => (schema.value_type, schema.format) = (Type::String, Some(Format::Ip)),
         "slice-address" => (schema.value_type, schema.format) = (Type::String, Some(Format::SliceAddress)),
         "timestamp" => (schema.value_type, schema.format) = (Type::String, Some(Format::Timestamp)),
@@ -220,6 +242,8 @@ fn shared(word: &str) -> Option<Result<Schema, String>> {
         "envoy-container" => ENVOY_CONTAINER,
         "object-patch" => OBJECT_PATCH,
         "label-selector" => LABEL_SELECTOR,
+        "policy-target" => POLICY_TARGET,
+        "policy-target-selector" => POLICY_TARGET_SELECTOR,
         // Bootes has labels of its own name beside.
         "workload-selector" => {
             let with_labels = |mut selector: Schema| {
@@ -262,6 +286,40 @@ fields:
       rules:
       - rule: (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)
         message: In and NotIn need values, Exists and DoesNotExist have none
+";
+
+/// `targetRefs[]` of the policies of Envoy Gateway.
+const POLICY_TARGET: &str = "
+fields: { group: string!, kind: string!, name: string!, sectionName: string }
+rules:
+- { rule: self.group == 'gateway.networking.k8s.io', message: the group of a target is gateway.networking.k8s.io }
+";
+
+/// `targetSelectors[]` of the policies of Envoy Gateway.
+const POLICY_TARGET_SELECTOR: &str = "
+fields:
+  group: { type: string, default: gateway.networking.k8s.io }
+  kind: string!
+  matchLabels: strings
+  matchExpressions:
+    type: array
+    items:
+      fields:
+        key: { type: string, minLength: 1 }
+        operator: { type: string, enum: [In, NotIn, Exists, DoesNotExist] }
+        values: [string]
+      required: [key, operator]
+      rules:
+      - rule: (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)
+        message: In and NotIn need values, Exists and DoesNotExist have none
+  namespaces:
+    fields:
+      from: { type: string, enum: [Same, All, Selector], default: Same }
+      selector: label-selector
+    rules:
+    - { rule: self.from != 'Selector' || has(self.selector), message: from Selector needs selector }
+rules:
+- { rule: self.group == 'gateway.networking.k8s.io', message: the group of a target is gateway.networking.k8s.io }
 ";
 
 /// `patch` in `EnvoyProxy.spec.provider.kubernetes`.

@@ -39,8 +39,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let workload = workload(&args.workload)?;
     args.descriptors.install()?;
     let paths = [&args.files[..], &args.paths].concat();
-    let answer =
-        if paths.is_empty() { asked(&args.running, &workload)? } else { Offline::load(&paths)?.explain(&workload) };
+    let answer = if paths.is_empty() {
+        asked(&args.running, &workload)?
+    } else {
+        Offline::load(&paths, None)?.explain(&workload)
+    };
     let explained = match answer {
         Answer::Workload(explained) => explained,
         Answer::Unknown(words) => anyhow::bail!(words),

@@ -11,6 +11,7 @@ use xds::Cleartext;
 use xds::load::LoadReports;
 
 use super::descriptors::DescriptorArgs;
+use super::policies::PolicyArgs;
 use super::{Outcome, StateDir, WrongUsage};
 use crate::host_header::Host;
 use crate::serve::Sources;
@@ -37,6 +38,8 @@ pub(crate) struct RunArgs {
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArgs,
     /// Write this file once everything has been served for the first time
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,

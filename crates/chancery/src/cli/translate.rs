@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
 use super::descriptors::DescriptorArgs;
+use super::policies::PolicyArgs;
 use super::{DataFormat, Outcome};
 use crate::offline::Offline;
 
@@ -22,6 +23,8 @@ pub(crate) struct TranslateArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     descriptors: DescriptorArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
     /// What to print; several give one object with a key each
     #[arg(long = "to", value_enum, value_delimiter = ',', default_values_t = [Stage::Status])]
     stages: Vec<Stage>,
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
         let _beside = std::thread::Builder::new().spawn(protojson::Pool::envoy);
     }
     // Neither is freed: the process ends right after, and that frees both at once.
-    let offline = ManuallyDrop::new(Offline::load(&[&args.files[..], &args.paths].concat())?);
+    let offline = ManuallyDrop::new(Offline::load(&[&args.files[..], &args.paths].concat(), args.policies.said())?);
     let stage = |stage: Stage| -> anyhow::Result<(String, Value)> {
         Ok(match stage {
             Stage::Status => ("status".to_owned(), offline.status()),

@@ -7,6 +7,7 @@ use api::Severity;
 use clap::Args;
 
 use super::descriptors::DescriptorArgs;
+use super::policies::PolicyArgs;
 use super::{Outcome, colours};
 use crate::offline::Offline;
 
@@ -21,6 +22,8 @@ pub(crate) struct ValidateArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     descriptors: DescriptorArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
     /// Also print notes
     #[arg(long)]
     notes: bool,
@@ -29,7 +32,7 @@ pub(crate) struct ValidateArgs {
 /// Prints every problem, then one line with their numbers; exit code 1 if there is an error or a warning.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     args.descriptors.install()?;
-    let offline = Offline::load(&[&args.files[..], &args.paths].concat())?;
+    let offline = Offline::load(&[&args.files[..], &args.paths].concat(), args.policies.said())?;
     let problems = offline.problems();
     let mut out = std::io::stdout().lock();
     for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {

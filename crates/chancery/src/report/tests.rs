@@ -18,7 +18,8 @@ fn what_cannot_be_read_is_listed_and_what_is_for_others_or_has_no_line_is_not() 
         + &gateway("foreign", "foreign", ", tls: {certificateRefs: [{name: c}]}")
         + "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: lost}\nspec:\n  parentRef: {name: ours}\n---\n"
         + "apiVersion: v1\nkind: Service\nmetadata: {name: lost}\nspec: {ports: 7}\n";
-    let mut translator = Translator::new(Options { file_mode: true, offline: true, read_raw: envoy::read_raw });
+    let mut translator =
+        Translator::new(Options { file_mode: true, offline: true, read_raw: envoy::read_raw, ..Options::default() });
     let (store, graph) = translator.store();
     store.apply(graph, load_inputs(&[Input::Text { name: "a".into(), bytes: text.into_bytes() }]).into_batch());
     translator.tick();

@@ -33,6 +33,8 @@ pub(crate) struct Allowed<'a> {
     pub(crate) backends: bool,
     /// Proxies run on this machine: endpoints may be loopback addresses and Unix sockets.
     pub(crate) loopback: bool,
+    /// Fields that guard and are not built may be left out.
+    pub(crate) unguarded: bool,
     /// Places that are not for users.
     pub(crate) own: &'a OwnPlaces,
 }
@@ -63,6 +65,11 @@ fn view(
     }
     if let Some(found) = &backend.spec.fault {
         return Err(fault(format!("{object}: {found}")));
+    }
+    if let Some(field) = backend.spec.guards.first().filter(|_| !allowed.unguarded) {
+        let hint =
+            "nothing is sent there; take the field away, or allow it to have no effect (--unsupported-policies=allow)";
+        return Err(fault(format!("{object}: {field} guards and is not supported by this version: {hint}")));
     }
     if backend.spec.backend_type != BackendType::Endpoints {
         return Err(fault(format!("type {} of {object} is not supported", backend.spec.backend_type)));
@@ -255,11 +262,9 @@ fn warnings(object: &ObjectKey, backend: &Backend) -> Vec<Arc<Problem>> {
         ),
         (unknown.is_some(), "spec.appProtocols", "an application protocol is not known and ignored"),
         (tls.is_some_and(|tls| !tls.alpn_protocols.is_empty()), "spec.tls.alpnProtocols", "not supported, ignored"),
-        (tls.is_some_and(|tls| tls.min_version.is_some()), "spec.tls.minVersion", "not supported, ignored"),
-        (tls.is_some_and(|tls| tls.max_version.is_some()), "spec.tls.maxVersion", "not supported, ignored"),
     ];
-    let written = found.into_iter().filter(|(there, ..)| *there);
-    written
-        .map(|(_, path, text)| Arc::new(Problem::of(object, FieldPath::from(path), Severity::Warning, text)))
-        .collect()
+    let written = found.into_iter().filter(|(there, ..)| *there).map(|(_, path, text)| (FieldPath::from(path), text));
+    let unguarded = spec.guards.iter().map(|field| (field.clone(), "not supported, and allowed to have no effect"));
+    let problem = |(path, text): (FieldPath, &str)| Arc::new(Problem::of(object, path, Severity::Warning, text));
+    written.chain(unguarded).map(problem).collect()
 }

@@ -257,12 +257,15 @@ pub(super) fn backends(
     let by_itself = |object: &ObjectKey| BackendKey { object: object.clone(), port: 0, transport: Transport::Tcp };
     let objects = g.derive("backend_view", inputs.backends, move |cx, key, backend| {
         let enabled = settings.backends(cx).unwrap_or(options.file_mode);
-        let allowed = Allowed { backends: enabled, loopback: options.file_mode, own: &places(cx) };
+        let unguarded = !backend.spec.guards.is_empty() && !settings.closes_unsupported(cx);
+        let own = places(cx);
+        let allowed = Allowed { backends: enabled, loopback: options.file_mode, unguarded, own: &own };
         let reading = object::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
         [(by_itself(key), Arc::new(reading))]
     });
     let x_backends = g.derive("x_backend_view", inputs.x_backends, move |cx, key, backend| {
-        let allowed = Allowed { backends: true, loopback: options.file_mode, own: &places(cx) };
+        let own = places(cx);
+        let allowed = Allowed { backends: true, loopback: options.file_mode, unguarded: false, own: &own };
         let reading = x_backend::read(&mut Reader { cx, tables }, &by_itself(key), backend, allowed);
         [(by_itself(key), Arc::new(reading))]
     });

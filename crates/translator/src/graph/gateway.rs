@@ -8,10 +8,10 @@ use api::{Gateway, Kind, ObjectKey};
 use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace, Service, ServiceType};
 use ir::infra::{ObjectName, ProxyOptions};
-use ir::{ClusterName, FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
+use ir::{FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
 use store::ProxyFacts;
 
-use super::{Backends, Base, Routes, Secrets, Telemetry};
+use super::{Backends, Base, Closings, Routes, Secrets, Telemetry};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
 use crate::envoy_proxy::{self, ProxyView};
 use crate::gateway::{self, ClassOf, GatewayPlan, Marks};
@@ -19,7 +19,7 @@ use crate::gating::Effective;
 use crate::hostname::Hostname;
 use crate::http_route::ListenerPort;
 use crate::key::{Age, AttachmentKey, InFleet, ListenerKey, Seniority, Transport};
-use crate::listener::{self, Bound, Chain, ChainKey, Place, RouteScope, Socket, StreamPlace, Writing};
+use crate::listener::{self, Bound, Chain, ChainKey, DatagramPlace, Place, RouteScope, Socket, StreamPlace, Writing};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::lookup::{self, GatewayTables, Reader};
 use crate::{Options, virtual_host};
@@ -38,7 +38,7 @@ pub(crate) struct Gateways {
     pub(crate) places: Table<ListenerKey, Arc<Place>>,
     pub(crate) stream_places: Table<ListenerKey, Arc<StreamPlace>>,
     /// Listeners that take datagrams, with their clusters.
-    pub(crate) datagram_places: Table<ListenerKey, ClusterName>,
+    pub(crate) datagram_places: Table<ListenerKey, DatagramPlace>,
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
     /// Ports that are bound as others, sorted.
     pub(crate) mapped: Table<ObjectKey, Arc<[(u16, u16)]>>,
@@ -47,7 +47,12 @@ pub(crate) struct Gateways {
     pub(crate) held: [Table<FleetName, Arc<Infra>>; 2],
 }
 
-pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> Gateways {
+pub(super) fn gateways(
+    g: &mut Graph,
+    base: &Base,
+    secrets: Secrets,
+    (backends, closings): (Backends, Closings),
+) -> Gateways {
     let Base { settings, inputs, options: Options { file_mode, .. }, .. } = *base;
     let tables = tables(g, base, secrets, backends);
     let plans = g.derive("gateway_plan", inputs.gateways, move |cx, key, gateway| {
@@ -59,11 +64,15 @@ pub(super) fn gateways(g: &mut Graph, base: &Base, secrets: Secrets, backends: B
     let defaults = g.derive("default_gateway", plans, |_, key, plan| plan.is_default.then(|| (key.clone(), ())));
     let defaults = g.index("default_gateways", defaults, |_, ()| [()]);
     let sets = g.derive("listener_set_plan", plans, |_, _, plan| plan.set_plans());
-    let places = g.derive("listener_place", plans, |_, _, plan| listener::places(&plan.fleet, plan.live_listeners()));
-    let stream_places =
-        g.derive("stream_place", plans, |_, _, plan| listener::stream_places(&plan.fleet, plan.live_listeners()));
-    let datagram_places =
-        g.derive("datagram_place", plans, |_, _, plan| listener::datagram_places(&plan.fleet, plan.live_listeners()));
+    let places = g.derive("listener_place", plans, move |cx, key, plan| {
+        listener::places(&plan.fleet, plan.live_listeners(), &closings.listeners(cx, key, plan))
+    });
+    let stream_places = g.derive("stream_place", plans, move |cx, key, plan| {
+        listener::stream_places(&plan.fleet, plan.live_listeners(), &closings.listeners(cx, key, plan))
+    });
+    let datagram_places = g.derive("datagram_place", plans, move |cx, key, plan| {
+        listener::datagram_places(&plan.fleet, plan.live_listeners(), &closings.listeners(cx, key, plan))
+    });
     let chains = g.derive("chain", plans, |_, _, plan| listener::chains(&plan.fleet, plan.live_listeners()));
     let views = g.map("proxy_settings", plans, move |cx, _, plan| {
         // A Gateway whose settings cannot be combined is refused.

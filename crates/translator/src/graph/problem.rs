@@ -1,5 +1,7 @@
 //! Tables of everything that is wrong with objects.
 
+mod unsupported;
+
 use std::sync::Arc;
 
 use api::endpoint_slice::{IMPORT_NAME_LABEL, SERVICE_NAME_LABEL};
@@ -33,7 +35,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 32;
+pub(crate) const PROBLEM_TABLES: usize = 33;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -42,6 +44,8 @@ pub(super) struct Found {
     pub(super) refused: Table<AttachmentKey, Arc<str>>,
     /// What became of each `BackendTrafficPolicy`.
     pub(super) reached: Table<ObjectKey, Arc<Reach>>,
+    /// The same of each policy of Envoy Gateway's, as far as fields guard.
+    pub(super) attached: Table<ObjectKey, Arc<Vec<Reached>>>,
     /// The same of each `BackendTLSPolicy`.
     pub(super) tls_reached: Table<ObjectKey, Arc<Vec<Reached>>>,
     /// The same of policies for retries and sessions.
@@ -53,7 +57,7 @@ pub(super) struct Found {
 pub(super) fn problems(
     g: &mut Graph,
     sources: &Sources,
-    Found { refused, reached, tls_reached, backends_reached, told }: Found,
+    Found { refused, reached, attached, tls_reached, backends_reached, told }: Found,
 ) -> [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES] {
     let Sources { base, gateways, backends, tls_policies, routes, secrets, delivery, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
@@ -100,6 +104,7 @@ pub(super) fn problems(
             settings_problems(settings, base.options.file_mode)
         }),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
+        unsupported::problems(g, sources, attached),
         backend_policy_problems(g, sources.backend_policies, backends_reached),
         telemetry_problems(g, sources.telemetry, told),
         g.derive("tls_policy_problem", tls_policies.policies, move |cx, key, policy| {
@@ -207,7 +212,9 @@ fn target_problems(key: &ObjectKey, reached: &[Reached], single: usize) -> impl 
         let item = at.checked_sub(single).map_or("spec.targetRef".to_owned(), |at| format!("spec.targetRefs[{at}]"));
         let field = match reached.standing {
             Standing::NotFound => ".name",
-            Standing::NoPort | Standing::NoRule => ".sectionName",
+            Standing::NoPort | Standing::NoRule | Standing::NoListener => ".sectionName",
+            // It is said at the fields.
+            Standing::Unsupported(_) => return None,
             Standing::Accepted | Standing::Conflicted(_) | Standing::Invalid(_) | Standing::Foreign => "",
         };
         let path = FieldPath::from(format!("{item}{field}"));

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use api::{Kind, ObjectKey, Problem, RouteObject};
 use engine::{Chunk, Cx, Graph, Index, Table};
+use ir::route::MaybeFilters;
 use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
 use store::{ClusterState, FactKey};
 
-use super::{Backends, Base, Gateways, Policies};
+use super::{Backends, Base, Closings, Gateways, Policies};
 use crate::PieceKey;
 use crate::backend_traffic_policy::PolicyTarget;
+use crate::closing::Closing;
 use crate::gating::{self, Effective};
 use crate::hostname::Hostname;
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
-use crate::key::{AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, ProblemKey, StreamKey, VirtualHostKey};
+use crate::key::{
+    AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, ProblemKey, StreamKey, VirtualHostKey, route_name,
+};
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, PieceTables, Reader, RouteTables, StreamTables};
 use crate::output::{HostIndexes, HostTables};
@@ -40,7 +44,13 @@ pub(crate) struct Routes {
 /// routes (the benchmark `graph` has the figures).
 const PIECE: usize = 128;
 
-pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: Backends, policies: Policies) -> Routes {
+pub(super) fn routes(
+    g: &mut Graph,
+    base: &Base,
+    gateways: Gateways,
+    backends: Backends,
+    (policies, closings): (Policies, Closings),
+) -> Routes {
     let Base { inputs, grants, namespaces, own, .. } = *base;
     let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
     let outcomes = g.map("route", inputs.routes, move |cx, key, route| {
@@ -77,7 +87,11 @@ pub(super) fn routes(g: &mut Graph, base: &Base, gateways: Gateways, backends: B
             .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
             .collect::<Vec<_>>()
     });
-    let entries = g.derive("route_entry", effective, |_, key, effective| entries(key, &effective.form));
+    // What policies close is closed in the form that is served, whatever that waits for.
+    let entries = g.derive("route_entry", effective, move |cx, key, effective| {
+        let closing = closings.of(cx, &key.route);
+        entries(key, &effective.form, closing.map(|closing| &**closing))
+    });
     let (pieces, buckets) = pieces(g, entries, inputs.cluster_state);
     let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
@@ -148,12 +162,13 @@ where
         let place = cx.get(places, &bucket.listener)?;
         stream::own(place, &bucket.hostname, routes.values().next()?)
     });
-    let datagrams = g.derive("datagram_shares", gateways.datagram_places, move |cx, listener, cluster| {
+    let datagrams = g.derive("datagram_shares", gateways.datagram_places, move |cx, listener, place| {
         let bucket = Arc::new(Bucket { listener: listener.clone(), hostname: Hostname::ANY });
         let first = cx.members(by_bucket, &bucket).iter().next().map(|(key, route)| (key.route.clone(), route.clone()));
         let datagrams = first
             .map(|(key, route)| Datagrams { shares: stream::shares(&route.action).into(), policy: policy(cx, &key) });
-        [(InFleet { fleet: listener.fleet.clone(), name: cluster.clone() }, datagrams.unwrap_or_default())]
+        let datagrams = datagrams.filter(|_| !place.is_closed).unwrap_or_default();
+        [(InFleet { fleet: listener.fleet.clone(), name: place.cluster.clone() }, datagrams)]
     });
     let fixed = g.derive("listener_stream", places, move |cx, _, place| {
         stream::of_listener(&mut Reader { cx, tables: StreamTables { by_bucket } }, place)
@@ -189,8 +204,9 @@ fn pieces(
     (pieces, PieceTables { by_bucket, wide, cluster_state })
 }
 
-fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Route>)> {
+fn entries(key: &AttachmentKey, form: &AttachedRoute, closing: Option<&Closing>) -> Vec<(EntryKey, Arc<Route>)> {
     let mut rows = Vec::new();
+    let base = route_name(&key.route);
     for attached in &form.listeners {
         let listener = ListenerKey { fleet: key.fleet.clone(), listener: attached.listener.clone() };
         for hostname in attached.hostnames.iter() {
@@ -198,11 +214,24 @@ fn entries(key: &AttachmentKey, form: &AttachedRoute) -> Vec<(EntryKey, Arc<Rout
             rows.extend(attached.entries.iter().map(|entry| {
                 let (bucket, route) = (bucket.clone(), key.route.clone());
                 let entry_key = EntryKey { bucket, rank: entry.rank, age: form.age, route, place: entry.place };
-                (entry_key, entry.route.clone())
+                let reason = closing.and_then(|closing| closing.reason(rule_of(&base, &entry.route.name)));
+                (entry_key, reason.map_or_else(|| entry.route.clone(), |reason| closed(&entry.route, reason)))
             }));
         }
     }
     rows
+}
+
+/// The name of the rule that an entry of this name is of; `route` is that of its route.
+fn rule_of<'e>(route: &str, entry: &'e str) -> Option<&'e str> {
+    entry.strip_prefix(route)?.strip_prefix('/')
+}
+
+/// The same entry, which lets nothing pass.
+fn closed(route: &Route, reason: Arc<str>) -> Arc<Route> {
+    let (name, matches) = (route.name.clone(), route.matches.clone());
+    let action = http_route::fail(&matches, reason);
+    Arc::new(Route { name, matches, action, filters: MaybeFilters::default() })
 }
 
 /// Hosts that routes bring with them, those that listeners have, and those for requests that belong to other chains.

@@ -13,10 +13,12 @@ use ir::FleetName;
 use store::Tables;
 
 use super::backend::ClaimsOnBackends;
+use super::closing;
 use super::delivery::Delivery;
 use super::problem::{self, PROBLEM_TABLES};
 use super::{
-    BackendPolicies, Backends, Base, Gateways, Patches, Policies, Raws, Routes, Secrets, Telemetry, TlsPolicies,
+    BackendPolicies, Backends, Base, Closings, Gateways, Patches, Policies, Raws, Routes, Secrets, Telemetry,
+    TlsPolicies,
 };
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
@@ -45,6 +47,7 @@ pub(super) struct Sources {
     pub(super) delivery: Delivery,
     pub(super) raws: Raws,
     pub(super) patches: Patches,
+    pub(super) closings: Closings,
 }
 
 /// What people are told.
@@ -63,26 +66,29 @@ pub(super) struct Statuses {
     pub(super) x_backends: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) envoy_proxies: Table<ObjectKey, Arc<EnvoyProxyStatus>>,
     pub(super) patches: Table<ObjectKey, Arc<PolicyStatus>>,
+    pub(super) unbuilt_policies: Table<ObjectKey, Arc<PolicyStatus>>,
     pub(super) raw: Table<ObjectKey, Arc<RawStatus>>,
     pub(super) rejected: Table<ObjectKey, Arc<Rejection>>,
     pub(super) problems: [Table<ProblemKey, Arc<Problem>>; PROBLEM_TABLES],
 }
 
 pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
-    let Sources { base, gateways, routes, .. } = sources;
+    let Sources { base, gateways, routes, closings, .. } = sources;
     let (inputs, options) = (base.inputs, base.options);
     let gateway_classes = g.derive("gateway_class_status", base.classes, move |cx, key, class| {
         let generation = cx.get(inputs.gateway_classes, key)?.meta.generation;
         Some((key.clone(), Arc::new(status::gateway_class::status(generation, class, options.file_mode))))
     });
-    let gateway_statuses = g.map("gateway_status", gateways.plans, move |cx, _, plan| {
-        let tables = StatusTables { inputs, attached: routes.attached, fleet: &plan.fleet };
-        Arc::new(status::gateway::status(&mut Reader { cx, tables }, plan, options.offline))
+    let gateway_statuses = g.map("gateway_status", gateways.plans, move |cx, key, plan| {
+        let tables = StatusTables { inputs, closings, attached: routes.attached, fleet: &plan.fleet };
+        Arc::new(status::gateway::status(&mut Reader { cx, tables }, key, plan, options.offline))
     });
-    let (refused, route_statuses) = route_statuses(g, &routes);
+    let (refused, route_statuses) = route_statuses(g, &routes, closings);
+    let attached = closing::reached(g, &sources);
     let reached = g.map("policy_reach", inputs.backend_traffic_policies, move |cx, key, policy| {
         let targets = policy::targets(policy);
-        let reached = targets.iter().map(|target| reached(cx, &sources, key, target)).collect();
+        let own = targets.iter().map(|target| reached(cx, &sources, key, target)).collect();
+        let reached = closing::with_closed(cx, &sources, attached, key, own);
         Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
     });
     let (tls_reached, tls_policies) = tls_policies(g, &sources);
@@ -94,12 +100,13 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         backend_policies,
         gateway_classes,
         gateways: gateway_statuses,
-        listener_sets: g.map("listener_set_status", gateways.sets, move |cx, _, plan| {
-            let tables = StatusTables { inputs, attached: routes.attached, fleet: &plan.fleet };
-            Arc::new(status::listener_set::status(&mut Reader { cx, tables }, plan, options.offline))
+        listener_sets: g.map("listener_set_status", gateways.sets, move |cx, key, plan| {
+            let tables = StatusTables { inputs, closings, attached: routes.attached, fleet: &plan.fleet };
+            Arc::new(status::listener_set::status(&mut Reader { cx, tables }, key, plan, options.offline))
         }),
         routes: route_statuses,
-        outcomes: RouteOutcomes { outcomes: routes.outcomes, refused },
+        outcomes: RouteOutcomes { outcomes: routes.outcomes, refused, closings },
+        unbuilt_policies: closing::statuses(g, &sources, attached),
         policies: policies(g, &base, reached),
         backends: backends(g, &sources),
         x_backends: x_backends(g, &sources),
@@ -114,7 +121,7 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         problems: problem::problems(
             g,
             &sources,
-            problem::Found { refused, reached, tls_reached, backends_reached, told },
+            problem::Found { refused, reached, attached, tls_reached, backends_reached, told },
         ),
     }
 }
@@ -164,7 +171,11 @@ fn telemetry_policies(g: &mut Graph, sources: &Sources) -> Told<Vec<Reached>> {
 }
 
 /// Refusals of routes' forms, and statuses of routes.
-fn route_statuses(g: &mut Graph, routes: &Routes) -> (Table<AttachmentKey, Arc<str>>, Table<ObjectKey, Digest>) {
+fn route_statuses(
+    g: &mut Graph,
+    routes: &Routes,
+    closings: Closings,
+) -> (Table<AttachmentKey, Arc<str>>, Table<ObjectKey, Digest>) {
     // Refusals are rare: a table of their own keeps statuses from looking again whenever a form changes.
     let refused = g.derive("route_refused", routes.effective, |_, key, effective| {
         effective.refusal.clone().map(|words| (key.clone(), words))
@@ -173,6 +184,7 @@ fn route_statuses(g: &mut Graph, routes: &Routes) -> (Table<AttachmentKey, Arc<s
         [(key.fleet.clone(), Arc::from(key.route.namespace()))]
     });
     let statuses = g.map("route_status", routes.outcomes, move |cx, key: &ObjectKey, outcome| {
+        let closing = closings.of(cx, key);
         let refused = |parent: &crate::http_route::ParentOutcome| {
             // One question that all routes of a namespace share, before the one of this route.
             let group: (FleetName, Arc<str>) = (parent.owner.fleet.clone(), key.namespace().into());
@@ -182,7 +194,7 @@ fn route_statuses(g: &mut Graph, routes: &Routes) -> (Table<AttachmentKey, Arc<s
             let key = AttachmentKey { fleet: parent.owner.fleet.clone(), route: key.clone() };
             cx.get(refused, &key).cloned()
         };
-        Digest::of(&status::route::status(outcome, refused))
+        Digest::of(&status::route::status(outcome, closing.map(|closing| &**closing), refused))
     });
     (refused, statuses)
 }
@@ -192,12 +204,14 @@ fn route_statuses(g: &mut Graph, routes: &Routes) -> (Table<AttachmentKey, Arc<s
 pub(crate) struct RouteOutcomes {
     outcomes: Table<ObjectKey, Arc<RouteOutcome>>,
     refused: Table<AttachmentKey, Arc<str>>,
+    closings: Closings,
 }
 
 impl RouteOutcomes {
     pub(crate) fn status(&self, graph: &Graph, route: &ObjectKey) -> Option<RouteStatus> {
         let outcome = graph.get(self.outcomes, route)?;
-        Some(status::route::status(outcome, |parent| {
+        let closing = self.closings.of_route(graph, route).map(|closing| &**closing);
+        Some(status::route::status(outcome, closing, |parent| {
             let key = AttachmentKey { fleet: parent.owner.fleet.clone(), route: route.clone() };
             graph.get(self.refused, &key).cloned()
         }))

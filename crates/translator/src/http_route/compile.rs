@@ -213,15 +213,16 @@ struct Losses {
 
 /// What becomes of what cannot be sent on, in words.
 #[derive(Clone, Copy)]
-struct Answers {
+pub(crate) struct Answers {
     /// All that a rule takes.
-    all: &'static str,
+    pub(crate) all: &'static str,
     /// The share of a backend.
     share: &'static str,
 }
 
 impl Answers {
-    fn of(kind: Option<Kind>) -> Self {
+    /// For routes of a kind.
+    pub(crate) fn of(kind: Option<Kind>) -> Self {
         match kind {
             Some(Kind::GrpcRoute) => {
                 Self { all: "calls get UNAVAILABLE", share: "its share of the calls gets UNAVAILABLE" }

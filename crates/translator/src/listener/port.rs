@@ -52,10 +52,27 @@ pub(crate) struct StreamPlace {
     pub(crate) hostname: Hostname,
     /// Host names of other listeners of the port inside ours.
     pub(crate) narrower: Narrower,
+    /// Every connection is closed, and why.
+    pub(crate) closed: Option<Arc<str>>,
 }
 
+/// Where the datagrams of a listener go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DatagramPlace {
+    pub(crate) cluster: ClusterName,
+    /// They are dropped.
+    pub(crate) is_closed: bool,
+}
+
+/// Listeners that nothing may pass, by their ids, with the reasons.
+type Closed = BTreeMap<Arc<str>, Arc<str>>;
+
 /// Where the connections of each listener go.
-pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<StreamPlace>)> {
+pub(crate) fn stream_places(
+    fleet: &FleetName,
+    listeners: &[ListenerPlan],
+    closed: &Closed,
+) -> Vec<(ListenerKey, Arc<StreamPlace>)> {
     let hosts = PortHosts::of(listeners);
     let served = listeners.iter().filter(|listener| listener.serves() && listener.is_stream());
     served
@@ -67,6 +84,7 @@ pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Ve
                 speaks: listener.speaks?,
                 hostname: listener.hostname.clone(),
                 narrower: Narrower::of(&hosts, listener),
+                closed: closed.get(&listener.id).cloned(),
             };
             Some((key, Arc::new(place)))
         })
@@ -74,13 +92,18 @@ pub(crate) fn stream_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Ve
 }
 
 /// The cluster to which the datagrams of each listener go: also of one that cannot be served, as its port stays bound.
-pub(crate) fn datagram_places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, ClusterName)> {
+pub(crate) fn datagram_places(
+    fleet: &FleetName,
+    listeners: &[ListenerPlan],
+    closed: &Closed,
+) -> Vec<(ListenerKey, DatagramPlace)> {
     let bound = listeners.iter().filter(|listener| listener.refused.is_none());
     bound
         .filter(|listener| listener.socket().1 == Transport::Udp)
         .map(|listener| {
             let key = ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() };
-            (key, ClusterName(listener_name(fleet, listener.socket(), None).0))
+            let cluster = ClusterName(listener_name(fleet, listener.socket(), None).0);
+            (key, DatagramPlace { cluster, is_closed: closed.contains_key(&listener.id) })
         })
         .collect()
 }
@@ -93,14 +116,18 @@ pub(crate) struct Chain {
 }
 
 /// Where the routes of each listener go.
-pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan]) -> Vec<(ListenerKey, Arc<Place>)> {
+pub(crate) fn places(fleet: &FleetName, listeners: &[ListenerPlan], closed: &Closed) -> Vec<(ListenerKey, Arc<Place>)> {
     let hosts = PortHosts::of(listeners);
     let served = listeners.iter().filter(|listener| listener.serves() && listener.is_http());
     served
         .map(|listener| {
             let narrower = Narrower::of(&hosts, listener);
             let chain = InFleet { fleet: fleet.clone(), name: configuration_name(fleet, &hosts, listener) };
-            let place = Place { chain, hostname: listener.hostname.clone(), narrower, gate: listener.gate.clone() };
+            let mut gate = listener.gate.clone();
+            if let Some(why) = closed.get(&listener.id) {
+                gate.close(why.clone());
+            }
+            let place = Place { chain, hostname: listener.hostname.clone(), narrower, gate };
             (ListenerKey { fleet: fleet.clone(), listener: listener.id.clone() }, Arc::new(place))
         })
         .collect()

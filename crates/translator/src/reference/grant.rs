@@ -46,6 +46,13 @@ const REFERRED: &[GroupKind] = &[
     (MULTICLUSTER, "ServiceImport"),
     (ENVOY_GATEWAY, "Backend"),
     (EXPERIMENTAL, "XBackend"),
+    (GATEWAY, "GRPCRoute"),
+    (GATEWAY, "Gateway"),
+    (GATEWAY, "HTTPRoute"),
+    (GATEWAY, "ListenerSet"),
+    (GATEWAY, "TCPRoute"),
+    (GATEWAY, "TLSRoute"),
+    (GATEWAY, "UDPRoute"),
 ];
 
 /// Fields of a grant that are probably misspelt, and what is to be said of them.

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use api::gateway::AddressType;
 use api::reference::RouteGroupKind;
 use api::status::{Condition, GatewayStatus, GatewayStatusAddress, ListenerStatus};
+use api::{Kind, ObjectKey};
 use ir::{ClusterName, FleetName, ListenerName};
 use store::{ClusterState, ListenerState, ProxyFacts};
 
-use super::{RESOLVED, Writer};
+use super::{RESOLVED, Writer, unsupported};
+use crate::closing::Closing;
 use crate::gateway::address::{AddressPlan, Assignment};
 use crate::gateway::{GatewayPlan, NO_LISTENER};
 use crate::key::Transport;
@@ -19,6 +21,8 @@ use crate::listener_set::SetDraft;
 
 /// What a Gateway's status asks of the tables.
 pub(crate) trait Lookup {
+    /// What policies close of a Gateway or `ListenerSet`.
+    fn closing(&mut self, object: &ObjectKey) -> Option<Arc<Closing>>;
     /// Routes that are attached to a listener.
     fn attached(&mut self, listener: &ListenerPlan) -> u32;
     /// What is known of the proxies; none if there is nothing yet.
@@ -44,17 +48,19 @@ enum Delivered {
 }
 
 /// The status of a Gateway of ours. `offline`: there are no proxies and never will be.
-pub(crate) fn status(lookup: &mut impl Lookup, plan: &GatewayPlan, offline: bool) -> GatewayStatus {
+pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, plan: &GatewayPlan, offline: bool) -> GatewayStatus {
     let writer = Writer { generation: plan.generation };
     let facts = if offline { None } else { lookup.proxies() };
     let refused = plan.refused.as_ref();
     let told = Told::new(writer, (&plan.fleet, &plan.addresses), refused, facts.as_deref(), offline);
-    let entries = told.listeners(lookup, plan.own_listeners());
+    let closing = lookup.closing(key);
+    let entries = told.listeners(lookup, plan.own_listeners(), closing.as_deref());
     let mut conditions = vec![
         gateway_accepted(writer, plan, entries.accepted),
         gateway_programmed(writer, plan, &entries, facts.as_deref(), offline),
         gateway_references(writer, plan),
     ];
+    conditions.extend(closing.and_then(|closing| unsupported::of_whole(writer, Kind::Gateway, &closing)));
     if plan.is_default {
         conditions.push(writer.yes("DefaultGateway", "DefaultGateway", "the Gateway has default scope All"));
     }
@@ -118,7 +124,13 @@ impl<'a> Told<'a> {
         Self { writer, fleet, refused, facts, offline, places }
     }
 
-    pub(super) fn listeners(&self, lookup: &mut impl Lookup, listeners: &[ListenerPlan]) -> Entries {
+    /// Entries of the listeners of an object, of which policies close something or nothing.
+    pub(super) fn listeners(
+        &self,
+        lookup: &mut impl Lookup,
+        listeners: &[ListenerPlan],
+        closing: Option<&Closing>,
+    ) -> Entries {
         let mut entries = Entries { rows: Vec::with_capacity(listeners.len()), accepted: 0, usable: 0, programmed: 0 };
         for listener in listeners {
             let port_refused = self.facts.and_then(|facts| refused_port(facts, listener));
@@ -127,11 +139,14 @@ impl<'a> Told<'a> {
             entries.programmed += usize::from(listener.serves() && is_delivered);
             entries.accepted += usize::from(listener.not_accepted().is_none() && port_refused.is_none());
             entries.usable += usize::from(usable(listener, self.facts));
+            let mut conditions = listener_conditions(self, listener, (port_refused, delivered));
+            let closed = closing.and_then(|closing| unsupported::of_listener(self.writer, &listener.name, closing));
+            conditions.extend(closed);
             entries.rows.push(ListenerStatus {
                 name: (&*listener.name).into(),
                 supported_kinds: listener.kinds.iter().map(|kind| RouteGroupKind::of(*kind)).collect(),
                 attached_routes: lookup.attached(listener),
-                conditions: listener_conditions(self, listener, (port_refused, delivered)),
+                conditions,
             });
         }
         entries

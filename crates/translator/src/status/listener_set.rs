@@ -1,15 +1,16 @@
 //! Status of `ListenerSet`s and their listeners (Gateway API `ListenerSetStatus`, GEP-1713).
 
 use api::status::{Condition, ListenerSetStatus};
+use api::{Kind, ObjectKey};
 use store::ProxyFacts;
 
-use super::Writer;
 use super::gateway::{Entries, Lookup, NOT_YET, OFFLINE, Told, hindrance};
+use super::{Writer, unsupported};
 use crate::gateway::NO_LISTENER;
 use crate::listener_set::SetPlan;
 
 /// The status of a set of a Gateway of ours. `offline`: there are no proxies and never will be.
-pub(crate) fn status(lookup: &mut impl Lookup, plan: &SetPlan, offline: bool) -> ListenerSetStatus {
+pub(crate) fn status(lookup: &mut impl Lookup, key: &ObjectKey, plan: &SetPlan, offline: bool) -> ListenerSetStatus {
     let writer = Writer { generation: plan.generation };
     if let Some([accepted, programmed]) = &plan.refused {
         let conditions = vec![
@@ -20,8 +21,11 @@ pub(crate) fn status(lookup: &mut impl Lookup, plan: &SetPlan, offline: bool) ->
     }
     let facts = if offline { None } else { lookup.proxies() };
     let told = Told::new(writer, (&plan.fleet, &plan.addresses), None, facts.as_deref(), offline);
-    let entries = told.listeners(lookup, &plan.listeners);
-    let conditions = vec![accepted(writer, &entries), programmed(writer, plan, &entries, facts.as_deref(), offline)];
+    let closing = lookup.closing(key);
+    let entries = told.listeners(lookup, &plan.listeners, closing.as_deref());
+    let mut conditions =
+        vec![accepted(writer, &entries), programmed(writer, plan, &entries, facts.as_deref(), offline)];
+    conditions.extend(closing.and_then(|closing| unsupported::of_whole(writer, Kind::ListenerSet, &closing)));
     ListenerSetStatus { conditions, listeners: entries.rows }
 }
 

@@ -26,6 +26,10 @@ pub(crate) enum Standing {
     NoPort,
     /// The route that is the target has no rule of the section's name.
     NoRule,
+    /// The Gateway or `ListenerSet` that is the target has no listener of the section's name.
+    NoListener,
+    /// Fields of the policy are not built; what follows.
+    Unsupported(Arc<str>),
     /// This cannot be a target, or the policy cannot be used.
     Invalid(Arc<str>),
     /// Others say what becomes of the policy at their Gateway.
@@ -87,7 +91,11 @@ impl Reached {
                 let section = self.target.section.as_deref().unwrap_or_default();
                 Some(("TargetNotFound", format!("{target} has no rule of the name {section}")))
             }
-            Standing::Invalid(text) => Some(("Invalid", text.to_string())),
+            Standing::NoListener => {
+                let section = self.target.section.as_deref().unwrap_or_default();
+                Some(("TargetNotFound", format!("{target} has no listener of the name {section}")))
+            }
+            Standing::Unsupported(text) | Standing::Invalid(text) => Some(("Invalid", text.to_string())),
         }
     }
 
@@ -141,6 +149,11 @@ pub(super) fn entries(
         }
     }
     fitted(writer, found.into_iter().collect(), &controller.into())
+}
+
+/// What there is to say of a target.
+pub(super) fn target_conditions(writer: Writer, reached: &Reached) -> Vec<Condition> {
+    conditions(writer, reached.refusal().as_ref(), None)
 }
 
 /// The words for a target that is overridden in part by so many policies.

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use api::status::{Condition, MOST_PARENTS, RouteParentStatus, RouteStatus};
 
-use super::{ATTACHED, RESOLVED, Writer};
+use super::{ATTACHED, RESOLVED, Writer, unsupported};
+use crate::closing::Closing;
 use crate::http_route::{ParentOutcome, RouteOutcome, Verdict};
 
-/// The status of a route; `refused` gives the words of a proxy that refused the route in a fleet.
+/// The status of a route, of which policies close something or nothing; `refused` gives the words of a proxy that refused the route in a fleet.
 pub(crate) fn status(
     outcome: &RouteOutcome,
+    closing: Option<&Closing>,
     mut refused: impl FnMut(&ParentOutcome) -> Option<Arc<str>>,
 ) -> RouteStatus {
     let writer = Writer { generation: outcome.route.meta().generation };
+    let closed = closing.map(|closing| unsupported::of_route(writer, &outcome.route.meta().key, closing));
     let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
-        conditions: conditions(writer, outcome, parent, refused(parent)),
+        conditions: conditions(writer, outcome, parent, refused(parent)).into_iter().chain(closed.clone()).collect(),
         parent_ref,
         controller_name: parent.owner.controller.clone(),
     });

@@ -54,6 +54,7 @@ fn everything(translator: &Translator) -> BTreeMap<String, String> {
         "backend policy": graph.iter(outputs.backend_policy_statuses),
         "telemetry policy": graph.iter(outputs.telemetry_policy_statuses),
         "patch": graph.iter(outputs.patch_statuses),
+        "unbuilt policy": graph.iter(outputs.unbuilt_policy_statuses),
         "patches": graph.iter(outputs.patches),
         "X backend": graph.iter(outputs.x_backend_statuses),
         "backend": graph.iter(outputs.backend_statuses),

@@ -41,7 +41,8 @@ impl Replica {
     }
 
     async fn started(tells: bool) -> Self {
-        let options = translator::Options { file_mode: true, offline: false, read_raw: envoy::read_raw };
+        let options =
+            translator::Options { file_mode: true, read_raw: envoy::read_raw, ..translator::Options::default() };
         let mut translator = Translator::new(options);
         translator.store().0.expect(Source::File);
         let (outbox, _events) = mpsc::channel(QUEUE);

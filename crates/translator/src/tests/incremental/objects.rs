@@ -279,7 +279,7 @@ fn ways_in() -> Vec<Row> {
     });
     let parent = mostly(to(Kind::Gateway, &["g1", "g2"]), to(Kind::Service, &["s1"]));
     vec![
-        row(10, Kind::Gateway, &["g1", "g2"], gateway),
+        labelled(row(10, Kind::Gateway, &["g1", "g2"], gateway), json!({"team": mostly("red", "blue")})),
         row(5, Kind::ListenerSet, &["t1", "t2"], json!({"parentRef": parent, "listeners": listeners()})),
     ]
 }
@@ -294,7 +294,7 @@ fn route(weight: u32, kind: Kind, rule: Value) -> Row {
         "parentRefs": mostly(some(both(parent, section)), Value::Null), "hostnames": maybe(some(host())), "rules": some(rule),
         "useDefaultGateways": one([Value::Null, Value::Null, "None".into(), "All".into()]),
     });
-    row(weight, kind, &["r1", "r2"], spec)
+    labelled(row(weight, kind, &["r1", "r2"], spec), json!({"team": one(["blue", "red"])}))
 }
 
 fn routes() -> Vec<Row> {
@@ -411,9 +411,18 @@ fn policies() -> Vec<Row> {
         json!({"targetRefs": about([gateway.clone()], Value::Null), "tracing": mostly(tracing, Value::Null)});
     let routes = [Kind::HttpRoute, Kind::GrpcRoute, Kind::TlsRoute].map(|kind| to(kind, &["r1", "r2"]));
     let traffic = json!({
-        "targetRefs": about(routes.into_iter().chain([gateway.clone()]), section()),
-        "circuitBreaker": {"maxConnections": one([1, 2, 3])},
+        "targetRefs": about(routes.clone().into_iter().chain([gateway.clone()]), section()),
+        "circuitBreaker": {"maxConnections": one([1, 2, 3])}, "rateLimit": rarely(json!({})),
     });
+    let streams = [Kind::TcpRoute, Kind::UdpRoute].map(|kind| to(kind, &["r1", "r2"]));
+    let closable = routes.into_iter().chain(streams).chain([gateway.clone(), to(Kind::ListenerSet, &["t1", "t2"])]);
+    let selector = json!({
+        "kind": one(["HTTPRoute", "TCPRoute", "Gateway", "ListenerSet"]), "matchLabels": maybe(json!({"team": "blue"})),
+        "namespaces": maybe(json!({"from": one(["Same", "All", "Selector"]), "selector": blue()})),
+    });
+    let attached = json!({"targetRefs": rarely(about(closable, section())), "targetSelectors": rarely(some(selector))});
+    let guarding = |guard: &str| both(attached.clone(), json!({guard: mostly(json!({}), Value::Null)}));
+    let clients = both(guarding("path"), json!({"tcpKeepalive": rarely(json!({}))}));
     let operation = json!({"op": "add", "path": "/a", "value": one([1, 2])});
     let patch = json!({
         "type": "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name": one(["default/s1/80", "other/s1/80"]),
@@ -426,6 +435,9 @@ fn policies() -> Vec<Row> {
         row(3, Kind::XBackendTrafficPolicy, &["p1", "p2"], of_backends),
         row(4, Kind::XTelemetryPolicy, &["p1", "p2"], telemetry),
         row(5, Kind::BackendTrafficPolicy, &["p1", "p2"], traffic),
+        row(3, Kind::SecurityPolicy, &["p1", "p2"], guarding("jwt")),
+        row(1, Kind::EnvoyExtensionPolicy, &["p1"], guarding("lua")),
+        row(1, Kind::ClientTrafficPolicy, &["p1"], clients),
         row(2, Kind::EnvoyPatchPolicy, &["p1", "p2"], patches),
     ]
 }
@@ -464,7 +476,8 @@ fn contents() -> Vec<Row> {
 }
 
 /// Kinds that name objects of other namespaces.
-const WHO: [Kind; 10] = [
+const WHO: [Kind; 11] = [
+    Kind::SecurityPolicy,
     Kind::Backend,
     Kind::HttpRoute,
     Kind::GrpcRoute,
@@ -478,8 +491,8 @@ const WHO: [Kind; 10] = [
 ];
 
 /// Kinds that are named there.
-const WHAT: [Kind; 6] =
-    [Kind::Service, Kind::Backend, Kind::XBackend, Kind::ServiceImport, Kind::Secret, Kind::ConfigMap];
+const WHAT: [Kind; 7] =
+    [Kind::HttpRoute, Kind::Service, Kind::Backend, Kind::XBackend, Kind::ServiceImport, Kind::Secret, Kind::ConfigMap];
 
 fn settings() -> Vec<Row> {
     let ours = mostly("gateway.envoyproxy.io/gatewayclass-controller", "example.com/other");
@@ -493,6 +506,7 @@ fn settings() -> Vec<Row> {
     let own = json!({
         "gateway": {"controllerName": ours}, "envoyProxy": maybe(proxy.clone()),
         "provider": maybe(json!({"type": "Kubernetes", "kubernetes": {"deploy": {"type": place}}})),
+        "unsupportedPolicies": rarely("Allow"),
         "extensionApis": {"enableBackend": mostly(true, false), "enableEnvoyPatchPolicy": mostly(true, false)},
     });
     vec![

@@ -1,0 +1,196 @@
+//! `PolicyAttachment`: what a policy of Envoy Gateway is attached to, and which of its fields guard without being built.
+//!
+//! `SecurityPolicy`, `EnvoyExtensionPolicy` and `ClientTrafficPolicy` are nothing else yet: of what they set only the names are kept.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::kind::{Kind, Object, group};
+use crate::open::open_enum;
+use crate::problem::{Fault, FieldPath, Unit, UnitFaults};
+use crate::reference::PolicyTargetRef;
+use crate::resource::{Resource, Spec};
+use crate::selector::LabelSelector;
+use crate::tree::Verbatim;
+
+/// The targets of a policy, and why it may have to close them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyAttachment {
+    /// Deprecated in favour of `target_refs`.
+    pub target_ref: Option<Box<PolicyTargetRef>>,
+    /// Gateways, `ListenerSet`s and routes of the policy's namespace.
+    pub target_refs: Box<[PolicyTargetRef]>,
+    /// The same by their labels, of other namespaces too.
+    pub target_selectors: Box<[PolicyTargetSelector]>,
+    /// Fields that are written, guard, and are not built.
+    #[serde(skip)]
+    pub guards: Box<[FieldPath]>,
+    /// Why the policy cannot be used at all, where that may concern what guards.
+    #[serde(skip)]
+    pub fault: Option<Box<Fault>>,
+    /// Items of `target_refs` (from 0) that are not as they have to be, with what is wrong.
+    #[serde(skip)]
+    pub target_faults: Box<[(usize, Fault)]>,
+    /// Fields that are written and ignored.
+    #[serde(skip)]
+    pub ignored: Box<[Fault]>,
+}
+
+/// `targetSelectors[]`: objects of a kind with these labels. A selector without conditions selects all of the kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyTargetSelector {
+    /// Group, default `gateway.networking.k8s.io`.
+    pub group: Box<str>,
+    /// Kind.
+    pub kind: Box<str>,
+    /// Conditions on the labels of the targets.
+    #[serde(flatten)]
+    pub labels: LabelSelector,
+    /// In which namespaces; none: that of the policy.
+    pub namespaces: Option<Box<PolicyTargetNamespaces>>,
+}
+
+impl Default for PolicyTargetSelector {
+    fn default() -> Self {
+        Self { group: group::GATEWAY.into(), kind: Box::default(), labels: LabelSelector::default(), namespaces: None }
+    }
+}
+
+/// `targetSelectors[].namespaces`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyTargetNamespaces {
+    /// Which of them. Others than the policy's own need a `ReferenceGrant` as well.
+    pub from: PolicyTargetsFrom,
+    /// For `Selector`: conditions on the labels of the namespaces.
+    pub selector: Option<LabelSelector>,
+}
+
+open_enum! {
+    /// `targetSelectors[].namespaces.from`.
+    PolicyTargetsFrom {
+        /// The namespace of the policy.
+        Same = "Same",
+        /// Every namespace.
+        All = "All",
+        /// Those with the labels of `selector`.
+        Selector = "Selector",
+    }
+}
+
+impl PolicyAttachment {
+    /// All named targets, the deprecated field first.
+    pub fn targets(&self) -> impl Iterator<Item = &PolicyTargetRef> {
+        self.target_ref.as_deref().into_iter().chain(&self.target_refs)
+    }
+
+    /// Notes what checking found. Faults of fields below one of `harmless` have nothing to do with what guards.
+    pub(crate) fn mark(&mut self, found: UnitFaults, harmless: &[&str]) {
+        self.guards = found.guards.into();
+        self.ignored = found.ignored.into();
+        let (whole, items): (Vec<_>, Vec<_>) = found.faults.into_iter().partition(|(unit, _)| *unit == Unit::WHOLE);
+        self.target_faults = items.into_iter().map(|(unit, fault)| (unit.item, fault)).collect();
+        let is_harmless = |path: &FieldPath| harmless.iter().any(|field| path.starts_with(field));
+        let whole = whole.into_iter().filter(|(_, fault)| !is_harmless(&fault.path));
+        self.fault = UnitFaults::first(whole.collect());
+    }
+
+    /// Reads targets that are not written as they have to be, as far as it is clear what is meant: what they name is not left open.
+    pub(crate) fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
+        if self.fault.is_none() && self.target_faults.is_empty() {
+            return;
+        }
+        let Verbatim(written) = written();
+        let field = |name: &str| written.get(name).filter(|value| !value.is_null());
+        self.target_ref = field("targetRef").map(|value| Box::new(loosely(value)));
+        self.target_refs = match field("targetRefs") {
+            Some(Value::Array(items)) => items.iter().map(loosely).collect(),
+            Some(one) => [loosely(one)].into(),
+            None => Box::default(),
+        };
+    }
+}
+
+/// A target whose fields are there, in whatever form. Without its section it is the whole object.
+fn loosely(written: &Value) -> PolicyTargetRef {
+    let text = |name: &str| match written.get(name)? {
+        Value::String(text) => Some(Box::from(&**text)),
+        Value::Number(number) => Some(number.to_string().into()),
+        _ => None,
+    };
+    PolicyTargetRef {
+        group: text("group").unwrap_or_default(),
+        kind: text("kind").unwrap_or_default(),
+        name: text("name").unwrap_or_default(),
+        section_name: text("sectionName"),
+    }
+}
+
+/// Kinds of which nothing but the attachment is read.
+macro_rules! unbuilt {
+    ($($(#[$meta:meta])* $Policy:ident, $Spec:ident;)+) => {$(
+        $(#[$meta])*
+        pub type $Policy = Resource<$Spec>;
+
+        /// Its spec.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+        #[serde(transparent)]
+        pub struct $Spec {
+            /// All that is kept of it.
+            pub attachment: PolicyAttachment,
+        }
+
+        impl Spec for $Spec {
+            const KIND: Kind = Kind::$Policy;
+
+            fn mark(&mut self, found: UnitFaults) {
+                self.attachment.mark(found, &[]);
+            }
+
+            fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
+                self.attachment.keep(written);
+            }
+        }
+    )+
+
+        impl Object {
+            /// What the policy is attached to; none if it is no policy of Envoy Gateway, or one that changes resources of Envoy's only.
+            #[must_use]
+            pub fn attachment(&self) -> Option<PolicyAttachment> {
+                match self {
+                    $(Self::$Policy(policy) => Some(policy.spec.attachment.clone()),)+
+                    Self::BackendTrafficPolicy(policy) => Some(policy.spec.attachment.clone()),
+                    _ => None,
+                }
+            }
+        }
+
+        impl Kind {
+            /// Whether objects of this kind have an [`Object::attachment`].
+            #[must_use]
+            pub const fn is_attached(self) -> bool {
+                self.is_unbuilt_policy() || matches!(self, Self::BackendTrafficPolicy)
+            }
+
+            /// Whether it is a kind of policies of which no field is built.
+            #[must_use]
+            pub const fn is_unbuilt_policy(self) -> bool {
+                matches!(self, $(Self::$Policy)|+)
+            }
+        }
+    };
+}
+
+unbuilt! {
+    /// Who may send requests to a route or Gateway.
+    SecurityPolicy, SecurityPolicySpec;
+    /// Programs that see the requests of a route or Gateway.
+    EnvoyExtensionPolicy, EnvoyExtensionPolicySpec;
+    /// How clients of a Gateway are treated.
+    ClientTrafficPolicy, ClientTrafficPolicySpec;
+}
+
+#[cfg(test)]
+mod tests;

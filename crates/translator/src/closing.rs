@@ -1,0 +1,297 @@
+//! Targets of policies that guard with fields which are not built: what is closed, and why.
+//!
+//! A policy whose guards cannot be put into effect closes what it is attached to, so that nothing passes that it would have refused. Which
+//! fields guard and are not built the schemas say (`api`, the word `guard`); policies of all kinds go through here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::policy_attachment::{PolicyTargetSelector, PolicyTargetsFrom};
+use api::reference::PolicyTargetRef;
+use api::{FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, Resource, RouteObject, group};
+
+use crate::backend_traffic_policy::{PolicyTarget, Target};
+use crate::listener::Namespaces;
+use crate::reference::unfit;
+
+/// A policy with what of it is not built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attached {
+    pub(crate) generation: i64,
+    /// Why its targets are closed; none: nothing of it guards.
+    pub(crate) lack: Option<Lack>,
+    /// Those that it names, all in its own namespace; one of `targetRef` comes first.
+    pub(crate) targets: Vec<Target>,
+    /// How many of them `targetRef` has.
+    pub(crate) single: usize,
+    pub(crate) selectors: Vec<Result<Arc<Selecting>, String>>,
+    /// Fields that are ignored, with words.
+    pub(crate) ignored: Box<[Arc<str>]>,
+}
+
+/// What keeps a policy from guarding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lack {
+    /// Fields that guard and are not built.
+    pub(crate) guards: Box<[FieldPath]>,
+    /// Why it cannot be used as it is written.
+    pub(crate) fault: Option<Arc<str>>,
+}
+
+/// So many fields of a policy, or policies of a target, are named; the rest is counted.
+const MOST_NAMED: usize = 8;
+
+impl Lack {
+    /// In a few words: the fields, or what is wrong.
+    pub(crate) fn words(&self) -> String {
+        let fields = self.guards.iter().map(ToString::to_string);
+        match &self.fault {
+            Some(fault) if self.guards.is_empty() => format!("not usable as written: {fault}"),
+            _ => listed(fields),
+        }
+    }
+}
+
+/// The first of several, and how many more there are.
+fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = texts.len().saturating_sub(MOST_NAMED);
+    let named = texts.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{named} and {more} more") } else { named }
+}
+
+/// Objects that a policy selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selecting {
+    pub(crate) anchor: Anchor,
+    labels: LabelSelector,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) words: Arc<str>,
+}
+
+impl Selecting {
+    /// Whether the labels of an object are selected.
+    pub(crate) fn selects(&self, labels: &Labels) -> bool {
+        self.labels.matches(labels)
+    }
+}
+
+/// By which a selector is found from an object that it may select.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Anchor {
+    /// None: any.
+    namespace: Option<Arc<str>>,
+    kind: Kind,
+    /// A label that the object has to have; none: it need not have any.
+    label: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl Anchor {
+    /// All by which an object can be found, in its own namespace or in any.
+    pub(crate) fn of<'a>(
+        namespace: Option<&'a Arc<str>>,
+        kind: Kind,
+        labels: &'a Labels,
+    ) -> impl Iterator<Item = Self> + use<'a> {
+        let labels = labels.iter().map(|(name, value)| Some((Arc::from(name), Arc::from(value))));
+        let namespace = namespace.cloned();
+        std::iter::once(None).chain(labels).map(move |label| Self { namespace: namespace.clone(), kind, label })
+    }
+}
+
+/// The claim of a policy that closes on a target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClosingClaim {
+    pub(crate) target: PolicyTarget,
+    pub(crate) policy: ObjectKey,
+}
+
+impl Attached {
+    /// The claims on targets that are named, with what is lacking.
+    pub(crate) fn claims(&self, policy: &ObjectKey) -> Vec<(ClosingClaim, Arc<str>)> {
+        let Some(lack) = &self.lack else { return Vec::new() };
+        let words: Arc<str> = lack.words().into();
+        let known = self.targets.iter().filter_map(|target| match target {
+            Target::Known(target) | Target::Spoilt(target, _) => {
+                Some((ClosingClaim { target: target.clone(), policy: policy.clone() }, words.clone()))
+            }
+            Target::Refused(..) => None,
+        });
+        known.collect()
+    }
+
+    /// Selectors that close what they select, with their numbers.
+    pub(crate) fn selecting(&self) -> impl Iterator<Item = (u32, &Arc<Selecting>)> {
+        let closes = self.lack.is_some();
+        let all = (0_u32..).zip(&self.selectors).filter(move |_| closes);
+        all.filter_map(|(number, selector)| Some((number, selector.as_ref().ok()?)))
+    }
+
+    /// Namespaces in which it may close something; none stands for all.
+    pub(crate) fn reach(&self, policy: &ObjectKey) -> Vec<Option<Arc<str>>> {
+        if self.lack.is_none() {
+            return Vec::new();
+        }
+        let own: Arc<str> = policy.namespace().into();
+        let everywhere = self.selecting().any(|(_, selecting)| selecting.anchor.namespace.is_none());
+        std::iter::once(Some(own)).chain(everywhere.then_some(None)).collect()
+    }
+
+    /// It names nothing that is known, though it would close it.
+    pub(crate) fn is_adrift(&self) -> bool {
+        let nothing = self.targets.iter().all(|target| matches!(target, Target::Refused(..)));
+        self.lack.is_some() && nothing && self.selecting().next().is_none()
+    }
+}
+
+/// Reads what a policy is attached to.
+pub(crate) fn read(policy: &Resource<PolicyAttachment>) -> Attached {
+    let (spec, namespace) = (&policy.spec, policy.meta.namespace());
+    let lacks = !spec.guards.is_empty() || spec.fault.is_some();
+    let fault = spec.fault.as_ref().map(|fault| fault.to_string().into());
+    let lack = lacks.then(|| Lack { guards: spec.guards.clone(), fault });
+    let single = usize::from(spec.target_ref.is_some());
+    let targets = spec.targets().enumerate().map(|(at, reference)| {
+        let at = at.checked_sub(single);
+        let fault = spec.target_faults.iter().find(|(item, _)| Some(*item) == at).map(|(_, fault)| fault.to_string());
+        target(namespace, reference, fault)
+    });
+    let words: Arc<str> = lack.as_ref().map(Lack::words).unwrap_or_default().into();
+    let selectors = spec.target_selectors.iter().map(|selector| selecting(namespace, selector, &words));
+    let ignored = spec.ignored.iter().map(|fault| Arc::from(&*fault.path));
+    Attached {
+        generation: policy.meta.generation,
+        targets: targets.collect(),
+        single,
+        selectors: selectors.collect(),
+        ignored: ignored.collect(),
+        lack,
+    }
+}
+
+/// Kinds that can be closed.
+fn can_be_closed(kind: Kind) -> bool {
+    matches!(kind, Kind::Gateway | Kind::ListenerSet) || kind.is_route()
+}
+
+/// The kind that is meant, in the group of Gateway API whatever group is written: the policy is for something, and that is not left open.
+fn meant(kind: &str) -> Option<Kind> {
+    Kind::find(group::GATEWAY, kind).filter(|kind| can_be_closed(*kind))
+}
+
+fn no_target(group: &str, kind: &str) -> String {
+    let can: Vec<Kind> = [Kind::Gateway, Kind::ListenerSet].iter().chain(RouteObject::KINDS).copied().collect();
+    unfit(group, kind, "a target", &can)
+}
+
+fn target(namespace: &str, reference: &PolicyTargetRef, fault: Option<String>) -> Target {
+    let Some(kind) = meant(&reference.kind).filter(|_| !reference.name.is_empty()) else {
+        let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
+        let text = fault.unwrap_or_else(|| no_target(&reference.group, &reference.kind));
+        return Target::Refused(object, text.into());
+    };
+    let section = reference.section_name.as_deref().filter(|section| !section.is_empty()).map(Arc::from);
+    let target = PolicyTarget { object: ObjectKey::of(kind, namespace, &reference.name), section };
+    match fault {
+        Some(fault) => Target::Spoilt(target, fault.into()),
+        None => Target::Known(target),
+    }
+}
+
+fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Result<Arc<Selecting>, String> {
+    let kind = meant(&selector.kind).ok_or_else(|| no_target(&selector.group, &selector.kind))?;
+    if let Some(defect) = selector.labels.defect() {
+        return Err(format!("{defect}: nothing is selected"));
+    }
+    let namespaces = match selector.namespaces.as_deref() {
+        None => Namespaces::Same,
+        Some(namespaces) => match (&namespaces.from, &namespaces.selector) {
+            (PolicyTargetsFrom::Same, _) => Namespaces::Same,
+            (PolicyTargetsFrom::All, _) => Namespaces::All,
+            (PolicyTargetsFrom::Selector, Some(selector)) if selector.defect().is_none() => {
+                Namespaces::Selector(Arc::new(selector.clone()))
+            }
+            // Its own namespace is meant in any case.
+            (PolicyTargetsFrom::Selector | PolicyTargetsFrom::Unknown(_), _) => Namespaces::Same,
+        },
+    };
+    let label = selector.labels.match_labels.iter().next().map(|(name, value)| (Arc::from(name), Arc::from(value)));
+    let namespace = (namespaces == Namespaces::Same).then(|| Arc::from(own));
+    let anchor = Anchor { namespace, kind, label };
+    Ok(Arc::new(Selecting { anchor, labels: selector.labels.clone(), namespaces, words: words.clone() }))
+}
+
+/// What policies close of a Gateway, a `ListenerSet` or a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closing {
+    /// Such policies are allowed: nothing is closed, and it is said what is open.
+    pub(crate) is_open: bool,
+    /// All of it: the policies with what they lack.
+    whole: Option<Arc<str>>,
+    /// Listeners or rules by name.
+    sections: BTreeMap<Arc<str>, Arc<str>>,
+    /// Policies that select the object, and do not name it.
+    pub(crate) selected_by: Box<[ObjectKey]>,
+}
+
+/// Policies that close an object: those of all of it, and of its sections.
+#[derive(Default)]
+pub(crate) struct Closers {
+    by_section: BTreeMap<Option<Arc<str>>, BTreeMap<ObjectKey, Arc<str>>>,
+    selected_by: Vec<ObjectKey>,
+}
+
+impl Closers {
+    /// A policy names the object, or a section of it.
+    pub(crate) fn named(&mut self, claim: &ClosingClaim, words: &Arc<str>) {
+        let section = claim.target.section.clone();
+        self.by_section.entry(section).or_default().insert(claim.policy.clone(), words.clone());
+    }
+
+    /// A policy selects the object.
+    pub(crate) fn selected(&mut self, policy: &ObjectKey, words: &Arc<str>) {
+        self.by_section.entry(None).or_default().insert(policy.clone(), words.clone());
+        self.selected_by.push(policy.clone());
+    }
+
+    /// What they come to; none if there are none. `is_open`: they are allowed to close nothing.
+    pub(crate) fn closing(mut self, is_open: bool) -> Option<Closing> {
+        if self.by_section.is_empty() {
+            return None;
+        }
+        let words = |policies: BTreeMap<ObjectKey, Arc<str>>| -> Arc<str> {
+            listed(policies.into_iter().map(|(policy, words)| format!("{policy} ({words})"))).into()
+        };
+        let whole = self.by_section.remove(&None).map(words);
+        let sections =
+            self.by_section.into_iter().filter_map(|(section, policies)| Some((section?, words(policies)))).collect();
+        self.selected_by.sort_unstable();
+        self.selected_by.dedup();
+        Some(Closing { is_open, whole, sections, selected_by: self.selected_by.into() })
+    }
+}
+
+impl Closing {
+    /// The policies that are about all of it.
+    pub(crate) fn whole(&self) -> Option<&Arc<str>> {
+        self.whole.as_ref()
+    }
+
+    /// Those that are about a listener or rule alone.
+    pub(crate) fn section(&self, name: &str) -> Option<&Arc<str>> {
+        self.sections.get(name)
+    }
+
+    /// The listeners and rules that policies are about.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = (&str, &Arc<str>)> {
+        self.sections.iter().map(|(name, words)| (&**name, words))
+    }
+
+    /// Why nothing passes a listener or rule of this name, or one without a name; none if something may.
+    pub(crate) fn reason(&self, section: Option<&str>) -> Option<Arc<str>> {
+        let policies = self.whole().or_else(|| self.section(section?)).filter(|_| !self.is_open)?;
+        Some(format!("closed by what this version does not support: {policies}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests;
