@@ -1,5 +1,5 @@
 # Every target is one line; what it does lives in cargo, xtask or tools/. `make help` lists them.
-.PHONY: help demo run test check bench build tools envoy generate golden fuzz lab-up lab-status lab-down lab-test chaos conformance
+.PHONY: help demo run test check bench build tools envoy generate golden fuzz lab-up lab-status lab-down lab-test chaos conformance nightly
 help:     ; @sed -n '/^help/d; s/^\([a-z-]*\): .*# /  make \1\t/p' Makefile | expand -t 20
 demo:     envoy ; @tools/demo # build, start the quickstart with a real Envoy, edit a route, show the answer
 run:      envoy ; @cargo run --release --package chancery -- run --dir examples/quickstart # serve the quickstart in the foreground
@@ -18,3 +18,4 @@ lab-down:   ; @cargo run --quiet --package lab -- down # end it; nothing is left
 lab-test: tools ; @tools/test --package lab # the tests in a cluster only
 chaos:    tools ; @CHAOS=full tools/test --package lab --test chaos # a cluster under load while everything fails and is replaced: API server away for 60 s, 100 backends
 conformance: ; @tools/conformance $(if $(PROFILE),--profile $(PROFILE)) $(if $(TEST),--test $(TEST)) $(if $(PUBLISH),--publish) # the official suite, in a lab of its own (PROFILE=, TEST= narrow it, RUNS= repeats it, CHANNEL=, GATEWAY_API= choose it)
+nightly: tools ; @tools/nightly $(PART) # what is too long for each change (PART=attacks, chaos or conformance; an hour each at most)

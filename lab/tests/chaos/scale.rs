@@ -1,4 +1,4 @@
-//! How much is done: as much as fits between other tests, or with `CHAOS=full` (`make chaos`) as much as is claimed.
+//! How much is done: as much as fits between other tests, or with `CHAOS=full` (`make nightly PART=chaos`) as much as is claimed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn is_full() -> bool {
 
 /// How long the API server is away.
 pub(crate) fn outage() -> Duration {
-    Duration::from_secs(if is_full() { 60 } else { 10 })
+    Duration::from_secs(if is_full() { 60 } else { 30 })
 }
 
 /// How many Pods a service has whose Pods are all replaced.

@@ -11,6 +11,7 @@
 //! | `streams` | a client of the xDS port, with and without a certificate |
 //! | `monitors` | a client of the health and admin ports, a page in a browser |
 //! | `files` | who may write into a folder that is read: links, devices, costly files |
+//! | `mixed` | all of them at once, for a minute (`ATTACKS=full`: half an hour) |
 //! | `host` | another user of the machine: state folders, programs, full disks |
 
 mod certificates;
@@ -18,6 +19,7 @@ mod command_line;
 mod files;
 mod guards;
 mod host;
+mod mixed;
 mod monitors;
 mod paths;
 mod sockets;
