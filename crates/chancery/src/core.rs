@@ -80,6 +80,8 @@ pub(crate) struct Core {
     holding: Holding,
     /// The listeners that were published last: what is said of an earlier version does not count.
     listeners: BTreeMap<FactKey, xds::Version>,
+    /// The same of secrets.
+    secrets: BTreeMap<FactKey, xds::Version>,
     /// The same of everything that workloads get, by [`FactKey::of_kind`].
     raw: BTreeMap<FactKey, xds::Version>,
     transitions: Transitions,
@@ -163,6 +165,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         server: parts.server,
         holding: Holding::default(),
         listeners: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         raw: BTreeMap::new(),
         transitions: Transitions::default(),
         ending: false,

@@ -51,6 +51,15 @@ pub enum ListenerState {
     Refused(Arc<str>),
 }
 
+/// A secret whose content a fleet's proxies refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretRefusal {
+    /// The proxy's words, without anything that could be a secret.
+    pub words: Arc<str>,
+    /// They stay on an accepted content before it. Without one nothing that needs the secret can be served.
+    pub has_previous: bool,
+}
+
 /// What the proxies of a workload made of a resource that somebody wrote for it. No row: they have not answered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawState {

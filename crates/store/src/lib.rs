@@ -20,7 +20,7 @@ pub mod tables;
 pub use batch::{Batch, Change, Origin, Source};
 pub use fact::{
     ClusterState, Definitions, FactKey, GatewayApi, ListenerState, LoadFacts, LocalityLoad, PatchState, ProxyFacts,
-    RawState, Refusals, Rejected, Traffic,
+    RawState, Refusals, Rejected, SecretRefusal, Traffic,
 };
 pub use store::{Store, identity};
 pub use tables::Tables;

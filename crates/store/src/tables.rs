@@ -8,6 +8,7 @@ use engine::{Graph, Table, Value};
 
 use crate::fact::{
     ClusterState, Definitions, FactKey, ListenerState, LoadFacts, PatchState, ProxyFacts, RawState, Refusals, Rejected,
+    SecretRefusal,
 };
 
 /// Inputs that hold objects: one row per kind, `field: variant`. The name of the table is the name of the field.
@@ -39,8 +40,8 @@ macro_rules! object_tables {
             pub listener_state: Table<FactKey, ListenerState>,
             /// (fleet, listener) of which another version waits to be published: the answer is not about that.
             pub outdated_listeners: Table<FactKey, ()>,
-            /// (fleet, secret) that a proxy refused, with its words.
-            pub secret_refusals: Table<FactKey, Arc<str>>,
+            /// (fleet, secret) whose current content a proxy refused.
+            pub secret_refusals: Table<FactKey, SecretRefusal>,
             /// (fleet, form of a route) that a proxy refused, with its words.
             pub route_refusals: Table<FactKey, Arc<str>>,
             /// ([`FactKey::of_kind`]) what one proxy refused while others of the fleet take it, with its words.

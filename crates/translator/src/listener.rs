@@ -22,7 +22,7 @@ pub(crate) use self::port::{
     places, stream_places,
 };
 use crate::backend::SecretUse;
-use crate::gateway::Lookup;
+use crate::gateway::{self, Lookup};
 use crate::hostname::Hostname;
 use crate::key::{ClusterTarget, InFleet, Transport};
 
@@ -59,6 +59,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) overlaps: bool,
     /// Certificates to show.
     pub(crate) certificates: Vec<SecretUse>,
+    /// Proxies refused one of its secrets, and have nothing in its place: it is left out until that secret changes.
+    pub(crate) lacks_secret: bool,
     /// How certificates of clients are judged.
     pub(crate) client: Option<ClientPlan>,
     /// What stands between it and its routes.
@@ -77,9 +79,32 @@ pub(crate) fn judge_together(
     if let Some(frontend) = frontend(gateway) {
         client::validate(lookup, key, frontend, listeners);
     }
+    leave_out_refused(lookup, &gateway::fleet(key), listeners);
     conflict::mark_conflicts(listeners, owned);
     conflict::mark_taken(listeners, |socket| lookup.rival(key, socket, addresses));
     conflict::mark_overlaps(listeners);
+}
+
+/// Leaves out listeners one of whose secrets proxies refused: as of a Secret that does not exist, that costs nobody else on the port.
+fn leave_out_refused(lookup: &mut impl Lookup, fleet: &FleetName, listeners: &mut [ListenerPlan]) {
+    for listener in listeners.iter_mut().filter(|listener| listener.is_tls() && listener.serves()) {
+        let mut certificates = listener.certificates.iter();
+        if let Some(refused) = certificates.find(|wanted| lookup.lacks_secret(fleet, wanted)) {
+            let refusal = Refusal::new("InvalidCertificateRef", refused_by_proxies(refused));
+            listener.unresolved = Some(refusal.at("tls.certificateRefs").naming(refused.object.clone()));
+            listener.lacks_secret = true;
+        } else if listener.client.as_ref().is_some_and(|client| lookup.lacks_secret(fleet, &client.bundle)) {
+            client::refuse(listener);
+            listener.lacks_secret = true;
+        }
+    }
+}
+
+/// What the author of a Secret reads: a proxy's own words can hold the secret.
+fn refused_by_proxies(SecretUse { object, .. }: &SecretUse) -> String {
+    format!(
+        "{object}: the proxies refuse its content, so this listener is left out; replace the certificate or the key"
+    )
 }
 
 /// Whether some port lets clients through whose certificate cannot be verified.

@@ -8,7 +8,7 @@ use api::service::ServicePort;
 use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
-use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts, SecretRefusal, Tables};
 
 use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
@@ -104,6 +104,8 @@ pub(crate) struct GatewayTables {
     pub(crate) claims: Index<Socket, (Socket, Seniority), Arc<[IpAddr]>>,
     pub(crate) sets: Index<ObjectKey, SetKey, Arc<SetDraft>>,
     pub(crate) merge_types: Table<ObjectKey, MergeType>,
+    /// Secrets that proxies refused and have nothing in place of, by fleet.
+    pub(crate) lacking_secrets: Index<Arc<str>, FactKey, SecretRefusal>,
     pub(crate) file_mode: bool,
 }
 
@@ -135,6 +137,15 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
 
     fn is_served(&mut self, object: &ObjectKey) -> bool {
         self.tables.installed.serves(self.cx, object)
+    }
+
+    fn lacks_secret(&mut self, fleet: &FleetName, wanted: &SecretUse) -> bool {
+        // One question for all listeners of a Gateway: nearly always there is none.
+        if !self.cx.any(self.tables.lacking_secrets, &fleet.0) {
+            return false;
+        }
+        let fact = FactKey { fleet: fleet.0.clone(), name: secret::name(wanted).0 };
+        self.cx.get(self.tables.inputs.secret_refusals, &fact).is_some_and(|refusal| !refusal.has_previous)
     }
 
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
@@ -503,10 +514,20 @@ impl status::gateway::Lookup for Reader<'_, '_, StatusTables<'_>> {
         let uses = listener.certificates.iter().chain(listener.client.as_ref().map(|client| &client.bundle));
         for wanted in uses {
             let fact = FactKey { fleet: self.tables.fleet.0.clone(), name: secret::name(wanted).0 };
-            if self.cx.get(self.tables.inputs.secret_refusals, &fact).is_some() {
-                // The words of a proxy about a secret can hold the secret, so they are not repeated here,
-                // nor anywhere else.
-                return Some(format!("the proxy refused {}", wanted.object).into());
+            // The words of a proxy about a secret can hold the secret, so they are not repeated here,
+            // nor anywhere else.
+            match self.cx.get(self.tables.inputs.secret_refusals, &fact) {
+                None => {}
+                Some(SecretRefusal { has_previous: true, .. }) => {
+                    let text = format!(
+                        "the proxies refuse the content of {} and serve with the one before; replace the certificate or the key",
+                        wanted.object
+                    );
+                    return Some(text.into());
+                }
+                Some(SecretRefusal { has_previous: false, .. }) => {
+                    return Some(format!("the proxies refuse the content of {}", wanted.object).into());
+                }
             }
         }
         None

@@ -118,6 +118,8 @@ pub enum Event {
         name: Arc<str>,
         /// The version that is refused.
         version: Version,
+        /// A version before was accepted, and the fleet stays on that one.
+        has_previous: bool,
         /// The client's words, without anything that could be a secret (R12).
         text: Arc<str>,
     },

@@ -195,8 +195,8 @@ impl Facts {
         }
     }
 
-    /// Tells the outside that they do, and in which words.
-    pub(crate) fn tell_refused(&mut self, item: &Item, text: Arc<str>) {
+    /// Reports that they do, in which words, and whether they have an accepted version before it.
+    pub(crate) fn tell_refused(&mut self, item: &Item, text: Arc<str>, has_previous: bool) {
         let need = item.key().need();
         self.refused.insert(need.clone());
         let Need { type_url, name } = need;
@@ -205,6 +205,7 @@ impl Facts {
             type_url,
             name,
             version: item.version(),
+            has_previous,
             text,
         });
     }

@@ -1,1 +1,214 @@
-//! Secrets that Envoy refuses.
+//! Secrets that Envoy refuses, and PEM in every form that users have: on a port that others share, from the first start on.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use nix::sys::signal::{Signal, kill};
+use tests::backend::Backend;
+use tests::certificate::{Pair, authority, base64, self_signed};
+use tests::client::get_tls;
+use tests::objects::{documents, route, service, tls_secret};
+use tests::ports::free_ports;
+use tests::running::Running;
+use tests::wait;
+
+use self::forms::{Form, Outcome, forms, of_version_four};
+
+mod forms;
+
+const BANK: &str = "bank.example";
+
+/// A Gateway whose HTTPS port the bank shares with tenants that bring listeners in sets.
+struct World {
+    running: Running,
+    port: u16,
+    bank: Pair,
+    _backend: Backend,
+}
+
+impl World {
+    /// Nothing runs yet.
+    fn prepare() -> Self {
+        let [port] = free_ports().unwrap();
+        let backend = Backend::start("web").unwrap();
+        let bank = self_signed(&[BANK], false).unwrap();
+        let running = Running::prepare().unwrap();
+        let gateway = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: edge}}\nspec:\n  gatewayClassName: chancery\n  \
+             allowedListeners: {{namespaces: {{from: All}}}}\n  listeners:\n  - {{name: bank, port: {port}, protocol: HTTPS, hostname: {BANK}, \
+             tls: {{certificateRefs: [{{name: bank}}]}}}}\n"
+        );
+        let all = [
+            gateway,
+            tls_secret("bank", &bank.certificate, &bank.key),
+            service("web", backend.port),
+            route("bank", &[("/", "web")]),
+            in_namespace(&service("web", backend.port), "x"),
+        ];
+        running.write("bank.yaml", &documents(all.iter().map(String::as_str))).unwrap();
+        Self { running, port, bank, _backend: backend }
+    }
+
+    /// A tenant's host with this certificate and key.
+    fn tenant(&self, name: &str, certificate: &[u8], key: &[u8]) {
+        let (port, certificate, key) = (self.port, base64(certificate), base64(key));
+        let objects = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: x}}\ntype: kubernetes.io/tls\ndata: {{tls.crt: \"{certificate}\", \
+             tls.key: \"{key}\"}}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {{name: {name}, namespace: x}}\n\
+             spec:\n  parentRef: {{name: edge, namespace: default}}\n  listeners:\n  - {{name: https, port: {port}, protocol: HTTPS, \
+             hostname: {}, tls: {{certificateRefs: [{{name: {name}}}]}}}}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+             metadata: {{name: {name}, namespace: x}}\nspec:\n  parentRefs: [{{kind: ListenerSet, group: gateway.networking.k8s.io, name: {name}}}]\n  \
+             rules: [{{backendRefs: [{{name: web, port: 80}}]}}]\n",
+            host(name)
+        );
+        self.running.write(&format!("x-{name}.yaml"), &objects).unwrap();
+    }
+
+    fn answers(&self, host: &str, certificates: &[&str]) -> bool {
+        get_tls(self.port, host, "/", certificates).is_ok_and(|(answer, _)| answer.status == 200)
+    }
+
+    fn until_answers(&self, host: &str, certificates: &[&str]) {
+        wait::until(&format!("{host} to answer"), || self.answers(host, certificates).then_some(())).unwrap();
+    }
+
+    fn until_bank_answers(&self) {
+        self.until_answers(BANK, &[&self.bank.certificate]);
+    }
+
+    /// The conditions of a tenant's set.
+    fn conditions(&self, name: &str) -> String {
+        self.running.status(&["listenersets", &format!("x/{name}"), "-o", "yaml"]).unwrap()
+    }
+
+    fn until_said(&self, name: &str, words: &str) {
+        let said = || Some(self.conditions(name)).filter(|conditions| conditions.contains(words));
+        if wait::until(&format!("{words:?} of {name}"), said).is_err() {
+            panic!("{words:?} is not among the conditions of {name}:\n{}", self.conditions(name));
+        }
+    }
+
+    /// Ends the Envoy: another takes its place.
+    fn restart_envoy(&self) {
+        let before = self.running.envoys();
+        assert!(!before.is_empty());
+        before.iter().for_each(|envoy| kill(*envoy, Signal::SIGKILL).unwrap());
+        let other = || self.running.envoys().iter().any(|envoy| !before.contains(envoy)).then_some(());
+        wait::until("another Envoy", other).unwrap();
+    }
+}
+
+fn host(name: &str) -> String {
+    format!("{name}.x.example")
+}
+
+fn in_namespace(objects: &str, namespace: &str) -> String {
+    objects.replace("metadata:\n", &format!("metadata:\n  namespace: {namespace}\n"))
+}
+
+#[test]
+fn a_refused_secret_costs_its_own_host_from_the_first_start_on() {
+    let mut world = World::prepare();
+    let good = self_signed(&["bad.x.example", "late.x.example"], false).unwrap();
+    let refused = of_version_four(&good.certificate);
+    world.tenant("bad", refused.as_bytes(), good.key.as_bytes());
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    world.until_said("bad", "the proxies refuse its content");
+    world.until_said("bad", "InvalidCertificateRef");
+    assert!(!world.answers("bad.x.example", &[&good.certificate]));
+
+    // Listeners that come later are served, by Envoys that come later as well.
+    world.tenant("late", good.certificate.as_bytes(), good.key.as_bytes());
+    world.until_answers("late.x.example", &[&good.certificate]);
+    world.restart_envoy();
+    world.until_bank_answers();
+    world.until_answers("late.x.example", &[&good.certificate]);
+
+    // A Chancery that starts again, with its state and without.
+    world.running.kill_chancery().unwrap();
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    world.until_said("bad", "the proxies refuse its content");
+    world.running.kill_chancery().unwrap();
+    world.running.envoys().iter().for_each(|envoy| kill(*envoy, Signal::SIGKILL).unwrap());
+    std::fs::remove_dir_all(world.running.state()).unwrap();
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    world.until_answers("late.x.example", &[&good.certificate]);
+    world.until_said("bad", "the proxies refuse its content");
+
+    // Its author can put it right, and then break it: the content that works stays.
+    world.tenant("bad", good.certificate.as_bytes(), good.key.as_bytes());
+    world.until_answers("bad.x.example", &[&good.certificate]);
+    world.until_said("bad", "every proxy has acknowledged it");
+    world.tenant("bad", refused.as_bytes(), good.key.as_bytes());
+    world.until_said("bad", "serve with the one before");
+    assert!(world.answers("bad.x.example", &[&good.certificate]));
+    world.until_bank_answers();
+    let log = world.running.log();
+    assert!(good.key.lines().filter(|line| line.len() > 40).all(|line| !log.contains(line)));
+}
+
+#[test]
+fn a_refused_secret_that_is_edited_does_not_cost_others_a_request() {
+    let mut world = World::prepare();
+    let good = self_signed(&["bad.x.example"], false).unwrap();
+    world.tenant("bad", of_version_four(&good.certificate).as_bytes(), good.key.as_bytes());
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    for _ in 0..5 {
+        let other = self_signed(&["bad.x.example"], false).unwrap();
+        world.tenant("bad", of_version_four(&other.certificate).as_bytes(), other.key.as_bytes());
+        world.until_said("bad", "the proxies refuse its content");
+        for _ in 0..20 {
+            assert!(world.answers(BANK, &[&world.bank.certificate]));
+        }
+    }
+}
+
+#[test]
+fn each_form_of_pem_is_served_or_said_and_costs_no_other_host() {
+    let mut world = World::prepare();
+    let forms = forms().unwrap();
+    for Form { name, chain, key, .. } in &forms {
+        world.tenant(name, chain, key);
+    }
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    let judge = |world: &World| {
+        for Form { name, outcome, .. } in &forms {
+            match outcome {
+                Outcome::Serves(shown) => {
+                    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+                    world.until_answers(&host(name), &shown);
+                }
+                Outcome::Says(words) => world.until_said(name, words),
+            }
+        }
+        world.until_bank_answers();
+    };
+    judge(&world);
+    world.restart_envoy();
+    world.until_bank_answers();
+    judge(&world);
+}
+
+#[test]
+fn a_refused_bundle_costs_only_routes_that_need_it() {
+    let mut world = World::prepare();
+    let refused = of_version_four(&authority("ca.example").unwrap().certificate);
+    let policy = "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {name: tls}\nspec:\n  \
+        targetRefs: [{group: \"\", kind: Service, name: secured}]\n  validation: {hostname: secured.example, \
+        caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]}\n";
+    let all = [
+        service("secured", 9),
+        policy.to_owned(),
+        tests::objects::ca_config_map("ca", &refused),
+        route("secured", &[("/secured", "secured")]),
+    ];
+    world.running.write("secured.yaml", &documents(all.iter().map(String::as_str))).unwrap();
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    world.restart_envoy();
+    world.until_bank_answers();
+}

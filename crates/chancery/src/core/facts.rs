@@ -10,8 +10,8 @@ use api::{Problem, Severity};
 use engine::{Graph, Table, Value};
 use infra::host::HostFact;
 use infra::kubernetes::PodsFact;
-use ir::{ClusterName, FleetName, SecretName};
-use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
+use ir::{ClusterName, FleetName};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts, SecretRefusal, Tables};
 use tracing::{debug, info, warn};
 use translator::{InFleet, Outputs};
 use xds::{Change, Event, FleetUpdate, MOST_OBJECTIONS, Node, Objection, TypeUrl, Version};
@@ -109,12 +109,15 @@ impl Core {
             Event::Accepted { fleet, type_url, name, version, .. } => {
                 self.accepted(&type_url, FactKey { fleet, name }, version)
             }
-            Event::Refused { fleet, type_url, name, text, version } => {
+            Event::Refused { fleet, type_url, name, text, version, has_previous } => {
                 self.metrics.refused += 1;
                 let key = FactKey { fleet, name };
                 // What is tried again and refused again is no news. To people it is told as a problem, at its place.
                 if self.refusal(&type_url, &key).is_none_or(|known| known != text) {
                     debug!(gateway = %key.fleet, r#type = %type_url, name = %key.name, %text, "a proxy refused a resource");
+                }
+                if type_url == TypeUrl::Secret {
+                    return self.refused_secret(key, version, SecretRefusal { words: text, has_previous });
                 }
                 self.refused(&type_url, key, version, text)
             }
@@ -264,6 +267,12 @@ impl Core {
                         // Other replicas may have been faster.
                         outdated | (other && self.replicas.hears() && self.settle_listener(&key))
                     }
+                    Change::Put(resource) if resource.type_url == TypeUrl::Secret => {
+                        let key = FactKey::new(Arc::clone(fleet), Arc::clone(&resource.name));
+                        let before = self.secrets.insert(key.clone(), resource.version);
+                        // What lacks a secret that was refused tries its new content.
+                        before != Some(resource.version) && self.forget_fact(&TypeUrl::Secret, &key)
+                    }
                     Change::Put(resource) => {
                         // Of another version it is not known yet.
                         let is_routes = [TypeUrl::Route, TypeUrl::VirtualHost, TypeUrl::ExtensionConfig]
@@ -273,8 +282,10 @@ impl Core {
                     }
                     Change::Remove { type_url, name } => {
                         let key = FactKey::new(Arc::clone(fleet), Arc::clone(name));
-                        if *type_url == TypeUrl::Listener {
-                            self.listeners.remove(&key);
+                        match type_url {
+                            TypeUrl::Listener => drop(self.listeners.remove(&key)),
+                            TypeUrl::Secret => drop(self.secrets.remove(&key)),
+                            _ => {}
                         }
                         self.replicas.forget(fleet, type_url, name);
                         self.forget_fact(type_url, &key)
@@ -344,6 +355,7 @@ impl Core {
     fn accepted(&mut self, type_url: &TypeUrl, key: FactKey, version: Version) -> bool {
         match type_url {
             TypeUrl::Listener if self.listeners.get(&key) != Some(&version) => false,
+            TypeUrl::Secret if self.secrets.get(&key) != Some(&version) => false,
             TypeUrl::Listener => {
                 debug!(gateway = %key.fleet, listener = %key.name, "a listener is active");
                 let (store, graph) = self.translator.store();
@@ -370,23 +382,23 @@ impl Core {
         if [TypeUrl::Cluster, TypeUrl::Endpoints].contains(type_url) {
             return self.set_cluster(key, ClusterState::Refused(text));
         }
-        let secrets = self.outputs.secrets;
         let (store, graph) = self.translator.store();
         let tables = store.tables();
         match type_url {
             TypeUrl::Listener if self.listeners.get(&key) != Some(&version) => return false,
             TypeUrl::Listener => graph.set(tables.listener_state, key, ListenerState::Refused(text)),
-            TypeUrl::Secret => {
-                let secret =
-                    InFleet { fleet: FleetName(Arc::clone(&key.fleet)), name: SecretName(Arc::clone(&key.name)) };
-                if graph.get(secrets, &secret).is_none() {
-                    return false;
-                }
-                graph.set(tables.secret_refusals, key, text);
-            }
             _ => graph.set(tables.route_refusals, key, text),
         }
         true
+    }
+
+    /// Notes that a secret was refused; true if that is news. Of content that was published before it is late.
+    fn refused_secret(&mut self, key: FactKey, version: Version, refusal: SecretRefusal) -> bool {
+        if self.secrets.get(&key) != Some(&version) {
+            return false;
+        }
+        let (store, graph) = self.translator.store();
+        set_fact(graph, store.tables().secret_refusals, key, refusal)
     }
 
     /// Notes what the supervisor of proxies saw; true if a tick is due.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use provider::kubernetes::replicas::{Heard, Said};
 use serde::{Deserialize, Serialize};
-use store::{ClusterState, FactKey, ListenerState, Refusals};
+use store::{ClusterState, FactKey, ListenerState, Refusals, SecretRefusal};
 use tokio::sync::watch;
 use xds::{Event, TypeUrl, Version};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -42,6 +42,9 @@ struct FleetSaid {
     /// Other resources that are refused, with the words.
     #[serde(rename = "r", skip_serializing_if = "BTreeMap::is_empty")]
     refused: BTreeMap<Named, Arc<str>>,
+    /// Secrets among them of which proxies have no content before it.
+    #[serde(rename = "s", skip_serializing_if = "BTreeSet::is_empty")]
+    lacking: BTreeSet<Named>,
     /// What some proxies refuse and others may take.
     #[serde(rename = "d", skip_serializing_if = "BTreeMap::is_empty")]
     disputed: BTreeMap<Named, Arc<str>>,
@@ -142,22 +145,30 @@ impl Replicas {
                 self.fleet(fleet).listeners.insert(Arc::clone(name), verdict);
                 (fleet, named(&TypeUrl::Listener, name))
             }
-            Event::Refused { fleet, type_url: TypeUrl::Listener, name, version, text } => {
+            Event::Refused { fleet, type_url: TypeUrl::Listener, name, version, text, .. } => {
                 let verdict = Verdict { version: shown(*version), refused: Some(short(text)) };
                 self.fleet(fleet).listeners.insert(Arc::clone(name), verdict);
                 (fleet, named(&TypeUrl::Listener, name))
             }
             Event::Accepted { fleet, type_url, name, .. } => {
-                self.fleet(fleet).refused.remove(&named(type_url, name));
-                (fleet, named(type_url, name))
+                let (said, named) = (self.fleet(fleet), named(type_url, name));
+                said.refused.remove(&named);
+                said.lacking.remove(&named);
+                (fleet, named)
             }
             Event::ClusterWarm { fleet, name } => {
                 self.fleet(fleet).refused.remove(&named(&TypeUrl::Cluster, name));
                 (fleet, named(&TypeUrl::Cluster, name))
             }
-            Event::Refused { fleet, type_url, name, text, .. } => {
-                self.fleet(fleet).refused.insert(named(type_url, name), short(text));
-                (fleet, named(type_url, name))
+            Event::Refused { fleet, type_url, name, text, has_previous, .. } => {
+                let (said, named) = (self.fleet(fleet), named(type_url, name));
+                said.refused.insert(Arc::clone(&named), short(text));
+                if *type_url == TypeUrl::Secret && !has_previous {
+                    said.lacking.insert(Arc::clone(&named));
+                } else {
+                    said.lacking.remove(&named);
+                }
+                (fleet, named)
             }
             Event::Disputed { fleet, type_url, name, by } => {
                 let (disputed, named) = (&mut self.fleet(fleet).disputed, named(type_url, name));
@@ -254,6 +265,7 @@ impl Replicas {
         let Some(said) = self.own.get_mut(fleet) else { return };
         let gone = said.listeners.remove(name).is_some_and(|_| *type_url == TypeUrl::Listener);
         let named = named(type_url, name);
+        said.lacking.remove(&named);
         if gone | said.refused.remove(&named).is_some() | said.disputed.remove(&named).is_some() {
             self.changed.insert(Arc::clone(fleet));
         }
@@ -376,6 +388,11 @@ impl Replicas {
         ((!words.is_empty()).then(|| words.join("; ").into()), taken)
     }
 
+    /// Whether proxies have a content before a secret that is refused: where those of one replica have none, all have to do without.
+    fn has_previous(&self, fleet: &str, named: &str) -> bool {
+        !self.all(fleet).any(|(said, there)| there && said.lacking.contains(named))
+    }
+
     /// Disputes within replicas.
     fn disputes(&self, fleet: &str, named: &str) -> Option<Arc<str>> {
         let there = self.all(fleet).filter(|(_, there)| *there);
@@ -419,7 +436,14 @@ impl Core {
             let (words, taken) = self.replicas.refusal(fleet, named);
             let (words, against) = if taken { (None, words) } else { (words, None) };
             dispute = dispute.or(against);
-            news |= self.set_refusal(&type_url, key, words);
+            news |= match type_url {
+                TypeUrl::Secret => {
+                    let has_previous = self.replicas.has_previous(fleet, named);
+                    let refusal = words.map(|words| SecretRefusal { words, has_previous });
+                    self.set_secret_refusal(key, refusal)
+                }
+                type_url => self.set_refusal(&type_url, key, words),
+            };
         }
         let (store, graph) = self.translator.store();
         let disputes = store.tables().disputes;
@@ -453,19 +477,28 @@ impl Core {
     fn set_refusal(&mut self, type_url: &TypeUrl, key: FactKey, words: Option<Arc<str>>) -> bool {
         let (store, graph) = self.translator.store();
         let tables = store.tables();
-        let table = match type_url {
-            TypeUrl::Cluster | TypeUrl::Endpoints => {
-                let refused = matches!(graph.get(tables.cluster_state, &key), Some(ClusterState::Refused(_)));
-                return match words {
-                    Some(words) => self.set_cluster(key, ClusterState::Refused(words)),
-                    None => refused && self.set_cluster(key, ClusterState::Warm),
-                };
-            }
-            TypeUrl::Secret => tables.secret_refusals,
-            _ => tables.route_refusals,
-        };
+        if [TypeUrl::Cluster, TypeUrl::Endpoints].contains(type_url) {
+            let refused = matches!(graph.get(tables.cluster_state, &key), Some(ClusterState::Refused(_)));
+            return match words {
+                Some(words) => self.set_cluster(key, ClusterState::Refused(words)),
+                None => refused && self.set_cluster(key, ClusterState::Warm),
+            };
+        }
         match words {
-            Some(words) => set_fact(graph, table, key, words),
+            Some(words) => set_fact(graph, tables.route_refusals, key, words),
+            None => graph.remove(tables.route_refusals, &key),
+        }
+    }
+}
+
+impl Core {
+    /// Of a secret that is not published here there is nothing to note.
+    fn set_secret_refusal(&mut self, key: FactKey, refusal: Option<SecretRefusal>) -> bool {
+        let is_published = self.secrets.contains_key(&key);
+        let (store, graph) = self.translator.store();
+        let table = store.tables().secret_refusals;
+        match refusal.filter(|_| is_published) {
+            Some(refusal) => set_fact(graph, table, key, refusal),
             None => graph.remove(table, &key),
         }
     }

@@ -249,6 +249,7 @@ async fn an_unattributed_refusal_goes_with_its_resource() {
         name: ROUTES.into(),
         version,
         text: text.into(),
+        has_previous: false,
     };
     rig.say(Input::Xds(vec![refused(TypeUrl::Route, Version(1), "bad routes")])).await;
     let problems = || async { rig.asking.problem_lines().await.expect("problems") };
@@ -265,6 +266,7 @@ async fn refused_routes(rig: &Rig) {
         name: ROUTES.into(),
         version: Version(1),
         text: "bad routes".into(),
+        has_previous: false,
     }]))
     .await;
 }
@@ -367,6 +369,7 @@ async fn who_waits_for_an_answer_to_others_patches_is_told_its_own_reason_with_t
         name: Arc::clone(&name),
         version: both,
         text: "not two".into(),
+        has_previous: false,
     };
     rig.say(Input::Xds(vec![refused])).await;
     let lines = problems().await;
@@ -458,4 +461,39 @@ async fn a_core_that_nobody_can_ask_any_more_ends() {
     let Rig { inputs, asking, mut thread, .. } = Rig::start();
     drop((inputs, asking));
     thread.end().await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_refused_secret_leaves_its_chain_out_until_its_content_is_another() {
+    let mut rig = Rig::start();
+    rig.gateway(ONE).await;
+    let whole = rig.version().await;
+    let key = || FactKey::new(FLEET, "secret/default/cert");
+    let published = async |rig: &Rig| {
+        rig.asking
+            .ask(move |core: &Core| core.secrets.get(&key()).copied())
+            .await
+            .flatten()
+            .expect("a published secret")
+    };
+    let refused = |version, has_previous| {
+        let (fleet, name, text) = (FLEET.into(), "secret/default/cert".into(), "no".into());
+        Input::Xds(vec![Event::Refused { fleet, type_url: TypeUrl::Secret, name, version, text, has_previous }])
+    };
+    let first = published(&rig).await;
+    rig.say(refused(Version(1), false)).await;
+    assert_eq!(rig.version().await, whole, "that is not what was published");
+    rig.say(refused(first, true)).await;
+    assert_eq!(rig.version().await, whole, "proxies stay on what they have");
+    assert_eq!(rig.programmed().await, "False/Invalid");
+    rig.say(refused(first, false)).await;
+    let without = rig.version().await;
+    assert_ne!(without, whole);
+    assert_eq!((published(&rig).await, rig.version().await), (first, without), "and it stays so");
+    rig.gateway(ONE).await;
+    assert_eq!(rig.version().await, without, "what is as it was is not tried again");
+    rig.certificate = rcgen::generate_simple_self_signed(["example".to_owned()]).expect("a certificate");
+    rig.gateway(ONE).await;
+    assert_ne!(published(&rig).await, first);
+    assert_eq!(rig.version().await, whole);
 }

@@ -76,7 +76,7 @@ impl Core {
                 self.is_current(thing, version)
                     && (self.set_raw(thing, RawState::Accepted) | self.note_joint_acceptance(thing))
             }
-            Event::Refused { fleet, type_url, name, version, text } if is_workload(&fleet) => {
+            Event::Refused { fleet, type_url, name, version, text, .. } if is_workload(&fleet) => {
                 self.metrics.refused += 1;
                 debug!(workload = %fleet, r#type = %type_url, %name, %text, "a proxy refused a resource");
                 let thing = (&fleet, &type_url, &*name);

@@ -8,7 +8,7 @@ use engine::Graph;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fact::{ClusterState, ListenerState};
+use crate::fact::{ClusterState, ListenerState, SecretRefusal};
 
 /// A namespace, because it is the smallest object; the label tells versions apart.
 fn object(name: &str, version: u8) -> Object {
@@ -176,7 +176,7 @@ fn a_forgotten_fleet_leaves_no_fact_and_other_fleets_alone() {
         s.graph.set(tables.fleet_live, fleet.into(), ());
         s.graph.set(tables.cluster_state, fact("c"), ClusterState::Warm);
         s.graph.set(tables.listener_state, fact("l"), ListenerState::Accepted);
-        s.graph.set(tables.secret_refusals, fact("s"), "no".into());
+        s.graph.set(tables.secret_refusals, fact("s"), SecretRefusal { words: "no".into(), has_previous: false });
         s.graph.set(tables.route_refusals, fact("r"), "no".into());
         s.graph.set(tables.disputes, fact("Listener l"), "no".into());
         s.graph.set(tables.proxies, fleet.into(), Arc::default());

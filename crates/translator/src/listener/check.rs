@@ -66,6 +66,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
         conflict: None,
         overlaps: false,
         certificates,
+        lacks_secret: false,
         client: None,
         gate,
     }

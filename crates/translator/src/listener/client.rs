@@ -41,6 +41,15 @@ pub(super) fn validate(
     }
 }
 
+/// Proxies refused the bundles: who must not come in without a certificate that they vouch for does not come in.
+pub(super) fn refuse(listener: &mut ListenerPlan) {
+    let text = match &listener.client {
+        Some(client) if !listener.is_of_set() => super::refused_by_proxies(&client.bundle),
+        _ => OF_GATEWAY.to_owned(),
+    };
+    listener.unresolved = Some(Refusal::new(INVALID_BUNDLE, text));
+}
+
 /// What readers of a set are told, who may know less than those of the Gateway.
 const OF_GATEWAY: &str =
     "certificates of clients cannot be judged as the Gateway wants it (spec.tls.frontend of the Gateway)";

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::testing::{World, gateway, object, route_spec, service, short, with_meta};
 use api::{Kind, Object, ObjectKey, ObjectMeta};
 use ir::listener::Application;
+use store::{FactKey, SecretRefusal};
 
 fn pair() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["example.org".to_owned()]).expect("a certificate");
@@ -306,4 +307,43 @@ fn a_certificate_where_tls_is_passed_through_means_nothing_and_that_is_said() {
         problems.iter().any(|problem| problem.contains("certificateRefs") && problem.contains("passed through"))
     };
     assert!(said("Passthrough") && !said("Terminate"));
+}
+
+#[test]
+fn a_refused_secret_without_a_predecessor_costs_its_listener_only() {
+    let of = |name: &str, hostname: &str, secret: &str| https(name, hostname, json!({"name": secret}));
+    let mut world = World::with([
+        secret("good", &pair()),
+        secret("bad", &pair()),
+        gateway("web", json!([of("bank", "bank.test", "good"), of("x", "x.test", "bad")])),
+    ]);
+    let server_names = |world: &World| -> Vec<String> {
+        let listeners = world.translator.graph().iter(world.translator.outputs().listeners);
+        listeners.flat_map(|(_, listener)| listener.chains.iter().map(|chain| chain.name.to_string())).collect()
+    };
+    let refuse = |world: &mut World, has_previous: Option<bool>| {
+        let tables = world.translator.stored().tables();
+        let (fact, graph) = (FactKey::new("default/web", "secret/default/bad"), world.translator.store().1);
+        match has_previous {
+            Some(has_previous) => {
+                graph.set(tables.secret_refusals, fact, SecretRefusal { words: "hidden".into(), has_previous });
+            }
+            None => drop(graph.remove(tables.secret_refusals, &fact)),
+        }
+        world.translator.tick();
+    };
+    assert_eq!(server_names(&world), ["bank.test", "x.test"]);
+    refuse(&mut world, Some(true));
+    assert_eq!(server_names(&world), ["bank.test", "x.test"], "proxies have the content before");
+    refuse(&mut world, Some(false));
+    assert_eq!(server_names(&world), ["bank.test"]);
+    let conditions = short(&world.listener("web", "x").conditions).join(", ");
+    assert!(conditions.contains("ResolvedRefs False InvalidCertificateRef"), "{conditions}");
+    assert!(!format!("{:?}", world.listener("web", "x")).contains("hidden"));
+    let conditions = short(&world.listener("web", "bank").conditions).join(", ");
+    assert!(conditions.contains("ResolvedRefs True"), "{conditions}");
+    let published = world.translator.graph().iter(world.translator.outputs().secrets).count();
+    assert_eq!(published, 2, "its next content is to be noticed");
+    refuse(&mut world, None);
+    assert_eq!(server_names(&world), ["bank.test", "x.test"]);
 }

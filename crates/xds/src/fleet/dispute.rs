@@ -343,7 +343,8 @@ impl Fleet {
         self.facts.refuse(&item);
         let decision = (item.seq, Arc::clone(&dispute.text));
         if dispute.decided.as_ref() != Some(&decision) {
-            self.facts.tell_refused(&item, Arc::clone(&decision.1));
+            let has_previous = self.snapshot.at(key).is_some_and(|entry| entry.accepted().is_some());
+            self.facts.tell_refused(&item, Arc::clone(&decision.1), has_previous);
             dispute.decided = Some(decision);
         }
         self.snapshot.forget_report(&item.parts.first().map_or_else(|| key.clone(), |route| route.key()));

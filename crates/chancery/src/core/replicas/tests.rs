@@ -13,7 +13,14 @@ fn accepted(version: u128) -> Event {
 }
 
 fn refused(type_url: TypeUrl, name: &str, version: u128) -> Event {
-    Event::Refused { fleet: FLEET.into(), type_url, name: name.into(), version: Version(version), text: "no".into() }
+    Event::Refused {
+        fleet: FLEET.into(),
+        type_url,
+        name: name.into(),
+        version: Version(version),
+        text: "no".into(),
+        has_previous: false,
+    }
 }
 
 fn connected(count: usize) -> Event {

@@ -92,7 +92,7 @@ impl Replica {
         let (fleet, version): (Arc<str>, _) = (FLEET.into(), self.version(name).await);
         let (type_url, name) = (TypeUrl::Cluster, Arc::from(name));
         let event = match words {
-            Some(text) => Event::Refused { fleet, type_url, name, version, text: text.into() },
+            Some(text) => Event::Refused { fleet, type_url, name, version, text: text.into(), has_previous: false },
             None => Event::Accepted { fleet, type_url, name, version, was_refused: false },
         };
         self.take(Input::Xds(vec![event])).await;

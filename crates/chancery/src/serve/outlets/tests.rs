@@ -16,7 +16,14 @@ fn accepted(type_url: TypeUrl, was_refused: bool) -> Event {
 
 fn refused(type_url: TypeUrl) -> Event {
     let text = Arc::from("bad");
-    Event::Refused { fleet: "default/edge".into(), type_url, name: "a".into(), version: Version(1), text }
+    Event::Refused {
+        fleet: "default/edge".into(),
+        type_url,
+        name: "a".into(),
+        version: Version(1),
+        text,
+        has_previous: false,
+    }
 }
 
 /// Checks which of the events, each sent by itself, the core gets.

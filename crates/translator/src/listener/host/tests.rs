@@ -25,6 +25,7 @@ fn listener(port: u16, hostname: &str) -> ListenerPlan {
         conflict: None,
         overlaps: false,
         certificates: Vec::new(),
+        lacks_secret: false,
         client: None,
         gate: Gate::default(),
     }

@@ -11,7 +11,7 @@ fn accepted(version: u128, was_refused: bool) -> Event {
 
 fn refused() -> Event {
     let (fleet, type_url, name) = ("f".into(), TypeUrl::Route, "r".into());
-    Event::Refused { fleet, type_url, name, version: Version(1), text: "no".into() }
+    Event::Refused { fleet, type_url, name, version: Version(1), text: "no".into(), has_previous: false }
 }
 
 fn waiting(events: Vec<Event>) -> Vec<Event> {
