@@ -13,6 +13,8 @@ pub mod json_to_objects;
 pub mod load_reports;
 pub mod messages;
 pub mod messages_round_trip;
+#[cfg(feature = "translator")]
+pub mod pem;
 pub mod pieces;
 pub mod pings;
 pub mod questions;

@@ -14,6 +14,8 @@ mod generate;
 mod host_headers;
 #[path = "../../../fuzz/src/json_to_objects.rs"]
 mod json_to_objects;
+#[path = "../../../fuzz/src/pem.rs"]
+mod pem;
 #[path = "../../../fuzz/src/translate.rs"]
 mod translate;
 #[path = "../../../fuzz/src/translate_history.rs"]
@@ -31,6 +33,7 @@ tests::fuzz_targets! {
     files: 600, 4096, cases();
     host_headers: 20000, 64, hosts();
     json_to_objects: 4000, 4096, objects();
+    pem: 4000, 8192, pems();
     translate: 400, 4096, cases();
     translate_history: 300, 4096, Vec::new();
     yaml_to_objects: 1200, 4096, cases();
@@ -42,6 +45,22 @@ fn hosts() -> Vec<Vec<u8>> {
         ["localhost:8082", "127.0.0.1", "[::1]:1", "admin.example.com.", "localhost.evil.example", "127.1", "[::1]x"];
     let with = |host: &str| format!("{host}\0{host}\0http://{host}").into_bytes();
     hosts.iter().flat_map(|host| [host.as_bytes().to_vec(), with(host)]).collect()
+}
+
+/// A chain and its key in some forms, and a bundle.
+fn pems() -> Vec<Vec<u8>> {
+    let pair = tests::certificate::self_signed(&["a.example"], false).unwrap();
+    let with = |chain: &str, key: &str| [chain.as_bytes(), b"\xff", key.as_bytes()].concat();
+    let (chain, key) = (format!("{0}{0}", pair.certificate), pair.key);
+    vec![
+        with(&chain, &key),
+        with(&chain.replace('\n', "\r"), &key.replace("-----\n", "-----\r\n \t")),
+        with(
+            &chain.replace("-----\n-----", "----------"),
+            &format!("-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n{key}"),
+        ),
+        with(&chain.replace(" CERT", " X509 CERT"), "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"),
+    ]
 }
 
 /// An object of each of some kinds, behind the number of its kind.

@@ -33,6 +33,8 @@ mod envoy_patch_policy;
 mod envoy_proxy;
 mod explain;
 mod external_auth;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod gateway_class;
 mod gating;

@@ -8,7 +8,11 @@ use std::sync::Arc;
 use api::{ClusterTrustBundle, ConfigMap, Kind, ObjectKey, Secret, Timestamp};
 use ir::SecretName;
 use ir::secret::{Hidden, SecretContent};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use memchr::memmem;
+use x509_parser::certificate::BasicExtension;
+use x509_parser::der_parser::{Oid, oid};
+use x509_parser::extensions::KeyUsage;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Extension};
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use self::key::PrivateKey;
@@ -154,7 +158,33 @@ pub(crate) fn read_pair(chain: &[u8], key: &[u8]) -> Result<Pair, String> {
         }
         None => return Err("tls.key: the key does not belong to the certificate".to_owned()),
     }
-    Ok(Pair { chain: certificates.text, key: key.pem, not_after: certificates.not_after })
+    match certificates.ders.first().and_then(|leaf| unusable(leaf)) {
+        Some(text) => Err(format!("tls.crt: {text}")),
+        None => Ok(Pair { chain: certificates.text, key: key.pem, not_after: certificates.not_after }),
+    }
+}
+
+/// `id-pe-tlsfeature` (RFC 7633).
+const TLS_FEATURE: Oid<'static> = oid!(1.3.6.1.5.5.7.1.24);
+
+/// The number 5 in DER, as `status_request` stands in [`TLS_FEATURE`].
+const STATUS_REQUEST: &[u8] = &[2, 1, 5];
+
+/// Why Envoy refuses a certificate as the first of a chain, though it can be read.
+fn unusable(leaf: &[u8]) -> Option<&'static str> {
+    let (_, leaf) = X509Certificate::from_der(leaf).ok()?;
+    let is_must_staple = |extension: &X509Extension<'_>| {
+        extension.oid == TLS_FEATURE && memmem::find(extension.value, STATUS_REQUEST).is_some()
+    };
+    if leaf.extensions().iter().any(is_must_staple) {
+        return Some(
+            "the certificate demands a stapled OCSP response, which is not supported: order one without that (must-staple)",
+        );
+    }
+    let signs = |usage: BasicExtension<&KeyUsage>| usage.value.digital_signature();
+    let usage = leaf.key_usage().ok().flatten();
+    (!key::is_rsa(leaf.public_key()) && !usage.is_none_or(signs))
+        .then_some("the certificate's key usage lacks digitalSignature, which TLS needs with this key")
 }
 
 /// Certificates to trust, in canonical PEM.

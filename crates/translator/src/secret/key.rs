@@ -5,8 +5,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair,
     EcdsaSigningAlgorithm, KeyPair,
 };
-use x509_parser::der_parser::Oid;
-use x509_parser::der_parser::oid;
+use x509_parser::der_parser::{Oid, oid};
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
 use super::pem;
@@ -83,6 +82,11 @@ impl PrivateKey {
             Some(curve) => *algorithm == EC && parameters.as_oid().is_ok_and(|named| named == *curve),
         }
     }
+}
+
+/// The public key of a certificate is one of RSA.
+pub(super) fn is_rsa(public: &SubjectPublicKeyInfo<'_>) -> bool {
+    public.algorithm.algorithm == RSA
 }
 
 fn public_part(encoding: Encoding, der: &[u8]) -> Option<(Vec<u8>, Option<Oid<'static>>)> {

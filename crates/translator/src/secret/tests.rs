@@ -181,3 +181,19 @@ fn revocation_list() -> String {
     };
     list.signed_by(&issuer).expect("a list").pem().expect("PEM")
 }
+
+#[test]
+fn a_leaf_that_envoy_refuses_for_its_extensions_is_said() {
+    let verdict_of = |change: &dyn Fn(&mut rcgen::CertificateParams)| {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut parameters = rcgen::CertificateParams::new(["example.org".to_owned()]).expect("parameters");
+        change(&mut parameters);
+        verdict(&parameters.self_signed(&key).expect("a certificate").pem(), &key.serialize_pem())
+    };
+    let staple = rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 24], vec![0x30, 3, 2, 1, 5]);
+    let stapled = verdict_of(&|parameters| parameters.custom_extensions.push(staple.clone()));
+    assert!(stapled.is_err_and(|text| text.contains("must-staple")));
+    let usage = |usage| verdict_of(&move |parameters| parameters.key_usages = vec![usage]);
+    assert!(usage(rcgen::KeyUsagePurpose::KeyCertSign).is_err_and(|text| text.contains("digitalSignature")));
+    assert_eq!(usage(rcgen::KeyUsagePurpose::DigitalSignature), Ok(()));
+}

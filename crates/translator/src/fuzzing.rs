@@ -1,0 +1,19 @@
+//! What fuzz targets call of this crate; not for anybody else.
+
+use crate::secret::{read_bundle, read_pair};
+
+/// A chain and its key as a proxy gets them, or why it gets none.
+///
+/// # Errors
+/// If one of them cannot be used.
+pub fn pair(chain: &[u8], key: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
+    read_pair(chain, key).map(|pair| (pair.chain, pair.key))
+}
+
+/// Certificates to trust as a proxy gets them, or why it gets none.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub fn bundle(text: &[u8]) -> Result<Vec<u8>, String> {
+    read_bundle(text).map(|bundle| bundle.text)
+}
