@@ -46,6 +46,7 @@ mod loosely;
 mod observed;
 mod pace;
 mod plan;
+pub mod presence;
 pub mod replicas;
 mod report;
 mod secret;
@@ -53,6 +54,7 @@ mod seen;
 pub mod status;
 mod target;
 mod tokens;
+mod usage;
 mod wanted;
 mod watch;
 mod watches;
@@ -124,7 +126,7 @@ fn kinds() -> impl Iterator<Item = Kind> {
 
 /// Whether only those objects of a kind are read that others name.
 fn is_named(kind: Kind) -> bool {
-    matches!(kind, Kind::Secret | Kind::ConfigMap)
+    matches!(kind, Kind::Secret | Kind::ConfigMap | Kind::ClusterTrustBundle)
 }
 
 /// Lists and watches until `stop`, or until `sink` breaks off.

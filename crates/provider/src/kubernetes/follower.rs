@@ -18,6 +18,7 @@ use crate::kubernetes::plan::{Given, Namespaces};
 use crate::kubernetes::report::{self, Circumstances};
 use crate::kubernetes::seen::Seen;
 use crate::kubernetes::target::{Resource, Target, can_be_name};
+use crate::kubernetes::usage::Usage;
 use crate::kubernetes::wanted::Wanted;
 use crate::kubernetes::watch::{Event, Id, Message, News};
 use crate::kubernetes::watches::Watches;
@@ -79,6 +80,7 @@ struct Follower {
     watches: Watches,
     catalog: Catalog,
     wanted: Wanted,
+    usage: Usage,
     namespaces: Namespaces,
     found: Found,
     /// Wakes whoever looks which kinds there are.
@@ -110,6 +112,7 @@ impl Follower {
             watches,
             catalog: Catalog::new(options.observed.clone()),
             wanted: Wanted::default(),
+            usage: Usage::new(options.observed.controller()),
             namespaces: Namespaces::default(),
             found: Found::default(),
             nudge: Arc::new(Notify::new()),
@@ -232,7 +235,7 @@ impl Follower {
             Event::Applied(seen) => self.applied(&seen),
             Event::Deleted(seen) => {
                 if self.catalog.delete(&seen) {
-                    self.wanted.set(&seen.key, Vec::new());
+                    self.name_nothing(&seen.key);
                 }
                 self.selected(&seen.key, false);
             }
@@ -249,8 +252,14 @@ impl Follower {
         }
         let counts = self.given(&Served::new()).counts(&seen.key);
         if counts && let Outcome::Changed(object) = self.catalog.apply(seen) {
-            self.wanted.set(&seen.key, object.references());
+            self.wanted.set(&seen.key, self.usage.note(&object));
         }
+    }
+
+    /// An object is gone, or counts no more.
+    fn name_nothing(&mut self, key: &ObjectKey) {
+        self.usage.forget(key);
+        self.wanted.set(key, Vec::new());
     }
 
     /// Notes whether a namespace is selected.
@@ -267,7 +276,7 @@ impl Follower {
 
     fn forget(&mut self, key: &ObjectKey) {
         if self.catalog.forget(key) {
-            self.wanted.set(key, Vec::new());
+            self.name_nothing(key);
         }
     }
 
@@ -309,8 +318,16 @@ impl Follower {
     /// Brings what is watched, and what is known, in line with what is named, selected and served.
     fn settle(&mut self) {
         let Some(served) = self.found.served.clone() else { return };
-        // What is let go may have named something in turn.
-        while std::mem::take(&mut self.replan) || self.wanted.has_news() || !self.namespaces.news.is_empty() {
+        // What is let go may have named something in turn, or let others do so.
+        while self.usage.is_stale()
+            || std::mem::take(&mut self.replan)
+            || self.wanted.has_news()
+            || !self.namespaces.news.is_empty()
+        {
+            if self.usage.is_stale() {
+                let Self { usage, wanted, .. } = self;
+                usage.refresh().into_iter().for_each(|(by, names)| wanted.set(&by, names));
+            }
             for key in self.wanted.take_news() {
                 self.named(&served, key);
             }
@@ -341,10 +358,11 @@ impl Follower {
             return;
         };
         let resource = Resource::Kind(*kind, version);
-        let of_namespace = Target::of(resource, &key.namespace().into());
+        let of_namespace = || Target::of(resource, &key.namespace().into());
         let (meant, among) = match kind {
-            Kind::Pod => (of_namespace, Target::all(resource)),
-            _ => (Target::one(resource, &key), of_namespace),
+            Kind::Pod => (of_namespace(), Target::all(resource)),
+            kind if kind.scope() == api::Scope::Cluster => (Target::one(resource, &key), Target::all(resource)),
+            _ => (Target::one(resource, &key), of_namespace()),
         };
         if !self.wanted.has(&key) {
             self.watches.stop_looking(|target| *target == meant);

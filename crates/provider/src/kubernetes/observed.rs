@@ -51,6 +51,11 @@ impl fmt::Debug for Observed {
 }
 
 impl Observed {
+    /// Who we are.
+    pub(crate) fn controller(&self) -> &str {
+        &self.0.controller
+    }
+
     /// An empty table; entries of lists that are signed with this controller's name are ours.
     #[must_use]
     pub fn new(controller: &str) -> Self {

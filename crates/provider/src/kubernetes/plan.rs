@@ -56,6 +56,7 @@ impl Given<'_> {
             let Some(version) = self.served.get(&kind) else { continue };
             let resource = Resource::Kind(kind, version);
             match kind.scope() {
+                api::Scope::Cluster if is_named(kind) => self.of_named_in_cluster(kind, resource, &mut targets),
                 api::Scope::Cluster => self.of_cluster(kind, resource, &mut targets),
                 // Before it is known which namespaces count, everything would be dropped.
                 api::Scope::Namespaced if matches!(self.scope, Scope::Selector(_)) && !self.namespaces.listed => {}
@@ -105,6 +106,17 @@ impl Given<'_> {
         }
     }
 
+    /// What is named and belongs to no namespace, one by one or all together.
+    fn of_named_in_cluster(&self, kind: Kind, resource: Resource, targets: &mut BTreeSet<Target>) {
+        let named = || self.wanted.of(kind).filter(|key| can_be_name(key.name()));
+        let all = Target::all(resource);
+        if named().nth(ONE_BY_ONE).is_some() && !self.refused.contains(&all) {
+            targets.insert(all);
+        } else {
+            targets.extend(named().map(|key| Target::one(resource, key)));
+        }
+    }
+
     /// What is named, one by one or by namespace.
     fn of_named(&self, kind: Kind, resource: Resource, targets: &mut BTreeSet<Target>) {
         let mut by_namespace: BTreeMap<&str, Vec<&ObjectKey>> = BTreeMap::new();
@@ -132,7 +144,7 @@ impl Given<'_> {
                 Scope::Namespaces(names) => names.contains(key.name()),
                 Scope::All | Scope::Selector(_) => true,
             },
-            Some(kind) if kind.scope() == api::Scope::Cluster => true,
+            Some(kind) if kind.scope() == api::Scope::Cluster => !is_named(kind) || self.wanted.has(key),
             Some(Kind::Pod) => self.has_namespace(key.namespace()) && self.wanted.has(&pods_of(key.namespace())),
             Some(kind) => self.has_namespace(key.namespace()) && (!is_named(kind) || self.wanted.has(key)),
             None => false,

@@ -1,6 +1,6 @@
 //! Tests of the Kubernetes provider, from outside: a server that speaks HTTP, and what comes out of [`follow`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ struct State {
     listed: bool,
     /// How often objects were handed on.
     applied: usize,
+    /// Objects of [`permit`], which count for nothing else.
+    permitting: BTreeSet<String>,
 }
 
 impl State {
@@ -68,9 +70,14 @@ impl State {
                 Change::Apply(object, origin) => {
                     assert_eq!(origin.to_string(), "Kubernetes");
                     let version = object.meta().labels.get("v").unwrap_or("-").to_owned();
+                    if version == PERMITTING {
+                        self.permitting.insert(object.key().to_string());
+                        continue;
+                    }
                     self.objects.insert(object.key().to_string(), version);
                     self.applied += 1;
                 }
+                Change::Delete(key) if self.permitting.remove(&key.to_string()) => {}
                 Change::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "deleted without being there: {key}");
                 }
@@ -110,6 +117,7 @@ impl World {
 
     async fn with(scope: Scope, pace: Pace, prepare: impl FnOnce(&Mock)) -> Self {
         let mock = Mock::start().await;
+        permit(&mock);
         prepare(&mock);
         let (sender, batches) = mpsc::channel(1);
         let (observed, stop) = (Observed::new(CONTROLLER), CancellationToken::new());
@@ -202,6 +210,26 @@ fn route(namespace: &str, name: &str, version: &str) -> Value {
 }
 
 /// A Gateway that names these Secrets, each as `namespace/name`.
+/// The version of objects of [`permit`].
+const PERMITTING: &str = "permitting";
+
+/// Makes the class of Gateways ours, and lets these name Secrets elsewhere.
+fn permit(mock: &Mock) {
+    mock.put(Kind::GatewayClass, class("ours", PERMITTING));
+    for namespace in ["certs", "one", "two"] {
+        mock.put(Kind::ReferenceGrant, grant(namespace, PERMITTING));
+    }
+}
+
+/// Lets Gateways of `infra` and `always` name Secrets of this namespace.
+fn grant(namespace: &str, version: &str) -> Value {
+    let mut grant = object(namespace, "permit", version);
+    let from = ["infra", "always"]
+        .map(|namespace| json!({ "group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": namespace }));
+    grant["spec"] = json!({ "from": from, "to": [{ "group": "", "kind": "Secret" }] });
+    grant
+}
+
 fn gateway(name: &str, secrets: &[&str]) -> Value {
     let references: Vec<Value> = secrets
         .iter()

@@ -172,3 +172,119 @@ async fn a_secret_that_went_while_it_was_looked_for_does_not_come_back() {
     }
     world.end().await;
 }
+
+/// An object of a kind in a namespace with this spec.
+fn specified(namespace: &str, name: &str, spec: Value) -> Value {
+    let mut object = object(namespace, name, "1");
+    object["spec"] = spec;
+    object
+}
+
+fn tls_listener(secret: &str) -> Value {
+    json!([{ "name": "l", "port": 443, "protocol": "HTTPS", "tls": { "certificateRefs": [{ "name": secret }] } }])
+}
+
+#[tokio::test]
+async fn secrets_of_foreign_gateways_are_not_asked_for() {
+    let mut world = World::new(|mock| {
+        let mut foreign = class("foreign", "1");
+        foreign["spec"]["controllerName"] = json!("example.org/theirs");
+        mock.put(Kind::GatewayClass, foreign);
+        let spec = json!({ "gatewayClassName": "foreign", "listeners": tls_listener("own") });
+        mock.put(Kind::Gateway, specified("theirs", "web", spec));
+        let parent = json!({ "name": "web" });
+        mock.put(
+            Kind::ListenerSet,
+            specified("theirs", "set", json!({ "parentRef": parent, "listeners": tls_listener("own") })),
+        );
+        mock.put(Kind::Gateway, gateway("web", &["elsewhere/a"]));
+        mock.put(Kind::Secret, secret("theirs", "own", "1"));
+        mock.put(Kind::Secret, secret("elsewhere", "a", "1"));
+    })
+    .await;
+    world.listed().await;
+    assert_eq!(world.mock.asked("/secrets"), 0, "one is of another class, and the other has no grant");
+    let spec = json!({ "gatewayClassName": "ours", "listeners": tls_listener("own") });
+    world.mock.put(Kind::Gateway, specified("theirs", "web", spec));
+    world.until("it is ours now", |state| state.has("Secret theirs/own")).await;
+    let spec = json!({ "gatewayClassName": "foreign", "listeners": tls_listener("own") });
+    world.mock.put(Kind::Gateway, specified("theirs", "web", spec));
+    world.until("it is theirs again", |state| !state.has("Secret theirs/own")).await;
+    assert_eq!(world.mock.asked("elsewhere/secrets"), 0);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_secret_is_read_as_long_as_a_grant_lets_it_be_named() {
+    let mut world = World::new(|mock| {
+        mock.put(Kind::Gateway, gateway("web", &["elsewhere/a"]));
+        mock.put(Kind::Secret, secret("elsewhere", "a", "1"));
+    })
+    .await;
+    world.listed().await;
+    assert!(!world.state.has("Secret elsewhere/a"));
+    for _ in 0..2 {
+        world.mock.put(Kind::ReferenceGrant, grant("elsewhere", "1"));
+        world.until("it is granted", |state| state.has("Secret elsewhere/a")).await;
+        world.mock.delete(Kind::ReferenceGrant, "elsewhere", "permit");
+        world.until("the grant is gone", |state| !state.has("Secret elsewhere/a")).await;
+        let asked = world.mock.asked("elsewhere/secrets");
+        world.mock.put(Kind::Secret, secret("elsewhere", "a", "2"));
+        world.settled().await;
+        assert_eq!(world.mock.asked("elsewhere/secrets"), asked, "nobody watches it any more");
+        assert!(!world.state.has("Secret elsewhere/a"));
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_set_names_secrets_where_its_gateway_takes_it() {
+    let mut world = World::new(|mock| {
+        let spec = json!({ "parentRef": { "name": "web", "namespace": "infra" }, "listeners": tls_listener("own") });
+        mock.put(Kind::ListenerSet, specified("team", "set", spec));
+        mock.put(Kind::Gateway, gateway("web", &[]));
+        mock.put(Kind::Secret, secret("team", "own", "1"));
+    })
+    .await;
+    world.listed().await;
+    assert_eq!(world.mock.asked("/secrets"), 0, "the Gateway takes no sets");
+    let mut taking = gateway("web", &[]);
+    taking["spec"]["allowedListeners"] = json!({ "namespaces": { "from": "All" } });
+    world.mock.put(Kind::Gateway, taking);
+    world.until("it takes them", |state| state.has("Secret team/own")).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_backend_names_secrets_where_something_of_ours_can_use_it() {
+    let bundle = json!({ "group": "certificates.k8s.io", "kind": "ClusterTrustBundle", "name": "roots" });
+    let tls = json!({ "caCertificateRefs": [{ "group": "", "kind": "ConfigMap", "name": "ca" }, bundle] });
+    let endpoints = json!([{ "fqdn": { "hostname": "example.org", "port": 443 } }]);
+    let mut world = World::new(|mock| {
+        mock.put(Kind::Backend, specified("team", "b", json!({ "endpoints": endpoints, "tls": tls })));
+        mock.put(Kind::ConfigMap, object("team", "ca", "1"));
+        let roots = |name: &str| json!({ "metadata": { "name": name }, "spec": { "trustBundle": "x" } });
+        mock.put(Kind::ClusterTrustBundle, roots("roots"));
+        mock.put(Kind::ClusterTrustBundle, roots("other"));
+        mock.put(Kind::Gateway, gateway("web", &[]));
+    })
+    .await;
+    world.listed().await;
+    assert_eq!((world.mock.asked("/configmaps"), world.mock.asked("/clustertrustbundles")), (0, 0));
+    let mut attached = route("team", "r", "1");
+    attached["spec"]["parentRefs"] = json!([{ "name": "web", "namespace": "infra" }]);
+    world.mock.put(Kind::HttpRoute, attached);
+    let both = ["ConfigMap team/ca", "ClusterTrustBundle roots"];
+    world.until("a route is there", |state| both.iter().all(|name| state.has(name))).await;
+    assert!(!world.state.has("ClusterTrustBundle other"));
+    world.mock.delete(Kind::HttpRoute, "team", "r");
+    world.until("the route is gone", |state| both.iter().all(|name| !state.has(name))).await;
+    let mut grant = grant("team", "1");
+    grant["spec"] = json!({
+        "from": [{ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "infra" }],
+        "to": [{ "group": "gateway.envoyproxy.io", "kind": "Backend" }],
+    });
+    world.mock.put(Kind::ReferenceGrant, grant);
+    world.until("routes of others may name it", |state| both.iter().all(|name| state.has(name))).await;
+    world.end().await;
+}

@@ -1,0 +1,172 @@
+//! Pods that go while somebody tracks them, and servers that cannot be watched.
+
+use std::collections::HashMap as Parameters;
+use std::convert::Infallible;
+
+use axum::extract::{Path, Query, State as Shared};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+use super::*;
+use crate::kubernetes::connect;
+
+const TEMPO: Tempo =
+    Tempo { look: Duration::from_millis(200), retry: Duration::from_millis(20), retry_last: Duration::from_millis(50) };
+
+/// How long a fact may take to come true; reached only by a test that fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A server with Pods of one namespace.
+struct Server {
+    /// By name.
+    pods: Mutex<BTreeMap<String, String>>,
+    events: broadcast::Sender<String>,
+    /// Whole lists, and watches, are refused.
+    forbids: bool,
+}
+
+fn pod(name: &str, uid: &str) -> Value {
+    let metadata = json!({ "name": name, "namespace": "shop", "uid": uid });
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
+}
+
+impl Server {
+    async fn start(forbids: bool) -> (Arc<Self>, Client) {
+        let server = Arc::new(Self { pods: Mutex::default(), events: broadcast::Sender::new(16), forbids });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let app =
+            Router::new().route("/api/v1/namespaces/{namespace}/pods", get(answer)).with_state(Arc::clone(&server));
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        (server, connect::client(kube::Config::new(address.parse().unwrap())).unwrap())
+    }
+
+    fn put(&self, name: &str, uid: &str) {
+        self.pods.lock().unwrap().insert(name.to_owned(), uid.to_owned());
+        self.tell("ADDED", name, uid);
+    }
+
+    fn delete(&self, name: &str) {
+        let uid = self.pods.lock().unwrap().remove(name).unwrap();
+        self.tell("DELETED", name, &uid);
+    }
+
+    fn tell(&self, event: &str, name: &str, uid: &str) {
+        let _nobody_listens = self.events.send(json!({ "type": event, "object": pod(name, uid) }).to_string() + "\n");
+    }
+}
+
+async fn answer(
+    Shared(server): Shared<Arc<Server>>,
+    Path(namespace): Path<String>,
+    Query(query): Query<Parameters<String, String>>,
+) -> Response {
+    assert_eq!(namespace, "shop");
+    let name = query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
+    if server.forbids && name.is_none() {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    if query.contains_key("watch") {
+        let events = server.events.subscribe();
+        let lines = futures::stream::unfold(events, |mut events| async {
+            Some((Ok::<_, Infallible>(events.recv().await.ok()?), events))
+        });
+        return axum::body::Body::from_stream(lines).into_response();
+    }
+    let pods = server.pods.lock().unwrap();
+    let items = pods.iter().filter(|(found, _)| name.is_none_or(|name| name == *found));
+    let items: Vec<Value> = items.map(|(name, uid)| pod(name, uid)).collect();
+    let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": { "resourceVersion": "1" }, "items": items });
+    Json(list).into_response()
+}
+
+/// Follows until it is dropped.
+struct Following(Presence, CancellationToken);
+
+impl Following {
+    fn start(client: Client) -> Self {
+        let (presence, stop) = (Presence::default(), CancellationToken::new());
+        tokio::spawn(follow(presence.clone(), client, TEMPO, stop.clone()));
+        Self(presence, stop)
+    }
+
+    fn track(&self, name: &str, uid: &str) -> Gone {
+        self.0.track(&PodId { namespace: "shop".into(), name: name.into(), uid: uid.into() })
+    }
+
+    async fn until_shown(&self, uid: &str) {
+        let shown = async {
+            while !self.0.state().shown.values().any(|shown| shown.contains(uid)) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(DEADLINE, shown).await.expect("it is shown");
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.1.cancel();
+    }
+}
+
+async fn until_gone(gone: &Gone) {
+    timeout(DEADLINE, gone.subscribe().wait_for(|gone| *gone)).await.expect("it is gone").unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
+    let (server, client) = Server::start(false).await;
+    server.put("a", "1");
+    server.put("b", "2");
+    let following = Following::start(client);
+    let (a, b) = (following.track("a", "1"), following.track("b", "2"));
+    assert!(Arc::ptr_eq(&a, &following.track("a", "1")), "who asks again hears of the same");
+    following.until_shown("1").await;
+    server.delete("a");
+    until_gone(&a).await;
+    assert!(!*b.borrow());
+}
+
+#[tokio::test]
+async fn another_pod_of_the_same_name_is_another() {
+    let (server, client) = Server::start(false).await;
+    server.put("a", "2");
+    let following = Following::start(client);
+    let (old, new) = (following.track("a", "1"), following.track("a", "2"));
+    until_gone(&old).await;
+    assert!(!*new.borrow());
+}
+
+#[tokio::test]
+async fn where_pods_may_not_be_watched_each_is_looked_for() {
+    let (server, client) = Server::start(true).await;
+    server.put("a", "1");
+    server.put("b", "2");
+    let following = Following::start(client);
+    let (a, b) = (following.track("a", "1"), following.track("b", "2"));
+    server.delete("a");
+    until_gone(&a).await;
+    assert!(!*b.borrow());
+}
+
+#[tokio::test]
+async fn nobody_is_followed_for_whom_nobody_waits() {
+    let (server, client) = Server::start(false).await;
+    server.put("a", "1");
+    let following = Following::start(client);
+    let gone = following.track("a", "1");
+    following.until_shown("1").await;
+    drop(gone);
+    let forgotten = async {
+        while !following.0.state().shown.is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(DEADLINE, forgotten).await.expect("its namespace is watched no more");
+    assert!(following.0.state().tracked.is_empty());
+}
