@@ -789,6 +789,8 @@ fn the_tls_of_xds_is_told_with_option_file_and_remedy() {
     );
     let alone = run(&["0.0.0.0:0", "--xds-tls-cert", "DIR/bad.pem"]);
     assert!(alone.starts_with("exit code 2\n") && alone.contains("--xds-tls-key <FILE>"), "{alone}");
+    let domain = run(&["127.0.0.1:0", "--xds-trust-domain", "example.org"]);
+    assert!(domain.starts_with("exit code 2\n") && domain.contains("without --xds-tls-cert"), "{domain}");
     let domain = run(&["0.0.0.0:0", "--xds-trust-domain", "https://example.org"]);
     assert!(domain.starts_with("exit code 2\n") && domain.contains("the name of a SPIFFE trust domain"), "{domain}");
     for (file, words) in [("DIR/none.pem", "No such file"), ("DIR/bad.pem", "no certificate in PEM that can be read")] {

@@ -374,7 +374,8 @@ impl Sources {
     /// The cluster, if there is one.
     async fn cluster(&self, args: &RunArgs, threads: Option<&Handle>) -> anyhow::Result<Option<Cluster>> {
         let (Some(settings), Some(threads)) = (&self.settings, threads) else { return Ok(None) };
-        Ok(Some(Cluster::find(args.kubernetes.clone(), settings, threads.clone()).await?))
+        let trust_domain = args.xds_tls.xds_trust_domain.as_deref();
+        Ok(Some(Cluster::find((args.kubernetes.clone(), trust_domain), settings, threads.clone()).await?))
     }
 }
 

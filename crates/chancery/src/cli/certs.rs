@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use provider::kubernetes::{Kept, SecretError, SecretStore, connect};
 use serde_json::json;
 
-use super::run::duration;
+use super::run::{duration, trust_domain};
 use super::{ClusterArgs, DataFormat, Outcome};
 use crate::serve::kubernetes::authority::{self, Listed, Role, Terms};
 use crate::serve::now;
@@ -48,6 +48,9 @@ struct IssueArgs {
     /// The Gateway; there may be none yet
     #[arg(value_name = "NAMESPACE/GATEWAY", value_parser = gateway)]
     gateway: String,
+    /// Trust domain of the certificate: with an authority from elsewhere that of `--xds-trust-domain` of `chancery run`
+    #[arg(long, value_name = "NAME", default_value = authority::TRUST_DOMAIN, value_parser = trust_domain)]
+    trust_domain: String,
     /// Where to write the files; made if it is not there
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
@@ -101,10 +104,11 @@ async fn look(args: &CertsArgs) -> anyhow::Result<Kept> {
 /// Signs a certificate and writes it. The key comes last: who watches the files takes all of them then.
 fn issue(
     kept: &Kept,
-    IssueArgs { gateway, dir, valid_for }: &IssueArgs,
+    IssueArgs { gateway, trust_domain, dir, valid_for }: &IssueArgs,
 ) -> anyhow::Result<(String, serde_json::Value)> {
     let authority = authority::current(kept).map_err(anyhow::Error::msg)?;
-    let pair = authority::proxy_certificate(&authority, gateway, now(), *valid_for).map_err(anyhow::Error::msg)?;
+    let named = (&**trust_domain, &**gateway);
+    let pair = authority::proxy_certificate(&authority, named, now(), *valid_for).map_err(anyhow::Error::msg)?;
     let until = authority::end(&pair.certificate).context("the certificate cannot be read")?;
     if until.0 < now().0 + i64::try_from(valid_for.as_secs()).unwrap_or(i64::MAX) {
         writeln!(std::io::stderr(), "it ends at {until}, with who signs it: there is no longer one")?;

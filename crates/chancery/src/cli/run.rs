@@ -157,8 +157,9 @@ pub(crate) struct XdsTls {
     /// `spiffe://<any domain>/<namespace>/<gateway>` or the DNS name `<gateway>.<namespace>` among its subject alternative names
     #[arg(long, value_name = "FILE", requires = "xds_tls_cert")]
     pub(crate) xds_client_ca: Option<PathBuf>,
-    /// Trust domain of xDS clients (any, if none is given): only `spiffe://<this domain>/<namespace>/<gateway>` names a Gateway then, and a DNS name does not
-    #[arg(long, value_name = "NAME", requires = "xds_tls_cert", value_parser = trust_domain)]
+    /// Trust domain of xDS clients (any, if none is given): only `spiffe://<this domain>/<namespace>/<gateway>` names a Gateway then, and a DNS name does not.
+    /// With a Kubernetes cluster that of an authority from elsewhere, whose certificates name no Gateway without it
+    #[arg(long, value_name = "NAME", value_parser = trust_domain)]
     pub(crate) xds_trust_domain: Option<String>,
 }
 
@@ -182,7 +183,7 @@ impl InsecureXds {
 }
 
 /// The name of a trust domain (SPIFFE-ID, 2.1), such as `example.org`.
-fn trust_domain(text: &str) -> Result<String, String> {
+pub(super) fn trust_domain(text: &str) -> Result<String, String> {
     let is_in_one = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_');
     if (1..=255).contains(&text.len()) && text.bytes().all(is_in_one) {
         return Ok(text.to_owned());
@@ -230,6 +231,9 @@ fn check(args: &RunArgs, sources: &Sources) -> anyhow::Result<()> {
         })?;
         return Ok(());
     }
+    WrongUsage::unless(args.xds_tls.xds_trust_domain.is_none() || args.xds_tls.xds_tls_cert.is_some(), || {
+        "--xds-trust-domain: without --xds-tls-cert no client has a certificate".to_owned()
+    })?;
     let Some(address) = args.xds_listen else { return Ok(()) };
     let may = address.ip().is_loopback() || args.xds_tls.xds_tls_cert.is_some();
     WrongUsage::unless(may, || {

@@ -152,7 +152,7 @@ pub(super) fn gate(domain: Option<String>) -> Gate {
 }
 
 /// The Gateway that a certificate names.
-pub(super) fn fleets_of(domain: Option<String>) -> impl Fn(&Identity) -> Fleets + Send + Sync + 'static {
+fn fleets_of(domain: Option<String>) -> impl Fn(&Identity) -> Fleets + Send + Sync + 'static {
     let wanted: Arc<str> = match &domain {
         Some(domain) => format!(
             "with --xds-trust-domain {domain} only a certificate with the URI spiffe://{domain}/<namespace>/<gateway> names a Gateway"
@@ -160,12 +160,14 @@ pub(super) fn fleets_of(domain: Option<String>) -> impl Fn(&Identity) -> Fleets 
         .into(),
         None => "a Gateway is named by the URI spiffe://<any domain>/<namespace>/<gateway>, or by the DNS name <gateway>.<namespace>".into(),
     };
-    move |identity| match gateway(&identity.name, domain.as_deref()) {
-        // What the proxy of a workload says of itself is whatever its owner likes.
-        Some(fleet) if is_workload(&fleet) => Fleets::Only(fleet),
-        Some(fleet) => Fleets::These(vec![fleet]),
-        None => Fleets::Nobody(Arc::clone(&wanted)),
-    }
+    move |identity| fleets(identity, domain.as_deref()).unwrap_or_else(|| Fleets::Nobody(Arc::clone(&wanted)))
+}
+
+/// The fleet that a certificate names, in this trust domain or in any; none if it names none.
+pub(super) fn fleets(identity: &Identity, domain: Option<&str>) -> Option<Fleets> {
+    let fleet = gateway(&identity.name, domain)?;
+    // What the proxy of a workload says of itself is whatever its owner likes.
+    Some(if is_workload(&fleet) { Fleets::Only(fleet) } else { Fleets::These(vec![fleet]) })
 }
 
 /// The Gateway (`namespace/name`) that a certificate names: `spiffe://<domain>/<namespace>/<gateway>`, or the DNS name

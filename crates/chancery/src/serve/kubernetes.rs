@@ -38,7 +38,7 @@ use crate::cli::KubernetesArgs;
 use crate::core::Input;
 
 use certificates::Certificates;
-use identity::Accounts;
+use identity::{Accounts, TrustDomain};
 
 /// For whom the tokens of proxies are.
 const AUDIENCE: &str = "chancery";
@@ -56,6 +56,7 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 pub(crate) struct Cluster {
     client: Client,
     args: KubernetesArgs,
+    trust_domain: TrustDomain,
     provider: KubernetesProvider,
     controller: Arc<str>,
     namespace: Arc<str>,
@@ -69,7 +70,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// The cluster that the kubeconfig, or the Pod that this runs in, names. Whether it is there is found out later.
     pub(crate) async fn find(
-        args: KubernetesArgs,
+        (args, trust_domain): (KubernetesArgs, Option<&str>),
         settings: &EnvoyGatewaySpec,
         threads: Handle,
     ) -> anyhow::Result<Self> {
@@ -87,6 +88,7 @@ impl Cluster {
             told: watch::Sender::default(),
             client,
             args,
+            trust_domain: TrustDomain::new(trust_domain),
             provider,
             controller,
             namespace,
@@ -146,13 +148,14 @@ impl Cluster {
 
         let (announce, authorities) = watch::channel(Arc::from(""));
         let accounts = Accounts::new(&around.last_good, &self.namespace);
-        let gate = identity::gate(self.client.clone(), AUDIENCE, accounts.clone());
+        let gate = identity::gate(self.client.clone(), AUDIENCE, accounts.clone(), self.trust_domain.clone());
         tasks.spawn_on(&threads, "accounts of proxies", accounts.follow(around.infra.clone()));
         let certificates = Certificates {
             store: SecretStore::new(self.client.clone(), &self.namespace, &self.args.ca_secret.as_str().into()),
             hosts: self.hosts(),
             terms: self.terms(),
             announce,
+            trust_domain: self.trust_domain.clone(),
         };
         let address = address.map_or_else(|| XDS_ADDRESS.parse().context("the usual address of xDS"), Ok)?;
         let serving = certificates.serve((around.server.clone(), address, gate), listening, around.stop.clone());

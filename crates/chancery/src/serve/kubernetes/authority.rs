@@ -27,8 +27,8 @@ mod tests;
 /// The label of a Secret that is ours.
 const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "chancery");
 
-/// Of the names in the certificates of proxies; servers take any.
-const TRUST_DOMAIN: &str = "cluster.local";
+/// The trust domain of certificates that an authority of ours signs for proxies.
+pub(crate) const TRUST_DOMAIN: &str = "cluster.local";
 
 /// Clocks may differ by this much.
 const SKEW: Duration = Duration::from_mins(5);
@@ -68,6 +68,8 @@ pub(crate) struct Authority {
     signer: Pair,
     /// Certificates as PEM.
     pub(crate) trusted: String,
+    /// Chancery made it, and it signs for nobody else.
+    pub(crate) is_ours: bool,
 }
 
 /// What the certificate of an authority is for.
@@ -185,17 +187,17 @@ pub(crate) fn server_certificate(
     signed(params, &authority.signer)
 }
 
-/// A certificate for proxies of a Gateway (`namespace/name`). It holds no longer than who signs it.
+/// A certificate for proxies of a Gateway (trust domain, `namespace/name`). It holds no longer than who signs it.
 pub(crate) fn proxy_certificate(
     authority: &Authority,
-    gateway: &str,
+    (domain, gateway): (&str, &str),
     now: Timestamp,
     life: Duration,
 ) -> Result<Pair, String> {
     let (_, end) = span(&authority.signer.certificate).filter(|(_, end)| *end > now.0).ok_or("who signs has ended")?;
     let mut params = CertificateParams::default();
     params.distinguished_name = named("Chancery proxy");
-    let identity = format!("spiffe://{TRUST_DOMAIN}/{gateway}").try_into().map_err(words)?;
+    let identity = format!("spiffe://{domain}/{gateway}").try_into().map_err(words)?;
     params.subject_alt_names = vec![SanType::URI(identity)];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     valid(&mut params, now, life.min(Duration::from_secs(u64::try_from(end - now.0).unwrap_or_default())))?;
@@ -230,7 +232,7 @@ pub(crate) fn current(kept: &Kept) -> Result<Authority, String> {
     let signer = pair(kept, "tls")
         .ok_or("it has no usable tls.crt and tls.key: a certificate authority and its own private key as PEM")?;
     let trusted = text(kept, "ca.crt").unwrap_or_else(|| signer.certificate.clone());
-    Ok(Authority { signer, trusted })
+    Ok(Authority { signer, trusted, is_ours: is_ours(kept) })
 }
 
 /// Brings the Secret into line with the time.
@@ -262,7 +264,7 @@ fn renew(kept: &mut Kept, now: Timestamp, terms: Terms, announced: &mut Announce
     }
     let trusted = trusted.concat();
     kept.data.insert("ca.crt".to_owned(), trusted.clone().into_bytes());
-    Ok(Authority { signer, trusted })
+    Ok(Authority { signer, trusted, is_ours: true })
 }
 
 fn is_valid(certificate: &str, now: Timestamp) -> bool {

@@ -14,6 +14,7 @@ use xds::{Gate, Pem, Server, Tls};
 
 use super::super::now;
 use super::authority::{self, Announced, Authority, Pair, Terms};
+use super::identity::TrustDomain;
 
 /// How often the Secret is looked at: one request of a millisecond.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -29,6 +30,8 @@ pub(super) struct Certificates {
     pub(super) terms: Terms,
     /// Told whom proxies shall trust, as PEM.
     pub(super) announce: watch::Sender<Arc<str>>,
+    /// Told whose authority it is.
+    pub(super) trust_domain: TrustDomain,
 }
 
 /// What is in use.
@@ -52,6 +55,8 @@ impl Certificates {
                 Ok(None) => LOOK_AGAIN,
                 Ok(Some(new)) => {
                     let pem = pem(&new);
+                    // Before anybody is believed because of it.
+                    self.trust_domain.set(new.authority.is_ours);
                     match &tls {
                         Some(tls) => tls.replace(&pem)?,
                         None => {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use api::Timestamp;
@@ -15,6 +16,7 @@ use tracing::{debug, warn};
 use xds::{Fleets, Gate, Identity, Limits, TokenError, VerifyToken, Verifying};
 
 use super::super::{Wanted, certificates, now};
+use super::authority::TRUST_DOMAIN;
 use crate::core::is_workload;
 
 #[cfg(test)]
@@ -95,11 +97,47 @@ impl Accounts {
     }
 }
 
-/// Lets in who has a token for this audience, or a certificate of our authority.
-pub(super) fn gate(client: Client, audience: &str, accounts: Accounts) -> Gate {
-    let by_certificate = certificates::fleets_of(None);
+/// The trust domain whose certificates name Gateways. A clone is the same.
+#[derive(Clone)]
+pub(super) struct TrustDomain {
+    /// Of an authority from elsewhere (`--xds-trust-domain`).
+    elsewhere: Option<Arc<str>>,
+    /// The authority is one that Chancery made.
+    is_ours: Arc<AtomicBool>,
+}
+
+impl TrustDomain {
+    /// Until [`TrustDomain::set`] says whose the authority is, it is from elsewhere.
+    pub(super) fn new(elsewhere: Option<&str>) -> Self {
+        Self { elsewhere: elsewhere.map(Arc::from), is_ours: Arc::default() }
+    }
+
+    /// Notes whether the authority is one that Chancery made.
+    pub(super) fn set(&self, is_ours: bool) {
+        self.is_ours.store(is_ours, Ordering::Release);
+    }
+
+    /// The fleet that a certificate names. Only URIs of the domain name one: an authority from elsewhere signs DNS names for others, and
+    /// `<gateway>.<namespace>` is also a Service's.
+    fn fleets(&self, identity: &Identity) -> Fleets {
+        let ours = self.is_ours.load(Ordering::Acquire).then_some(TRUST_DOMAIN);
+        let Some(domain) = ours.or(self.elsewhere.as_deref()) else {
+            return Fleets::Nobody(NO_DOMAIN.into());
+        };
+        certificates::fleets(identity, Some(domain)).unwrap_or_else(|| {
+            let text = format!("a certificate names a Gateway by the URI spiffe://{domain}/<namespace>/<gateway>");
+            Fleets::Nobody(text.into())
+        })
+    }
+}
+
+/// Without a domain each certificate of an authority from elsewhere, whoever it was signed for, could name any Gateway.
+const NO_DOMAIN: &str = "the authority is not Chancery's own: --xds-trust-domain has to say in which trust domain its certificates name Gateways";
+
+/// Lets in who has a token for this audience, or a certificate of the authority that names a Gateway.
+pub(super) fn gate(client: Client, audience: &str, accounts: Accounts, trust_domain: TrustDomain) -> Gate {
     let fleets_of = move |identity: &Identity| {
-        if identity.name.starts_with(ACCOUNT) { accounts.fleets(&identity.name) } else { by_certificate(identity) }
+        if identity.name.starts_with(ACCOUNT) { accounts.fleets(&identity.name) } else { trust_domain.fleets(identity) }
     };
     let reviews = Reviews(TokenReviewer::new(client, audience.into()));
     Gate::with_tokens(Arc::new(fleets_of), Limits::default(), Arc::new(reviews))

@@ -133,7 +133,7 @@ fn one_from_elsewhere_is_used_and_never_written() {
     let (first, mut secret) = kept(None, START);
     secret.labels.clear();
     let (used, written) = Replica::default().look(Some(secret.clone()), after(Duration::from_hours(25))).unwrap();
-    assert!(used == first && written.is_none());
+    assert!(used == Authority { is_ours: false, ..first.clone() } && written.is_none());
     secret.data.remove("ca.crt");
     let (used, _) = Replica::default().look(Some(secret.clone()), START).unwrap();
     assert_eq!(used.trusted, first.signer.certificate);
@@ -166,16 +166,21 @@ fn a_servers_certificate_is_signed_by_it_and_renewed_in_time() {
 #[test]
 fn a_proxys_certificate_names_its_gateway_and_ends_no_later_than_who_signs() {
     let (authority, _) = kept(None, START);
-    let ends = |life| end(&proxy_certificate(&authority, "shop/edge.v2", START, life).unwrap().certificate).unwrap();
+    let ends = |life| {
+        end(&proxy_certificate(&authority, (TRUST_DOMAIN, "shop/edge.v2"), START, life).unwrap().certificate).unwrap()
+    };
     assert_eq!(ends(Duration::from_hours(1)), after(Duration::from_hours(1)));
     assert_eq!(ends(Duration::from_hours(31)), after(TERMS.authority));
-    let pair = proxy_certificate(&authority, "shop/edge.v2", START, Duration::from_hours(1)).unwrap();
+    let pair = proxy_certificate(&authority, (TRUST_DOMAIN, "shop/edge.v2"), START, Duration::from_hours(1)).unwrap();
     let names = in_certificate(&pair.certificate, |found| {
         let names = found.subject_alternative_name().unwrap().unwrap();
         names.value.general_names.iter().map(ToString::to_string).collect::<Vec<_>>()
     });
     assert_eq!(names.unwrap(), ["URI(spiffe://cluster.local/shop/edge.v2)"]);
-    assert!(proxy_certificate(&authority, "shop/edge", after(TERMS.authority), Duration::from_hours(1)).is_err());
+    assert!(
+        proxy_certificate(&authority, (TRUST_DOMAIN, "shop/edge"), after(TERMS.authority), Duration::from_hours(1))
+            .is_err()
+    );
 }
 
 #[test]

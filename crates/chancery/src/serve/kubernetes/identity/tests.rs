@@ -102,3 +102,26 @@ async fn a_pod_of_no_gateway_is_a_workload_once_it_is_known_which_gateways_there
     drop(sender);
     following.await.unwrap().unwrap();
 }
+
+#[test]
+fn a_certificate_of_an_authority_from_elsewhere_names_a_gateway_in_its_trust_domain_only() {
+    let named = |domain: &TrustDomain, name: &str| match domain.fleets(&Identity { name: name.into(), expires: None }) {
+        Fleets::These(fleets) => fleets.first().map(ToString::to_string),
+        Fleets::Only(fleet) => Some(fleet.to_string()),
+        _ => None,
+    };
+    let (ours, theirs) = ("spiffe://cluster.local/default/edge", "spiffe://example.org/default/edge");
+    let none = TrustDomain::new(None);
+    for name in [ours, theirs, "edge.default"] {
+        assert_eq!(named(&none, name), None, "{name}: nobody has said which domain it is");
+    }
+    none.set(true);
+    assert_eq!(named(&none, ours).as_deref(), Some("default/edge"));
+    assert_eq!((named(&none, theirs), named(&none, "edge.default")), (None, None));
+    let domain = TrustDomain::new(Some("example.org"));
+    assert_eq!(named(&domain, theirs).as_deref(), Some("default/edge"));
+    assert_eq!(named(&domain, "spiffe://example.org/workload/shop/cart").as_deref(), Some("workload/shop/cart"));
+    for name in [ours, "edge.default", "spiffe://example.org.evil/default/edge"] {
+        assert_eq!(named(&domain, name), None, "{name}");
+    }
+}
