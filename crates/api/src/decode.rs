@@ -23,6 +23,9 @@ const GATEWAY_GROUPS: [&str; 3] = [group::GATEWAY, group::EXPERIMENTAL, group::E
 /// The longest part of a line that a problem shows, in bytes.
 const MAX_SNIPPET: usize = 400;
 
+/// Items that are left out of a list and remembered, so that those behind them keep their numbers in problems: more than any list of the API may have.
+const MAX_DROPPED: usize = 1 << 12;
+
 /// What a document holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decoded {
@@ -67,7 +70,7 @@ pub fn read(document: &Document<'_>, file: &Arc<str>) -> Decoded {
 /// names no namespace is in `default`.
 #[must_use]
 pub fn decode(tree: &Tree<'_>, origin: Origin<'_>) -> Decoded {
-    let mut decoder = Decoder { origin, out: Decoded::default() };
+    let mut decoder = Decoder { origin, out: Decoded::default(), counted: Counted::default() };
     let root = tree.root();
     if !root.is_null() {
         decoder.document(root);
@@ -112,6 +115,32 @@ struct Found {
 struct Decoder<'o> {
     origin: Origin<'o>,
     out: Decoded,
+    counted: Counted,
+}
+
+/// Lines and columns up to a byte of a text: most problems come in the order of the text, and each is counted from the one before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    at: usize,
+    /// Line breaks before it.
+    lines: usize,
+    /// Characters between the last of these and it.
+    columns: usize,
+}
+
+impl Counted {
+    /// The same up to another byte.
+    fn up_to(self, text: &str, start: usize) -> Self {
+        let start = text.floor_char_boundary(start.min(text.len()));
+        let from = if start < self.at { Self::default() } else { self };
+        let between = text.get(from.at..start).unwrap_or_default();
+        let lines = memchr::memchr_iter(b'\n', between.as_bytes()).count();
+        let columns = match between.rfind('\n') {
+            Some(newline) => between.get(newline + 1..).unwrap_or_default().chars().count(),
+            None => from.columns + between.chars().count(),
+        };
+        Self { at: from.at + between.len(), lines: from.lines + lines, columns }
+    }
 }
 
 impl Decoder<'_> {
@@ -196,7 +225,8 @@ impl Decoder<'_> {
     }
 
     fn object(&mut self, kind: Kind, root: Cursor<'_, '_>) {
-        let checked = schema::check(root, Schema::of(kind), kind == Kind::Secret);
+        let quiet = matches!(kind, Kind::Secret | Kind::EnvoySecret);
+        let checked = schema::check(root, Schema::of(kind), quiet);
         let key = self.key(Some(kind), root, kind.group(), kind.name());
         let mut found = UnitFaults { guards: checked.guards, ..UnitFaults::default() };
         for violation in checked.violations {
@@ -208,7 +238,8 @@ impl Decoder<'_> {
                 found.ignored.push(fault());
             }
             let violation = Found { start, severity, path, text };
-            self.out.problems.push(self.origin.problem(key.as_ref(), violation, kind == Kind::Secret));
+            let problem = self.problem(key.as_ref(), violation, quiet);
+            self.out.problems.push(problem);
         }
         if checked.fatal {
             return;
@@ -258,8 +289,14 @@ impl Decoder<'_> {
 
     fn add(&mut self, key: Option<&ObjectKey>, at: Cursor<'_, '_>, severity: Severity, path: &str, text: String) {
         let found = Found { start: at.start(), severity, path: path.into(), text };
-        let problem = self.origin.problem(key, found, false);
+        let problem = self.problem(key, found, false);
         self.out.problems.push(problem);
+    }
+
+    fn problem(&mut self, key: Option<&ObjectKey>, found: Found, quiet: bool) -> Problem {
+        self.counted = self.counted.up_to(self.origin.text, found.start as usize);
+        let place = self.origin.place_of(self.counted);
+        self.origin.problem(key, (found, place), quiet)
     }
 }
 
@@ -274,9 +311,8 @@ fn is_alike(known: Kind, word: &str) -> bool {
 }
 
 impl Origin<'_> {
-    fn problem(&self, object: Option<&ObjectKey>, found: Found, quiet: bool) -> Problem {
+    fn problem(&self, object: Option<&ObjectKey>, (found, place): (Found, Option<Place>), quiet: bool) -> Problem {
         let Found { start, severity, path, text } = found;
-        let place = self.place(start);
         let snippet = place.as_ref().filter(|_| !quiet).map(|_| self.snippet(start));
         Problem {
             object: object.cloned(),
@@ -294,18 +330,20 @@ impl Origin<'_> {
     #[must_use]
     pub fn syntax_problem(&self, error: &SyntaxError) -> Problem {
         let (path, text) = (FieldPath::default(), error.message.clone());
-        self.problem(None, Found { start: error.at, severity: Severity::Error, path, text }, may_hold_secret(self.text))
+        let found = Found { start: error.at, severity: Severity::Error, path, text };
+        self.problem(None, (found, self.place(error.at)), may_hold_secret(self.text))
     }
 
     /// The place of a byte of the document's text.
     #[must_use]
     pub fn place(&self, start: u32) -> Option<Place> {
-        let before = self.text.get(..start as usize).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
-        let columns = before.get(line_start..).unwrap_or_default().chars().count();
+        self.place_of(Counted::default().up_to(self.text, start as usize))
+    }
+
+    fn place_of(&self, counted: Counted) -> Option<Place> {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let (line, column) = (self.line.saturating_add(number(lines)), number(columns).saturating_add(1));
+        let (line, column) =
+            (self.line.saturating_add(number(counted.lines)), number(counted.columns).saturating_add(1));
         Some(Place { file: self.file?.clone(), line, column })
     }
 
@@ -319,15 +357,14 @@ impl Origin<'_> {
     }
 }
 
-/// Whether a text that does not parse might be, or contain, a Secret.
+/// Whether a text that does not parse might be, or contain, a Secret: some field `kind`, however it is written, has a value with that word, on its line or
+/// the next one. A reference to a Secret hides the line as well.
 fn may_hold_secret(text: &str) -> bool {
-    if text.trim_start().starts_with('{') {
-        return text.contains("\"Secret\"");
-    }
-    let lists = text.lines().any(|line| line.trim_end() == "kind: List");
-    text.lines().any(|line| {
-        let inner = if lists { line.trim_start_matches([' ', '-']) } else { line };
-        inner.strip_prefix("kind").is_some_and(|rest| rest.contains("Secret"))
+    memchr::memmem::find_iter(text.as_bytes(), "kind").any(|at| {
+        let rest = text.get(at + "kind".len()..).unwrap_or_default();
+        let rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || "\"'".contains(letter));
+        let value = rest.strip_prefix(':').unwrap_or_default().trim_start();
+        value.lines().take(2).any(|line| line.contains("Secret") || line.contains('\\'))
     })
 }
 
@@ -363,7 +400,8 @@ fn dropped(kind: Kind, root: Cursor<'_, '_>, pruned: &Pruned) -> Box<[(FieldPath
     let of_list = |path: &'static [&'static str]| {
         let list = path.iter().try_fold(root, |at, name| at.get(name));
         let items = list.into_iter().flat_map(Cursor::items).enumerate();
-        items.filter(|(_, item)| !pruned.keeps(*item)).map(|(index, _)| (path.join(".").into(), index))
+        let dropped = items.filter(|(_, item)| !pruned.keeps(*item)).take(MAX_DROPPED);
+        dropped.map(|(index, _)| (path.join(".").into(), index))
     };
     schema::lists_that_drop(kind).flat_map(of_list).collect()
 }

@@ -4,6 +4,8 @@
 //! writing in `schemas/own`, in a short form of the same language that [`load`] describes.
 
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 pub(crate) mod chance;
 mod check;
 #[cfg(test)]

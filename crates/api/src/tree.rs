@@ -8,6 +8,8 @@ mod de;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 pub use self::de::Verbatim;
 pub(crate) use self::de::{DecodeError, Pruned, deserialize, verbatim};
 
@@ -41,7 +43,7 @@ pub(crate) enum Value<'t> {
     Bool(bool),
     Int(i64),
     /// A number that is no 64-bit integer, as written.
-    Number(Cow<'t, str>),
+    Number(Box<str>),
     String(Cow<'t, str>),
     /// So many items.
     List(u32),
@@ -178,27 +180,66 @@ impl<'a, 't> Iterator for Entries<'a, 't> {
 }
 
 /// Builds the list of nodes of a tree from the events of a reader.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Builder<'t> {
     pub(crate) nodes: Vec<Node<'t>>,
+    /// So many nodes may be added one by one.
+    limit: usize,
+    /// One more was to be added.
+    full: bool,
 }
+
+impl Default for Builder<'_> {
+    /// A builder of a tree whose size is bounded elsewhere.
+    fn default() -> Self {
+        Self { nodes: Vec::new(), limit: usize::MAX, full: false }
+    }
+}
+
+/// Values that any document may have: 8 MiB of them, at 32 bytes each.
+pub(crate) const FREE_NODES: usize = 1 << 18;
+
+/// A document may have one value more for so many of its bytes. Objects as an API server writes them, without blanks, have six bytes a value. So a tree
+/// has 6.4 times the bytes of its text at most, and 8 MiB.
+pub(crate) const BYTES_A_NODE: usize = 5;
+
+/// For texts of this size all the room is reserved that they may need: what is not used costs no memory, and a growing list would be there twice.
+const LARGE_TEXT: usize = 1 << 20;
 
 impl<'t> Builder<'t> {
     /// A builder for a text of so many bytes.
     pub(crate) fn for_text(bytes: usize) -> Self {
+        let limit = FREE_NODES + bytes / BYTES_A_NODE;
+        let mut nodes = Vec::new();
         // Block YAML of Kubernetes objects has about one node per ten bytes.
-        Self { nodes: Vec::with_capacity(bytes / 10 + 16) }
+        let is_reserved = bytes >= LARGE_TEXT && nodes.try_reserve_exact(limit).is_ok();
+        if !is_reserved {
+            nodes.reserve(bytes / 10 + 16);
+        }
+        Self { nodes, limit, full: false }
+    }
+
+    /// Whether the text has more values than a text of its size may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn push(&mut self, node: Node<'t>) {
+        self.full |= self.nodes.len() >= self.limit;
+        if !self.full {
+            self.nodes.push(node);
+        }
     }
 
     pub(crate) fn leaf(&mut self, start: u32, value: Value<'t>) {
         let end = self.here() + 1;
-        self.nodes.push(Node { start, end, value });
+        self.push(Node { start, end, value });
     }
 
     /// Opens a list or map; [`Self::close`] wants its index back.
     pub(crate) fn open(&mut self, start: u32) -> u32 {
         let at = self.here();
-        self.nodes.push(Node { start, end: at + 1, value: Value::Null });
+        self.push(Node { start, end: at + 1, value: Value::Null });
         at
     }
 
@@ -217,14 +258,15 @@ impl<'t> Builder<'t> {
 
     /// A name that the map of so many entries at `at` has twice: the second one.
     pub(crate) fn duplicate(&self, at: u32, count: u32) -> Option<&Node<'t>> {
-        let mut names = Vec::new();
+        let mut names = Vec::with_capacity(if count as usize > FEW { count as usize } else { 0 });
         let mut few: [&str; FEW] = [""; FEW];
         let mut next = at + 1;
         for seen in 0..count {
             let node = self.nodes.get(next as usize)?;
             let Value::String(name) = &node.value else { return None };
             if count as usize > FEW {
-                names.push((&**name, node));
+                // A hash in place of the name: half the memory, and most comparisons touch no name.
+                names.push((xxh3_64(name.as_bytes()) as u32, next));
             } else {
                 let before = few.get(..seen as usize).unwrap_or_default();
                 if before.contains(&&**name) {
@@ -234,11 +276,22 @@ impl<'t> Builder<'t> {
             }
             next = self.nodes.get(next as usize + 1)?.end;
         }
-        names.sort_by_key(|(name, node)| (*name, node.start));
-        names.windows(2).find_map(|pair| match pair {
-            [(one, _), (two, node)] if one == two => Some(*node),
+        names.sort_unstable();
+        let groups = names.chunk_by_mut(|one, two| one.0 == two.0).filter(|group| group.len() > 1);
+        let second = groups.filter_map(|group| self.second(group)).min()?;
+        self.nodes.get(second as usize)
+    }
+
+    /// Of names with one hash the first that repeats another one.
+    fn second(&self, group: &mut [(u32, u32)]) -> Option<u32> {
+        let name = |index: u32| self.nodes.get(index as usize).map(|node| &node.value);
+        let text = |index: u32| if let Some(Value::String(text)) = name(index) { &**text } else { "" };
+        group.sort_unstable_by(|one, two| text(one.1).cmp(text(two.1)).then(one.1.cmp(&two.1)));
+        let pairs = group.windows(2).filter_map(|pair| match pair {
+            [one, two] if text(one.1) == text(two.1) => Some(two.1),
             _ => None,
-        })
+        });
+        pairs.min()
     }
 }
 

@@ -323,11 +323,17 @@ fn a_field_at_a_wrong_depth_is_sent_to_what_stands_beside_it() {
 
 #[test]
 fn many_problems_are_bounded() {
-    let fields: String = (0..10_000).map(|number| format!("  field{number}: 1\n")).collect();
-    let decoded = all(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: n}}\nspec:\n{fields}"));
-    assert_eq!(decoded.problems.len(), 101);
+    let with = |count: u32| {
+        let fields: String = (0..count).map(|number| format!("  field{number}: 1\n")).collect();
+        all(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: n}}\nspec:\n{fields}"))
+    };
+    let decoded = with(1_000);
+    assert_eq!((decoded.objects.len(), decoded.problems.len()), (1, 101));
     assert!(decoded.problems[100].text.ends_with("(and there are more problems)"));
     assert!(decoded.problems.iter().all(|problem| problem.severity == Severity::Warning));
+    let decoded = with(10_000);
+    assert_eq!((decoded.objects.len(), decoded.problems.len()), (0, 102));
+    assert!(decoded.problems[101].text.starts_with("more than 1000 fields of this object are not in the API"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
             // The beginning of a word is as good as one mistake: `match` for `matches`.
             let beginning =
                 lower.len() >= 3 && known.starts_with(&lower) && (1..=3).contains(&(known.len() - lower.len()));
-            (if beginning { 1 } else { distance(&lower, &known) }, candidate)
+            (if beginning { 1 } else { distance(&lower, &known, limit) }, candidate)
         })
         .filter(|(distance, _)| *distance <= limit)
         .min()
@@ -25,16 +25,20 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     close.or_else(|| with_end.1.filter(|_| with_end.0 == 1))
 }
 
-/// Letters to insert, remove, replace, or swap with their neighbour. Long words are not compared (a bound on the cost).
-fn distance(one: &str, two: &str) -> usize {
+/// Letters to insert, remove, replace, or swap with their neighbour; `usize::MAX` as soon as it is certain that they are more than `limit`. Long words are
+/// not compared (a bound on the cost).
+fn distance(one: &str, two: &str, limit: usize) -> usize {
     let (one, two): (Vec<char>, Vec<char>) = (one.chars().take(65).collect(), two.chars().take(65).collect());
-    if one.len().abs_diff(two.len()) > 3 || one.len() > 64 || two.len() > 64 {
+    if one.len().abs_diff(two.len()) > limit || one.len() > 64 || two.len() > 64 {
         return usize::MAX;
     }
-    let mut before: Vec<usize> = Vec::new();
+    let mut before: Vec<usize> = vec![0; two.len() + 1];
     let mut previous: Vec<usize> = (0..=two.len()).collect();
+    let mut current: Vec<usize> = Vec::with_capacity(two.len() + 1);
+    let mut least_before = 0;
     for (row, from) in one.iter().enumerate() {
-        let mut current = vec![row + 1];
+        current.clear();
+        current.push(row + 1);
         for (column, to) in two.iter().enumerate() {
             let cell = |line: &[usize], at: usize| line.get(at).copied().unwrap_or(usize::MAX - 1);
             let swapped = row > 0 && column > 0 && one.get(row - 1) == Some(to) && two.get(column - 1) == Some(from);
@@ -46,7 +50,14 @@ fn distance(one: &str, two: &str) -> usize {
             }
             current.push(best);
         }
-        before = std::mem::replace(&mut previous, current);
+        // A later row builds on this one or, by a swap, on the one before.
+        let least = current.iter().copied().min().unwrap_or(0);
+        if least > limit && least_before > limit {
+            return usize::MAX;
+        }
+        least_before = least;
+        std::mem::swap(&mut before, &mut previous);
+        std::mem::swap(&mut previous, &mut current);
     }
     previous.last().copied().unwrap_or(0)
 }

@@ -145,7 +145,8 @@ impl<'de> Deserializer<'de> for Reader<'_, '_> {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
             Value::Int(value) => visitor.visit_i64(*value),
-            Value::Number(text) | Value::String(text) => visitor.visit_str(text),
+            Value::Number(text) => visitor.visit_str(text),
+            Value::String(text) => visitor.visit_str(text),
             Value::List(_) => visitor.visit_seq(ItemReader { items: cursor.items(), pruned: self.pruned }),
             Value::Map(_) => {
                 visitor.visit_map(EntryReader { entries: cursor.entries(), value: None, pruned: self.pruned })

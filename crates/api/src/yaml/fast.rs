@@ -56,6 +56,7 @@ impl<'t> Reader<'t> {
                 Some(_) if self.is_item() || self.name_end().is_some() => self.block(depth + 1)?,
                 Some(_) => self.value(column)?,
             }
+            self.within_limit()?;
             count += 1;
         }
         self.builder.close(open, Value::List(count));
@@ -79,6 +80,7 @@ impl<'t> Reader<'t> {
                 Some(b'#') => return None,
                 Some(_) => self.value(column)?,
             }
+            self.within_limit()?;
             count += 1;
         }
         if self.builder.duplicate(open, count).is_some() {
@@ -86,6 +88,11 @@ impl<'t> Reader<'t> {
         }
         self.builder.close(open, Value::Map(count));
         self.ends_at(column)
+    }
+
+    /// The full reader words the error.
+    fn within_limit(&self) -> Option<()> {
+        (!self.builder.is_full()).then_some(())
     }
 
     /// After a collection in `column`: what follows must belong to a collection further out.

@@ -76,6 +76,7 @@ impl<'t> Reader<'t> {
         while *self.bytes.get(self.at)? != b']' {
             self.value(depth + 1)?;
             count += 1;
+            self.within_limit()?;
             self.comma(b']')?;
         }
         self.at += 1;
@@ -112,6 +113,7 @@ impl<'t> Reader<'t> {
             self.blanks();
             self.value(depth + 1)?;
             count += 1;
+            self.within_limit()?;
             self.comma(b'}')?;
         }
         self.at += 1;
@@ -120,6 +122,11 @@ impl<'t> Reader<'t> {
         }
         self.builder.close(open, Value::Map(count));
         Some(())
+    }
+
+    /// The full reader words the error.
+    fn within_limit(&self) -> Option<()> {
+        (!self.builder.is_full()).then_some(())
     }
 
     /// A comma and a further value, or the closing bracket.

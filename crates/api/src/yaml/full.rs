@@ -7,7 +7,7 @@ use std::rc::Rc;
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag};
 
 use super::{MAX_COPIED, MAX_DEPTH, SyntaxError, scalar};
-use crate::tree::{Builder, Node, Tree, Value};
+use crate::tree::{BYTES_A_NODE, Builder, FREE_NODES, Node, Tree, Value};
 
 /// The tree of a document, or the first thing that is wrong with it.
 pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
@@ -28,6 +28,13 @@ pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
             conflict(text).or_else(|| tab(text, at)).unwrap_or_else(plain)
         })?;
         reader.event(event, span).map_err(|error| conflict(text).unwrap_or(error))?;
+        if reader.builder.is_full() {
+            let at = place(text, span.start.byte_offset(), span.start.index());
+            let text = format!(
+                "this document has too many values for its size: at most {FREE_NODES}, and one more for {BYTES_A_NODE} bytes of its text"
+            );
+            return Err(error(at, text));
+        }
     }
     if reader.builder.nodes.is_empty() {
         reader.builder.leaf(0, Value::Null);

@@ -29,7 +29,7 @@ fn number(text: Cow<'_, str>) -> Value<'_> {
         return match text.parse() {
             Ok(value) => Value::Int(value),
             Err(_) if digits.is_empty() => Value::String(text),
-            Err(_) => Value::Number(text),
+            Err(_) => Value::Number(text.into()),
         };
     }
     let based = match bytes {
@@ -45,7 +45,7 @@ fn number(text: Cow<'_, str>) -> Value<'_> {
     }
     if is_float(digits) || matches!(digits, b".inf" | b".Inf" | b".INF") || matches!(bytes, b".nan" | b".NaN" | b".NAN")
     {
-        return Value::Number(text);
+        return Value::Number(text.into());
     }
     Value::String(text)
 }
