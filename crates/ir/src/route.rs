@@ -93,7 +93,7 @@ pub struct RouteMatch {
     pub grpc: bool,
 }
 
-/// How a path is compared. Case matters; nothing is normalised here.
+/// A comparison with a normalised path: no dot segments, no repeated slashes, unreserved characters as they are. Case matters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PathMatch {

@@ -4,6 +4,7 @@ mod attach;
 mod compile;
 mod filter;
 mod matching;
+mod spelling;
 mod target;
 
 use std::sync::Arc;

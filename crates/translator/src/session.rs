@@ -39,6 +39,7 @@ fn meaning(name: &str) -> Option<&'static str> {
         "host" | "location" => Some("it says where a request goes"),
         "cookie" | "set-cookie" => Some("it holds cookies; there is type Cookie"),
         "authorization" | "proxy-authorization" | "www-authenticate" | "proxy-authenticate" => Some("it says who may"),
+        name if name.contains('_') => Some("proxies refuse requests with an underscore in a header's name"),
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Re
 
 use super::filter::{Draft, UNSUPPORTED, draft};
 use super::matching::{self, Compiled};
+use super::spelling;
 use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
@@ -66,6 +67,14 @@ impl Matches<'_> {
             Self::Grpc([]) => vec![matching::grpc(&GrpcRouteMatch::default())],
             Self::Http(matches) => matches.iter().map(matching::http).collect(),
             Self::Grpc(matches) => matches.iter().map(matching::grpc).collect(),
+        }
+    }
+
+    /// Returns what is to be said of the match of this number: what no request has.
+    fn remarks(&self, number: u16) -> Vec<spelling::Remark> {
+        match self {
+            Self::Http(matches) => matches.get(usize::from(number)).map(spelling::remarks).unwrap_or_default(),
+            _ => spelling::of_headers(self.headers(number)).collect(),
         }
     }
 
@@ -397,6 +406,9 @@ fn matches(
                 let place = |index| format!("spec.rules[{number}].matches[{at}].headers[{index}].name");
                 let again = matching::repeated(rule.matches.headers(at).iter().map(|header| &*header.name));
                 problems.extend(again.map(|index| Finding::warning(place(index), matching::REPEATED)));
+                let at_match =
+                    |(field, text)| Finding::warning(format!("spec.rules[{number}].matches[{at}].{field}"), text);
+                problems.extend(rule.matches.remarks(at).into_iter().map(at_match));
                 usable.push((at, rank, matched));
             }
             Err((field, text)) => {

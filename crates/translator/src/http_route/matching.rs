@@ -7,6 +7,7 @@ use api::grpc_route::{GrpcMethodMatchType, GrpcRouteMatch};
 use api::http_route::{HeaderMatch, HttpMethod, HttpRouteMatch, PathMatchType, ValueMatchType};
 use ir::route::{NamedMatch, PathMatch, RouteMatch, ValueMatch};
 
+use super::spelling::normalized;
 use crate::key::Rank;
 use crate::regex;
 
@@ -153,8 +154,8 @@ fn fewer(count: usize, bits: u32) -> u32 {
 
 fn path(kind: &PathMatchType, text: &str) -> Result<PathMatch, String> {
     match kind {
-        PathMatchType::Exact => literal_path(text).map(|()| PathMatch::Exact(text.into())),
-        PathMatchType::PathPrefix => literal_path(text).map(|()| PathMatch::Prefix(prefix(text))),
+        PathMatchType::Exact => literal_path(text).map(|()| PathMatch::Exact(normalized(text).into())),
+        PathMatchType::PathPrefix => literal_path(text).map(|()| PathMatch::Prefix(prefix(&normalized(text)))),
         PathMatchType::RegularExpression => regex::check(text).map(|()| PathMatch::Regex(text.into())),
         PathMatchType::Unknown(word) => Err(format!("path match type {word:?} is not supported")),
     }
