@@ -12,6 +12,7 @@ mod path;
 mod redirect;
 mod retry;
 pub(crate) mod session;
+mod spelling;
 #[cfg(test)]
 mod tests;
 

@@ -144,11 +144,12 @@ useRemoteAddress: true
 stripTrailingHostDot: true
 upgradeConfigs: [{upgradeType: websocket}]
 streamIdleTimeout: 3600s
-normalizePath: false
+normalizePath: true
+mergeSlashes: true
 serverHeaderTransformation: PASS_THROUGH
-commonHttpProtocolOptions: {idleTimeout: 3600s}
+commonHttpProtocolOptions: {idleTimeout: 3600s, headersWithUnderscoresAction: REJECT_REQUEST}
 requestHeadersTimeout: 10s
-pathWithEscapedSlashesAction: KEEP_UNCHANGED
+pathWithEscapedSlashesAction: UNESCAPE_AND_REDIRECT
 "
         .replace("ASKED", &asked.collect::<String>()),
     );

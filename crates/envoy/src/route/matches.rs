@@ -10,6 +10,8 @@ use proto::envoy::config::route::v3::route_match::{GrpcRouteMatchOptions, PathSp
 use proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 
+use super::spelling;
+
 /// The whole match. The method is the pseudo header `:method`; all parts must hold.
 pub(super) fn route_match(matches: &RouteMatch) -> route::RouteMatch {
     let mut headers = Vec::with_capacity(matches.headers.len() + usize::from(matches.method.is_some()));
@@ -26,13 +28,20 @@ pub(super) fn route_match(matches: &RouteMatch) -> route::RouteMatch {
     }
 }
 
-/// Envoy's `path_separated_prefix` compares whole segments and refuses a slash at its end, so `/` is a plain prefix.
+/// Envoy's `path_separated_prefix` compares whole segments and refuses a slash at its end, so `/` is a plain prefix. A path with several
+/// spellings becomes an expression that takes them all.
 fn path(path: &PathMatch) -> PathSpecifier {
+    let several = |regex: String| PathSpecifier::SafeRegex(self::regex(&regex.into()));
     match path {
-        PathMatch::Exact(path) => PathSpecifier::Path(path.as_ref().to_owned()),
+        PathMatch::Exact(path) => {
+            spelling::expression(path).map_or_else(|| PathSpecifier::Path(path.as_ref().to_owned()), several)
+        }
         PathMatch::Prefix(prefix) => match prefix.trim_end_matches('/') {
             "" => PathSpecifier::Prefix("/".to_owned()),
-            prefix => PathSpecifier::PathSeparatedPrefix(prefix.to_owned()),
+            prefix => match spelling::expression(prefix) {
+                Some(expression) => several(format!("{expression}(?:/.*)?")),
+                None => PathSpecifier::PathSeparatedPrefix(prefix.to_owned()),
+            },
         },
         PathMatch::Regex(regex) => PathSpecifier::SafeRegex(self::regex(regex)),
     }

@@ -3,6 +3,7 @@
 use ir::route::PathChange;
 use proto::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher};
 
+use super::spelling;
 use crate::regex::escape;
 
 /// What Envoy has to do with the path. The query stays in every case.
@@ -19,7 +20,7 @@ pub(super) enum PathPlan {
         /// RE2, found once.
         pattern: String,
         /// Without captures.
-        substitution: &'static str,
+        substitution: String,
     },
 }
 
@@ -38,20 +39,25 @@ impl PathPlan {
 }
 
 /// Envoy replaces the matched text and nothing else. `/` matches one character, which the replacement must give back; a
-/// prefix that is stripped must leave one slash whether or not one follows.
+/// prefix that is stripped must leave one slash whether or not one follows. One with several spellings is found by an expression, as its route is;
+/// in a substitution a backslash stands for itself when it is doubled.
 fn prefix(matched: &str, replacement: &str) -> PathPlan {
-    match (matched, replacement) {
-        ("", "") => PathPlan::Keep,
-        ("", replacement) => PathPlan::Prefix(format!("{replacement}/")),
-        (matched, "") => PathPlan::Regex { pattern: format!("^{}/*", escape(matched)), substitution: "/" },
-        (_, replacement) => PathPlan::Prefix(replacement.to_owned()),
+    let several = spelling::expression(matched);
+    match (matched, replacement, several) {
+        ("", "", _) => PathPlan::Keep,
+        ("", replacement, _) => PathPlan::Prefix(format!("{replacement}/")),
+        (matched, "", several) => {
+            let found = several.unwrap_or_else(|| escape(matched));
+            PathPlan::Regex { pattern: format!("^{found}/*"), substitution: "/".to_owned() }
+        }
+        (_, replacement, None) => PathPlan::Prefix(replacement.to_owned()),
+        (_, replacement, Some(found)) => {
+            PathPlan::Regex { pattern: format!("^{found}"), substitution: replacement.replace('\\', "\\\\") }
+        }
     }
 }
 
 /// Envoy's form of [`PathPlan::Regex`].
-pub(super) fn substitute(pattern: String, substitution: &str) -> RegexMatchAndSubstitute {
-    RegexMatchAndSubstitute {
-        pattern: Some(RegexMatcher { regex: pattern, ..RegexMatcher::default() }),
-        substitution: substitution.to_owned(),
-    }
+pub(super) fn substitute(pattern: String, substitution: String) -> RegexMatchAndSubstitute {
+    RegexMatchAndSubstitute { pattern: Some(RegexMatcher { regex: pattern, ..RegexMatcher::default() }), substitution }
 }
