@@ -17,6 +17,8 @@ pub mod messages_round_trip;
 pub mod pem;
 pub mod pieces;
 pub mod pings;
+#[cfg(feature = "translator")]
+pub mod places;
 pub mod questions;
 pub mod refusals;
 pub mod requests;

@@ -16,6 +16,8 @@ mod host_headers;
 mod json_to_objects;
 #[path = "../../../fuzz/src/pem.rs"]
 mod pem;
+#[path = "../../../fuzz/src/places.rs"]
+mod places;
 #[path = "../../../fuzz/src/translate.rs"]
 mod translate;
 #[path = "../../../fuzz/src/translate_history.rs"]
@@ -34,6 +36,7 @@ tests::fuzz_targets! {
     host_headers: 20000, 64, hosts();
     json_to_objects: 4000, 4096, objects();
     pem: 4000, 8192, pems();
+    places: 20000, 256, paths();
     translate: 400, 4096, cases();
     translate_history: 300, 4096, Vec::new();
     yaml_to_objects: 1200, 4096, cases();
@@ -45,6 +48,17 @@ fn hosts() -> Vec<Vec<u8>> {
         ["localhost:8082", "127.0.0.1", "[::1]:1", "admin.example.com.", "localhost.evil.example", "127.1", "[::1]x"];
     let with = |host: &str| format!("{host}\0{host}\0http://{host}").into_bytes();
     hosts.iter().flat_map(|host| [host.as_bytes().to_vec(), with(host)]).collect()
+}
+
+/// Paths that are taken, and some that are nearly so, each with where it leads and an address.
+fn paths() -> Vec<Vec<u8>> {
+    let paths =
+        ["/run/app.sock", "//run//app.sock", "/state/xds.sock", "/x/../state/a", "/proc/1/root/a", "a", "/dev/log"];
+    let addresses: [&[u8]; 3] =
+        [&[0; 16], b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\x01", b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01"];
+    let leading = paths.iter().flat_map(|path| paths.iter().map(move |leads| format!("{path}\0{leads}").into_bytes()));
+    let aimed = addresses.iter().map(|address| [*address, b"\x46\x50"].concat());
+    leading.chain(aimed).collect()
 }
 
 /// A chain and its key in some forms, and a bundle.

@@ -1,5 +1,6 @@
 //! What fuzz targets call of this crate; not for anybody else.
 
+use crate::OwnPlaces;
 use crate::secret::{read_bundle, read_pair};
 
 /// A chain and its key as a proxy gets them, or why it gets none.
@@ -16,4 +17,10 @@ pub fn pair(chain: &[u8], key: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
 /// If one of them cannot be read.
 pub fn bundle(text: &[u8]) -> Result<Vec<u8>, String> {
     read_bundle(text).map(|bundle| bundle.text)
+}
+
+/// Whether a `Backend` on this machine may name a socket by this path, which leads there.
+#[must_use]
+pub fn takes_socket(places: &OwnPlaces, path: &str, leads: Option<&str>) -> bool {
+    places.refuses_socket(path, true, leads).is_none()
 }
