@@ -194,6 +194,47 @@ metadata: {name: far}
 spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: many}], tracing: {mode: Disabled}}
 ";
 
+/// Policies whose guards are not built, one of each kind.
+const UNSUPPORTED: &str = "
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: SecurityPolicy
+metadata: {name: one}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: far}]
+  authorization: {defaultAction: Deny}
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyExtensionPolicy
+metadata: {name: one}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: far}]
+  lua: [{type: Inline, inline: 'return'}]
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: ClientTrafficPolicy
+metadata: {name: one}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: each}]
+  timeout: {http: {idleTimeout: 60s}}
+";
+
+/// So many `ClusterTrustBundle`s are named that they are listed together and not asked for one by one.
+fn bundles() -> String {
+    let policy = |number: usize| {
+        let references: Vec<String> = (0..8)
+            .map(|item| {
+                format!("{{group: certificates.k8s.io, kind: ClusterTrustBundle, name: trust-{number}-{item}}}")
+            })
+            .collect();
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {{name: trust-{number}}}\nspec:\n  targetRefs: \
+             [{{group: '', kind: Service, name: trust-{number}}}]\n  validation: {{hostname: a.example, caCertificateRefs: [{}]}}\n",
+            references.join(", ")
+        )
+    };
+    (0..5).map(policy).collect()
+}
+
 /// Resources of Envoy's for the workloads of a namespace: an object of each kind, and a Pod that needs nothing.
 fn resources() -> String {
     let bootes = ["Cluster", "Listener", "Route", "Endpoint"].map(|kind| ("bootes.io/v1", kind));
@@ -252,6 +293,8 @@ fn the_roles_allow_what_is_used_and_no_more() {
     }
     namespace.apply(X_BACKEND);
     namespace.apply(&resources());
+    namespace.apply(UNSUPPORTED);
+    namespace.apply(&bundles());
     namespace.shell("workload", "sleep 600", "", "");
     for name in ["many", "each"] {
         namespace.run(&["wait", "gateway", name, "--for=condition=Programmed", "--timeout=180s"]);
