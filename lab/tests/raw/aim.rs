@@ -1,5 +1,7 @@
 //! Each Envoy has exactly what is for it, by the labels of the Pod that its token names.
 
+use serde_json::Value;
+
 use crate::town::{APPLICATIONS, Town, has};
 
 const TRIAL: &str = "
@@ -94,10 +96,12 @@ fn what_is_for_another_namespace_comes_with_its_leave_and_endpoints_of_a_service
     // Nobody asks for the secret, and a proxy that asks for nothing acknowledges nothing.
     town.until_said("shop", "envoysecrets.chancery.io/password", ("ResolvedRefs", "ResolvedRefs"), "");
     let wiki = &town.pods("blog", "app=wiki")[0];
-    let clusters = || town.blog.enter(wiki, &["curl", "--silent", "http://127.0.0.1:19000/clusters"]);
+    let dump = ["curl", "--silent", "http://127.0.0.1:19000/config_dump?include_eds&resource=dynamic_endpoint_configs"];
     tests::wait::until("four endpoints", || {
-        let all = clusters()?;
-        let count = all.lines().filter(|line| line.starts_with("far::") && line.contains("::cx_active::")).count();
+        let all: Value = serde_json::from_str(&town.blog.enter(wiki, &dump)?).ok()?;
+        let sets = all["configs"].as_array()?.iter().map(|set| &set["endpoint_config"]);
+        let far = sets.filter(|set| set["cluster_name"] == "far").flat_map(|set| set["endpoints"].as_array()).flatten();
+        let count = far.filter_map(|locality| Some(locality["lb_endpoints"].as_array()?.len())).sum::<usize>();
         (count == 4).then_some(())
     })
     .unwrap();
