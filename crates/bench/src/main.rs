@@ -15,6 +15,7 @@
 //! | B9 | translation from scratch, Envoy bytes included |
 //! | mix | B1, B2, B6 and B9 with a mix of all kinds |
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
+//! | hostile | one route changes while files that are costly to read are written next to it; the memory that these take |
 //! | last-good | the last good configuration on disk: one changed route, and a start from the file |
 //! | graph | one change of each kind in the real gateway graph |
 //! | sets | the same among 2,500 `ListenerSet`s of one Gateway |
@@ -34,6 +35,7 @@ mod endpoints;
 mod fan_out;
 mod figure;
 mod graph;
+mod hostile;
 mod idle;
 mod kubernetes;
 mod last_good;
@@ -63,7 +65,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 20] = [
+const BENCHMARKS: [Benchmark; 21] = [
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("sets", graph::listener_sets),
@@ -84,6 +86,7 @@ const BENCHMARKS: [Benchmark; 20] = [
     ("mix", mix::run),
     ("B10", load_reports::run),
     ("last-good", last_good::run),
+    ("hostile", hostile::run),
 ];
 
 /// A part of a benchmark that is a process of its own.

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use provider::file::Links;
 use provider::kubernetes::Connection;
 
 /// Turns Gateway API objects into what each Envoy needs, delivers it, and says what became of every line.
@@ -56,6 +57,22 @@ enum Verb {
         /// Which shell
         shell: clap_complete::Shell,
     },
+}
+
+/// Which links in folders are followed.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct LinkArgs {
+    /// Follow symbolic links that lead out of the folders that are read: problems may then show lines of any file that Chancery can read. Without it such a
+    /// link is a warning. Links within the folders, and the folders that are named, are followed anyway
+    #[arg(long)]
+    follow_links: bool,
+}
+
+impl LinkArgs {
+    /// What is followed.
+    pub(crate) fn links(self) -> Links {
+        Links::follow(self.follow_links)
+    }
 }
 
 /// Where a running Chancery keeps its state, and where others find it.

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use api::status::Status;
 use api::{ObjectKey, Pod, Timestamp};
 use ir::{FleetName, Infra};
+use provider::file::Texts;
 use provider::kubernetes::replicas::{Heard, Said};
 use provider::kubernetes::status::Board;
 use serde_json::{Value, json};
@@ -138,6 +139,8 @@ pub(crate) struct Parts {
     pub(crate) board: Option<Board>,
     /// Where to tell what other replicas have to know of the proxies that are connected here.
     pub(crate) told: Option<watch::Sender<Arc<Said>>>,
+    /// Reads files again, to find places in them.
+    pub(crate) texts: Texts,
 }
 
 /// Asks the core from other threads; cheap to clone.
@@ -148,6 +151,7 @@ pub(crate) struct Asking {
     problems: watch::Receiver<u64>,
     serving: watch::Receiver<bool>,
     ready: Arc<AtomicBool>,
+    texts: Texts,
 }
 
 /// Starts the core on a thread of its own. It ends when every sender of inputs is gone.
@@ -189,8 +193,8 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         left: BTreeSet::new(),
         timer: runtime::Builder::new_current_thread().enable_time().build()?,
     };
-    let asking =
-        Asking { inputs: sender.clone(), revision: seen, problems: problems_seen, serving: serving_seen, ready };
+    let (inputs, texts) = (sender.clone(), parts.texts);
+    let asking = Asking { inputs, revision: seen, problems: problems_seen, serving: serving_seen, ready, texts };
     Ok((sender, asking, Thread::start(core, receiver)?))
 }
 
@@ -525,17 +529,19 @@ impl Asking {
     /// Every problem as one line, causes first; `None` if the core has ended.
     pub(crate) async fn problem_lines(&self) -> Option<Vec<(api::Severity, String)>> {
         let found = self.ask(Core::problems).await?;
-        apart(move || found.complete().iter().map(|problem| (problem.severity, problem.log_line())).collect()).await
+        let texts = self.texts.clone();
+        apart(move || found.complete(&texts).iter().map(|problem| (problem.severity, problem.log_line())).collect())
+            .await
     }
 
     /// Every status and problem as JSON, with the number of the commit; `None` if the core has ended.
     pub(crate) async fn report(&self) -> Option<Vec<u8>> {
         let question = |core: &Core| (*core.revision.borrow(), core.statuses(), core.problems());
         let (revision, statuses, found) = self.ask(question).await?;
-        let waits = !self.is_ready();
+        let (waits, texts) = (!self.is_ready(), self.texts.clone());
         apart(move || {
             let unread = report::unread(&found, &statuses);
-            let problems = report::problems(found.complete().iter());
+            let problems = report::problems(found.complete(&texts).iter());
             let objects = report::objects(&statuses);
             let report = json!({
                 "revision": revision, "waits": waits, "objects": objects, "unread": unread, "problems": problems

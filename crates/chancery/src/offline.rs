@@ -11,7 +11,7 @@ use api::{Problem, Timestamp};
 use engine::Graph;
 use envoy::{StaticOptions, StaticParts};
 use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
-use provider::file::Input;
+use provider::file::{Input, Links, Texts};
 use serde_json::{Map, Value, json};
 use translator::{InFleet, Options, Outputs, Translator, UnsupportedPolicies};
 use xds::{Change, FleetUpdate};
@@ -28,6 +28,7 @@ pub(crate) struct Offline {
     patched: BTreeMap<FleetName, BTreeMap<RawName, Value>>,
     /// What stood on standard input: it cannot be read again to find places in it.
     typed: Option<String>,
+    texts: Texts,
 }
 
 /// What stands for the name of a file where there is none.
@@ -36,9 +37,12 @@ const STDIN: &str = "<stdin>";
 impl Offline {
     /// Reads files and folders (`-` is standard input) and translates them; `policies`: what becomes of those that are not supported. What is wrong inside them is a problem; an error is
     /// only a path that cannot be read at all.
-    pub(crate) fn load(paths: &[PathBuf], policies: Option<UnsupportedPolicies>) -> anyhow::Result<Self> {
+    pub(crate) fn load(
+        paths: &[PathBuf],
+        (links, policies): (Links, Option<UnsupportedPolicies>),
+    ) -> anyhow::Result<Self> {
         let inputs = inputs(paths)?;
-        let loaded = provider::file::load_inputs(&inputs);
+        let loaded = provider::file::load_inputs_following(&inputs, links);
         let typed = inputs.into_iter().find_map(|input| match input {
             Input::Text { bytes, .. } => String::from_utf8(bytes).ok(),
             Input::Path(_) => None,
@@ -52,7 +56,7 @@ impl Offline {
         translator.tick();
         let outputs = translator.outputs();
         let patched = patch(&mut translator, outputs)?;
-        Ok(Self { translator, outputs, patched, typed })
+        Ok(Self { translator, outputs, patched, typed, texts: Texts::new(paths, links) })
     }
 
     /// How many objects were read.
@@ -71,7 +75,7 @@ impl Offline {
 
     /// All problems: causes before what follows from them, each in order of place.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        let text_of = |file: &str| if file == STDIN { self.typed.clone() } else { report::text_of_file(file) };
+        let text_of = |file: &str| if file == STDIN { self.typed.clone() } else { self.texts.get(file) };
         self.findings().complete_from(&text_of)
     }
 

@@ -21,7 +21,7 @@ use api::{Object, Severity, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use ir::{FleetName, Infra};
-use provider::file::{Past, SocketPaths};
+use provider::file::{Past, SocketPaths, Texts};
 use store::Source;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -63,6 +63,7 @@ pub(crate) async fn serve(
     // An earlier process may have said it; whoever waits means this one.
     let _until_the_end = args.ready_file.clone().map(Removed::now_and_at_the_end);
     let (stop, mut tasks) = (CancellationToken::new(), Tasks::new());
+    let links = args.links.links();
 
     // Core: one thread, everything that changes anything goes through its inputs.
     let (outbox, events) = mpsc::channel(QUEUE);
@@ -84,6 +85,7 @@ pub(crate) async fn serve(
         clock: now,
         board: cluster.as_ref().map(Cluster::board),
         told: cluster.as_ref().map(Cluster::told),
+        texts: Texts::new(&sources.roots, links),
     })?;
 
     // State: what is acknowledged.
@@ -91,7 +93,7 @@ pub(crate) async fn serve(
 
     // Source: files, of which a cluster has its static configuration.
     let (roots, paths) = (sources.roots, SocketPaths::default());
-    tasks.spawn("files", tasks::follow(&roots, past, (inputs.clone(), paths.clone()), stop.clone())?);
+    tasks.spawn("files", tasks::follow((&roots, links), past, (inputs.clone(), paths.clone()), stop.clone())?);
 
     // Protocol and proxies: where they connect and what they answer, and whoever starts them.
     let parts = Around { inputs, asking, server: server.clone(), infra, workloads, last_good, stop: stop.clone() };

@@ -14,11 +14,14 @@
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
+//! A file that takes long to parse is read by a thread of its own ([`background`]), so that edits of others count meanwhile; at the start everything is waited for.
 //! Only a file that vanishes or becomes empty is believed a moment later ([`VANISH_GRACE`], [`EMPTY_GRACE`]), because editors that keep
 //! backups, and git, remove or rename the old file before they write the new one, and others empty it first.
 //!
-//! Map: `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
-//! `document` from bytes to objects, `merge` from one version of a file to the next, `offer` and `catalog` who is
+//! Links that lead out of the roots are not followed unless [`Links`] says so; nothing below `/proc`, `/sys` and `/dev` is read, and no pipe, socket or device.
+//!
+//! Map: `access` what may be read, `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
+//! `document` from bytes to objects, `background` those that take long, `merge` from one version of a file to the next, `offer` and `catalog` who is
 //! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `past` what a broken place gave before it,
 //! `follower` the thread, `report` wording.
 
@@ -31,6 +34,8 @@ use std::time::Duration;
 use api::{Object, Problem};
 use store::{Batch, Change, Origin, Source};
 
+mod access;
+mod background;
 mod catalog;
 mod document;
 mod events;
@@ -48,8 +53,11 @@ mod tree;
 mod unread;
 mod watches;
 
+pub use access::{Links, Texts};
 pub use follower::{Watcher, watch};
-pub use load::{Input, load, load_inputs};
+#[cfg(test)]
+use load::load_following;
+pub use load::{Input, load, load_inputs, load_inputs_following};
 pub use past::Past;
 pub use sockets::SocketPaths;
 

@@ -1,1 +1,198 @@
-//! Hostile files, links and devices in a folder that is read.
+//! Authors of files in a folder that is read: links to files of others, pipes and devices, files that are costly to read.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tempfile::TempDir;
+use tests::ports::free_ports;
+use tests::running::Running;
+use tests::{binary, client, wait};
+
+/// What no output may have.
+const HIDDEN: &str = "c0nf1dent1al";
+
+fn namespace(name: &str) -> String {
+    format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n")
+}
+
+/// Files of somebody else: none of them is an object, but the last one is next to one.
+fn files_of_others() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let texts = [
+        ("shadow", format!("root:$6${HIDDEN}:19000:0:99999:7:::\n")),
+        ("ca.key", format!("-----BEGIN PRIVATE KEY-----\n{HIDDEN}\n-----END PRIVATE KEY-----\n")),
+        ("env", format!("TOKEN={HIDDEN}\n")),
+        ("list.yaml", format!("- {HIDDEN}\n")),
+        ("twice.yaml", format!("{HIDDEN}: 1\n{HIDDEN}: 2\n")),
+        ("objects.yaml", format!("{}---\n{HIDDEN}: [\n", namespace("foreign"))),
+    ];
+    for (name, text) in texts {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn running(options: &[&str]) -> (Running, u16) {
+    let [port] = free_ports().unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let mut running = Running::prepare().unwrap().with(&["--no-envoy", "--admin-listen", &address]).with(options);
+    running.write("own.yaml", &namespace("own")).unwrap();
+    running.start().unwrap();
+    (running, port)
+}
+
+/// Everything that anybody is shown.
+fn shown(running: &Running, port: u16) -> String {
+    let asked = [running.status(&["problems"]).unwrap(), running.status(&["-o", "json"]).unwrap()];
+    let admin = ["/status", "/metrics"].map(|path| client::get(port, "localhost", path).unwrap().body);
+    asked.into_iter().chain(admin).chain([running.log()]).collect()
+}
+
+fn offline(verb: &str, conf: &Path, options: &[&str]) -> String {
+    let conf = conf.display().to_string();
+    let output = binary::run([verb, &conf].iter().chain(options), "").unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn until_problem(running: &Running, words: &str) {
+    wait::until(words, || running.status(&["problems"]).unwrap().contains(words).then_some(())).unwrap();
+}
+
+#[test]
+fn a_link_out_of_the_folder_shows_nothing_of_what_it_leads_to() {
+    let (running, port) = running(&[]);
+    let others = files_of_others();
+    let links = ["shadow", "ca.key", "env", "list.yaml", "twice.yaml", "objects.yaml"];
+    for (at, link) in links.iter().enumerate() {
+        symlink(others.path().join(link), running.conf().join(format!("{at}.yaml"))).unwrap();
+    }
+    symlink(others.path(), running.conf().join("folder")).unwrap();
+    symlink("/proc/self/environ", running.conf().join("environ.yaml")).unwrap();
+    symlink("/proc/self/cmdline", running.conf().join("cmdline.yaml")).unwrap();
+    for name in ["0.yaml", "5.yaml", "folder", "environ.yaml"] {
+        until_problem(&running, &format!("{name}:1:1"));
+    }
+    let all = shown(&running, port)
+        + &offline("validate", &running.conf(), &["--notes"])
+        + &offline("translate", &running.conf(), &[]);
+    assert!(!all.contains(HIDDEN), "{all}");
+    assert!(all.contains("run with --follow-links") && all.contains("nothing below /proc"), "{all}");
+    assert!(!all.contains("CHANCERY_ENVOY") && !all.contains("--state-dir\0"), "{all}");
+}
+
+#[test]
+fn with_links_followed_the_text_of_what_is_no_object_is_not_shown() {
+    let (running, port) = running(&["--follow-links"]);
+    let others = files_of_others();
+    for (at, link) in ["shadow", "ca.key", "env", "list.yaml", "twice.yaml"].iter().enumerate() {
+        symlink(others.path().join(link), running.conf().join(format!("{at}.yaml"))).unwrap();
+    }
+    symlink("/proc/self/environ", running.conf().join("environ.yaml")).unwrap();
+    for name in ["0.yaml", "4.yaml", "environ.yaml"] {
+        until_problem(&running, name);
+    }
+    let all = shown(&running, port) + &offline("validate", &running.conf(), &["--notes", "--follow-links"]);
+    assert!(!all.contains(HIDDEN), "{all}");
+    assert!(all.contains("this file has no object") && all.contains("nothing below /proc"), "{all}");
+}
+
+#[test]
+fn a_file_that_is_swapped_for_a_link_all_the_time_shows_nothing_of_its_target() {
+    let (running, port) = running(&[]);
+    let others = files_of_others();
+    let stop = AtomicBool::new(false);
+    let conf = running.conf();
+    let broken = format!("{}x: [\n", namespace("swapped"));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for target in ["shadow", "objects.yaml"] {
+                    symlink(others.path().join(target), conf.join(".link")).unwrap();
+                    fs::rename(conf.join(".link"), conf.join("swapped.yaml")).unwrap();
+                    fs::write(conf.join(".own"), &broken).unwrap();
+                    fs::rename(conf.join(".own"), conf.join("swapped.yaml")).unwrap();
+                }
+            }
+        });
+        let rounds = (0..20).map(|_| shown(&running, port) + &offline("validate", &conf, &[])).collect::<Vec<_>>();
+        stop.store(true, Ordering::Relaxed);
+        for all in rounds {
+            assert!(!all.contains(HIDDEN), "{all}");
+        }
+    });
+}
+
+#[test]
+fn pipes_sockets_and_devices_hold_up_nobody() {
+    let (running, port) = running(&[]);
+    let conf = running.conf();
+    nix::unistd::mkfifo(&conf.join("pipe.yaml"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(conf.join("socket.yaml")).unwrap();
+    symlink("/dev/zero", conf.join("zero.yaml")).unwrap();
+    symlink("/dev/stdin", conf.join("stdin.yaml")).unwrap();
+    for words in ["a pipe", "a socket", "zero.yaml", "stdin.yaml"] {
+        until_problem(&running, words);
+    }
+    running.write("later.yaml", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: LATER\n").unwrap();
+    until_problem(&running, "later.yaml");
+    let told = offline("validate", &conf, &[]);
+    assert!(told.contains("a pipe") && told.contains("a socket"), "{told}");
+    for path in ["/proc/self", "/proc/self/environ", "/dev/zero", "/sys"] {
+        let told = offline("validate", Path::new(path), &[]);
+        assert!(told.contains("nothing below /proc, /sys and /dev"), "{path}: {told}");
+    }
+    let piped = conf.join("pipe.yaml");
+    assert!(offline("validate", &piped, &[]).contains("a pipe"), "a pipe that is named is not waited for");
+    assert!(!shown(&running, port).contains(HIDDEN));
+}
+
+#[test]
+fn mounted_config_maps_are_read_without_following_links_elsewhere() {
+    let mounted = TempDir::new().unwrap();
+    let swap = |version: u32| {
+        let own = format!("..{version}");
+        fs::create_dir(mounted.path().join(&own)).unwrap();
+        fs::write(mounted.path().join(&own).join("a.yaml"), namespace(&format!("V{version}"))).unwrap();
+        symlink(&own, mounted.path().join("..data_tmp")).unwrap();
+        fs::rename(mounted.path().join("..data_tmp"), mounted.path().join("..data")).unwrap();
+    };
+    swap(1);
+    symlink("..data/a.yaml", mounted.path().join("a.yaml")).unwrap();
+    let root = mounted.path().display().to_string();
+    let (running, _) = running(&["--dir", &root]);
+    for version in 1..5 {
+        // A name that is wrong is told: that is how its version is seen.
+        until_problem(&running, &format!("V{version}"));
+        swap(version + 1);
+    }
+    assert!(!running.status(&["problems"]).unwrap().contains("--follow-links"));
+}
+
+/// The most memory that a process has had, in bytes.
+fn peak(running: &Running) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid().unwrap())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+fn costly_files_neither_hold_up_others_nor_take_much_memory() {
+    let (running, _) = running(&[]);
+    let before = peak(&running);
+    let mut text = namespace("costly");
+    for number in 0..300_000 {
+        let _ = writeln!(text, "k{number:06}: 1");
+    }
+    for version in 0..5 {
+        running.write("costly.yaml", &format!("{text}# {version}\n")).unwrap();
+        running.write("other.yaml", &namespace(&format!("OTHER{version}"))).unwrap();
+        until_problem(&running, &format!("OTHER{version}"));
+    }
+    until_problem(&running, "more than 1000 fields of this object are not in the API");
+    let took = peak(&running) - before;
+    assert!(took <= (32 << 20) + 8 * text.len(), "{took} bytes for a file of {}", text.len());
+}

@@ -9,7 +9,7 @@ use clap::Args;
 use super::columns::columns;
 use super::descriptors::DescriptorArgs;
 use super::running::{CHOICE, Running, RunningArgs};
-use super::{Format, Outcome, WrongUsage};
+use super::{Format, LinkArgs, Outcome, WrongUsage};
 use crate::explain::{Answer, Explained, Resource, Source, Unused};
 use crate::offline::Offline;
 
@@ -25,6 +25,8 @@ pub(crate) struct ExplainArgs {
     /// The same, with an option
     #[arg(long = "file", short = 'f', value_name = "PATH")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    links: LinkArgs,
     #[command(flatten)]
     running: RunningArgs,
     #[command(flatten)]
@@ -42,7 +44,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let answer = if paths.is_empty() {
         asked(&args.running, &workload)?
     } else {
-        Offline::load(&paths, None)?.explain(&workload)
+        Offline::load(&paths, (args.links.links(), None))?.explain(&workload)
     };
     let explained = match answer {
         Answer::Workload(explained) => explained,

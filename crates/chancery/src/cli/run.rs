@@ -12,7 +12,7 @@ use xds::load::LoadReports;
 
 use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
-use super::{Outcome, StateDir, WrongUsage};
+use super::{LinkArgs, Outcome, StateDir, WrongUsage};
 use crate::host_header::Host;
 use crate::serve::Sources;
 use crate::telemetry::{self, LogFormat};
@@ -27,6 +27,8 @@ pub(crate) struct RunArgs {
     /// Folder or file, as with --dir
     #[arg(value_name = "DIR")]
     pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) links: LinkArgs,
     #[command(flatten)]
     pub(crate) state: StateDir,
     /// The Envoy to start [default: the one next to this program, else of the project that it was built in, else on PATH]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
-use super::{DataFormat, Outcome};
+use super::{DataFormat, LinkArgs, Outcome};
 use crate::offline::Offline;
 
 /// Arguments of `chancery translate`.
@@ -21,6 +21,8 @@ pub(crate) struct TranslateArgs {
     /// Files and folders with YAML or JSON; `-` is standard input
     #[arg(value_name = "PATH", required_unless_present = "files")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    links: LinkArgs,
     #[command(flatten)]
     descriptors: DescriptorArgs,
     #[command(flatten)]
@@ -56,7 +58,8 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
         let _beside = std::thread::Builder::new().spawn(protojson::Pool::envoy);
     }
     // Neither is freed: the process ends right after, and that frees both at once.
-    let offline = ManuallyDrop::new(Offline::load(&[&args.files[..], &args.paths].concat(), args.policies.said())?);
+    let how = (args.links.links(), args.policies.said());
+    let offline = ManuallyDrop::new(Offline::load(&[&args.files[..], &args.paths].concat(), how)?);
     let stage = |stage: Stage| -> anyhow::Result<(String, Value)> {
         Ok(match stage {
             Stage::Status => ("status".to_owned(), offline.status()),

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
-use super::{Outcome, colours};
+use super::{LinkArgs, Outcome, colours};
 use crate::offline::Offline;
 
 /// Arguments of `chancery validate`.
@@ -21,6 +21,8 @@ pub(crate) struct ValidateArgs {
     #[arg(value_name = "PATH", required_unless_present = "files")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
+    links: LinkArgs,
+    #[command(flatten)]
     descriptors: DescriptorArgs,
     #[command(flatten)]
     policies: PolicyArgs,
@@ -32,7 +34,8 @@ pub(crate) struct ValidateArgs {
 /// Prints every problem, then one line with their numbers; exit code 1 if there is an error or a warning.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     args.descriptors.install()?;
-    let offline = Offline::load(&[&args.files[..], &args.paths].concat(), args.policies.said())?;
+    let paths = [&args.files[..], &args.paths].concat();
+    let offline = Offline::load(&paths, (args.links.links(), args.policies.said()))?;
     let problems = offline.problems();
     let mut out = std::io::stdout().lock();
     for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {

@@ -46,6 +46,7 @@ impl Rig {
             clock,
             board: None,
             told: None,
+            texts: Texts::default(),
         };
         let (inputs, asking, thread) = start(parts).expect("a thread");
         let certificate = rcgen::generate_simple_self_signed(["example".to_owned()]).expect("a certificate");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::locate::{Sought, places};
 use api::{Kind, ObjectKey, Place, Problem, Severity};
 use engine::Graph;
+use provider::file::Texts;
 use store::Store;
 use translator::Outputs;
 
@@ -132,8 +133,8 @@ impl Findings {
 
     /// With lines and columns, and with names that may be meant; in order of place, causes before what follows from them. Reads
     /// files and compares names: not for the core's thread.
-    pub(crate) fn complete(self) -> Vec<Problem> {
-        self.complete_from(&text_of_file)
+    pub(crate) fn complete(self, texts: &Texts) -> Vec<Problem> {
+        self.complete_from(&|file| texts.get(file))
     }
 
     /// The same; `text_of` gives what stands in a file, or in what stands for one.
@@ -172,12 +173,6 @@ fn suggest(problem: &mut Problem, names: &BTreeSet<ObjectKey>) {
     if let Some(near) = near {
         problem.text = format!("{}; did you mean {near}?", problem.text).into();
     }
-}
-
-/// What stands in a file now. Pipes and devices would never end.
-pub(crate) fn text_of_file(file: &str) -> Option<String> {
-    let is_file = std::fs::metadata(file).is_ok_and(|found| found.is_file());
-    is_file.then(|| std::fs::read_to_string(file).ok()).flatten()
 }
 
 /// Finds the line and column of each field that translation found wrong, in the files as they are now.

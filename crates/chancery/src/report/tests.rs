@@ -1,6 +1,6 @@
 //! What is told of objects that have no status.
 
-use provider::file::{Input, load_inputs};
+use provider::file::{Input, Texts, load_inputs};
 use translator::{Options, Translator};
 
 use super::{findings, statuses, unread};
@@ -28,5 +28,5 @@ fn what_cannot_be_read_is_listed_and_what_is_for_others_or_has_no_line_is_not() 
     let unread = unread(&found, &statuses(graph, outputs));
     let names: Vec<_> =
         unread.as_array().into_iter().flatten().map(|one| (&one["kind"], &one["metadata"]["name"])).collect();
-    assert_eq!(names, [(&"HTTPRoute".into(), &"lost".into())], "{:#?}", found.complete());
+    assert_eq!(names, [(&"HTTPRoute".into(), &"lost".into())], "{:#?}", found.complete(&Texts::default()));
 }

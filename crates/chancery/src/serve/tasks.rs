@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use api::{Kind, ObjectKey};
-use provider::file::{Past, SocketPaths};
+use provider::file::{Links, Past, SocketPaths};
 use store::Change;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -63,13 +63,13 @@ impl Tasks {
 /// Follows files and hands what they come to to the core. The task ends with the thread that does so, with its reason, and ends
 /// the thread when it is told to stop.
 pub(super) fn follow(
-    roots: &[PathBuf],
+    (roots, links): (&[PathBuf], Links),
     past: Past,
     (inputs, sockets): (mpsc::Sender<Input>, SocketPaths),
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
     let (alive, ended) = oneshot::channel::<Infallible>();
-    let watcher = provider::file::watch(roots, past, move |mut batch| {
+    let watcher = provider::file::watch((roots, links), past, move |mut batch| {
         sockets.add(&mut batch);
         // It belongs to the thread, however that ends.
         let _alive = &alive;

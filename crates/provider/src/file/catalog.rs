@@ -20,6 +20,9 @@ use crate::file::spot::Spot;
 /// Of a document that nobody understands so many objects are told to stay, beside the first.
 const MOST_TOLD: usize = 15;
 
+/// Of a file so many broken documents are remembered over a restart. The next start waits for further ones, as for one that was never seen.
+const MAX_DUDS: usize = 1 << 10;
+
 /// All files under the roots.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
@@ -78,7 +81,8 @@ impl Catalog {
     pub(crate) fn duds(&self, spot: &Arc<Spot>) -> Vec<Dud> {
         let Some(state) = self.files.get(spot).filter(|state| !state.gone) else { return Vec::new() };
         let whole = (state.trouble.is_some() && (state.held || !self.gives(spot))).then_some(None);
-        whole.into_iter().chain(state.documents.iter().filter_map(|document| document.dud(state.held))).collect()
+        let duds = state.documents.iter().filter_map(|document| document.dud(state.held));
+        whole.into_iter().chain(duds).take(MAX_DUDS).collect()
     }
 
     /// Whether they are others at the last commit than when this was last asked.
@@ -216,11 +220,16 @@ impl Catalog {
     }
 
     fn problems(&self, spot: &Arc<Spot>, state: &FileState) -> Vec<Problem> {
+        let mut left_out = state.documents.iter().map(|document| document.left_out as usize).sum::<usize>();
         let mut problems: Vec<Problem> = state.trouble.as_deref().cloned().into_iter().collect();
         if problems.is_empty() {
             // Of a file that cannot be read any more nobody knows whether they still stand.
-            let broken = state.documents.iter().filter(|document| !document.problems.is_empty());
-            problems.extend(broken.flat_map(|document| self.told(spot, document, state.held)));
+            for document in state.documents.iter().filter(|document| !document.problems.is_empty()) {
+                match problems.len() < report::MAX_PROBLEMS {
+                    true => problems.extend(self.told(spot, document, state.held)),
+                    false => left_out += document.problems.len(),
+                }
+            }
         }
         if self.offers.any_disputed() && !state.gone {
             for document in &state.documents {
@@ -233,7 +242,7 @@ impl Catalog {
                 }
             }
         }
-        report::bounded(problems, &spot.display)
+        report::bounded(problems, left_out, &spot.display)
     }
 
     /// What is wrong with a document; where an object of before stays in force because of it, that is said of the object.

@@ -20,6 +20,8 @@ pub(crate) struct Document {
     hash: u128,
     /// Line of the file on which it starts, from 1.
     pub(crate) line: u32,
+    /// Problems of it that are not kept, because its file has too many.
+    pub(crate) left_out: u32,
     /// What it gives, and what it keeps of what it gave before it could not be understood.
     pub(crate) objects: Given,
     pub(crate) problems: Box<[Problem]>,
@@ -118,30 +120,53 @@ impl Document {
     }
 }
 
-/// Splits a text and parses the documents whose text is not among the old ones.
-pub(crate) fn parse(file: &Arc<str>, text: &str, old: &[Document]) -> Vec<Parsed> {
-    parse_with(file, text, old, api::read)
+/// A document as it was, known by the hash of its text.
+pub(crate) trait Known {
+    /// See [`Document::hash`].
+    fn hash(&self) -> u128;
+}
+
+impl Known for Document {
+    fn hash(&self) -> u128 {
+        self.hash
+    }
+}
+
+impl Known for u128 {
+    fn hash(&self) -> u128 {
+        *self
+    }
+}
+
+/// Splits a text and parses the documents whose text is not among the old ones. None once `goes_on` says no, between two documents.
+pub(crate) fn parse<K: Known>(
+    file: &Arc<str>,
+    text: &str,
+    old: &[K],
+    goes_on: &dyn Fn() -> bool,
+) -> Option<Vec<Parsed>> {
+    parse_with(file, text, (old, goes_on), api::read)
 }
 
 /// The same with another reader.
-pub(crate) fn parse_with(
+pub(crate) fn parse_with<K: Known>(
     file: &Arc<str>,
     text: &str,
-    old: &[Document],
+    (old, goes_on): (&[K], &dyn Fn() -> bool),
     read: impl Fn(&api::yaml::Document<'_>, &Arc<str>) -> Decoded,
-) -> Vec<Parsed> {
+) -> Option<Vec<Parsed>> {
     let new: Vec<api::yaml::Document<'_>> = api::yaml::documents(text).collect();
     // As a rule all but a few are the same at both ends.
-    let is_same = |(old, new): &(&Document, &api::yaml::Document<'_>)| old.hash == new.hash;
+    let is_same = |(old, new): &(&K, &api::yaml::Document<'_>)| old.hash() == new.hash;
     let prefix = old.iter().zip(&new).take_while(is_same).count();
     let most = old.len().min(new.len()) - prefix;
     let suffix = old.iter().rev().zip(new.iter().rev()).take(most).take_while(is_same).count();
     // Between them documents may have moved.
     let mut moved: HashMap<u128, VecDeque<usize>> = HashMap::new();
     for (index, document) in old.iter().enumerate().take(old.len() - suffix).skip(prefix) {
-        moved.entry(document.hash).or_default().push_back(index);
+        moved.entry(document.hash()).or_default().push_back(index);
     }
-    let mut parents = Arc::default();
+    let mut so_far = SoFar { text, parents: Arc::default(), shows_text: None, problems: 0 };
     let parse_one = |(at, document): (usize, &api::yaml::Document<'_>)| {
         let known = if at < prefix {
             Some(at)
@@ -150,18 +175,50 @@ pub(crate) fn parse_with(
         } else {
             moved.get_mut(&document.hash).and_then(VecDeque::pop_front)
         };
-        match known {
+        let parsed = match known {
             Some(index) => Parsed::Same { index, line: document.line },
-            None => decode(file, document, &mut parents, &read),
-        }
+            None if goes_on() => decode(file, document, &mut so_far, &read),
+            None => return None,
+        };
+        Some(parsed)
     };
     new.iter().enumerate().map(parse_one).collect()
+}
+
+/// What the documents of one file share while they are parsed.
+struct SoFar<'t> {
+    text: &'t str,
+    /// Those of the route before.
+    parents: Arc<[ParentRef]>,
+    /// Whether problems show text, once that was asked.
+    shows_text: Option<bool>,
+    /// Problems that are kept so far.
+    problems: usize,
+}
+
+impl SoFar<'_> {
+    fn shows_text(&mut self) -> bool {
+        let text = self.text;
+        *self.shows_text.get_or_insert_with(|| names_object(text))
+    }
+
+    /// Leaves out what is more than a file may have, but for the first error of each object: it says what is lost. Gives how many were left out.
+    fn bound(&mut self, problems: &mut Vec<Problem>) -> u32 {
+        let before = problems.len();
+        if self.problems + before > report::MAX_PROBLEMS {
+            let mut told: HashSet<Option<ObjectKey>> = HashSet::new();
+            problems.retain(|problem| problem.severity == Severity::Error && told.insert(problem.object.clone()));
+            problems.iter_mut().for_each(|problem| problem.snippet = None);
+        }
+        self.problems += problems.len();
+        u32::try_from(before - problems.len()).unwrap_or(u32::MAX)
+    }
 }
 
 fn decode(
     file: &Arc<str>,
     document: &api::yaml::Document<'_>,
-    parents: &mut Arc<[ParentRef]>,
+    so_far: &mut SoFar<'_>,
     read: impl Fn(&api::yaml::Document<'_>, &Arc<str>) -> Decoded,
 ) -> Parsed {
     // A reader that panics costs this document only. It works on the text alone, so it leaves nothing behind.
@@ -169,11 +226,39 @@ fn decode(
         let text = "this document could not be read because of a bug in Chancery: please report it, with the document";
         Decoded { objects: Vec::new(), problems: vec![report::at(file, document.line, 1, text)] }
     });
-    decoded.objects.iter_mut().for_each(|object| share_parents(object, parents));
+    decoded.objects.iter_mut().for_each(|object| share_parents(object, &mut so_far.parents));
+    if decoded.objects.is_empty() && !decoded.problems.is_empty() && !so_far.shows_text() {
+        decoded.problems.iter_mut().for_each(conceal);
+    }
     let lost = lost(&decoded.objects, &decoded.problems);
     let objects = decoded.objects.into_iter().map(|object| (object, Standing::Written)).collect();
-    let document = Document { hash: document.hash, line: document.line, objects, problems: decoded.problems.into() };
+    let left_out = so_far.bound(&mut decoded.problems);
+    let problems = decoded.problems.into();
+    let document = Document { hash: document.hash, line: document.line, left_out, objects, problems };
     Parsed::New { document, lost }
+}
+
+/// Whether a file has anything that was meant as an object: it says of something which kind and version it is. What has neither may be any file of this
+/// machine, a link or a copy of it, and nothing of its text is shown to those who may see problems.
+fn names_object(text: &str) -> bool {
+    ["kind", "apiVersion"].iter().all(|field| has_field(text, field))
+}
+
+/// Whether a field of this name is written somewhere, with or without quotes.
+fn has_field(text: &str, name: &str) -> bool {
+    memchr::memmem::find_iter(text.as_bytes(), name).any(|at| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let after = text.get(at + name.len()..).unwrap_or_default();
+        let after = after.strip_prefix(['"', '\'']).unwrap_or(after).trim_start_matches(' ');
+        before.is_none_or(|before| before.is_whitespace() || "\"'{,-?\u{feff}".contains(before))
+            && after.starts_with(':')
+    })
+}
+
+/// Takes what was written out of a problem. Messages about objects repeat fields of them; of other texts only syntax is told, whose messages repeat names.
+fn conceal(problem: &mut Problem) {
+    problem.snippet = None;
+    problem.text = "this file has no object: nothing in it says its apiVersion and kind. Its text is not shown".into();
 }
 
 /// The routes of a file mostly attach to the same Gateway: they have one list of parents.

@@ -1,11 +1,11 @@
 //! [`watch`]: the thread that follows changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, PipeReader, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,10 +15,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use store::{Batch, Source};
 
+use crate::file::access::Links;
+use crate::file::background::Background;
 use crate::file::catalog::Catalog;
 use crate::file::events::{Agenda, Created, Look, created};
 use crate::file::past::{Duds, Past};
-use crate::file::read::{Outcome, read_all};
+use crate::file::read::{Outcome, Pace, Spent, read_all};
 use crate::file::spot::Spot;
 use crate::file::tree::{Survey, Tree, Trouble};
 use crate::file::unread::Unread;
@@ -52,10 +54,10 @@ pub struct Watcher {
 /// # Errors
 ///
 /// inotify is not to be had, the current directory cannot be read, or no thread can be started.
-pub fn watch(roots: &[PathBuf], past: Past, sink: impl Sink) -> Result<Watcher, Error> {
+pub fn watch((roots, links): (&[PathBuf], Links), past: Past, sink: impl Sink) -> Result<Watcher, Error> {
     let current = current_directory(roots)?;
     let watches = Watches::new().map_err(|error| Error::Inotify(error.into()))?;
-    let tree = Tree::new(roots, &current, watches);
+    let tree = Tree::new((roots, links), &current, watches);
     let (stopped, stop) = io::pipe().map_err(Error::Thread)?;
     let follower = Follower {
         tree,
@@ -66,6 +68,7 @@ pub fn watch(roots: &[PathBuf], past: Past, sink: impl Sink) -> Result<Watcher, 
         unread: Unread::default(),
         duds: Duds::read(past),
         awaited: BTreeSet::new(),
+        background: Background::new().map_err(Error::Thread)?,
         stopped,
         listed: false,
     };
@@ -119,6 +122,7 @@ struct Follower {
     duds: Duds,
     /// What could not be read when it was looked at last, and may be another time.
     awaited: BTreeSet<Arc<Spot>>,
+    background: Background,
     stopped: PipeReader,
     /// Everything that there was at the start has been handed on.
     listed: bool,
@@ -152,7 +156,21 @@ impl Follower {
                 return Ok(());
             }
             self.note_events()?;
+            self.note_costly();
             self.try_again();
+        }
+    }
+
+    /// Takes in costly files that were read meanwhile, but for those that changed again: these are looked at anew.
+    fn note_costly(&mut self) {
+        for done in self.background.take_done() {
+            if self.agenda.is_changing(&done.spot) {
+                self.await_writer(&done.spot);
+            } else if done.is_of(self.catalog.documents(&done.spot)) {
+                self.note(done.spot, done.outcome);
+            } else {
+                self.agenda.add(done.spot, Look::Read);
+            }
         }
     }
 
@@ -170,8 +188,8 @@ impl Follower {
             true => millis.map_or(PollTimeout::NONE, PollTimeout::from),
             false => PollTimeout::ZERO,
         };
-        let mut fds =
-            [PollFd::new(inotify.as_fd(), PollFlags::POLLIN), PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN)];
+        let fds = [inotify.as_fd(), self.stopped.as_fd(), self.background.wakes().as_fd()];
+        let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(Error::Inotify(error.into())),
@@ -191,7 +209,10 @@ impl Follower {
     fn try_again(&mut self) {
         for spot in &self.awaited {
             let path = self.tree.path(spot);
-            if !self.agenda.is_changing(spot) && created(&path) != Created::Empty && is_readable(&path) {
+            if !self.agenda.is_changing(spot)
+                && created(&path) != Created::Empty
+                && self.tree.access().is_readable(&path)
+            {
                 self.agenda.add(spot.clone(), Look::Survey);
             }
         }
@@ -251,6 +272,7 @@ impl Follower {
         for spot in pending.cloned().collect::<Vec<_>>() {
             self.to_read.remove(&spot);
         }
+        self.background.cancel_below(top);
         let Survey { files, troubles, .. } = self.tree.survey(top);
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
@@ -313,12 +335,24 @@ impl Follower {
     /// Reads what has to be read. What was touched at the same time may be half of one version and half of the next: it
     /// is left for the look that those events ask for, now or when they are complete.
     fn read(&mut self, files: Vec<(Arc<Spot>, PathBuf)>) -> Result<(), Error> {
+        let (costly, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|(spot, _)| self.listed && self.background.is_costly(spot));
+        for file in costly {
+            self.read_apart(file)?;
+        }
         if files.is_empty() {
             return Ok(());
         }
-        let outcomes = read_all(&files, &self.catalog);
+        let spent = Spent::default();
+        let pace = if self.listed { Pace::Quick(&spent) } else { Pace::Whole };
+        let outcomes = read_all(&files, &self.catalog, (self.tree.access(), pace));
         self.note_events()?;
-        for ((spot, _), outcome) in files.into_iter().zip(outcomes) {
+        for ((spot, path), outcome) in files.into_iter().zip(outcomes) {
+            self.background.cancel(&spot);
+            if matches!(outcome, Outcome::Costly) {
+                self.read_apart((spot, path))?;
+                continue;
+            }
             if self.agenda.is_changing(&spot) && !self.unread.must_count(&spot) {
                 self.await_writer(&spot);
                 continue;
@@ -326,6 +360,12 @@ impl Follower {
             self.note(spot, outcome);
         }
         Ok(())
+    }
+
+    /// Reads a costly file while others are read.
+    fn read_apart(&mut self, (spot, path): (Arc<Spot>, PathBuf)) -> Result<(), Error> {
+        let old = self.catalog.documents(&spot);
+        self.background.read((spot, path), old, self.tree.access()).map_err(Error::Thread)
     }
 
     /// Takes in what came of reading a file.
@@ -342,6 +382,8 @@ impl Follower {
             Outcome::Trouble(problem) => {
                 self.trouble(&spot, problem, false);
             }
+            // It was cancelled: a later look has another outcome.
+            Outcome::Costly => {}
             Outcome::Unreadable { problem, wants } => {
                 self.awaited.insert(spot.clone());
                 self.trouble(&spot, problem, wants || spot.is_root());
@@ -419,18 +461,10 @@ impl Follower {
                 self.revive(&spot);
             } else {
                 self.vanished.remove(&spot);
+                self.background.cancel(&spot);
                 self.catalog.remove(&spot);
                 self.unread.remove(&spot);
             }
         }
-    }
-}
-
-/// Whether a look at a place would find something to read. Of what is neither a directory nor a file nobody waits for an answer.
-fn is_readable(path: &Path) -> bool {
-    match fs::metadata(path) {
-        Ok(about) if about.is_dir() => fs::read_dir(path).is_ok(),
-        Ok(about) => about.is_file() && File::open(path).is_ok(),
-        Err(_) => false,
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::file::access::{Access, Links};
 use crate::file::read::read_bytes;
 
 /// What an earlier process left.
@@ -35,7 +36,9 @@ pub(crate) struct Duds {
 impl Duds {
     /// Those of the process before.
     pub(crate) fn read(past: Past) -> Self {
-        let bytes = past.record.as_deref().and_then(|path| read_bytes(path).ok()).unwrap_or_default();
+        // Of the state folder, which the operator names.
+        let own = Access::new(Links::Everywhere, []);
+        let bytes = past.record.as_deref().and_then(|path| read_bytes(path, &own).ok()).unwrap_or_default();
         let lines = String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
         Self { served: past.served, record: past.record, lines }
     }

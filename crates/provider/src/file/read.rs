@@ -1,18 +1,20 @@
 //! Reads and parses files, on all cores where there are many.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use api::Problem;
 use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
 
+use crate::file::access::{Access, Denied};
 use crate::file::catalog::Catalog;
-use crate::file::document::{self, Parsed};
+use crate::file::document::{self, Known, Parsed};
 use crate::file::report;
 use crate::file::spot::Spot;
 
@@ -33,15 +35,80 @@ pub(crate) enum Outcome {
     Trouble(Problem),
     /// Its documents, none if it is empty.
     Documents(Vec<Parsed>),
+    /// Reading it takes longer than others are to wait.
+    Costly,
+}
+
+/// How much reading may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace<'a> {
+    /// As much as it takes: nothing is complete without it.
+    Whole,
+    /// Little: other files wait. What costly files have taken meanwhile counts for all of them.
+    Quick(&'a Spent),
+    /// As much as it takes, until this says that nobody wants it any more.
+    Until(&'a AtomicBool),
+}
+
+/// CPU time in microseconds that went into files that turned out to be costly.
+#[derive(Debug, Default)]
+pub(crate) struct Spent(AtomicU64);
+
+/// Larger files are costly: reading and comparing this many bytes takes some 10 ms.
+const QUICK_BYTES: u64 = 8 << 20;
+
+/// The CPU time that parsing one file may take while others wait: objects as users write them take 10 ns a byte.
+pub(crate) const QUICK_TIME: Duration = Duration::from_millis(5);
+const QUICK_TIME_A_BYTE: Duration = Duration::from_nanos(50);
+
+/// So much may go into files that turn out to be costly before all others of one turn count as costly: 20 ms, and 50 ms are what an edit may wait.
+const MAX_SPENT: u64 = 20_000;
+
+impl Pace<'_> {
+    /// Whether a file of so many bytes is to be begun.
+    fn begins(self, bytes: u64) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Quick(spent) => bytes <= QUICK_BYTES && spent.0.load(Ordering::Relaxed) <= MAX_SPENT,
+            Self::Until(cancelled) => !cancelled.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether to go on with a file that was begun at this CPU time.
+    fn goes_on(self, began: Duration, bytes: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Quick(spent) => {
+                let took = cpu_time().saturating_sub(began);
+                let is_quick = took <= QUICK_TIME + QUICK_TIME_A_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
+                if !is_quick {
+                    spent.0.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+                }
+                is_quick
+            }
+            Self::Until(cancelled) => !cancelled.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What this thread has computed for: unlike the time of day it does not go on while others have the core.
+pub(crate) fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Reads files; the outcomes are in the order of the files, whatever thread read them.
-pub(crate) fn read_all(files: &[(Arc<Spot>, PathBuf)], catalog: &Catalog) -> Vec<Outcome> {
+pub(crate) fn read_all(
+    files: &[(Arc<Spot>, PathBuf)],
+    catalog: &Catalog,
+    (access, pace): (&Access, Pace<'_>),
+) -> Vec<Outcome> {
+    let one =
+        |(spot, path): &(Arc<Spot>, PathBuf)| read_one(&spot.display, path, catalog.documents(spot), (access, pace));
     let chunks = files.len().div_ceil(FILES_AT_A_TIME);
     // Counting cores reads files of the kernel, 0.1 ms in all: nothing for the one file of an edit.
     let threads = if chunks > 1 { thread::available_parallelism().map_or(1, usize::from).min(chunks) } else { 1 };
     if threads == 1 {
-        return files.iter().map(|(spot, path)| read_one(spot, path, catalog)).collect();
+        return files.iter().map(one).collect();
     }
     let next = AtomicUsize::new(0);
     let work = || {
@@ -53,7 +120,7 @@ pub(crate) fn read_all(files: &[(Arc<Spot>, PathBuf)], catalog: &Catalog) -> Vec
             else {
                 return done;
             };
-            done.push((from, chunk.iter().map(|(spot, path)| read_one(spot, path, catalog)).collect::<Vec<_>>()));
+            done.push((from, chunk.iter().map(one).collect::<Vec<_>>()));
         }
     };
     let mut done: Vec<(usize, Vec<Outcome>)> = thread::scope(|scope| {
@@ -71,12 +138,23 @@ pub(crate) fn read_all(files: &[(Arc<Spot>, PathBuf)], catalog: &Catalog) -> Vec
     done.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
 }
 
-fn read_one(spot: &Spot, path: &Path, catalog: &Catalog) -> Outcome {
-    let bytes = match read_bytes(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
-        Err(error) => {
-            let problem = report::whole(&spot.display, format_args!("cannot be read: {error}"));
+/// Reads one file, given its documents as they were.
+pub(crate) fn read_one<K: Known>(
+    file: &Arc<str>,
+    path: &Path,
+    old: &[K],
+    (access, pace): (&Access, Pace<'_>),
+) -> Outcome {
+    let read = access.file(path).and_then(|(mut opened, about)| {
+        let bytes = about.len();
+        Ok(if pace.begins(bytes) { Some(bounded(&mut opened, bytes)?) } else { None })
+    });
+    let bytes = match read {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Outcome::Costly,
+        Err(Denied::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
+        Err(Denied::Io(error)) => {
+            let problem = report::whole(file, format_args!("cannot be read: {error}"));
             let is_ours = error.kind() == io::ErrorKind::Other;
             return if is_ours {
                 Outcome::Trouble(problem)
@@ -84,10 +162,15 @@ fn read_one(spot: &Spot, path: &Path, catalog: &Catalog) -> Outcome {
                 Outcome::Unreadable { problem, wants: wants(&error) }
             };
         }
+        Err(denied) => return Outcome::Trouble(report::denied(file, &denied)),
     };
     match str::from_utf8(&bytes) {
-        Ok(text) => Outcome::Documents(document::parse(&spot.display, text, catalog.documents(spot))),
-        Err(error) => Outcome::Trouble(not_utf8(&spot.display, &bytes, error)),
+        Ok(text) => {
+            let began = cpu_time();
+            let parsed = document::parse(file, text, old, &|| pace.goes_on(began, bytes.len()));
+            parsed.map_or(Outcome::Costly, Outcome::Documents)
+        }
+        Err(error) => Outcome::Trouble(not_utf8(file, &bytes, error)),
     }
 }
 
@@ -98,16 +181,9 @@ pub(crate) fn wants(error: &io::Error) -> bool {
 }
 
 /// The content of a file; never waits for a pipe or device.
-pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    if !about.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    bounded(&mut file, about.len())
+pub(crate) fn read_bytes(path: &Path, access: &Access) -> Result<Vec<u8>, Denied> {
+    let (mut file, about) = access.file(path)?;
+    Ok(bounded(&mut file, about.len())?)
 }
 
 /// Reads to the end, or to the bound.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use api::{FieldPath, Object, Place, Problem, Severity};
 use store::Origin;
 
+use crate::file::access::Denied;
+
 /// Problems kept per file at most: enough to work with, and 10,000 files full of mistakes stay below 2 GB at about
 /// 200 bytes each.
 pub(crate) const MAX_PROBLEMS: usize = 1_000;
@@ -27,6 +29,13 @@ pub(crate) fn at(file: &Arc<str>, line: u32, column: u32, text: impl fmt::Displa
 /// Something is wrong with a file or directory as a whole.
 pub(crate) fn whole(file: &Arc<str>, text: impl fmt::Display) -> Problem {
     at(file, 1, 1, text)
+}
+
+/// A file or link that is not read for what it is, or where it is. What may be read is a rule that the operator sets: only a link that leads elsewhere is a
+/// warning, as what it leads to may well be meant for another program.
+pub(crate) fn denied(file: &Arc<str>, denied: &Denied) -> Problem {
+    let severity = if matches!(denied, Denied::Outside) { Severity::Warning } else { Severity::Error };
+    Problem { severity, ..whole(file, denied) }
 }
 
 /// An object that a stronger place gives as well.
@@ -63,9 +72,9 @@ pub(crate) fn awaited(mut problem: Problem) -> Problem {
     problem
 }
 
-/// At most [`MAX_PROBLEMS`]; a last one tells how many were left out.
-pub(crate) fn bounded(mut problems: Vec<Problem>, file: &Arc<str>) -> Vec<Problem> {
-    let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
+/// At most [`MAX_PROBLEMS`]; a last one says how many were left out, here and before.
+pub(crate) fn bounded(mut problems: Vec<Problem>, left_out: usize, file: &Arc<str>) -> Vec<Problem> {
+    let left_out = left_out + problems.len().saturating_sub(MAX_PROBLEMS);
     if left_out > 0 {
         problems.truncate(MAX_PROBLEMS);
         problems.push(whole(file, format_args!("{left_out} more problems in this file are not listed")));

@@ -19,8 +19,8 @@ pub(crate) struct Resolution {
 /// What a path leads to.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Not a directory. It may still be a pipe or a device.
-    File,
+    /// Not a directory, by its real path. It may still be a pipe or a device.
+    File(PathBuf),
     /// A directory, by its real path.
     Directory(PathBuf),
     /// Nothing: a name on the way does not exist. True if a link led there.
@@ -92,7 +92,7 @@ impl Walk {
         } else if kind.is_dir() {
             self.at = next;
         } else if self.ahead.is_empty() {
-            return Ok(Some(Found::File));
+            return Ok(Some(Found::File(next)));
         } else {
             return Err(io::Error::from(io::ErrorKind::NotADirectory));
         }

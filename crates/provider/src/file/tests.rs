@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use super::*;
 
 mod broken;
+mod costly;
 mod following;
 mod links;
 mod loading;
@@ -129,6 +130,13 @@ impl Watched {
         watched
     }
 
+    /// The same where all links are followed.
+    fn following_links(folder: &TempDir, roots: &[PathBuf]) -> Self {
+        let mut watched = Self::with_links(Links::Everywhere, Past::default(), folder, roots);
+        assert!(watched.next(DEADLINE).expect("the first listing"), "the first batch is the complete listing");
+        watched
+    }
+
     /// Nothing is taken in yet.
     fn begin(folder: &TempDir, roots: &[PathBuf]) -> Self {
         Self::after(Past::default(), folder, roots)
@@ -136,12 +144,17 @@ impl Watched {
 
     /// The same after an earlier process.
     fn after(past: Past, folder: &TempDir, roots: &[PathBuf]) -> Self {
+        Self::with_links(Links::WithinRoots, past, folder, roots)
+    }
+
+    /// The same where these links are followed.
+    fn with_links(links: Links, past: Past, folder: &TempDir, roots: &[PathBuf]) -> Self {
         let (sender, batches) = sync_channel(4);
         let sink = move |batch| match sender.send(batch) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let watcher = watch(roots, past, sink).unwrap();
+        let watcher = watch((roots, links), past, sink).unwrap();
         Self { folder: folder.path().to_owned(), state: State::default(), batches, watcher, listed: false }
     }
 

@@ -12,6 +12,7 @@ use api::Problem;
 use nix::errno::Errno;
 use nix::sys::inotify::WatchDescriptor;
 
+use crate::file::access::{Access, Denied, Links};
 use crate::file::read;
 use crate::file::report;
 use crate::file::resolve::{Found, Resolution, resolve};
@@ -35,6 +36,11 @@ pub(crate) struct Tree {
     directories: BTreeMap<Arc<Spot>, Directory>,
     /// Roots and symbolic links, with the names that they lead over.
     links: BTreeMap<Arc<Spot>, Link>,
+    /// What may be read, as of the roots when they were looked at last.
+    access: Access,
+    followed: Links,
+    /// Roots within other roots, which are read by way of those.
+    covered: Vec<PathBuf>,
     pub(crate) watches: Watches,
 }
 
@@ -42,6 +48,8 @@ pub(crate) struct Tree {
 struct Root {
     spot: Arc<Spot>,
     absolute: PathBuf,
+    /// Its path without links, once it was there.
+    real: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +101,13 @@ impl Survey {
         self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: true, wants: read::wants(error) });
     }
 
+    /// What is not read for what it is, or where it is.
+    fn denied(&mut self, spot: &Arc<Spot>, denied: &Denied) {
+        let problem = report::denied(&spot.display, denied);
+        // Without a root nothing is complete: it is waited for.
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: spot.is_root(), wants: false });
+    }
+
     fn unwatched(&mut self, spot: &Arc<Spot>, error: Errno) {
         let remedy = match error {
             Errno::ENOSPC => "raise the kernel setting fs.inotify.max_user_watches",
@@ -105,7 +120,7 @@ impl Survey {
 
 impl Tree {
     /// The roots as given, relative to `current`; those that lie within another one are left out.
-    pub(crate) fn new(given: &[PathBuf], current: &Path, watches: Watches) -> Self {
+    pub(crate) fn new((given, links): (&[PathBuf], Links), current: &Path, watches: Watches) -> Self {
         let absolute: Vec<PathBuf> = given.iter().map(|path| current.join(path)).collect();
         let found: Vec<Option<PathBuf>> = absolute.iter().map(|path| settled(path)).collect();
         let is_covered = |at: usize| {
@@ -113,14 +128,51 @@ impl Tree {
             let mut covering = others.filter(|(other, root)| covers(root.as_deref(), found.get(at), *other < at));
             covering.next().is_some()
         };
-        let mut roots = Vec::new();
+        let (mut roots, mut covered) = (Vec::new(), Vec::new());
         for (at, (path, absolute)) in given.iter().zip(absolute).enumerate() {
             if !is_covered(at) {
                 let spot = Spot::root(u32::try_from(roots.len()).unwrap_or(u32::MAX), &path.to_string_lossy());
-                roots.push(Root { spot, absolute });
+                // Links of one root may lead into another one, which is looked at later.
+                let real =
+                    fs::canonicalize(&absolute).ok().filter(|real| Access::default().permits(real, true).is_ok());
+                roots.push(Root { spot, absolute, real });
+            } else {
+                covered.push(absolute);
             }
         }
-        Self { roots, directories: BTreeMap::new(), links: BTreeMap::new(), watches }
+        let mut tree = Self {
+            roots,
+            directories: BTreeMap::new(),
+            links: BTreeMap::new(),
+            access: Access::default(),
+            followed: links,
+            covered,
+            watches,
+        };
+        tree.set_access();
+        tree
+    }
+
+    /// What may be read.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn set_access(&mut self) {
+        let covered = self.covered.iter().filter_map(|path| fs::canonicalize(path).ok());
+        let areas: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.real.clone()).chain(covered).collect();
+        self.access = Access::new(self.followed, areas);
+    }
+
+    /// Where a root is; true if it may be read there.
+    fn place_root(&mut self, spot: &Arc<Spot>, real: &Path) -> Result<(), Denied> {
+        let permitted = self.access.permits(real, true);
+        let place = permitted.is_ok().then(|| real.to_owned());
+        if let Some(root) = self.roots.get_mut(spot.root_index()).filter(|root| root.real != place) {
+            root.real = place;
+            self.set_access();
+        }
+        permitted
     }
 
     /// The places of the roots.
@@ -165,9 +217,14 @@ impl Tree {
             }
         }
         for spot in below(&mut self.links.range(top.clone()..).map(|(spot, _)| spot)) {
-            for lookup in self.links.remove(&spot).unwrap_or_default().lookups {
-                self.watches.release_lookup(&lookup, &spot);
-            }
+            self.release(&spot);
+        }
+    }
+
+    /// Forgets a link, and releases the watches on its way.
+    fn release(&mut self, spot: &Arc<Spot>) {
+        for lookup in self.links.remove(spot).unwrap_or_default().lookups {
+            self.watches.release_lookup(&lookup, spot);
         }
     }
 
@@ -200,6 +257,16 @@ impl Tree {
     fn follow(&mut self, spot: &Arc<Spot>, from: &Path, path: &Path, survey: &mut Survey) {
         let resolution = self.resolve_watched(spot, from, path);
         let is_root = spot.is_root();
+        if let Found::Directory(real) | Found::File(real) = &resolution.found {
+            let permitted = if is_root { self.place_root(spot, real) } else { self.access.permits(real, false) };
+            if let Err(denied) = permitted {
+                if !is_root {
+                    // What happens elsewhere is no business of ours. The link itself is watched with its directory.
+                    self.release(spot);
+                }
+                return survey.denied(spot, &denied);
+            }
+        }
         match resolution.found {
             Found::Directory(real) => {
                 if let Some(outer) = self.leads_back(spot, &real) {
@@ -210,8 +277,8 @@ impl Tree {
                     self.list(spot, real, survey);
                 }
             }
-            Found::File if spot.is_read() => survey.files.push((spot.clone(), self.path(spot))),
-            Found::File => survey.missing = true,
+            Found::File(_) if spot.is_read() => survey.files.push((spot.clone(), self.path(spot))),
+            Found::File(_) => survey.missing = true,
             Found::Missing { dangling } => {
                 survey.missing = true;
                 if is_root {
@@ -242,7 +309,7 @@ impl Tree {
 
     fn watch_lookups(&mut self, spot: &Arc<Spot>, resolution: &Resolution) {
         // A file that is missing is as a rule about to be written.
-        let is_file = matches!(resolution.found, Found::File | Found::Missing { .. });
+        let is_file = matches!(resolution.found, Found::File(_) | Found::Missing { .. });
         let link = self.links.entry(spot.clone()).or_default();
         let mut lookups = resolution.lookups.iter().peekable();
         while let Some((directory, name)) = lookups.next() {
@@ -293,7 +360,7 @@ impl Tree {
                 None
             }
         };
-        let listed = entries(&real);
+        let listed = entries(&self.access, &real);
         self.directories.insert(spot.clone(), Directory { real: real.clone(), watch });
         match listed {
             Ok(names) => {
@@ -331,9 +398,10 @@ enum Kind {
 }
 
 /// The entries of a directory that concern us, sorted.
-fn entries(directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+fn entries(access: &Access, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
     let mut entries = Vec::new();
-    for entry in fs::read_dir(directory)? {
+    let (_open, listed) = access.entries(directory)?;
+    for entry in listed {
         let entry = entry?;
         let name = entry.file_name();
         if !is_visible(&name) {

@@ -1,6 +1,7 @@
 //! What one replica tells another of the proxies of workloads.
 
 use api::{Kind, ObjectKey};
+use provider::file::Texts;
 use provider::kubernetes::replicas::{Heard, Said};
 use store::{Batch, Source};
 use tokio::sync::{mpsc, watch};
@@ -58,6 +59,7 @@ impl Replica {
             clock: || api::Timestamp(0),
             board: None,
             told: tells.then_some(say),
+            texts: Texts::default(),
         };
         let (inputs, asking, thread) = start(parts).expect("a thread");
         let replica = Self { inputs, asking, told, _thread: thread };

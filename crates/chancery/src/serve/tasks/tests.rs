@@ -1,5 +1,7 @@
 //! Ends of tasks.
 
+use provider::file::Links;
+
 use super::*;
 
 #[tokio::test]
@@ -21,7 +23,7 @@ async fn the_end_of_the_thread_that_follows_files_is_the_end_of_its_task() {
     // Nobody receives: the thread ends with its first batch.
     let (inputs, _) = mpsc::channel(1);
     let task = follow(
-        &[folder.path().to_owned()],
+        (&[folder.path().to_owned()], Links::WithinRoots),
         Past::default(),
         (inputs, SocketPaths::default()),
         CancellationToken::new(),

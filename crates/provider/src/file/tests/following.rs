@@ -287,7 +287,7 @@ fn nothing_is_lost_when_the_receiver_is_slow_and_the_kernel_drops_events() {
     let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
     let (sender, batches) = sync_channel(0);
     let sink = move |batch| if sender.send(batch).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-    let watcher = watch(&[folder.path().to_owned()], Past::default(), sink).unwrap();
+    let watcher = watch((&[folder.path().to_owned()], Links::WithinRoots), Past::default(), sink).unwrap();
     let mut watched =
         Watched { folder: folder.path().to_owned(), state: State::default(), batches, watcher, listed: false };
     // Nobody takes the first batch, so that nobody takes events from the kernel's queue either.
@@ -318,7 +318,7 @@ fn dropping_a_watcher_does_not_wait_for_a_receiver_that_does_not_receive() {
     let folder = TempDir::new().unwrap();
     let (sender, batches) = sync_channel(0);
     let sink = move |batch| if sender.send(batch).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-    drop(watch(&[folder.path().to_owned()], Past::default(), sink).unwrap());
+    drop(watch((&[folder.path().to_owned()], Links::WithinRoots), Past::default(), sink).unwrap());
     assert!(batches.recv_timeout(DEADLINE).is_ok());
     assert!(matches!(batches.recv_timeout(DEADLINE), Err(RecvTimeoutError::Disconnected)), "the thread ended");
 }

@@ -123,5 +123,8 @@ fn a_pipe_that_is_named_is_read_to_its_end() {
     std::io::Write::write_all(&mut writer, namespace("a", 1).as_bytes()).unwrap();
     drop(writer);
     let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
-    assert_eq!(State::of(folder.path(), &[path, folder.path().to_owned()]).version("a"), Some("1"));
+    let mut state = State::default();
+    let inputs = [Input::Path(path), Input::Path(folder.path().to_owned())];
+    state.apply(load_inputs(&inputs).into_batch(), folder.path());
+    assert_eq!(state.version("a"), Some("1"));
 }

@@ -28,7 +28,7 @@ fn follow(folder: &TempDir, mut happens: impl FnMut() + Send + 'static) -> Watch
             Err(_) => ControlFlow::Break(()),
         }
     };
-    let watcher = watch(&[folder.path().to_owned()], Past::default(), sink).unwrap();
+    let watcher = watch((&[folder.path().to_owned()], Links::WithinRoots), Past::default(), sink).unwrap();
     Watched { folder: folder.path().to_owned(), state: State::default(), batches, watcher, listed: false }
 }
 

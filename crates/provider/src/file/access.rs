@@ -1,0 +1,202 @@
+//! [`Access`]: what of the file system may be read, checked on the opened file itself.
+//!
+//! A path is looked up once, without opening what is there (`O_PATH`, which neither waits for a pipe nor wakes a device). What was found is then judged
+//! by its own path and kind, and that very file is read. Swapping a file for a link between the check and the read gains nothing.
+
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions, ReadDir};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::libc;
+use nix::sys::statfs::{self, FsType, fstatfs};
+
+/// Whether symbolic links are followed that lead out of the folders that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Links {
+    /// Not: what they lead to may be a file that their author could not read.
+    #[default]
+    WithinRoots,
+    /// To any regular file and folder.
+    Everywhere,
+}
+
+impl Links {
+    /// What `--follow-links` says.
+    #[must_use]
+    pub fn follow(everywhere: bool) -> Self {
+        if everywhere { Self::Everywhere } else { Self::WithinRoots }
+    }
+}
+
+/// Places that hold no files of anybody: what is read there is made by the kernel.
+const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A folder of ordinary files in one of those places.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// File systems whose files are made by the kernel, wherever they are mounted (statfs(2)).
+const MADE_BY_KERNEL: [FsType; 8] = [
+    statfs::PROC_SUPER_MAGIC,
+    statfs::SYSFS_MAGIC,
+    statfs::DEBUGFS_MAGIC,
+    statfs::TRACEFS_MAGIC,
+    statfs::SECURITYFS_MAGIC,
+    statfs::CGROUP_SUPER_MAGIC,
+    statfs::CGROUP2_SUPER_MAGIC,
+    statfs::BPF_FS_MAGIC,
+];
+
+/// Why something is not read.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    /// It cannot be opened.
+    Io(io::Error),
+    /// A link leads out of the folders that are read.
+    Outside,
+    /// It is below `/proc`, `/sys` or `/dev`.
+    Special,
+    /// It is no regular file.
+    Kind(&'static str),
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "cannot be read: {error}"),
+            Self::Outside => f.write_str(
+                "the link leads out of the folder and is not followed: move what it leads to into the folder, or run with --follow-links",
+            ),
+            Self::Special => f.write_str("not read: nothing below /proc, /sys and /dev is"),
+            Self::Kind(what) => write!(f, "not read: {what}, not a regular file"),
+        }
+    }
+}
+
+impl From<io::Error> for Denied {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What may be read; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Access {
+    links: Links,
+    /// The roots without links. Each is a folder or a file.
+    areas: Arc<[PathBuf]>,
+}
+
+impl Access {
+    /// Of roots whose paths have no links.
+    pub(crate) fn new(links: Links, areas: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { links, areas: areas.into_iter().collect() }
+    }
+
+    /// Whether what has this path, without links, may be read. Everything that a root leads to may, but what is special.
+    pub(crate) fn permits(&self, real: &Path, is_root: bool) -> Result<(), Denied> {
+        if is_special(real) {
+            return Err(Denied::Special);
+        }
+        let inside = || self.areas.iter().any(|area| real.starts_with(area));
+        if is_root || self.links == Links::Everywhere || inside() { Ok(()) } else { Err(Denied::Outside) }
+    }
+
+    /// Opens a regular file to read it.
+    pub(crate) fn file(&self, path: &Path) -> Result<(File, Metadata), Denied> {
+        let found = self.find(path, 0)?;
+        let about = found.metadata()?;
+        let kind = about.file_type();
+        if kind.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+        }
+        if !kind.is_file() {
+            return Err(Denied::Kind(name_of(kind)));
+        }
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(descriptor(&found))?;
+        Ok((file, about))
+    }
+
+    /// The entries of a directory whose path has no links.
+    pub(crate) fn entries(&self, directory: &Path) -> io::Result<(File, ReadDir)> {
+        let found = self.find(directory, libc::O_DIRECTORY).map_err(|denied| match denied {
+            Denied::Io(error) => error,
+            // It was swapped for a link since: its parent has an event that says so.
+            _ => io::ErrorKind::NotFound.into(),
+        })?;
+        let entries = fs::read_dir(descriptor(&found))?;
+        Ok((found, entries))
+    }
+
+    /// Whether a file or directory can be opened.
+    pub(crate) fn is_readable(&self, path: &Path) -> bool {
+        let Ok(found) = self.find(path, 0) else { return false };
+        match found.metadata() {
+            Ok(about) if about.is_dir() => fs::read_dir(descriptor(&found)).is_ok(),
+            Ok(_) => self.file(path).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Finds what a path leads to, and judges it by its own path.
+    fn find(&self, path: &Path, flags: i32) -> Result<File, Denied> {
+        let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH | flags).open(path)?;
+        if found.metadata()?.nlink() == 0 {
+            return Err(io::Error::from(io::ErrorKind::NotFound).into());
+        }
+        let real = fs::read_link(descriptor(&found))?;
+        self.permits(&real, false)?;
+        let made_by_kernel = fstatfs(&found).is_ok_and(|about| MADE_BY_KERNEL.contains(&about.filesystem_type()));
+        if made_by_kernel { Err(Denied::Special) } else { Ok(found) }
+    }
+}
+
+/// Whether a path without links is in one of the special places.
+fn is_special(real: &Path) -> bool {
+    SPECIAL.iter().any(|place| real.starts_with(place)) && !real.starts_with(SHARED_MEMORY)
+}
+
+/// The path that leads to an open file and to nothing else (proc(5), `/proc/pid/fd`).
+fn descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+fn name_of(kind: fs::FileType) -> &'static str {
+    match kind {
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "something else",
+    }
+}
+
+/// Reads the texts of files a second time, to find places in them.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    roots: Arc<[PathBuf]>,
+    links: Links,
+}
+
+impl Texts {
+    /// Of files below these roots.
+    #[must_use]
+    pub fn new(roots: &[PathBuf], links: Links) -> Self {
+        Self { roots: roots.into(), links }
+    }
+
+    /// The text of a file, by the name that its problems have. None if it is not there, is no text, or may not be read.
+    #[must_use]
+    pub fn get(&self, file: &str) -> Option<String> {
+        let areas = self.roots.iter().filter_map(|root| fs::canonicalize(root).ok());
+        let access = Access::new(self.links, areas.filter(|area| !is_special(area)));
+        let (mut file, about) = access.file(Path::new(file)).ok()?;
+        String::from_utf8(super::read::bounded(&mut file, about.len()).ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;
