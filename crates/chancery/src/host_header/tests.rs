@@ -1,3 +1,5 @@
+//! Spellings of hosts.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Places of a port, and who loses one.
+
 use std::net::Ipv4Addr;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! A port with clients that hold their connections.
+
 use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

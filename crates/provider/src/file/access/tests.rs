@@ -1,3 +1,5 @@
+//! Links, devices and sockets in the place of a file.
+
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
