@@ -16,7 +16,7 @@ pub type BackendTrafficPolicy = Resource<BackendTrafficPolicySpec>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackendTrafficPolicySpec {
-    /// What it is about: Gateways and routes.
+    /// Its targets: Gateways and routes.
     #[serde(flatten)]
     pub attachment: PolicyAttachment,
     /// Limits on what is sent to one cluster.

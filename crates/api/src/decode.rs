@@ -248,7 +248,7 @@ impl Decoder<'_> {
         let pruned = Pruned::new(checked.pruned, checked.hollow);
         let mut meta = meta(key.clone(), root, &pruned);
         if let Some(more) = meta.more.as_mut().filter(|_| kind.is_unbuilt_policy()) {
-            // Nobody reads more of it than what it is for.
+            // Only its attachment is read.
             more.annotations = Labels::default();
         }
         let marks = Marks { pruned, faults: found };

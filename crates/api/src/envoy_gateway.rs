@@ -29,7 +29,7 @@ pub struct EnvoyGatewaySpec {
     pub provider: Option<Box<ProviderConfig>>,
     /// What is switched on beyond Gateway API.
     pub extension_apis: ExtensionApis,
-    /// What becomes of the targets of policies that guard with fields which are not built; none: as the command line says.
+    /// Treatment of policies that guard with fields which are not built; none: as the command line says.
     pub unsupported_policies: Option<UnsupportedPolicies>,
     /// Settings for every fleet, unless a class or Gateway has its own.
     pub envoy_proxy: Option<Box<EnvoyProxySpec>>,

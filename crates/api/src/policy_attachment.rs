@@ -62,9 +62,9 @@ impl Default for PolicyTargetSelector {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyTargetNamespaces {
-    /// Which of them. Others than the policy's own need a `ReferenceGrant` as well.
+    /// Their selection. Others than the policy's own need a `ReferenceGrant` as well.
     pub from: PolicyTargetsFrom,
-    /// For `Selector`: conditions on the labels of the namespaces.
+    /// Conditions on the labels of the namespaces, for `Selector`.
     pub selector: Option<LabelSelector>,
 }
 
@@ -75,7 +75,7 @@ open_enum! {
         Same = "Same",
         /// Every namespace.
         All = "All",
-        /// Those with the labels of `selector`.
+        /// Namespaces with the labels of `selector`.
         Selector = "Selector",
     }
 }
@@ -156,7 +156,7 @@ macro_rules! unbuilt {
     )+
 
         impl Object {
-            /// What the policy is attached to; none if it is no policy of Envoy Gateway, or one that changes resources of Envoy's only.
+            /// The attachment of a policy; none if it is no policy of Envoy Gateway, or one that changes resources of Envoy's only.
             #[must_use]
             pub fn attachment(&self) -> Option<PolicyAttachment> {
                 match self {
@@ -168,13 +168,13 @@ macro_rules! unbuilt {
         }
 
         impl Kind {
-            /// Whether objects of this kind have an [`Object::attachment`].
+            /// True if objects of this kind have an [`Object::attachment`].
             #[must_use]
             pub const fn is_attached(self) -> bool {
                 self.is_unbuilt_policy() || matches!(self, Self::BackendTrafficPolicy)
             }
 
-            /// Whether it is a kind of policies of which no field is built.
+            /// True for a kind of policies of which no field is built.
             #[must_use]
             pub const fn is_unbuilt_policy(self) -> bool {
                 matches!(self, $(Self::$Policy)|+)
@@ -184,11 +184,11 @@ macro_rules! unbuilt {
 }
 
 unbuilt! {
-    /// Who may send requests to a route or Gateway.
+    /// Authentication and authorization of requests to a route or Gateway.
     SecurityPolicy, SecurityPolicySpec;
     /// Programs that see the requests of a route or Gateway.
     EnvoyExtensionPolicy, EnvoyExtensionPolicySpec;
-    /// How clients of a Gateway are treated.
+    /// The treatment of a Gateway's clients.
     ClientTrafficPolicy, ClientTrafficPolicySpec;
 }
 

@@ -22,7 +22,7 @@ macro_rules! object_tables {
             pub settings: Table<(), Arc<api::EnvoyGateway>>,
             /// Routes of all kinds.
             pub routes: Table<ObjectKey, RouteObject>,
-            /// What policies of Envoy Gateway are attached to, of all kinds that have an [`Object::attachment`].
+            /// The attachments of Envoy Gateway's policies, of all kinds that have an [`Object::attachment`].
             pub attachments: Table<ObjectKey, Arc<Resource<PolicyAttachment>>>,
             /// Resources of Envoy's, of all kinds that have a [`Kind::message`].
             pub raw: Table<ObjectKey, Arc<api::Raw>>,

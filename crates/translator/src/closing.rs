@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use api::policy_attachment::{PolicyTargetSelector, PolicyTargetsFrom};
 use api::reference::PolicyTargetRef;
-use api::{FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, Resource, RouteObject, group};
+use api::{
+    FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource, RouteObject, group,
+};
 
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Namespaces;
@@ -20,16 +22,16 @@ pub(crate) struct Attached {
     pub(crate) generation: i64,
     /// Why its targets are closed; none: nothing of it guards.
     pub(crate) lack: Option<Lack>,
-    /// Those that it names, all in its own namespace; one of `targetRef` comes first.
+    /// Targets that it names, all in its own namespace; one of `targetRef` comes first.
     pub(crate) targets: Vec<Target>,
-    /// How many of them `targetRef` has.
+    /// Number of them that `targetRef` has.
     pub(crate) single: usize,
     pub(crate) selectors: Vec<Result<Arc<Selecting>, String>>,
     /// Fields that are ignored, with words.
     pub(crate) ignored: Box<[Arc<str>]>,
 }
 
-/// What keeps a policy from guarding.
+/// Reasons that keep a policy from guarding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lack {
     /// Fields that guard and are not built.
@@ -69,33 +71,43 @@ pub(crate) struct Selecting {
 }
 
 impl Selecting {
-    /// Whether the labels of an object are selected.
+    /// True if the labels of an object are selected.
     pub(crate) fn selects(&self, labels: &Labels) -> bool {
         self.labels.matches(labels)
     }
 }
 
-/// By which a selector is found from an object that it may select.
+/// The key by which a selector is found from an object that it may select.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Anchor {
-    /// None: any.
-    namespace: Option<Arc<str>>,
+    /// That of the policy.
+    namespace: Arc<str>,
     kind: Kind,
     /// A label that the object has to have; none: it need not have any.
     label: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Anchor {
-    /// All by which an object can be found, in its own namespace or in any.
+    /// All by which policies of a namespace find an object with these labels.
     pub(crate) fn of<'a>(
-        namespace: Option<&'a Arc<str>>,
+        namespace: &'a Arc<str>,
         kind: Kind,
         labels: &'a Labels,
     ) -> impl Iterator<Item = Self> + use<'a> {
         let labels = labels.iter().map(|(name, value)| Some((Arc::from(name), Arc::from(value))));
-        let namespace = namespace.cloned();
         std::iter::once(None).chain(labels).map(move |label| Self { namespace: namespace.clone(), kind, label })
     }
+}
+
+/// The namespace and kinds of objects that a `ReferenceGrant` lets policies of other namespaces select.
+pub(crate) fn granted(grant: &ReferenceGrant) -> Vec<(Arc<str>, Kind)> {
+    let is_policy = |group: &str, kind: &str| Kind::find(group, kind).is_some_and(Kind::is_attached);
+    if !grant.spec.from.iter().any(|from| is_policy(&from.group, &from.kind)) {
+        return Vec::new();
+    }
+    let namespace: Arc<str> = grant.meta.namespace().into();
+    let kinds = grant.spec.to.iter().filter(|to| *to.group == *group::GATEWAY).filter_map(|to| meant(&to.kind));
+    kinds.map(|kind| (namespace.clone(), kind)).collect()
 }
 
 /// The claim of a policy that closes on a target.
@@ -124,16 +136,6 @@ impl Attached {
         let closes = self.lack.is_some();
         let all = (0_u32..).zip(&self.selectors).filter(move |_| closes);
         all.filter_map(|(number, selector)| Some((number, selector.as_ref().ok()?)))
-    }
-
-    /// Namespaces in which it may close something; none stands for all.
-    pub(crate) fn reach(&self, policy: &ObjectKey) -> Vec<Option<Arc<str>>> {
-        if self.lack.is_none() {
-            return Vec::new();
-        }
-        let own: Arc<str> = policy.namespace().into();
-        let everywhere = self.selecting().any(|(_, selecting)| selecting.anchor.namespace.is_none());
-        std::iter::once(Some(own)).chain(everywhere.then_some(None)).collect()
     }
 
     /// It names nothing that is known, though it would close it.
@@ -215,12 +217,11 @@ fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Re
         },
     };
     let label = selector.labels.match_labels.iter().next().map(|(name, value)| (Arc::from(name), Arc::from(value)));
-    let namespace = (namespaces == Namespaces::Same).then(|| Arc::from(own));
-    let anchor = Anchor { namespace, kind, label };
+    let anchor = Anchor { namespace: own.into(), kind, label };
     Ok(Arc::new(Selecting { anchor, labels: selector.labels.clone(), namespaces, words: words.clone() }))
 }
 
-/// What policies close of a Gateway, a `ListenerSet` or a route.
+/// The parts of a Gateway, a `ListenerSet` or a route that policies close.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Closing {
     /// Such policies are allowed: nothing is closed, and it is said what is open.
@@ -253,7 +254,7 @@ impl Closers {
         self.selected_by.push(policy.clone());
     }
 
-    /// What they come to; none if there are none. `is_open`: they are allowed to close nothing.
+    /// Combines them; none if there are none. `is_open`: they are allowed to close nothing.
     pub(crate) fn closing(mut self, is_open: bool) -> Option<Closing> {
         if self.by_section.is_empty() {
             return None;
@@ -276,7 +277,7 @@ impl Closing {
         self.whole.as_ref()
     }
 
-    /// Those that are about a listener or rule alone.
+    /// The policies that are about a listener or rule alone.
     pub(crate) fn section(&self, name: &str) -> Option<&Arc<str>> {
         self.sections.get(name)
     }

@@ -86,7 +86,7 @@ pub(crate) struct Settings {
     backends: Table<(), Option<bool>>,
     patches: Table<(), bool>,
     proxy: Table<(), Arc<EnvoyProxySpec>>,
-    /// What the command line says of policies that are not built counts before that.
+    /// The command line's word on policies that are not built counts before that.
     allows_unsupported: Table<(), bool>,
     unsupported: Option<UnsupportedPolicies>,
     /// True: in the controller's namespace.
@@ -109,7 +109,7 @@ impl Settings {
         cx.get(self.patches, &()).copied().unwrap_or_default()
     }
 
-    /// Whether targets of policies are closed that guard with fields which are not built.
+    /// True if targets of policies are closed that guard with fields which are not built.
     pub(crate) fn closes_unsupported(&self, cx: &mut Cx<'_>) -> bool {
         match self.unsupported {
             Some(said) => said == UnsupportedPolicies::Deny,

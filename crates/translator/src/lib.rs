@@ -89,14 +89,14 @@ pub struct Options {
     pub file_mode: bool,
     /// There are no proxies: `Programmed` is Unknown.
     pub offline: bool,
-    /// What becomes of the targets of policies that guard with fields which are not built; none: as the static configuration says, and
+    /// Treatment of policies that guard with fields which are not built; none: as the static configuration says, and
     /// else they are closed.
     pub unsupported_policies: Option<UnsupportedPolicies>,
     /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here reads a message of Envoy's.
     pub read_raw: ReadRaw,
 }
 
-/// What becomes of the targets of policies that guard with fields which are not built.
+/// Treatment of policies that guard with fields which are not built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsupportedPolicies {
     /// They are closed.

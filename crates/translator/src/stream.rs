@@ -44,7 +44,7 @@ pub(crate) struct Share {
     pub(crate) weight: u32,
 }
 
-/// Where the datagrams of a listener go.
+/// The destination of a listener's datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Datagrams {
     /// None: they are dropped.

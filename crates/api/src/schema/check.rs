@@ -564,7 +564,7 @@ impl<'a> Checker<'a> {
         self.add(name, Severity::Warning, format!("{word} is not supported by this version and is ignored"));
     }
 
-    /// A guard that is not built. Whoever uses the object says what follows from it.
+    /// Notes a guard that is not built. The use of the object says what follows from it.
     fn unbuilt(&mut self) {
         if !self.silent && self.out.guards.len() < MAX_VIOLATIONS {
             self.out.guards.push(self.field_path());

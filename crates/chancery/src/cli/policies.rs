@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 use translator::UnsupportedPolicies;
 
-/// How policies are treated whose fields are not supported.
+/// The treatment of policies whose fields are not supported.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyArgs {
-    /// What becomes of routes and Gateways with a policy (`SecurityPolicy` and others) that guards them with fields which this version does not
+    /// Treatment of routes and Gateways with a policy (`SecurityPolicy` and others) that guards them with fields which this version does not
     /// support: `deny` answers 500 for all of them, `allow` serves them as if the policy was not there, so that what it guards is open [default: as
     /// `unsupportedPolicies` of the static configuration says, else deny]
     #[arg(long, value_name = "WORD", value_enum)]

@@ -1,10 +1,10 @@
 //! Tables of what policies close that guard with fields which are not built.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::status::PolicyStatus;
-use api::{Kind, Labels, ObjectKey};
+use api::{Kind, Labels, ObjectKey, ReferenceGrant};
 use engine::{Cx, Graph, Index, Table};
 
 use super::status::Sources;
@@ -17,28 +17,30 @@ use crate::reference::{Reference, permit};
 use crate::status::policy::{Reached, Standing};
 use crate::status::unsupported;
 
-/// What is closed.
+/// The closed objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closings {
     /// Every policy, whether it closes anything or not.
     pub(crate) policies: Table<ObjectKey, Arc<Attached>>,
     /// Routes, Gateways and `ListenerSet`s with policies that close them: few, if any.
     pub(crate) objects: [Table<ObjectKey, Arc<Closing>>; 3],
-    /// Of routes by namespace: most namespaces have none, and their routes ask no more than that.
+    /// Closed routes by namespace: most namespaces have none, and their routes ask no more than that.
     routes: Index<Arc<str>, ObjectKey, Arc<Closing>>,
 }
 
 /// A selector of a policy, by its number.
 type SelectorKey = (ObjectKey, u32);
 
-/// Who closes what.
+/// Claims of policies, by the ways in which a target finds them.
 #[derive(Clone, Copy)]
 struct Claims {
     grants: GrantIndex,
     namespaces: Table<ObjectKey, Arc<Labels>>,
     settings: Settings,
-    /// By a namespace, or by none for all, policies that may close something there.
-    reach: Index<Option<Arc<str>>, (Option<Arc<str>>, ObjectKey), ()>,
+    /// Policies that close something, by their namespace.
+    own: Index<Arc<str>, ObjectKey, Arc<Attached>>,
+    /// Grants that let policies of other namespaces select, by namespace and kind of what is selected.
+    granted: Index<(Arc<str>, Kind), ObjectKey, Arc<ReferenceGrant>>,
     named: Index<ObjectKey, ClosingClaim, Arc<str>>,
     selectors: Index<Anchor, SelectorKey, Arc<Selecting>>,
 }
@@ -52,11 +54,11 @@ impl HasGrants for Claims {
 pub(super) fn closings(g: &mut Graph, base: &Base) -> Closings {
     let Base { inputs, grants, namespaces, settings, .. } = *base;
     let policies = g.map("attached_policy", inputs.attachments, |_, _, policy| Arc::new(closing::read(policy)));
-    let reach = g.derive("closing_reach", policies, |_, key: &ObjectKey, policy: &Arc<Attached>| {
-        policy.reach(key).into_iter().map(|namespace| ((namespace, key.clone()), ())).collect::<Vec<_>>()
+    let own = g.index("closing_policy_by_namespace", policies, |key: &ObjectKey, policy: &Arc<Attached>| {
+        policy.lack.is_some().then(|| Arc::<str>::from(key.namespace()))
     });
-    let reach = g.index("closing_reach_by_namespace", reach, |(namespace, _): &(Option<Arc<str>>, ObjectKey), ()| {
-        [namespace.clone()]
+    let granted = g.index("policy_grant_by_target", inputs.reference_grants, |_, grant: &Arc<ReferenceGrant>| {
+        closing::granted(grant)
     });
     let named = g.derive("closing_claim", policies, |_, key, policy| policy.claims(key));
     let named = g.index("closing_claim_by_object", named, |claim: &ClosingClaim, _| [claim.target.object.clone()]);
@@ -67,7 +69,7 @@ pub(super) fn closings(g: &mut Graph, base: &Base) -> Closings {
     let selectors = g.index("closing_selector_by_anchor", selectors, |_: &SelectorKey, selecting: &Arc<Selecting>| {
         [selecting.anchor.clone()]
     });
-    let claims = Claims { grants, namespaces, settings, reach, named, selectors };
+    let claims = Claims { grants, namespaces, settings, own, granted, named, selectors };
     let routes =
         g.derive("route_closing", inputs.routes, move |cx, key, route| claims.row(cx, key, &route.meta().labels));
     let gateways =
@@ -87,17 +89,28 @@ impl Claims {
 
     /// The policies that close an object; none if there can be none.
     fn closers(self, cx: &mut Cx<'_>, object: &ObjectKey, labels: &Labels) -> Option<Closers> {
-        let own = Some(Arc::from(object.namespace()));
-        let reaches = [cx.any(self.reach, &own), cx.any(self.reach, &None)];
-        if reaches == [false, false] {
+        let (kind, own) = (object.kind()?, Arc::<str>::from(object.namespace()));
+        // Only namespaces of policies that a grant names are looked at: others cost nothing here, however many policies they have.
+        let is_policy = |group: &str, kind: &str| Kind::find(group, kind).is_some_and(Kind::is_attached);
+        let others: BTreeSet<Arc<str>> = cx
+            .members(self.granted, &(own.clone(), kind))
+            .values()
+            .flat_map(|grant| grant.spec.from.iter())
+            .filter(|from| is_policy(&from.group, &from.kind) && *from.namespace != *own)
+            .map(|from| Arc::from(&*from.namespace))
+            .collect();
+        let is_own = cx.any(self.own, &own);
+        if !is_own && others.is_empty() {
             return None;
         }
-        let (kind, mut found) = (object.kind()?, Closers::default());
-        for (claim, words) in cx.members(self.named, object).iter() {
-            found.named(claim, words);
+        let mut found = Closers::default();
+        if is_own {
+            for (claim, words) in cx.members(self.named, object).iter() {
+                found.named(claim, words);
+            }
         }
-        for (scope, _) in [&own, &None].into_iter().zip(reaches).filter(|(_, reaches)| *reaches) {
-            for anchor in Anchor::of(scope.as_ref(), kind, labels) {
+        for namespace in others.iter().chain(is_own.then_some(&own)) {
+            for anchor in Anchor::of(namespace, kind, labels) {
                 for ((policy, _), selecting) in cx.members(self.selectors, &anchor).iter() {
                     if selecting.selects(labels) && self.may_select(cx, policy, selecting, object) {
                         found.selected(policy, &selecting.words);
@@ -108,7 +121,7 @@ impl Claims {
         Some(found)
     }
 
-    /// Whether a policy selects in the namespace of an object, and may: into another namespace it needs a grant there.
+    /// True if a policy selects in the namespace of an object, and may: into another namespace it needs a grant there.
     fn may_select(self, cx: &mut Cx<'_>, policy: &ObjectKey, selecting: &Selecting, object: &ObjectKey) -> bool {
         let namespace = object.namespace();
         let selects = |selector: &_| selects_namespace(cx, self.namespaces, selector, namespace);
@@ -119,7 +132,7 @@ impl Claims {
 }
 
 impl Closings {
-    /// What policies close of a Gateway, a set or a route.
+    /// Returns the parts of a Gateway, a set or a route that policies close.
     pub(crate) fn of<'g>(&self, cx: &mut Cx<'g>, object: &ObjectKey) -> Option<&'g Arc<Closing>> {
         let [routes, gateways, sets] = self.objects;
         match object.kind()? {
@@ -161,7 +174,7 @@ impl Closings {
     }
 }
 
-/// What became of policies at each of their targets: of those that are named, in their order, and then of those that are selected.
+/// The outcome of policies at each of their targets: named ones in their order, then selected ones.
 pub(super) fn reached(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<Vec<Reached>>> {
     let sources = *sources;
     let (closings, settings) = (sources.closings, sources.base.settings);
@@ -176,10 +189,10 @@ pub(super) fn reached(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<
         let named = policy.targets.iter().map(|target| named(cx, &sources, (policy, is_open), target));
         let mut found: Vec<Reached> = named.collect();
         for index in selected {
-            found.extend(cx.keys(index, key).map(|(_, ancestor)| Reached {
-                target: PolicyTarget { object: ancestor.clone(), section: None },
-                ancestors: vec![ancestor.clone()],
-                standing: unsupported::standing(policy, ancestor, is_open),
+            found.extend(cx.keys(index, key).map(|(_, ancestor)| {
+                let target = PolicyTarget { object: ancestor.clone(), section: None };
+                let standing = unsupported::selected(policy, is_open);
+                Reached { target, ancestors: vec![ancestor.clone()], standing }
             }));
         }
         Arc::new(found)
@@ -189,7 +202,7 @@ pub(super) fn reached(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<
 /// A policy with an ancestor of what it selects.
 type AncestorKey = (ObjectKey, ObjectKey);
 
-/// By policy the ancestors of what it selects: each once, however much is selected.
+/// The ancestors of a policy's selected targets, by policy: each once, however much is selected.
 fn selected(
     g: &mut Graph,
     sources: &Sources,
@@ -231,7 +244,7 @@ fn place(cx: &mut Cx<'_>, sources: &Sources, object: &ObjectKey) -> Option<Vec<O
     is_ours.then(|| vec![object.clone()])
 }
 
-/// What became of a policy at a target that it names. Of objects that are others' they say it themselves.
+/// The outcome of a policy at a target that it names. Other controllers say it of their own objects.
 fn named(cx: &mut Cx<'_>, sources: &Sources, (policy, is_open): (&Attached, bool), target: &Target) -> Reached {
     let fault = target.fault();
     let target = match Reached::known(target) {
@@ -247,7 +260,7 @@ fn named(cx: &mut Cx<'_>, sources: &Sources, (policy, is_open): (&Attached, bool
     let standing = match (lacks_section(cx, sources, &target), fault) {
         (Some(lacks), _) => lacks,
         (None, Some(fault)) if policy.lack.is_none() => Standing::Invalid(fault.clone()),
-        _ => unsupported::standing(policy, &target.object, is_open),
+        _ => unsupported::standing(policy, &target, is_open),
     };
     Reached { target, ancestors, standing }
 }
@@ -298,7 +311,7 @@ pub(super) fn statuses(
     })
 }
 
-/// What became of a policy that is built in part, with what is closed because of the rest.
+/// The outcome of a policy that is built in part, with the targets that the rest of it closes.
 pub(super) fn with_closed(
     cx: &mut Cx<'_>,
     sources: &Sources,

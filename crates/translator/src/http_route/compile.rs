@@ -230,7 +230,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// For routes of a kind.
+    /// Words for routes of a kind.
     pub(crate) fn of(kind: Option<Kind>) -> Self {
         match kind {
             Some(Kind::GrpcRoute) => {

@@ -56,7 +56,7 @@ pub(crate) struct StreamPlace {
     pub(crate) closed: Option<Arc<str>>,
 }
 
-/// Where the datagrams of a listener go.
+/// The destination of a listener's datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramPlace {
     pub(crate) cluster: ClusterName,

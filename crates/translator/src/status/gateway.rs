@@ -21,7 +21,7 @@ use crate::listener_set::SetDraft;
 
 /// What a Gateway's status asks of the tables.
 pub(crate) trait Lookup {
-    /// What policies close of a Gateway or `ListenerSet`.
+    /// Returns the parts of a Gateway or `ListenerSet` that policies close.
     fn closing(&mut self, object: &ObjectKey) -> Option<Arc<Closing>>;
     /// Routes that are attached to a listener.
     fn attached(&mut self, listener: &ListenerPlan) -> u32;

@@ -151,7 +151,7 @@ pub(super) fn entries(
     fitted(writer, found.into_iter().collect(), &controller.into())
 }
 
-/// What there is to say of a target.
+/// The conditions for a target.
 pub(super) fn target_conditions(writer: Writer, reached: &Reached) -> Vec<Condition> {
     conditions(writer, reached.refusal().as_ref(), None)
 }

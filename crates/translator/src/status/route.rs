@@ -15,7 +15,7 @@ pub(crate) fn status(
     mut refused: impl FnMut(&ParentOutcome) -> Option<Arc<str>>,
 ) -> RouteStatus {
     let writer = Writer { generation: outcome.route.meta().generation };
-    let closed = closing.map(|closing| unsupported::of_route(writer, &outcome.route.meta().key, closing));
+    let closed = closing.and_then(|closing| unsupported::of_route(writer, &outcome.route, closing));
     let parents = outcome.parents().map(|(parent_ref, parent)| RouteParentStatus {
         conditions: conditions(writer, outcome, parent, refused(parent)).into_iter().chain(closed.clone()).collect(),
         parent_ref,

@@ -1,12 +1,13 @@
-//! What statuses say of policies that are not built, and of their targets.
+//! Statuses of policies that are not built, and conditions of their targets.
 
 use std::sync::Arc;
 
 use api::status::{Condition, PolicyStatus, UNSUPPORTED_POLICY};
-use api::{Kind, ObjectKey};
+use api::{Kind, RouteObject};
 
 use super::Writer;
 use super::policy::{Reached, Standing, entries, target_conditions};
+use crate::backend_traffic_policy::PolicyTarget;
 use crate::closing::{Attached, Closing, Lack};
 use crate::http_route::Answers;
 
@@ -15,23 +16,31 @@ const CLOSED: &str = "Closed";
 /// Reason of the same on one that is served unguarded.
 const ALLOWED: &str = "Allowed";
 
-/// What becomes of requests to an object that is closed, as the beginning of a sentence.
-fn consequence(kind: Option<Kind>) -> String {
-    let answer = match kind {
+/// The answer of an object that is closed, in words.
+fn consequence(kind: Option<Kind>) -> &'static str {
+    match kind {
         Some(Kind::Gateway | Kind::ListenerSet) => "requests get 500 and other connections are closed",
         kind => Answers::of(kind).all,
-    };
-    let (first, rest) = answer.split_at(1);
-    first.to_uppercase() + rest
+    }
+}
+
+/// The same words at the beginning of a sentence.
+fn capitalized(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 /// The condition on a route: of the whole and of its rules.
-pub(crate) fn of_route(writer: Writer, route: &ObjectKey, closing: &Closing) -> Condition {
-    let parts = closing.sections().map(|(rule, policies)| (format!(" of rule {rule}"), policies));
+pub(crate) fn of_route(writer: Writer, route: &RouteObject, closing: &Closing) -> Option<Condition> {
+    let kind = route.meta().key.kind();
+    let rules = route.rule_names();
+    let parts = closing.sections().filter(|(rule, _)| rules.contains(rule));
+    let parts = parts.map(|(rule, policies)| (format!("Rule {rule}"), policies));
     let whole = closing.whole().map(|policies| (String::new(), policies));
     let sentences = whole.into_iter().chain(parts);
-    let sentences = sentences.map(|(part, policies)| sentence(route.kind(), closing.is_open, &part, policies));
-    condition(writer, closing.is_open, &sentences.collect::<Vec<_>>().join(" "))
+    let sentences = sentences.map(|(part, policies)| sentence(kind, closing.is_open, &part, policies));
+    let sentences: Vec<String> = sentences.collect();
+    (!sentences.is_empty()).then(|| condition(writer, closing.is_open, &sentences.join(" ")))
 }
 
 /// The condition on a Gateway or `ListenerSet`, where policies are about all of it.
@@ -51,23 +60,40 @@ fn condition(writer: Writer, is_open: bool, text: &str) -> Condition {
 }
 
 fn sentence(kind: Option<Kind>, is_open: bool, part: &str, policies: &str) -> String {
-    const WHY: &str = "guarded by fields that this version does not support";
-    if is_open {
-        return format!("Nothing{part} is {WHY}, as such policies are allowed to have no effect: {policies}.");
-    }
-    format!("{}{part}, which is {WHY}: {policies}.", consequence(kind))
+    let sentence = match is_open {
+        true => format!("served unguarded, because policies that are not supported are allowed: {policies}."),
+        false => {
+            let answer = consequence(kind);
+            format!("{answer}, because this version does not support fields that guard it: {policies}.")
+        }
+    };
+    if part.is_empty() { capitalized(&sentence) } else { format!("{part}: {sentence}") }
 }
 
-/// Why a policy has no effect on a target, and what follows.
-pub(crate) fn standing(policy: &Attached, target: &ObjectKey, is_open: bool) -> Standing {
+/// The standing of a policy at a target that it names, with what follows.
+pub(crate) fn standing(policy: &Attached, target: &PolicyTarget, is_open: bool) -> Standing {
+    let PolicyTarget { object, section } = target;
+    let place = match (section, object.kind()) {
+        (None, _) => object.to_string(),
+        (Some(section), Some(Kind::Gateway | Kind::ListenerSet)) => format!("listener {section} of {object}"),
+        (Some(section), _) => format!("rule {section} of {object}"),
+    };
+    at(policy, is_open, &place, consequence(object.kind()))
+}
+
+/// The standing of a policy where targets are reached that it selects.
+pub(crate) fn selected(policy: &Attached, is_open: bool) -> Standing {
+    at(policy, is_open, "what it selects", "requests get 500 and other connections are closed")
+}
+
+fn at(policy: &Attached, is_open: bool, place: &str, consequence: &str) -> Standing {
     let text = match &policy.lack {
         Some(lack) => {
-            let what = lacking(lack);
             let follows = match is_open {
-                true => format!("{target} is served without it, as such policies are allowed to have no effect"),
-                false => format!("{target} is closed: {}", consequence(target.kind()).to_lowercase()),
+                true => format!("{place} is served without it, as such policies are allowed to have no effect"),
+                false => format!("{place} is closed: {consequence}"),
             };
-            format!("{what} {follows}.")
+            format!("{} {}.", lacking(lack), capitalized(&follows))
         }
         None if !policy.ignored.is_empty() => {
             let fields: Vec<&str> = policy.ignored.iter().map(|field| &**field).collect();

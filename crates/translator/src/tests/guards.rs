@@ -17,7 +17,7 @@ fn section(kind: &str, name: &str, section: &str) -> Value {
     json!({"group": GROUP, "kind": kind, "name": name, "sectionName": section})
 }
 
-/// A `SecurityPolicy` that lets nobody in.
+/// A `SecurityPolicy` that lets no client in.
 fn guard(name: &str, targets: Value) -> Object {
     object(Kind::SecurityPolicy, name, json!({"targetRefs": targets, "authorization": {}}))
 }
@@ -45,7 +45,7 @@ fn served() -> World {
     ])
 }
 
-/// What requests get for two hosts at two ports.
+/// Answers to requests for two hosts at two ports.
 fn answers(world: &World) -> [String; 4] {
     let ask = |port: u16, host: &str| {
         let found = world.ask(&format!("default/web/{port}"), host, "/");
@@ -80,7 +80,7 @@ fn a_guarded_route_answers_500_and_others_go_on() {
         ["Accepted=True/Accepted", "ResolvedRefs=True/ResolvedRefs", "UnsupportedPolicy=True/Closed"]
     );
     let text = message(&world.route_status("one").parents[0].conditions, "UnsupportedPolicy");
-    let wanted = "Requests get 500, which is guarded by fields that this version does not support: SecurityPolicy default/guard (spec.authorization).";
+    let wanted = "Requests get 500, because this version does not support fields that guard it: SecurityPolicy default/guard (spec.authorization).";
     assert_eq!(text, wanted);
     assert_eq!(world.parent("two", 0).len(), 2);
     let status = policy_status(&world, Kind::SecurityPolicy, "guard");
@@ -130,7 +130,7 @@ fn a_rule_is_closed_by_its_name() {
     let ask = |world: &World, path: &str| world.ask("default/web/80", "one.org", path);
     assert_eq!((ask(&world, "/"), ask(&world, "/admin/x")), ("default/v1/80*1".to_owned(), "500".to_owned()));
     let text = message(&world.route_status("one").parents[0].conditions, "UnsupportedPolicy");
-    assert!(text.starts_with("Requests get 500 of rule admin, "), "{text}");
+    assert!(text.starts_with("Rule admin: requests get 500, "), "{text}");
 }
 
 #[test]
@@ -145,6 +145,7 @@ fn missing_sections_are_errors_and_targets_that_are_missing_too() {
     {
         assert!(problems.contains(words), "{words}: {problems}");
     }
+    assert_eq!(world.parent("one", 0).len(), 2, "nothing of it is closed");
     let found = policy_status(&world, Kind::SecurityPolicy, "guard").ancestors;
     assert!(found.iter().all(|entry| short(&entry.conditions) == ["Accepted=False/TargetNotFound"]), "{found:?}");
 }
@@ -169,6 +170,20 @@ fn policies_of_other_namespaces_close_nothing_without_a_grant() {
     assert_eq!((found.len(), &*found[0].ancestor_ref.name), (1, "web"));
     world.delete(Kind::ReferenceGrant, "default", "allow");
     assert_eq!(answers(&world), OPEN);
+}
+
+#[test]
+fn policies_without_a_grant_cost_other_namespaces_nothing() {
+    let mut world = served();
+    let runs = |world: &World| {
+        let mut nodes = world.translator.graph().nodes();
+        nodes.find(|node| node.name == "route_closing").map(|node| node.runs).expect("the node")
+    };
+    let before = runs(&world);
+    let everywhere =
+        |at: usize| selecting(&format!("evil/p{at}"), json!({"kind": "HTTPRoute", "namespaces": {"from": "All"}}));
+    world.apply((0..100).map(everywhere));
+    assert_eq!(runs(&world), before);
 }
 
 #[test]
@@ -427,10 +442,10 @@ fn an_edit_of_a_policy_concerns_its_targets_alone() {
         json!({"targetRefs": [target("HTTPRoute", "one")], "jwt": {}}),
     )]);
     let after = nodes.map(|name| runs(&world, name));
-    let told: Vec<_> =
+    let runs: Vec<_> =
         nodes.iter().zip(before.iter().zip(after)).map(|(name, (before, after))| (*name, after - before)).collect();
     assert_eq!(
-        told,
+        runs,
         [
             ("route", 0),
             ("route_closing", 1),

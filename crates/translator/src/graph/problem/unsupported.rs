@@ -1,4 +1,4 @@
-//! What is wrong with policies whose fields are not built.
+//! Problems of policies whose fields are not built.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::status::policy::{Reached, Standing};
 /// The number of the first of these problems: policies that are built in part have others.
 const NUMBER: u32 = 1 << 16;
 
-/// Of each policy that is for something of ours.
+/// The problems of each policy with a target of ours.
 pub(super) fn problems(
     g: &mut Graph,
     sources: &Sources,
