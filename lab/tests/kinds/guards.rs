@@ -3,7 +3,7 @@
 use crate::place::Place;
 use crate::world::{HTTP, said};
 
-/// Who may ask, with `NAME` and `TARGET`.
+/// A policy `NAME` that lets no request pass to `TARGET`.
 const GUARD: &str = "
 apiVersion: gateway.envoyproxy.io/v1alpha1
 kind: SecurityPolicy

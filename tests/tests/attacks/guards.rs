@@ -53,7 +53,7 @@ fn policy(kind: &str, name: &str, target: &str, fields: &str) -> String {
     )
 }
 
-/// One that lets in whoever comes from an office far away.
+/// A policy that lets in clients of an office far away.
 fn guard(target: &str) -> String {
     let rules = "{defaultAction: Deny, rules: [{action: Allow, principal: {clientCIDRs: [192.0.2.0/24]}}]}";
     policy("SecurityPolicy", "guard", target, &format!("authorization: {rules}"))
@@ -101,7 +101,7 @@ fn every_kind_of_guard_closes_what_it_is_for() {
 }
 
 #[test]
-fn whoever_allows_it_serves_unguarded_routes_and_is_told() {
+fn allowed_policies_leave_routes_open_and_say_so() {
     let world = World::start(&["--unsupported-policies", "allow"], Some(&guard(ROUTE)));
     world.until(200, 200);
     let status = world.running.status(&["httproute", "one", "--output", "yaml"]).unwrap();
@@ -118,12 +118,12 @@ fn validate_fails_and_says_what_follows() {
     std::fs::write(&file, documents(objects.iter().map(String::as_str))).unwrap();
     let file = file.to_str().unwrap();
     let output = binary::run(["validate", file], "").unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("error: this guards and is not supported by this version"), "{told}");
-    assert!(told.contains("1 error, 0 warnings, 0 notes"), "{told}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("error: this guards and is not supported by this version"), "{shown}");
+    assert!(shown.contains("1 error, 0 warnings, 1 note"), "{shown}");
     let output = binary::run(["validate", "--unsupported-policies=allow", file], "").unwrap();
-    assert!(String::from_utf8_lossy(&output.stdout).contains("0 errors, 1 warning, 0 notes"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("0 errors, 1 warning, 1 note"), "{output:?}");
 }
 
 #[test]
