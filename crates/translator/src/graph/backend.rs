@@ -246,7 +246,7 @@ pub(super) fn backends(
     let places = move |cx: &mut Cx<'_>| cx.get(own.places, &()).cloned().unwrap_or_default();
     let services = g.derive("service_port", inputs.services, move |cx, key, service| {
         let external = service.spec.service_type == ServiceType::ExternalName;
-        let own = external.then(|| places(cx)).unwrap_or_default();
+        let own = if external { places(cx) } else { Default::default() };
         let rows = service::read(key, service, options.file_mode, &own);
         rows.into_iter().map(|(key, reading)| (key, Arc::new(reading)))
     });
