@@ -75,7 +75,6 @@ impl FromStr for Host {
 }
 
 /// Nothing, or a colon and a number; `None` for anything else.
-#[expect(clippy::option_option, reason = "no port and a wrong one are two things")]
 fn port(text: &str) -> Option<Option<u16>> {
     let Some(digits) = text.strip_prefix(':') else { return text.is_empty().then_some(None) };
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,7 @@
 //! Clients of the health and admin ports that hold connections, and pages in a browser that ask the admin port.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;

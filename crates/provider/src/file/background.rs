@@ -9,10 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use crate::file::access::Access;
+use crate::file::catalog::Catalog;
 use crate::file::document::{Document, Known as _};
 use crate::file::read::{Outcome, Pace, QUICK_TIME, cpu_time, read_one};
 use crate::file::report;
@@ -29,26 +30,36 @@ const MAX_KNOWN: usize = 1 << 12;
 pub(crate) struct Background {
     /// Files that were costly when they were read last.
     costly: BTreeSet<Arc<Spot>>,
-    /// What is to be read, with the flag that cancels it.
-    pending: BTreeMap<Arc<Spot>, (u64, Arc<AtomicBool>)>,
+    /// Files that are to be read, with their turns. Nothing else is kept of those that wait.
+    waiting: BTreeMap<Arc<Spot>, (Turn, PathBuf)>,
     next: u64,
+    running: Option<Running>,
     worker: Option<Worker>,
     done: Receiver<Done>,
-    results: Sender<Done>,
+    results: SyncSender<Done>,
     /// Has a byte for each file that was read.
     wakes: PipeReader,
     wake: PipeWriter,
 }
 
+/// Files that were never found to be costly come first, each kind in the order in which it came.
+type Turn = (bool, u64);
+
+/// The file that is being read.
+#[derive(Debug)]
+struct Running {
+    spot: Arc<Spot>,
+    cancelled: Arc<AtomicBool>,
+}
+
 #[derive(Debug)]
 struct Worker {
     /// None once the thread is to end.
-    jobs: Option<Sender<Job>>,
+    jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Job {
-    number: u64,
     spot: Arc<Spot>,
     path: PathBuf,
     access: Access,
@@ -60,7 +71,6 @@ struct Job {
 /// A file that was read.
 #[derive(Debug)]
 pub(crate) struct Done {
-    number: u64,
     pub(crate) spot: Arc<Spot>,
     pub(crate) outcome: Outcome,
     /// The documents that it was compared with.
@@ -80,18 +90,10 @@ impl Done {
 impl Background {
     /// Nothing to read.
     pub(crate) fn new() -> io::Result<Self> {
-        let (results, done) = channel();
+        let (results, done) = sync_channel(1);
         let (wakes, wake) = io::pipe()?;
-        Ok(Self {
-            costly: BTreeSet::new(),
-            pending: BTreeMap::new(),
-            next: 0,
-            worker: None,
-            done,
-            results,
-            wakes,
-            wake,
-        })
+        let (costly, waiting) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Self { costly, waiting, next: 0, running: None, worker: None, done, results, wakes, wake })
     }
 
     /// The descriptor that can be read when a file was.
@@ -104,29 +106,35 @@ impl Background {
         self.costly.contains(spot)
     }
 
-    /// Reads a file in place of an earlier version of it.
+    /// Puts a file in line, which was found to be costly or may be. What is being read of an earlier version of it is forgotten; where that waits still, the
+    /// turn stays.
+    pub(crate) fn add(&mut self, spot: Arc<Spot>, path: PathBuf, is_costly: bool) {
+        if is_costly {
+            if self.costly.len() >= MAX_KNOWN {
+                self.costly.clear();
+            }
+            self.costly.insert(spot.clone());
+        }
+        self.cancel_running(|running| *running == *spot);
+        self.next += 1;
+        self.waiting.entry(spot).or_insert(((is_costly, self.next), PathBuf::new())).1 = path;
+    }
+
+    /// Begins with the next file, if none is being read.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(crate) fn read(
-        &mut self,
-        (spot, path): (Arc<Spot>, PathBuf),
-        old: &[Document],
-        access: &Access,
-    ) -> io::Result<()> {
-        self.cancel(&spot);
-        if self.costly.len() >= MAX_KNOWN {
-            self.costly.clear();
-        }
-        self.costly.insert(spot.clone());
-        let (number, cancelled) = (self.next, Arc::new(AtomicBool::new(false)));
-        self.next += 1;
-        self.pending.insert(spot.clone(), (number, cancelled.clone()));
-        let old = old.iter().map(Document::hash).collect();
-        let job = Job { number, spot, path, access: access.clone(), old, cancelled };
+    pub(crate) fn begin(&mut self, catalog: &Catalog, access: &Access) -> io::Result<()> {
+        let first = self.waiting.iter().min_by_key(|(_, (turn, _))| *turn).map(|(spot, _)| spot.clone());
+        let Some(spot) = first.filter(|_| self.running.is_none()) else { return Ok(()) };
+        let Some((_, path)) = self.waiting.remove(&spot) else { return Ok(()) };
         if self.worker.is_none() {
             self.worker = Some(Worker::start(self.results.clone(), self.wake.try_clone()?)?);
         }
+        let cancelled = Arc::new(AtomicBool::new(false));
+        self.running = Some(Running { spot: spot.clone(), cancelled: cancelled.clone() });
+        let old = catalog.documents(&spot).iter().map(Document::hash).collect();
+        let job = Job { spot, path, access: access.clone(), old, cancelled };
         // It takes jobs until this is dropped.
         let _sent = self.worker.as_ref().and_then(|worker| worker.jobs.as_ref()).map(|jobs| jobs.send(job));
         Ok(())
@@ -134,53 +142,49 @@ impl Background {
 
     /// Forgets what is to be read of a file.
     pub(crate) fn cancel(&mut self, spot: &Spot) {
-        if let Some((_, cancelled)) = self.pending.remove(spot) {
-            cancelled.store(true, Ordering::Relaxed);
-        }
+        self.waiting.remove(spot);
+        self.cancel_running(|running| *running == *spot);
     }
 
     /// Forgets what is to be read at and below a place.
     pub(crate) fn cancel_below(&mut self, top: &Arc<Spot>) {
-        let below = self.pending.range(top.clone()..).map(|(spot, _)| spot).take_while(|spot| spot.is_under(top));
+        let below = self.waiting.range(top.clone()..).map(|(spot, _)| spot).take_while(|spot| spot.is_under(top));
         for spot in below.cloned().collect::<Vec<_>>() {
-            self.cancel(&spot);
+            self.waiting.remove(&spot);
         }
+        self.cancel_running(|running| running.is_under(top));
     }
 
-    /// The files that were read since the last call, but those that were cancelled.
-    pub(crate) fn take_done(&mut self) -> Vec<Done> {
-        let done: Vec<Done> = self.done.try_iter().collect();
-        if !done.is_empty() {
-            // One byte for each, written behind it.
-            let mut bytes = vec![0; done.len()];
-            let _woken = self.wakes.read_exact(&mut bytes);
+    /// The file that was read, unless it was cancelled.
+    pub(crate) fn take_done(&mut self) -> Option<Done> {
+        let done = self.done.try_recv().ok()?;
+        // Its byte is written behind it.
+        let _woken = self.wakes.read_exact(&mut [0]);
+        let running = self.running.take()?;
+        if running.cancelled.load(Ordering::Relaxed) {
+            return None;
         }
-        let mut counts = Vec::new();
-        for one in done {
-            let is_current = self.pending.get(&one.spot).is_some_and(|(number, _)| *number == one.number);
-            if is_current {
-                self.pending.remove(&one.spot);
-                if one.is_cheap {
-                    self.costly.remove(&one.spot);
-                }
-                counts.push(one);
-            }
+        if done.is_cheap {
+            self.costly.remove(&done.spot);
         }
-        counts
+        Some(done)
+    }
+
+    fn cancel_running(&mut self, is_meant: impl Fn(&Spot) -> bool) {
+        if let Some(running) = self.running.as_ref().filter(|running| is_meant(&running.spot)) {
+            running.cancelled.store(true, Ordering::Relaxed);
+        }
     }
 }
 
 impl Worker {
-    fn start(results: Sender<Done>, mut wake: PipeWriter) -> io::Result<Self> {
-        let (jobs, queue) = channel::<Job>();
+    fn start(results: SyncSender<Done>, mut wake: PipeWriter) -> io::Result<Self> {
+        let (jobs, queue) = sync_channel::<Job>(1);
         let work = move || {
             // Where that is refused it is as nice as others.
             let _nice = rustix::process::setpriority_process(None, NICENESS);
             for job in queue {
-                let Job { number, spot, path, access, old, cancelled } = job;
-                if cancelled.load(Ordering::Relaxed) {
-                    continue;
-                }
+                let Job { spot, path, access, old, cancelled } = job;
                 let began = cpu_time();
                 let read = || read_one(&spot.display, &path, &old, (&access, Pace::Until(&cancelled)));
                 // A reader that panics costs this file only: it works on a text of its own, so it leaves nothing behind.
@@ -189,7 +193,7 @@ impl Worker {
                     Outcome::Trouble(report::whole(&spot.display, text))
                 });
                 let is_cheap = cpu_time().saturating_sub(began) < QUICK_TIME;
-                let done = Done { number, spot, outcome, old, is_cheap };
+                let done = Done { spot, outcome, old, is_cheap };
                 if results.send(done).is_err() || wake.write_all(&[0]).is_err() {
                     return;
                 }
@@ -202,9 +206,7 @@ impl Worker {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        for (_, cancelled) in self.pending.values() {
-            cancelled.store(true, Ordering::Relaxed);
-        }
+        self.cancel_running(|_| true);
         if let Some(mut worker) = self.worker.take() {
             worker.jobs = None;
             // It ends after the document that it is at.
@@ -212,3 +214,6 @@ impl Drop for Background {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -202,16 +202,18 @@ impl SoFar<'_> {
         *self.shows_text.get_or_insert_with(|| names_object(text))
     }
 
-    /// Leaves out what is more than a file may have, but for the first error of each object: it says what is lost. Gives how many were left out.
-    fn bound(&mut self, problems: &mut Vec<Problem>) -> u32 {
+    /// Leaves out what is more than a file may have, but for the first error of each object: it says what is lost. Gives how many were left out, if the
+    /// problems are others now.
+    fn bound(&mut self, problems: &mut Vec<Problem>) -> Option<u32> {
         let before = problems.len();
-        if self.problems + before > report::MAX_PROBLEMS {
+        let is_too_much = before > 0 && self.problems + before > report::MAX_PROBLEMS;
+        if is_too_much {
             let mut told: HashSet<Option<ObjectKey>> = HashSet::new();
             problems.retain(|problem| problem.severity == Severity::Error && told.insert(problem.object.clone()));
-            problems.iter_mut().for_each(|problem| problem.snippet = None);
+            problems.iter_mut().for_each(|problem| (problem.snippet, problem.text) = (None, Box::default()));
         }
         self.problems += problems.len();
-        u32::try_from(before - problems.len()).unwrap_or(u32::MAX)
+        is_too_much.then(|| u32::try_from(before - problems.len()).unwrap_or(u32::MAX))
     }
 }
 
@@ -233,8 +235,10 @@ fn decode(
     let lost = lost(&decoded.objects, &decoded.problems);
     let objects = decoded.objects.into_iter().map(|object| (object, Standing::Written)).collect();
     let left_out = so_far.bound(&mut decoded.problems);
-    let problems = decoded.problems.into();
-    let document = Document { hash: document.hash, line: document.line, left_out, objects, problems };
+    // Read again with the next version of the file: its problems may be among those that are shown then.
+    let hash = if left_out.is_some() { document.hash ^ 1 } else { document.hash };
+    let (left_out, problems) = (left_out.unwrap_or_default(), decoded.problems.into());
+    let document = Document { hash, line: document.line, left_out, objects, problems };
     Parsed::New { document, lost }
 }
 
@@ -255,10 +259,12 @@ fn has_field(text: &str, name: &str) -> bool {
     })
 }
 
-/// Takes what was written out of a problem. Messages about objects repeat fields of them; of other texts only syntax is told, whose messages repeat names.
+/// Takes what was written out of a problem. Where a message repeats something, that stands in quotes.
 fn conceal(problem: &mut Problem) {
     problem.snippet = None;
-    problem.text = "this file has no object: nothing in it says its apiVersion and kind. Its text is not shown".into();
+    if problem.text.contains(['"', '\'', '`']) {
+        problem.text = "not YAML; its text is not shown, as nothing in this file says its apiVersion and kind".into();
+    }
 }
 
 /// The routes of a file mostly attach to the same Gateway: they have one list of parents.

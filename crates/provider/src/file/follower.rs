@@ -152,6 +152,7 @@ impl Follower {
                     return Ok(());
                 }
             }
+            self.background.begin(&self.catalog, self.tree.access()).map_err(Error::Thread)?;
             if self.wait()? {
                 return Ok(());
             }
@@ -161,9 +162,9 @@ impl Follower {
         }
     }
 
-    /// Takes in costly files that were read meanwhile, but for those that changed again: these are looked at anew.
+    /// Takes in a costly file that was read meanwhile, unless it changed again: then it is looked at anew.
     fn note_costly(&mut self) {
-        for done in self.background.take_done() {
+        if let Some(done) = self.background.take_done() {
             if self.agenda.is_changing(&done.spot) {
                 self.await_writer(&done.spot);
             } else if done.is_of(self.catalog.documents(&done.spot)) {
@@ -337,9 +338,7 @@ impl Follower {
     fn read(&mut self, files: Vec<(Arc<Spot>, PathBuf)>) -> Result<(), Error> {
         let (costly, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(spot, _)| self.listed && self.background.is_costly(spot));
-        for file in costly {
-            self.read_apart(file)?;
-        }
+        costly.into_iter().for_each(|(spot, path)| self.background.add(spot, path, true));
         if files.is_empty() {
             return Ok(());
         }
@@ -348,11 +347,11 @@ impl Follower {
         let outcomes = read_all(&files, &self.catalog, (self.tree.access(), pace));
         self.note_events()?;
         for ((spot, path), outcome) in files.into_iter().zip(outcomes) {
-            self.background.cancel(&spot);
-            if matches!(outcome, Outcome::Costly) {
-                self.read_apart((spot, path))?;
+            if let Outcome::Costly { is_proven } = outcome {
+                self.background.add(spot, path, is_proven);
                 continue;
             }
+            self.background.cancel(&spot);
             if self.agenda.is_changing(&spot) && !self.unread.must_count(&spot) {
                 self.await_writer(&spot);
                 continue;
@@ -360,12 +359,6 @@ impl Follower {
             self.note(spot, outcome);
         }
         Ok(())
-    }
-
-    /// Reads a costly file while others are read.
-    fn read_apart(&mut self, (spot, path): (Arc<Spot>, PathBuf)) -> Result<(), Error> {
-        let old = self.catalog.documents(&spot);
-        self.background.read((spot, path), old, self.tree.access()).map_err(Error::Thread)
     }
 
     /// Takes in what came of reading a file.
@@ -383,7 +376,7 @@ impl Follower {
                 self.trouble(&spot, problem, false);
             }
             // It was cancelled: a later look has another outcome.
-            Outcome::Costly => {}
+            Outcome::Costly { .. } => {}
             Outcome::Unreadable { problem, wants } => {
                 self.awaited.insert(spot.clone());
                 self.trouble(&spot, problem, wants || spot.is_root());

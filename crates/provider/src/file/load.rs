@@ -96,7 +96,7 @@ fn load_paths(catalog: &mut Catalog, (roots, links): (&[PathBuf], Links)) {
                 Outcome::Documents(parsed) => catalog.put(spot, parsed),
                 Outcome::Trouble(problem) | Outcome::Unreadable { problem, .. } => catalog.trouble(spot, problem),
                 // Nothing is costly where all is read whole.
-                Outcome::Gone | Outcome::Costly => {}
+                Outcome::Gone | Outcome::Costly { .. } => {}
             }
         }
         for trouble in survey.troubles {

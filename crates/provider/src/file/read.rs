@@ -35,8 +35,8 @@ pub(crate) enum Outcome {
     Trouble(Problem),
     /// Its documents, none if it is empty.
     Documents(Vec<Parsed>),
-    /// Reading it takes longer than others are to wait.
-    Costly,
+    /// Reading it takes longer than others are to wait; or so much went into others before that nobody knows.
+    Costly { is_proven: bool },
 }
 
 /// How much reading may take.
@@ -50,16 +50,23 @@ pub(crate) enum Pace<'a> {
     Until(&'a AtomicBool),
 }
 
-/// CPU time in microseconds that went into files that turned out to be costly.
+/// What the files of one turn took so far.
 #[derive(Debug, Default)]
-pub(crate) struct Spent(AtomicU64);
+pub(crate) struct Spent {
+    /// CPU time in microseconds that went into files that turned out to be costly.
+    in_vain: AtomicU64,
+    /// Bytes of all files.
+    bytes: AtomicU64,
+}
 
-/// Larger files are costly: reading and comparing this many bytes takes some 10 ms.
+/// Larger files are costly: reading and comparing this many bytes takes some 10 ms. So are those beyond twice as many in one turn, unless they are small.
 const QUICK_BYTES: u64 = 8 << 20;
+const SMALL: u64 = 256 << 10;
 
-/// The CPU time that parsing one file may take while others wait: objects as users write them take 10 ns a byte.
+/// The CPU time that parsing one file may take while others wait: so much, and some for each byte (objects as users write them take 10 ns), at most 20 ms.
 pub(crate) const QUICK_TIME: Duration = Duration::from_millis(5);
 const QUICK_TIME_A_BYTE: Duration = Duration::from_nanos(50);
+const MAX_QUICK_TIME: Duration = Duration::from_millis(20);
 
 /// So much may go into files that turn out to be costly before all others of one turn count as costly: 20 ms, and 50 ms are what an edit may wait.
 const MAX_SPENT: u64 = 20_000;
@@ -69,7 +76,12 @@ impl Pace<'_> {
     fn begins(self, bytes: u64) -> bool {
         match self {
             Self::Whole => true,
-            Self::Quick(spent) => bytes <= QUICK_BYTES && spent.0.load(Ordering::Relaxed) <= MAX_SPENT,
+            Self::Quick(_) if bytes > QUICK_BYTES => false,
+            Self::Quick(spent) => {
+                let all = spent.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+                let is_small = bytes <= SMALL || all <= 2 * QUICK_BYTES;
+                is_small && spent.in_vain.load(Ordering::Relaxed) <= MAX_SPENT
+            }
             Self::Until(cancelled) => !cancelled.load(Ordering::Relaxed),
         }
     }
@@ -80,9 +92,10 @@ impl Pace<'_> {
             Self::Whole => true,
             Self::Quick(spent) => {
                 let took = cpu_time().saturating_sub(began);
-                let is_quick = took <= QUICK_TIME + QUICK_TIME_A_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
+                let most = QUICK_TIME + QUICK_TIME_A_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
+                let is_quick = took <= most.min(MAX_QUICK_TIME);
                 if !is_quick {
-                    spent.0.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+                    spent.in_vain.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
                 }
                 is_quick
             }
@@ -147,11 +160,11 @@ pub(crate) fn read_one<K: Known>(
 ) -> Outcome {
     let read = access.file(path).and_then(|(mut opened, about)| {
         let bytes = about.len();
-        Ok(if pace.begins(bytes) { Some(bounded(&mut opened, bytes)?) } else { None })
+        Ok(if pace.begins(bytes) { Ok(bounded(&mut opened, bytes)?) } else { Err(bytes > QUICK_BYTES) })
     });
     let bytes = match read {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Outcome::Costly,
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(is_proven)) => return Outcome::Costly { is_proven },
         Err(Denied::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
         Err(Denied::Io(error)) => {
             let problem = report::whole(file, format_args!("cannot be read: {error}"));
@@ -168,7 +181,7 @@ pub(crate) fn read_one<K: Known>(
         Ok(text) => {
             let began = cpu_time();
             let parsed = document::parse(file, text, old, &|| pace.goes_on(began, bytes.len()));
-            parsed.map_or(Outcome::Costly, Outcome::Documents)
+            parsed.map_or(Outcome::Costly { is_proven: true }, Outcome::Documents)
         }
         Err(error) => Outcome::Trouble(not_utf8(file, &bytes, error)),
     }

@@ -113,3 +113,22 @@ fn problems_of_a_file_are_bounded_and_counted() {
         state.problems["a.yaml"].last()
     );
 }
+
+#[test]
+fn problems_that_were_left_out_are_shown_whole_once_others_are_mended() {
+    let folder = TempDir::new().unwrap();
+    let broken = |from: usize| {
+        join(
+            &(from..1_500)
+                .map(|number| format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: N{number}\n"))
+                .collect::<Vec<_>>(),
+        )
+    };
+    write(&folder, "a.yaml", broken(0));
+    let mut watched = Watched::folder(&folder);
+    assert!(!watched.state.all_problems().contains("N1499"));
+    replace(&folder, "a.yaml", broken(1_000));
+    watched.until(|state| state.problems["a.yaml"].len() == 500);
+    let last = watched.state.problems["a.yaml"].last().unwrap();
+    assert!(last.contains("N1499") && last.contains("expected"), "{last}");
+}
