@@ -31,13 +31,16 @@ mod exchange;
 pub(crate) mod fuzzing;
 mod gate;
 mod grpc;
+mod handshakes;
 mod health;
 mod lately;
 mod limits;
 mod load;
 mod outbox;
 mod patience;
+mod places;
 mod reflection;
+mod refusals;
 mod roster;
 mod saving;
 mod services;
@@ -58,6 +61,8 @@ pub use gate::{Cleartext, Fleets, FleetsOf, Gate, Identity, KnownTokens, TokenEr
 pub use limits::{Limits, Rate};
 use outbox::Outbox;
 use reflection::Descriptors;
+use refusals::RefusalCounters;
+pub use refusals::RefusalReason;
 use roster::Roster;
 pub use tls::{Pem, Tls, TlsError};
 
@@ -107,6 +112,7 @@ struct Shared {
     stop: watch::Sender<bool>,
     epoch: Instant,
     descriptors: Arc<Descriptors>,
+    refusals: Arc<RefusalCounters>,
 }
 
 /// The xDS server. Clones are the same server.
@@ -129,6 +135,7 @@ impl Server {
             stop: watch::Sender::new(false),
             epoch: Instant::now(),
             descriptors: Arc::default(),
+            refusals: Arc::default(),
         });
         let (mail, mut stop) = (Arc::clone(&shared), shared.stop.subscribe());
         locked(&shared.tasks).spawn_on(
@@ -210,6 +217,12 @@ impl Server {
     #[must_use]
     pub fn clients(&self) -> Vec<ClientState> {
         clients::all(&self.0)
+    }
+
+    /// Returns how often clients were refused, slowed down or ended since the start, for each reason.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<(RefusalReason, u64)> {
+        self.0.refusals.all()
     }
 
     /// Asks every client that offers load reports for these, those that are connected at once; none asks them for no more.

@@ -337,9 +337,11 @@ impl Session {
         self.client
     }
 
-    /// How many names it asks for or has said that it has, on all its streams, and how long they are together.
+    /// Returns how many names it asks for, has said that it has or was sent, on all its streams, and how long they are together; those that it was
+    /// sent without asking for each are shared with the fleet and have no length.
     pub(crate) fn names(&self) -> (usize, usize) {
-        let names = self.channels.values().map(|channel| channel.asked() + channel.listed.names).sum();
+        let names = |channel: &Channel| (channel.asked() + channel.listed.names).max(channel.known.len());
+        let names = self.channels.values().map(|channel| names(channel)).sum();
         (names, self.name_bytes)
     }
 

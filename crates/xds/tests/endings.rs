@@ -1,7 +1,7 @@
 //! However a connection ends, what it took is given back: no bytes of its streams are retained.
 //!
 //! Alone in its binary, because it counts the bytes of the whole process.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -11,20 +11,20 @@ use rustix::net::sockopt;
 use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::bugs;
 use super::connection::{self, Came};
 use super::gate::{Gate, Peer};
+use super::handshakes::Handshakes;
 use super::lately::Lately;
 use super::limits::Limits;
 use super::patience::Patience;
+use super::places::{Places, SourceNetwork};
+use super::refusals::{RefusalCounters, RefusalReason};
 use super::tls::{self, Tls};
 use super::{ListenError, Shared, locked, stopped};
-
-/// Connections of one listener at a time: 10,000 clients and their successors while they reconnect. Each costs about 60 KB.
-const MOST_CONNECTIONS: usize = 16_384;
 
 /// Connections that the system keeps for us until they are accepted: all clients of a listener come at once when it is there again after
 /// a restart, and one that the system turns away tries again after 1 s, 3 s, 7 s and so on. The system may have a lower limit of its own
@@ -56,44 +56,48 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 enum Listening {
     Unix(UnixListener),
     Tcp(TcpListener),
-    Tls(TcpListener, Tls, Handshakes),
+    Tls(TcpListener, Shaking),
 }
 
-/// The handshakes of a listener: how many there may be, and how long.
-struct Handshakes {
-    turns: Arc<Semaphore>,
-    most: usize,
+/// State that the handshakes of a listener share.
+#[derive(Clone)]
+struct Shaking {
+    tls: Tls,
+    turns: Handshakes,
+    /// Time that a client may be silent, and then that a handshake may take.
     longest: Duration,
-    /// Refusals.
+    /// RefusalCounters.
     logged: Arc<Mutex<Lately>>,
+    refusals: Arc<RefusalCounters>,
 }
 
-/// One of the handshakes under way.
-struct Turn {
-    within: Duration,
-    logged: Arc<Mutex<Lately>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Handshakes {
-    fn new(limits: &Limits) -> Self {
-        let turns = Arc::new(Semaphore::new(limits.handshakes));
+impl Shaking {
+    fn new(tls: Tls, limits: &Limits, refusals: Arc<RefusalCounters>) -> Self {
         let logged = Arc::new(Mutex::new(Lately::new(MOST_REASONS, TELL)));
-        Self { turns, most: limits.handshakes, longest: limits.handshake, logged }
+        Self { tls, turns: Handshakes::new(limits.handshakes), longest: limits.handshake, logged, refusals }
     }
 
-    /// Waits for a turn. How long the handshake may take depends on how many others are under way.
-    async fn turn(&self) -> Option<Turn> {
-        let permit = Arc::clone(&self.turns).acquire_owned().await.ok()?;
-        let crowded = self.turns.available_permits() < self.most / 2;
-        let within = if crowded { self.longest / 5 } else { self.longest };
-        Some(Turn { within, logged: Arc::clone(&self.logged), _permit: permit })
+    /// Shakes hands as soon as the client speaks and there is a turn for where it comes from.
+    async fn shake(&self, stream: TcpStream, from: SocketAddr) -> Result<(Box<dyn Io>, Peer), String> {
+        tokio::select! {
+            biased;
+            readable = stream.readable() => readable.map_err(|error| tls::words(&error))?,
+            () = Patience::new(self.longest) => return Err("nothing was said in time".to_owned()),
+        }
+        let _turn = self.turns.turn(SourceNetwork::from(from.ip())).await;
+        tokio::select! {
+            biased;
+            done = self.tls.accept(stream, from.ip()) => match done {
+                Ok((io, peer)) => Ok((io, peer)),
+                Err(error) => Err(tls::words(&error)),
+            },
+            () = Patience::new(self.longest) => Err("no handshake in time".to_owned()),
+        }
     }
-}
 
-impl Turn {
     /// Logs that there was no handshake, each reason once in a second: anybody can make us do so.
     fn tell(&self, from: SocketAddr, words: &str) {
+        self.refusals.count(RefusalReason::Handshake);
         if locked(&self.logged).is_news(words) {
             tracing::info!(%from, "an xDS connection is refused: {words}");
         }
@@ -104,7 +108,7 @@ impl Turn {
 enum Arriving {
     Here(Box<dyn Io>, Peer, Option<IpAddr>),
     /// It has to shake hands first.
-    Tls(TcpStream, SocketAddr, Tls, Turn),
+    Tls(TcpStream, SocketAddr, Shaking),
 }
 
 impl Listening {
@@ -124,10 +128,9 @@ impl Listening {
                 let (stream, from) = listener.accept().await?;
                 Ok(Some(Arriving::Here(Box::new(stream), Peer::Loopback, Some(from.ip()))))
             }
-            Self::Tls(listener, tls, handshakes) => {
-                let Some(turn) = handshakes.turn().await else { return Ok(None) };
+            Self::Tls(listener, shaking) => {
                 let (stream, from) = listener.accept().await?;
-                Ok(Some(Arriving::Tls(stream, from, tls.clone(), turn)))
+                Ok(Some(Arriving::Tls(stream, from, shaking.clone())))
             }
         }
     }
@@ -142,22 +145,19 @@ impl Arriving {
         }
     }
 
+    /// The source address if it is counted: clients in cleartext are all of this machine.
+    fn counted(&self) -> Option<IpAddr> {
+        self.from().filter(|_| matches!(self, Self::Tls(..)))
+    }
+
     /// The connection once it is known who is there; none if that is nobody who may.
     async fn finish(self) -> Option<(Box<dyn Io>, Peer)> {
-        let (stream, from, tls, turn) = match self {
+        let (stream, from, shaking) = match self {
             Self::Here(io, peer, _) => return Some((io, peer)),
-            Self::Tls(stream, from, tls, turn) => (stream, from, tls, turn),
+            Self::Tls(stream, from, shaking) => (stream, from, shaking),
         };
-        let words = tokio::select! {
-            biased;
-            done = tls.accept(stream, from.ip()) => match done {
-                Ok((io, peer)) => return Some((io, peer)),
-                Err(error) => tls::words(&error),
-            },
-            () = Patience::new(turn.within) => "no handshake in time".to_owned(),
-        };
-        turn.tell(from, &words);
-        None
+        let shaken = shaking.shake(stream, from).await;
+        shaken.inspect_err(|words| shaking.tell(from, words)).ok()
     }
 }
 
@@ -203,7 +203,7 @@ pub(super) fn tcp(
     let listener = TcpListener::from_std(listener).map_err(failed)?;
     drop(inside);
     let listening = match tls {
-        Some(tls) => Listening::Tls(listener, tls, Handshakes::new(gate.limits())),
+        Some(tls) => Listening::Tls(listener, Shaking::new(tls, gate.limits(), Arc::clone(&shared.refusals))),
         None => Listening::Tcp(listener),
     };
     spawn(shared, listening, gate, shared.stop.subscribe())?;
@@ -251,7 +251,9 @@ fn spawn(shared: &Arc<Shared>, socket: Listening, gate: Gate, stop: watch::Recei
 
 /// Accepts until told to stop, then waits for its connections, which are told too.
 async fn serve(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: watch::Receiver<bool>) {
-    let mut connections = Connections { shared, gate, ended: watch::Sender::new(false), tasks: JoinSet::new() };
+    gate.count_in(&shared.refusals);
+    let places = Places::new(gate.limits(), Arc::clone(&shared.refusals));
+    let mut connections = Connections { shared, gate, places, ended: watch::Sender::new(false), tasks: JoinSet::new() };
     while !bugs::survived("what accepts xDS connections", connections.accept(&socket, &mut stop)).await {}
     drop(socket);
     connections.ended.send_replace(true);
@@ -264,6 +266,7 @@ async fn serve(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: wat
 struct Connections {
     shared: Arc<Shared>,
     gate: Gate,
+    places: Places,
     /// Tells them to end.
     ended: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -279,7 +282,7 @@ impl Connections {
                 () = stopped(stop) => return,
                 () = stopped(&mut all) => return,
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => bugs::note(ended),
-                accepted = socket.accept(), if self.tasks.len() < MOST_CONNECTIONS => match accepted {
+                accepted = socket.accept() => match accepted {
                     Ok(None) => {}
                     Ok(Some(arriving)) => self.add(arriving),
                     Err(error) => {
@@ -294,14 +297,18 @@ impl Connections {
         }
     }
 
+    /// Gives a connection its place, or closes it.
     fn add(&mut self, arriving: Arriving) {
+        let Ok(place) = self.places.arrive(arriving.counted()) else { return };
         let (shared, gate, stop) = (Arc::clone(&self.shared), self.gate.clone(), self.ended.subscribe());
-        self.tasks.spawn(async move {
+        let number = place.number();
+        let task = self.tasks.spawn(async move {
             let from = arriving.from();
             if let Some((io, peer)) = arriving.finish().await {
-                connection::serve(shared, Came { io, peer, from, gate }, stop).await;
+                connection::serve(shared, Came { io, peer, from, gate, place }, stop).await;
             }
         });
+        self.places.begin(number, task);
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::exchange::Exchange;
 use super::gate::Caller;
-use super::grpc::{Code, Frames};
+use super::grpc::{Broken, Code, Frames};
 use super::load::LoadStream;
 use super::stream::Stream;
 use super::streams::Siblings;
@@ -45,6 +45,8 @@ pub(super) enum Reply {
     Exchange(Box<Exchange>),
     /// Load reports.
     Loads(LoadStream),
+    /// The end of any of them, before its time.
+    Over(Option<Broken>),
 }
 
 impl Reply {
@@ -54,6 +56,7 @@ impl Reply {
             Self::Stream(stream) => stream.poll_frame(cx),
             Self::Exchange(exchange) => exchange.poll_frame(cx),
             Self::Loads(stream) => stream.poll_frame(cx),
+            Self::Over(end) => Poll::Ready(end.take().map(|Broken(code, words)| Frame::trailers(code.headers(words)))),
         }
     }
 }
@@ -65,23 +68,27 @@ pub(super) struct Answer {
     expires: Option<Instant>,
     /// Since when the client has not taken all that was said; none if it has.
     untaken: Option<Duration>,
+    /// When the client has taken a part of it last.
+    moved: Duration,
     /// It is among those that the connection looks at.
     watched: bool,
 }
 
+const NOT_TAKEN: &str = "the client takes nothing of what it is sent";
+
 impl Answer {
     fn new(reply: Reply, expires: Option<Instant>) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { reply, expires, untaken: None, watched: false }))
+        Arc::new(Mutex::new(Self { reply, expires, untaken: None, moved: Duration::ZERO, watched: false }))
     }
 
     /// It is not being asked for more, or may not: what is due by now. Gives the time to look again.
-    pub(super) fn look(&mut self, shared: &Shared, now: Duration) -> Option<Duration> {
-        let next = self.next_look(shared, now);
+    pub(super) fn look(&mut self, shared: &Shared, now: Duration, taken: Duration) -> Option<Duration> {
+        let next = self.next_look(shared, now, taken);
         self.watched = next.is_some();
         next
     }
 
-    fn next_look(&mut self, shared: &Shared, now: Duration) -> Option<Duration> {
+    fn next_look(&mut self, shared: &Shared, now: Duration, taken: Duration) -> Option<Duration> {
         let since = self.untaken?;
         let expires = self.expires.map(|at| at.saturating_duration_since(shared.epoch));
         if expires.is_some_and(|at| at <= now) {
@@ -92,14 +99,21 @@ impl Answer {
         let stream = match &mut self.reply {
             Reply::Stream(stream) => stream,
             Reply::Exchange(exchange) => return expires.into_iter().chain(exchange.look(now)).min(),
-            Reply::Nothing | Reply::Loads(_) => return expires,
+            Reply::Nothing | Reply::Loads(_) | Reply::Over(_) => return expires,
         };
+        let stuck = since.max(self.moved) + taken;
+        if stuck <= now {
+            stream.tell_stuck(NOT_TAKEN);
+            // the stream ends with its value
+            self.reply = Reply::Over(Some(Broken(Code::ResourceExhausted, NOT_TAKEN)));
+            return expires;
+        }
         let lags = since + LAGGING;
         if lags > now {
             return expires.into_iter().chain([lags]).min();
         }
         stream.fall_behind();
-        expires
+        expires.into_iter().chain([stuck]).min()
     }
 }
 
@@ -154,7 +168,11 @@ impl Body for Guarded {
             answer.untaken = None;
         } else if !matches!(frame, Poll::Ready(None)) {
             // it has said something, or may not because of what others have said
-            answer.untaken.get_or_insert_with(|| watch.now());
+            let now = watch.now();
+            answer.untaken.get_or_insert(now);
+            if frame.is_ready() {
+                answer.moved = now;
+            }
             if !std::mem::replace(&mut answer.watched, true) {
                 watch.add(&shared);
             }

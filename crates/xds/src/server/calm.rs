@@ -1,5 +1,9 @@
-//! Keepalive enforcement. The HTTP/2 library answers every PING and every SETTINGS of a client and counts none, so they are counted on their
-//! way in: a client that sends more of them than it may gets GOAWAY with ENHANCE_YOUR_CALM, and the connection ends.
+//! Keepalive enforcement and flood protection. The HTTP/2 library answers every PING and every SETTINGS of a client and counts none, so they
+//! are counted on their way in: a client that sends more of them than it may gets GOAWAY with ENHANCE_YOUR_CALM, and the connection ends. So
+//! does one whose header block is larger than it was allowed.
+//!
+//! Every other frame costs time as well, whatever its kind, and a header block costs it by its length. A client that causes more work than it
+//! may is read more slowly, and so are all clients of an identity that together cause more than one may.
 //!
 //! The library in turn counts small DATA frames that nobody has taken from it, and ends the connection with the same words if there are too
 //! many. It reads as long as there is something to read, and an Envoy that acknowledges hundreds of responses at once sends as many small
@@ -12,8 +16,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
+use super::connection::HEADER_LIST;
 use super::limits::{Account, Bucket, Rate};
+use super::refusals::RefusalReason;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +42,30 @@ const MANY_PINGS: &[u8] = b"\0\0\x16\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_many_pin
 /// The same for the other reason.
 const MANY_SETTINGS: &[u8] = b"\0\0\x19\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_many_settings";
 
+/// The same for a header block that is too large.
+const LARGE_HEADERS: &[u8] = b"\0\0\x19\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_large_headers";
+
+/// Largest header block, all its frames together: what a client may send as it counts ([`HEADER_LIST`]) is shorter as it travels. Half a
+/// kilobyte more for padding and priority.
+const HEADER_BLOCK: usize = HEADER_LIST as usize + 512;
+
+/// Work on the frames of one connection, in microseconds ([`cost`]): beyond it the connection is read more slowly. A hundredth of a core, and
+/// a third of a second at once: a client that opens all its 16,384 streams has a HEADERS frame of 150 bytes for each, 10 µs as they are
+/// counted. An Envoy sends 20 frames when it begins and some for each response; gRPC's clients do the same.
+const WORK: Rate = Rate { per_second: 10_000, burst: 300_000 };
+
+/// Bytes written for which a frame costs nothing: a client that reads sends two WINDOW_UPDATE for each 16 KiB, or fewer.
+const PAYS: usize = 4 << 10;
+
+/// Bytes of a header block that are a microsecond of work: a byte is up to one header field of 70 ns.
+const HEADERS_A_MICROSECOND: usize = 16;
+
+/// The same of other frames but DATA, which are only moved.
+const BYTES_A_MICROSECOND: usize = 1 << 10;
+
+/// Weight of a byte of a header block among those that are read before the streams have their turn: 2 KiB are 140 µs.
+const HEADER_BYTE: usize = 8;
+
 /// What is read before the streams have their turn, give or take one read: some 100 acknowledgements. The library keeps a thousand small
 /// frames.
 const AT_ONCE: usize = 16 << 10;
@@ -45,7 +76,15 @@ const FRAME: usize = 64;
 /// Length of what a client sends before its first frame.
 const PREFACE: usize = 24;
 
-/// A byte stream whose PINGs and SETTINGS are counted.
+/// The kinds of frames that are distinguished (RFC 9113, 6), and the flag that ends a header block.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS_FRAME: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// A byte stream whose frames are counted.
 pub(super) struct Calm<T> {
     io: T,
     account: Arc<Account>,
@@ -54,6 +93,12 @@ pub(super) struct Calm<T> {
     settings: Bucket,
     /// Bytes that were written since the last PING.
     written: usize,
+    /// Work on frames.
+    work: Bucket,
+    /// Bytes that were written and have paid for no frame yet.
+    paying: usize,
+    /// Until this nothing is read: the connection, or its identity, has caused more work than it may.
+    pause: Option<Pin<Box<Sleep>>>,
     /// What was read since the streams had their turn.
     read: usize,
     end: End,
@@ -78,6 +123,12 @@ pub(super) struct Seen {
     pub(super) pings: usize,
     /// SETTINGS, no acknowledgements of ours.
     pub(super) settings: usize,
+    /// Microseconds of work.
+    pub(super) work: usize,
+    /// Bytes of header blocks.
+    pub(super) headers: usize,
+    /// A header block is larger than it may be.
+    pub(super) is_too_large: bool,
 }
 
 /// Follows frames through a byte stream.
@@ -87,12 +138,23 @@ pub(super) struct Frames {
     head: [u8; 9],
     /// How much of the head there is.
     have: usize,
+    /// Bytes of the header block that has begun.
+    block: usize,
+}
+
+/// The cost of a frame, in microseconds.
+fn cost(kind: u8, length: usize) -> usize {
+    match kind {
+        DATA => 1,
+        HEADERS | CONTINUATION => 1 + length / HEADERS_A_MICROSECOND,
+        _ => 1 + length / BYTES_A_MICROSECOND,
+    }
 }
 
 impl Frames {
     /// Those of a client that has said nothing.
     pub(super) fn new() -> Self {
-        Self { skip: PREFACE, head: [0; 9], have: 0 }
+        Self { skip: PREFACE, head: [0; 9], have: 0, block: 0 }
     }
 
     /// What begins in these bytes.
@@ -108,23 +170,49 @@ impl Frames {
             }
             (self.have, bytes) = (self.have + 1, rest);
             if self.have == self.head.len() {
-                let [a, b, c, kind, flags, ..] = self.head;
-                self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
-                self.have = 0;
-                let asks = flags & 1 == 0;
-                seen.frames += 1;
-                seen.pings += usize::from(kind == 6 && asks);
-                seen.settings += usize::from(kind == 4 && asks);
+                self.begin(&mut seen);
             }
         }
         seen
+    }
+
+    /// A head is complete.
+    fn begin(&mut self, seen: &mut Seen) {
+        let [a, b, c, kind, flags, ..] = self.head;
+        self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
+        self.have = 0;
+        let asks = flags & 1 == 0;
+        seen.frames += 1;
+        seen.pings += usize::from(kind == PING && asks);
+        seen.settings += usize::from(kind == SETTINGS_FRAME && asks);
+        seen.work += cost(kind, self.skip);
+        if matches!(kind, HEADERS | CONTINUATION) {
+            seen.headers += self.skip;
+            self.block += self.skip;
+            seen.is_too_large |= self.block > HEADER_BLOCK;
+            if flags & END_HEADERS != 0 {
+                self.block = 0;
+            }
+        }
     }
 }
 
 impl<T> Calm<T> {
     pub(super) fn new(io: T, account: Arc<Account>) -> Self {
         let full = Bucket::full(Instant::now());
-        Self { io, account, frames: Frames::new(), pings: full, settings: full, written: 0, read: 0, end: End::Not }
+        Self {
+            io,
+            account,
+            frames: Frames::new(),
+            pings: full,
+            settings: full,
+            written: 0,
+            work: full,
+            paying: 0,
+            pause: None,
+            read: 0,
+            end: End::Not,
+        }
     }
 
     fn count(&mut self, seen: Seen) {
@@ -132,17 +220,56 @@ impl<T> Calm<T> {
         for _ in 0..seen.pings {
             let free = std::mem::take(&mut self.written) > SAID;
             if !free && self.pings.take(PINGS, now).is_err() {
-                self.end_with(MANY_PINGS, "it pings too often; the connection is ended");
+                self.end_with(MANY_PINGS, RefusalReason::Pings, "it pings too often; the connection is ended");
             }
         }
         if (0..seen.settings).any(|_| self.settings.take(SETTINGS, now).is_err()) {
-            self.end_with(MANY_SETTINGS, "it changes its HTTP/2 settings too often; the connection is ended");
+            let words = "it changes its HTTP/2 settings too often; the connection is ended";
+            self.end_with(MANY_SETTINGS, RefusalReason::Settings, words);
+        }
+        if seen.is_too_large {
+            let words = "it sends larger headers than the server's settings allow; the connection is ended";
+            self.end_with(LARGE_HEADERS, RefusalReason::HeaderBlock, words);
+        }
+        self.charge(seen, now);
+    }
+
+    /// Takes room for the work on frames, but for what the bytes pay that were written.
+    fn charge(&mut self, seen: Seen, now: Instant) {
+        let plain = seen.work.saturating_sub(seen.headers / HEADERS_A_MICROSECOND);
+        let paid = plain.min(self.paying / PAYS);
+        self.paying -= paid * PAYS;
+        let work = u32::try_from(seen.work - paid).unwrap_or(u32::MAX);
+        if work > 0 {
+            self.work.charge(WORK, work, now);
+            self.account.charge_frames(work, now);
         }
     }
 
-    fn end_with(&mut self, goaway: &'static [u8], words: &str) {
+    /// Ready when the work that was caused is made good, as far as it has to be.
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            let now = Instant::now();
+            let owed = self.work.owed(WORK, now).into_iter().chain(self.account.owes_frames(now)).max();
+            let Some(wait) = owed else { return Poll::Ready(()) };
+            let words = "more HTTP/2 frames or headers in a second than a client may send; it is read more slowly";
+            self.account.tell(RefusalReason::Frames, words);
+            self.pause = Some(Box::pin(sleep(wait)));
+        }
+    }
+
+    fn note_written(&mut self, bytes: usize) {
+        self.written = self.written.saturating_add(bytes);
+        self.paying = self.paying.saturating_add(bytes).min(PAYS * WORK.burst as usize);
+    }
+
+    fn end_with(&mut self, goaway: &'static [u8], reason: RefusalReason, words: &str) {
         if self.end == End::Not {
-            self.account.tell(words);
+            self.account.tell(reason, words);
             self.end = End::Words(goaway);
         }
     }
@@ -162,6 +289,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        ready!(self.poll_pause(cx));
         let before = buf.filled().len();
         let Poll::Ready(result) = Pin::new(&mut self.io).poll_read(cx, buf) else {
             self.read = 0;
@@ -170,7 +298,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
         result?;
         let new = buf.filled().get(before..).unwrap_or_default();
         let seen = self.frames.see(new);
-        self.read += new.len() + seen.frames * FRAME;
+        self.read += new.len() + seen.frames * FRAME + seen.headers * HEADER_BYTE;
         self.count(seen);
         if self.end != End::Not {
             // the library is to say the last word and not to work on
@@ -185,7 +313,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
 impl<T: AsyncWrite + Unpin> AsyncWrite for Calm<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
-        self.written = self.written.saturating_add(written);
+        self.note_written(written);
         Poll::Ready(Ok(written))
     }
 
@@ -195,7 +323,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Calm<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bufs))?;
-        self.written = self.written.saturating_add(written);
+        self.note_written(written);
         Poll::Ready(Ok(written))
     }
 

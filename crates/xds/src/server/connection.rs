@@ -28,16 +28,17 @@ use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
 use super::limits::{Account, Admission};
 use super::patience::Patience;
+use super::refusals::RefusalReason;
 use super::services::Service;
-use super::spawned::{Owner, Spawned, Task};
+use super::spawned::{Spawned, Task, TaskOwner};
 use super::streams::Siblings;
 use super::together::Together;
 use super::unread::Unread;
 use super::untaken::Watch;
-use super::{Shared, stopped};
+use super::{Shared, places, stopped};
 
-/// Bytes of a stream that wait for the client to read: with the socket's buffer well below the 100 KB that a client that stops
-/// reading may cost. All streams of a connection together have twice that ([`super::unread`]).
+/// Bytes of a stream that wait for the client to read: with the socket's buffer well below 100 KB of what is encoded. What is known of a
+/// client comes on top, whether it reads or not: some 300 bytes for each name, which [`super::limits::Limits::names`] bounds. All streams of a connection together have twice that ([`super::unread`]).
 const SEND_BUFFER: usize = 48 << 10;
 
 /// Bytes that a client may send on a stream before they are taken: Envoy's first message is 61 KB. For the names of 10,000 clusters, 310 KB,
@@ -48,6 +49,10 @@ const WINDOW: u32 = 64 << 10;
 /// small frames that wait may cost (it counts what each lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more,
 /// as it is when its client is slowed down ([`super::limits`]).
 const CONNECTION_WINDOW: u32 = 8 * WINDOW;
+
+/// The headers of a request, as HTTP/2 counts them: their names and values, and 32 bytes for each. Those of gRPC are 300 bytes, with a token
+/// of Kubernetes 1,500.
+pub(super) const HEADER_LIST: u32 = 16 << 10;
 
 /// A client that says nothing is asked after this time whether it still runs, and dropped if it does not answer within [`PONG`]. That its
 /// machine or the way to it is gone the system finds out much earlier ([`super::accept`]); with each of 1,000 clients asked twice a
@@ -79,28 +84,35 @@ pub(super) struct Came {
     /// Where it comes from; none: a Unix socket.
     pub(super) from: Option<IpAddr>,
     pub(super) gate: Gate,
+    /// Its place among the connections of its listener.
+    pub(super) place: places::ListenerPlace,
 }
 
 /// Serves a connection until it ends, or after a last word when it is old or told to.
 pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Receiver<bool>) {
-    let Came { io, peer, from, gate } = came;
+    let Came { io, peer, from, gate, mut place } = came;
     let account = gate.account(&peer);
-    let (refused, age, _place) = match account.connect() {
-        Admission::Welcome(place) => (false, gate.age(), place),
-        Admission::Refused(place) => (true, Some(REFUSED_AGE), place),
+    let admission = match place.identify(account.identity()) {
+        Ok(()) => account.connect(),
+        Err(_) => account.turn_away(),
+    };
+    let (refused, age, _counted) = match admission {
+        Admission::Welcome(counted) => (false, gate.age(), counted),
+        Admission::Refused(counted) => (true, Some(REFUSED_AGE), counted),
         Admission::Dropped => return,
     };
     // dropped last, so that nothing which the library spawns outlives the connection, whatever ends it
-    let spawned = Owner::new();
+    let spawned = TaskOwner::new();
     let (streams, most_streams) = (spawned.executor(), gate.limits().streams);
     let ending = watch::Sender::new(false);
-    let watch = Arc::new(Watch::new(&shared));
+    let watch = Arc::new(Watch::new(&shared, gate.limits().taken));
     let origin = Arc::new(Origin {
         shared,
         gate,
         peer,
         refused,
         called: AtomicBool::new(false),
+        place,
         siblings: Arc::new(Siblings::of(from)),
         unread: Unread::default(),
         watch: Arc::clone(&watch),
@@ -147,6 +159,7 @@ fn builder(streams: &Spawned, most_streams: u32) -> http2::Builder<Spawned> {
         .keep_alive_timeout(PONG)
         .max_concurrent_streams(most_streams)
         .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(HEADER_LIST)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
     builder
@@ -219,6 +232,7 @@ struct Origin {
     refused: bool,
     /// There was a call.
     called: AtomicBool,
+    place: places::ListenerPlace,
     siblings: Arc<Siblings>,
     unread: Unread,
     watch: Arc<Watch>,
@@ -252,7 +266,7 @@ impl Origin {
         Patience::new(age.unwrap_or(FIRST_CALL).min(FIRST_CALL)).await;
         match age {
             _ if !self.called.load(Ordering::Relaxed) && !self.refused => {
-                account.tell("no call that is served within 30 s; the connection is ended");
+                account.tell(RefusalReason::NoCall, "no call that is served within 30 s; the connection is ended");
             }
             Some(age) => sleep_until(begin + age).await,
             None => std::future::pending().await,
@@ -278,7 +292,9 @@ impl Origin {
         let caller = if service.is_for_anyone() {
             self.gate.admit_anyone(&self.peer).await?
         } else {
-            self.gate.admit(&self.peer, &head.headers).await?
+            let caller = self.gate.admit(&self.peer, &head.headers).await?;
+            self.place.prove();
+            caller
         };
         let (expires, pace) = (caller.expires(), caller.pace());
         let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());

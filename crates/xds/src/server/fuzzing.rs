@@ -53,7 +53,7 @@ impl Desk {
         let (client, stream) = Siblings::default().client(&shared, &purpose, &caller, fleet, node);
         for request in requests {
             client.receive(&shared, stream, Discovery::decode(Variant::Delta, request).ok()?).ok()?;
-            client.advance(&shared);
+            client.advance(&shared).ok()?;
         }
         let answers = vec![
             health::check(Questions::One),

@@ -11,6 +11,8 @@ use http::header::AUTHORIZATION;
 
 use super::grpc::{Broken, Code};
 use super::limits::{Account, Accounts, Limits, Names, Pace, Place};
+use super::places::SourceNetwork;
+use super::refusals::{RefusalCounters, RefusalReason};
 use crate::event::Node;
 
 mod tokens;
@@ -62,7 +64,7 @@ impl Peer {
     /// The name that the connection is counted under.
     fn name(&self) -> Arc<str> {
         match self {
-            Self::Anonymous(address) => format!("no certificate, from {address}").into(),
+            Self::Anonymous(address) => format!("no certificate, from {}", SourceNetwork::from(*address)).into(),
             _ => self.identity().map_or_else(|| "a certificate without name".into(), |identity| identity.name),
         }
     }
@@ -209,6 +211,11 @@ impl Gate {
         self.limits().age.map(|age| age.mul_f64(0.9 + 0.2 * fastrand::f64()))
     }
 
+    /// RefusalCounters are counted here from now on.
+    pub(super) fn count_in(&self, refusals: &Arc<RefusalCounters>) {
+        self.0.accounts.count_in(refusals);
+    }
+
     /// What one identity may take.
     pub(super) fn limits(&self) -> &Limits {
         &self.0.accounts.limits
@@ -247,7 +254,7 @@ impl Gate {
 
     /// Logs a refusal.
     fn logged<T>(&self, peer: &Peer, result: Result<T, Broken>) -> Result<T, Broken> {
-        result.inspect_err(|Broken(_, words)| self.account(peer).tell(words))
+        result.inspect_err(|Broken(_, words)| self.account(peer).tell(RefusalReason::Identity, words))
     }
 
     async fn caller(&self, identity: Identity) -> Result<Caller, Broken> {
@@ -303,8 +310,10 @@ impl Caller {
 
     /// Logs that the call is refused something for what it asks.
     pub(super) fn tell(&self, Broken(code, words): &Broken) {
-        if [Code::InvalidArgument, Code::ResourceExhausted].contains(code) {
-            self.account.tell(words);
+        match code {
+            Code::InvalidArgument => self.account.tell(RefusalReason::Malformed, words),
+            Code::ResourceExhausted => self.account.tell(RefusalReason::Request, words),
+            _ => {}
         }
     }
 
@@ -317,7 +326,7 @@ impl Caller {
     pub(super) fn fleet(&self, node: &Node) -> Result<Arc<str>, Broken> {
         let claim = &node.cluster;
         let refused = |words| {
-            self.account.tell(words);
+            self.account.tell(RefusalReason::Identity, words);
             Err(Broken(Code::PermissionDenied, words))
         };
         match (self.gate.0.fleets_of)(&self.identity) {
@@ -329,7 +338,7 @@ impl Caller {
                 _ => Ok(Arc::clone(claim)),
             },
             Fleets::Nobody(why) => {
-                self.account.tell(&format!("{NOTHING}: {why}"));
+                self.account.tell(RefusalReason::Identity, &format!("{NOTHING}: {why}"));
                 Err(Broken(Code::PermissionDenied, NOTHING))
             }
             Fleets::These(fleets) if fleets.is_empty() => refused(NOTHING),
@@ -340,7 +349,8 @@ impl Caller {
             Fleets::These(fleets) => match fleets.into_iter().find(|fleet| fleet == claim) {
                 Some(fleet) => Ok(fleet),
                 None => {
-                    self.account.tell(&format!("{ANOTHER}: {:?}", claim.chars().take(SHOWN).collect::<String>()));
+                    let shown: String = claim.chars().take(SHOWN).collect();
+                    self.account.tell(RefusalReason::Identity, &format!("{ANOTHER}: {shown:?}"));
                     Err(Broken(Code::PermissionDenied, ANOTHER))
                 }
             },

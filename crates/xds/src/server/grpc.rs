@@ -145,7 +145,7 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B> {
 
     /// Logs a refusal.
     fn told(&self, broken: Broken) -> Broken {
-        self.pace.iter().for_each(|pace| pace.tell(broken.1));
+        self.pace.iter().for_each(|pace| pace.tell(&broken));
         broken
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -14,97 +14,21 @@ use super::grpc::{Broken, Code};
 use super::lately::Lately;
 use super::locked;
 use super::patience::{PARTS, Patience};
+use super::refusals::{RefusalCounters, RefusalReason};
 
+mod config;
 #[cfg(test)]
 mod tests;
 
-/// So many per second in the long run, and so many at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    /// In a second.
-    pub per_second: u32,
-    /// At once, after a time of silence.
-    pub burst: u32,
-}
-
-/// What one identity may take at a listener. All proxies of a Gateway may have the same identity.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections. The default is 12,000 and some: 10,000 proxies of one Gateway and a fifth of them reconnecting, so that a
-    /// quarter of what a listener takes (16,384) is left for others.
-    pub connections: usize,
-    /// Calls under way. The default is four for each connection: a discovery stream, a stream of load reports, and two for people.
-    pub calls: usize,
-    /// Streams of one connection at a time. The default is 16,384: a client that asks for each kind apart opens one for each endpoint set
-    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`],
-    /// [`Self::names`] and [`Self::bytes`]; what is not read of them by 96 KiB for each connection.
-    pub streams: u32,
-    /// Requests of one stream; one of more than 16 KiB counts as several. The default is 1,000 in a second: Envoy acknowledges one response
-    /// in 1 ms; and 4,000 at once: a first start that asks for 1,000 clusters one by one, four kinds of resources.
-    pub stream: Rate,
-    /// Requests of all streams, and new calls. The default is 20,000 in a second, which at 10 µs each is a fifth of a core; and
-    /// 200,000 at once: 10,000 proxies that come back after a restart, 20 messages each.
-    pub all: Rate,
-    /// What answers to people cost (client status; reflection waits for it and costs nothing), in requests: those of proxies do not wait
-    /// for it. The default is 10,000 in a second, a
-    /// tenth of a core, and 20,000 at once: what 400,000 names cost.
-    pub answers: Rate,
-    /// Bytes of requests that are not complete yet, of all streams; further ones wait, each with what its first frame brought (16 KiB, which
-    /// is 800 MB for all of [`Self::calls`]). The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
-    /// come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
-    pub bytes: usize,
-    /// Names that its clients ask for, or say that they have, together. The default is 16 Mi: 10,000 proxies with 1,000 clusters and two
-    /// thirds as many other names each. At 100 bytes each that is 1.7 GB.
-    pub names: usize,
-    /// Bytes of all those names, as if none were shared with the fleet. The default is 1 GiB: 64 for each of [`Self::names`].
-    pub name_bytes: usize,
-    /// How long such a request may take to be complete, in time in which the server listens. The default is a minute: 16 MiB at 2 Mbit/s.
-    /// Half of it is given at the beginning, the rest with the bytes that come: an Envoy that takes 50,000 routes says nothing for some
-    /// 15 s, and who announces much and sends nothing keeps the room from others for 30 s.
-    pub complete: Duration,
-    /// How long a connection lasts, give or take a tenth, so that connections that began together do not end together; none: as
-    /// long as its client likes. The default is half an hour: clients then spread over the servers that there are, and one whose
-    /// authority was taken from the trust bundle is out by then even if its certificate is good for a year. To an Envoy it is a
-    /// reconnect without any effect on requests.
-    pub age: Option<Duration>,
-    /// TLS handshakes under way at the listener. The default is 512: a core does 1,000 in a second, and each keeps at most 64 KiB of
-    /// what its client sent.
-    pub handshakes: usize,
-    /// How long a handshake may take; one that begins while half of [`Self::handshakes`] are under way, a fifth of that. The default
-    /// is 5 s, some round trips across the world: who opens connections and says nothing would need 512 in each second to
-    /// keep others out.
-    pub handshake: Duration,
-}
-
-impl Limits {
-    /// Those for clients on this machine: their connections have no age.
-    pub(super) fn local() -> Self {
-        Self { age: None, ..Self::default() }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 12_288,
-            calls: 4 * 12_288,
-            streams: 16_384,
-            stream: Rate { per_second: 1_000, burst: 4_000 },
-            all: Rate { per_second: 20_000, burst: 200_000 },
-            answers: Rate { per_second: 10_000, burst: 20_000 },
-            bytes: 256 << 20,
-            names: 16 << 20,
-            name_bytes: 1 << 30,
-            complete: Duration::from_secs(60),
-            age: Some(Duration::from_secs(30 * 60)),
-            handshakes: 512,
-            handshake: Duration::from_secs(5),
-        }
-    }
-}
+pub use config::{Limits, Rate};
 
 /// Tokens of one peer's calls that are being verified.
 pub(super) const VERIFIED_AT_ONCE: usize = 32;
+
+/// Work on the HTTP/2 frames of all connections of an identity, in microseconds (`calm::cost`): beyond it they are read more slowly. A tenth of
+/// a core, and two seconds of one at once: 10,000 proxies that connect at the same time have 20 frames and 300 bytes of headers each, 100 µs
+/// as they are counted.
+const FRAMES: Rate = Rate { per_second: 100_000, burst: 2_000_000 };
 
 /// Large answers to people that an identity's clients are given at a time: each has 4 MiB at most until its client has taken it.
 const ANSWERS_AT_ONCE: usize = 8;
@@ -125,6 +49,15 @@ const LONG_REQUEST: usize = 16 << 10;
 pub(super) struct Accounts {
     pub(super) limits: Limits,
     all: Mutex<BTreeMap<Arc<str>, Arc<Account>>>,
+    together: Arc<Together>,
+}
+
+/// State that the accounts of a listener share.
+#[derive(Default)]
+struct Together {
+    refusals: OnceLock<Arc<RefusalCounters>>,
+    names: AtomicUsize,
+    name_bytes: AtomicUsize,
 }
 
 /// What an identity has taken. It is forgotten after its last connection, and after what was said of it is long ago.
@@ -145,11 +78,21 @@ pub(super) struct Account {
     /// [`Limits::bytes`] in KiB.
     room: Arc<Semaphore>,
     logged: Mutex<Lately>,
+    together: Arc<Together>,
+    /// Connections beyond a limit that are there to be refused with words.
+    refused: AtomicUsize,
+    /// Work that [`FRAMES`] bounds.
+    frames: Mutex<Bucket>,
 }
 
 impl Accounts {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, all: Mutex::default() }
+        Self { limits, all: Mutex::default(), together: Arc::default() }
+    }
+
+    /// RefusalCounters are counted here from now on.
+    pub(super) fn count_in(&self, refusals: &Arc<RefusalCounters>) {
+        self.together.refusals.get_or_init(|| Arc::clone(refusals));
     }
 
     /// The account of an identity.
@@ -172,6 +115,9 @@ impl Accounts {
             answering: Arc::new(Semaphore::new(ANSWERS_AT_ONCE)),
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
             logged: Mutex::new(Lately::new(MOST_REASONS, QUIET)),
+            together: Arc::clone(&self.together),
+            refused: AtomicUsize::new(0),
+            frames: Mutex::new(Bucket::full(Instant::now())),
         });
         all.insert(Arc::clone(identity), Arc::clone(&account));
         account
@@ -200,33 +146,54 @@ pub(super) enum Admission {
 }
 
 impl Account {
+    /// The name of its identity.
+    pub(super) fn identity(&self) -> &Arc<str> {
+        &self.identity
+    }
+
     /// A new connection.
     pub(super) fn connect(self: &Arc<Self>) -> Admission {
         let (place, before) = self.take(|account| &account.connections);
         if before < self.limits.connections {
             return Admission::Welcome(place);
         }
-        self.tell("more connections than one identity may have");
-        if before < self.limits.connections + TOLD { Admission::Refused(place) } else { Admission::Dropped }
+        self.tell(RefusalReason::Connections, "more connections than one identity may have");
+        self.turn_away()
+    }
+
+    /// A connection that is one too many: some are there for a moment, so that their clients learn why.
+    pub(super) fn turn_away(self: &Arc<Self>) -> Admission {
+        let (place, before) = self.take(|account| &account.refused);
+        if before < TOLD { Admission::Refused(place) } else { Admission::Dropped }
+    }
+
+    /// Takes room for so much work on frames.
+    pub(super) fn charge_frames(&self, work: u32, now: Instant) {
+        locked(&self.frames).charge(FRAMES, work, now);
+    }
+
+    /// Returns how long until the work on frames is made good, as far as it has to be; none if it is.
+    pub(super) fn owes_frames(&self, now: Instant) -> Option<Duration> {
+        locked(&self.frames).owed(FRAMES, now)
     }
 
     /// A new call, as soon as it may begin.
     pub(super) async fn call(self: &Arc<Self>) -> Result<Place, Broken> {
         let (place, before) = self.take(|account| &account.calls);
         if before >= self.limits.calls {
-            return Err(self.refuse("more calls than one identity may have"));
+            return Err(self.refuse(RefusalReason::Calls, "more calls than one identity may have"));
         }
         let wait = |now| locked(&self.requests).take(self.limits.all, now);
         while let Err(wait) = wait(Instant::now()) {
-            self.tell("more calls in a second than one identity may make; they are slowed down");
+            self.tell(RefusalReason::Rate, "more calls in a second than one identity may make; they are slowed down");
             sleep(wait).await;
         }
         Ok(place)
     }
 
     /// The words of a refusal, which is logged.
-    pub(super) fn refuse(&self, words: &'static str) -> Broken {
-        self.tell(words);
+    pub(super) fn refuse(&self, reason: RefusalReason, words: &'static str) -> Broken {
+        self.tell(reason, words);
         Broken(Code::ResourceExhausted, words)
     }
 
@@ -240,12 +207,15 @@ impl Account {
     /// until what the earlier ones cost is made good.
     pub(super) async fn turn_to_answer(self: Arc<Self>) -> Option<OwnedSemaphorePermit> {
         if self.answering.available_permits() == 0 {
-            self.tell("more large answers at a time than one identity may have; they wait for each other");
+            self.tell(
+                RefusalReason::Rate,
+                "more large answers at a time than one identity may have; they wait for each other",
+            );
         }
         let turn = Arc::clone(&self.answering).acquire_owned().await.ok()?;
         let wait = |now| locked(&self.answers).owed(self.limits.answers, now);
         while let Some(wait) = wait(Instant::now()) {
-            self.tell("more questions than one identity may ask; they are answered more slowly");
+            self.tell(RefusalReason::Rate, "more questions than one identity may ask; they are answered more slowly");
             sleep(wait).await;
         }
         Some(turn)
@@ -274,8 +244,11 @@ impl Account {
         (Place { account: Arc::clone(self), counter }, before)
     }
 
-    /// Logs what is refused, for each reason once in a minute.
-    pub(super) fn tell(&self, words: &str) {
+    /// Counts what is refused and logs it, the same words once in a minute.
+    pub(super) fn tell(&self, reason: RefusalReason, words: &str) {
+        if let Some(refusals) = self.together.refusals.get() {
+            refusals.count(reason);
+        }
         if locked(&self.logged).is_news(words) {
             tracing::warn!(identity = %self.identity, "an xDS client is held back: {words}");
         }
@@ -297,27 +270,32 @@ impl Names {
     /// The client has so many now, so long together. True if that is more than before, and more than its identity may have.
     pub(super) fn set(&mut self, (count, bytes): (usize, usize)) -> bool {
         let grows = count > self.count || bytes > self.bytes;
+        let together = &self.account.together;
+        let all = change(&together.names, &mut { self.count }, count);
+        let all_bytes = change(&together.name_bytes, &mut { self.bytes }, bytes);
         let names = change(&self.account.names, &mut self.count, count);
         let name_bytes = change(&self.account.name_bytes, &mut self.bytes, bytes);
-        let Limits { names: most, name_bytes: longest, .. } = self.account.limits;
-        grows && (names > most || name_bytes > longest)
+        let Limits { names: most, all_names, name_bytes: longest, .. } = self.account.limits;
+        let all_bytes_may = longest.saturating_mul(all_names) / most.max(1);
+        let over = |all: usize, own: usize, may: usize| all > may || all > may - may / 4 && own > may / 8;
+        let alone = names > most || name_bytes > longest;
+        grows && (alone || over(all, names, all_names) || over(all_bytes, name_bytes, all_bytes_may))
     }
 
     /// Logs what is refused.
     pub(super) fn tell(&self, words: &str) {
-        self.account.tell(words);
+        self.account.tell(RefusalReason::Names, words);
     }
 
     /// The end of a stream that asks for more.
     pub(super) fn refusal(&self) -> Broken {
-        self.account.refuse("more names than the clients of one identity may ask for")
+        self.account.refuse(RefusalReason::Names, "more names than the clients of one identity may ask for")
     }
 }
 
 impl Drop for Names {
     fn drop(&mut self) {
-        change(&self.account.names, &mut self.count, 0);
-        change(&self.account.name_bytes, &mut self.bytes, 0);
+        self.set((0, 0));
     }
 }
 
@@ -354,14 +332,14 @@ impl Bucket {
     }
 
     /// How long until nothing is owed; none if nothing is.
-    fn owed(&self, rate: Rate, now: Instant) -> Option<Duration> {
+    pub(super) fn owed(&self, rate: Rate, now: Instant) -> Option<Duration> {
         let all = Duration::from_secs(1) / rate.per_second.max(1) * rate.burst.max(1);
         let owed = self.full_at.saturating_duration_since(now).saturating_sub(all);
         (!owed.is_zero()).then_some(owed)
     }
 
     /// Takes so many, though they may not be there yet.
-    fn charge(&mut self, rate: Rate, count: u32, now: Instant) {
+    pub(super) fn charge(&mut self, rate: Rate, count: u32, now: Instant) {
         self.full_at = self.full_at.max(now) + Duration::from_secs(1) / rate.per_second.max(1) * count;
     }
 }
@@ -398,7 +376,7 @@ impl Room {
     /// Ready when more should have come: nobody keeps room from others by sending nothing.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
         ready!(self.patience.poll_parts((SILENT + self.earned).min(PARTS), cx));
-        Poll::Ready(self.account.refuse("the request was not complete in time"))
+        Poll::Ready(self.account.refuse(RefusalReason::Request, "the request was not complete in time"))
     }
 }
 
@@ -426,14 +404,16 @@ impl Pace {
                 self.own = own;
                 return Poll::Ready(());
             };
-            self.account.tell("more requests in a second than a client may send; they are slowed down");
+            self.account
+                .tell(RefusalReason::Rate, "more requests in a second than a client may send; they are slowed down");
             self.timer = Some(Box::pin(sleep(wait)));
         }
     }
 
     /// Logs what is refused.
-    pub(super) fn tell(&self, words: &str) {
-        self.account.tell(words);
+    pub(super) fn tell(&self, Broken(code, words): &Broken) {
+        let reason = if *code == Code::ResourceExhausted { RefusalReason::Request } else { RefusalReason::Malformed };
+        self.account.tell(reason, words);
     }
 
     /// A request of this length was taken in: a long one costs as much as several.
@@ -456,7 +436,10 @@ impl Pace {
             Box::pin(async move { room.acquire_many_owned(needed).await.ok() })
         });
         let Poll::Ready(permit) = waiting.as_mut().poll(cx) else {
-            account.tell("more large requests at a time than one identity may send; they wait for each other");
+            account.tell(
+                RefusalReason::Request,
+                "more large requests at a time than one identity may send; they wait for each other",
+            );
             return Poll::Pending;
         };
         self.room = None;

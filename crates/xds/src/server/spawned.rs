@@ -38,9 +38,9 @@ impl Spawned {
 }
 
 /// The connection that an executor belongs to: when this is dropped, so are the tasks that were not taken, and all later ones.
-pub(super) struct Owner(Spawned);
+pub(super) struct TaskOwner(Spawned);
 
-impl Owner {
+impl TaskOwner {
     /// Of a connection that begins.
     pub(super) fn new() -> Self {
         Self(Spawned(Arc::new(Mutex::new(Some(Vec::new())))))
@@ -52,7 +52,7 @@ impl Owner {
     }
 }
 
-impl Drop for Owner {
+impl Drop for TaskOwner {
     fn drop(&mut self) {
         let left = locked(&self.0.0).take();
         drop(left);

@@ -15,6 +15,7 @@ use super::Shared;
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
+use super::refusals::RefusalReason;
 use super::streams::{Purpose, SharedClient, Siblings};
 use super::together::Together;
 use crate::event::Node;
@@ -117,6 +118,11 @@ impl Stream {
         }
     }
 
+    /// Logs that the client takes nothing.
+    pub(super) fn tell_stuck(&self, words: &str) {
+        self.caller.account().tell(RefusalReason::SlowReader, words);
+    }
+
     /// It has taken all that there was.
     fn catch_up(&mut self) {
         if let Some(open) = &self.open {
@@ -173,7 +179,7 @@ impl Stream {
         }
         if message.longest_list() > MOST_NAMES {
             // found out before anybody waits for it
-            self.caller.account().tell("more names in one request than a client may ask for");
+            self.caller.account().tell(RefusalReason::Names, "more names in one request than a client may ask for");
             return Err(Broken(Code::ResourceExhausted, "more than a stream may hold"));
         }
         if let Some(kind) = &self.purpose.kind {
@@ -242,13 +248,25 @@ impl Stream {
     /// Collects what the client can be told now.
     fn advance(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let deadline = open.client.advance(&self.shared).map(|at| Instant::from_std(self.shared.epoch + at));
+        let deadline = match open.client.advance(&self.shared) {
+            Ok(deadline) => deadline.map(|at| Instant::from_std(self.shared.epoch + at)),
+            Err(broken) => return self.give_up(broken),
+        };
         // A timer that is set already may fire for nothing: setting it anew with each response and each acknowledgement costs more.
         if let Some(at) = deadline
             && self.timer.as_ref().is_none_or(|timer| timer.deadline() > at)
         {
             self.timer = Some(Box::pin(sleep_until(at)));
             self.waits.touch(TIMER);
+        }
+    }
+
+    /// Ends at once: what was to be said costs more than the client may have.
+    fn give_up(&mut self, broken: Broken) {
+        self.writing = None;
+        self.end = Some(broken);
+        if let Some(open) = self.open.take() {
+            open.client.leave(&self.shared, open.id);
         }
     }
 

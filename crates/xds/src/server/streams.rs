@@ -143,12 +143,19 @@ impl SharedClient {
     }
 
     /// Collects what the client can be told now, and hands it to the streams that it is for. Gives the time at which to look again.
-    pub(super) fn advance(&self, shared: &Shared) -> Option<Duration> {
+    ///
+    /// # Errors
+    /// The client would have more names than its identity may: the stream is to be ended before it is sent anything.
+    pub(super) fn advance(&self, shared: &Shared) -> Result<Option<Duration>, Broken> {
         let mut inner = self.inner();
-        let Inner { streams, wakers, .. } = &mut *inner;
-        let (streams, now) = (streams.as_mut()?, shared.now());
+        let Inner { streams: Some(streams), wakers, names, .. } = &mut *inner else { return Ok(None) };
+        let now = shared.now();
         let wake = |stream| wakers.remove(&stream).into_iter().for_each(Waker::wake);
-        shared.with(&self.cell, |fleet| streams.advance(fleet, now, wake))
+        let deadline = shared.with(&self.cell, |fleet| streams.advance(fleet, now, wake));
+        if names.set(streams.session().names()) {
+            return Err(names.refusal());
+        }
+        Ok(deadline)
     }
 
     /// The next response of a stream. If there is none, its task is woken when there is; true: it is to call [`Self::advance`].

@@ -15,6 +15,8 @@ use crate::session::LAGGING;
 /// See the module.
 pub(super) struct Watch {
     shared: Arc<Shared>,
+    /// [`super::limits::Limits::taken`].
+    taken: Duration,
     inner: Mutex<Inner>,
 }
 
@@ -27,8 +29,8 @@ struct Inner {
 }
 
 impl Watch {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), inner: Mutex::default() }
+    pub(super) fn new(shared: &Arc<Shared>, taken: Duration) -> Self {
+        Self { shared: Arc::clone(shared), taken, inner: Mutex::default() }
     }
 
     /// The time for the state machines.
@@ -62,11 +64,11 @@ impl Watch {
             let (mut left, mut next, now) = (Vec::new(), None, self.now());
             for answer in answers {
                 let Some(strong) = answer.upgrade() else { continue };
-                let at = locked(&strong).look(&self.shared, now);
+                let at = locked(&strong).look(&self.shared, now, self.taken);
                 if let Some(at) = at {
                     left.push(answer);
                     // what is taken meanwhile, and then not, is to be seen in time
-                    let at = at.min(now + LAGGING);
+                    let at = at.min(now + LAGGING.min(self.taken));
                     next = next.into_iter().chain([at]).min();
                 }
             }

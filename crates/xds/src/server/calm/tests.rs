@@ -15,6 +15,12 @@ const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 const PONG: &[u8] = &[0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 const PLAIN: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 const PLAIN_ACK: &[u8] = &[0, 0, 0, 4, 1, 0, 0, 0, 0];
+/// A header block of 17,000 bytes.
+const LONG_HEADERS: &[u8] = &{
+    let mut frame = [0; 9 + 17_000];
+    (frame[1], frame[2], frame[3], frame[8]) = (0x42, 0x68, HEADERS, 1);
+    frame
+};
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[test]
@@ -26,6 +32,67 @@ fn frames_are_found_however_the_bytes_are_cut_and_answers_are_none() {
         let sum = |count: fn(&Seen) -> usize| seen.iter().map(count).sum::<usize>();
         assert_eq!([sum(|s| s.frames), sum(|s| s.pings), sum(|s| s.settings)], [7, 3, 2], "pieces of {size}");
     }
+}
+
+#[test]
+fn work_and_header_blocks_are_counted_however_the_bytes_are_cut() {
+    let frame = |kind: u8, flags: u8, length: usize| {
+        [&u32::try_from(length).unwrap().to_be_bytes()[1..], &[kind, flags, 0, 0, 0, 1], &vec![0; length]].concat()
+    };
+    let kinds = [(DATA, 500), (HEADERS, 160), (2, 5), (3, 4), (8, 4), (99, 4096), (CONTINUATION, 0)];
+    let bytes = [HELLO, &kinds.map(|(kind, length)| frame(kind, END_HEADERS, length)).concat()].concat();
+    for size in [1, 7, 4096] {
+        let mut frames = Frames::new();
+        let seen: Vec<Seen> = bytes.chunks(size).map(|piece| frames.see(piece)).collect();
+        let sum = |count: fn(&Seen) -> usize| seen.iter().map(count).sum::<usize>();
+        assert_eq!([sum(|s| s.frames), sum(|s| s.headers), sum(|s| s.work)], [7, 160, 7 + 10 + 4], "pieces of {size}");
+        assert!(seen.iter().all(|seen| !seen.is_too_large));
+    }
+    let half = HEADER_BLOCK / 2 + 1;
+    for (flags, is_too_large) in [(END_HEADERS, false), (0, true)] {
+        let mut frames = Frames::new();
+        let blocks = [HELLO, &frame(HEADERS, flags, half), &frame(CONTINUATION, flags, half)].concat();
+        assert_eq!(frames.see(&blocks).is_too_large, is_too_large);
+    }
+}
+
+#[test]
+fn frames_cost_nothing_while_a_client_reads_and_headers_always_do() {
+    let mut calm = calm();
+    let seen = |work, headers| Seen { work, headers, ..Seen::default() };
+    for _ in 0..1000 {
+        // 64 KiB were written, and a client sends ten WINDOW_UPDATE for them
+        calm.note_written(64 << 10);
+        calm.count(seen(10, 0));
+    }
+    let now = Instant::now();
+    assert!(calm.work.owed(Rate { burst: 1, ..WORK }, now).is_none());
+    calm.count(seen(1_000, 16_000));
+    assert!(calm.work.owed(Rate { burst: 1, ..WORK }, now).is_some());
+    assert!(calm.work.owed(WORK, now).is_none());
+    calm.count(seen(WORK.burst as usize + 10_000, WORK.burst as usize * 16));
+    assert!(calm.work.owed(WORK, now).is_some());
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
+            .block_on(async { calm.poll_pause(&mut cx).is_pending() })
+    );
+}
+
+#[test]
+fn an_identity_whose_connections_cause_too_much_work_together_is_read_more_slowly() {
+    let accounts = Accounts::new(Limits::default());
+    let (account, now) = (accounts.of(&"a".into()), Instant::now());
+    for _ in 0..10 {
+        let mut calm = Calm::new((), Arc::clone(&account));
+        calm.count(Seen { work: 250_000, headers: 4_000_000, ..Seen::default() });
+        assert!(calm.work.owed(WORK, now).is_none());
+    }
+    assert!(account.owes_frames(now).is_some());
+    assert!(accounts.of(&"b".into()).owes_frames(now).is_none());
 }
 
 fn calm() -> Calm<()> {
@@ -83,7 +150,7 @@ async fn answers_to(sent: &[u8], again: bool) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_client_that_does_not_calm_down_is_told_and_dropped_even_if_it_falls_silent() {
-    for (frame, goaway) in [(PING, MANY_PINGS), (PLAIN, MANY_SETTINGS)] {
+    for (frame, goaway) in [(PING, MANY_PINGS), (PLAIN, MANY_SETTINGS), (LONG_HEADERS, LARGE_HEADERS)] {
         for (sent, again) in [(frame.to_vec(), true), (frame.repeat(100), false)] {
             let answers = answers_to(&sent, again).await;
             assert!(answers.ends_with(goaway) || again, "{answers:?}");

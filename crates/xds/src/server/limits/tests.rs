@@ -94,3 +94,32 @@ async fn large_requests_wait_for_room_and_one_alone_always_fits() {
     drop(held);
     assert!(second.poll_room(1 << 20, &mut cx).is_ready(), "more than there is at all");
 }
+
+#[test]
+fn limits_follow_from_the_memory_that_there_is() {
+    let small = Limits::default().within(1 << 30);
+    assert_eq!((small.places, small.share, small.connections, small.calls), (4_096, 512, 3_072, 12_288));
+    assert_eq!((small.all_names, small.bytes), ((1 << 30) / 8 * 3 / 320, 64 << 20));
+    assert!(small.names <= small.all_names / 4 * 3 && small.name_bytes <= small.names * 64);
+    let whole = Limits::default();
+    let large = whole.within(32 << 30);
+    assert_eq!((large.places, large.names, large.bytes), (whole.places, whole.names, whole.bytes));
+    let least = Limits::default().within(0);
+    assert!(least.places > 0 && least.share > 0 && least.names > 0 && least.bytes >= 16 << 20, "{least:?}");
+    assert_eq!(small.with_places(100).connections, 75);
+}
+
+#[test]
+fn names_of_several_identities_leave_the_last_quarter_to_others() {
+    let limits = Limits { names: 75, all_names: 100, ..Limits::default() };
+    let accounts = Accounts::new(limits);
+    let names = |identity: &str| Names::new(accounts.of(&identity.into()));
+    let (mut one, mut two, mut three) = (names("a"), names("b"), names("c"));
+    assert!(!one.set((75, 1)));
+    assert!(!two.set((12, 1)));
+    assert!(two.set((13, 1)), "more than an eighth of all while there are few left");
+    two.set((12, 1));
+    assert!(!three.set((12, 1)));
+    drop(one);
+    assert!(!two.set((60, 1)));
+}

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::super::connection::{self, Came};
 use super::super::gate::Peer;
+use super::super::places::Places;
 use super::*;
 use crate::{Fleets, Gate, Limits, Server};
 
@@ -22,7 +23,7 @@ const STREAMS: u32 = 200;
 
 #[test]
 fn tasks_that_hold_their_executor_end_with_their_connection() {
-    let owner = Owner::new();
+    let owner = TaskOwner::new();
     let (executor, alive) = (owner.executor(), Arc::new(()));
     let task = |alive: &Arc<()>| {
         let kept = (executor.clone(), Arc::clone(alive));
@@ -52,7 +53,7 @@ impl Drop for SpawnsAtItsEnd {
 
 #[test]
 fn a_task_that_spawns_while_it_is_dropped_leaves_nothing() {
-    let (owner, alive) = (Owner::new(), Arc::new(()));
+    let (owner, alive) = (TaskOwner::new(), Arc::new(()));
     let executor = owner.executor();
     for _ in 0..2 {
         let last = SpawnsAtItsEnd(executor.clone(), Arc::clone(&alive));
@@ -191,7 +192,8 @@ async fn nothing_is_left_of_a_connection_whose_task_is_aborted_or_panics() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
         let gate =
             Gate::new(Arc::new(move |_| if panics { panic!("in a test") } else { Fleets::Any }), Limits::default());
-        let came = Came { io: Box::new(near), peer: Peer::Loopback, from: None, gate };
+        let place = Places::new(gate.limits(), Arc::default()).arrive(None).ok().unwrap();
+        let came = Came { io: Box::new(near), peer: Peer::Loopback, from: None, gate, place };
         let (_stop, stopped) = watch::channel(false);
         let task = tokio::spawn(connection::serve(Arc::clone(&server.0), came, stopped));
         // an empty message for the first stream makes the gate look at who calls

@@ -1,0 +1,278 @@
+//! The places of a listener: which connections have one, and which of them goes when another comes and there is none.
+//!
+//! Nothing is kept back while there is enough. Of the last quarter of the places none goes to a source address or an identity that has more
+//! than its share, so that none of them can take all; and when every place is taken, the oldest connection that has proven nothing makes
+//! room: first those before the end of their handshake, then those without a call that was let in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use super::lately::Lately;
+use super::limits::Limits;
+use super::locked;
+use super::refusals::{RefusalCounters, RefusalReason};
+
+#[cfg(test)]
+mod tests;
+
+/// Time in which the same is logged once of a listener, and the lines in it at most: every client can cause them.
+const QUIET: Duration = Duration::from_secs(60);
+const MOST_LINES: usize = 8;
+
+/// The source of a connection: an IPv4 address, or an IPv6 network of 64 bits, which is what one machine or one customer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SourceNetwork {
+    V4([u8; 4]),
+    V6([u16; 4]),
+}
+
+impl From<IpAddr> for SourceNetwork {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.octets()),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                Self::V6([a, b, c, d])
+            }
+        }
+    }
+}
+
+impl fmt::Display for SourceNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::V4([a, b, c, d]) => write!(f, "{a}.{b}.{c}.{d}"),
+            Self::V6([a, b, c, d]) => write!(f, "{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)),
+        }
+    }
+}
+
+/// The name that a place is counted under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PlaceOwner {
+    /// Before the handshake is done.
+    Source(SourceNetwork),
+    Identity(Arc<str>),
+}
+
+impl fmt::Display for PlaceOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(source) => source.fmt(f),
+            Self::Identity(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlaceDenied {
+    /// All are taken by connections that have proven who they are.
+    Places,
+    /// Few are left, and the owner has its share.
+    Share,
+}
+
+/// The places of one listener. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Places(Arc<All>);
+
+struct All {
+    most: usize,
+    /// Places that an owner may have of the last quarter.
+    share: usize,
+    refusals: Arc<RefusalCounters>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    taken: usize,
+    next: u64,
+    owners: BTreeMap<PlaceOwner, usize>,
+    /// Connections whose handshake is not done, by number: the oldest first. None: its task is about to begin.
+    shaking: BTreeMap<u64, Option<AbortHandle>>,
+    /// Connections without a call that was let in.
+    idle: BTreeMap<u64, Option<AbortHandle>>,
+    logged: Lately,
+}
+
+impl Inner {
+    fn add(&mut self, owner: &PlaceOwner) {
+        *self.owners.entry(owner.clone()).or_default() += 1;
+    }
+
+    fn remove(&mut self, owner: &PlaceOwner) {
+        if let Some(count) = self.owners.get_mut(owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.owners.remove(owner);
+            }
+        }
+    }
+
+    /// Ends the connection that is to go first; false if each has proven who it is.
+    fn evict(&mut self) -> bool {
+        let silent = [&mut self.shaking, &mut self.idle];
+        let oldest = silent.into_iter().find_map(|silent| {
+            let (&number, _) = silent.iter().find(|(_, task)| task.is_some())?;
+            silent.remove(&number).flatten()
+        });
+        oldest.inspect(AbortHandle::abort).is_some()
+    }
+}
+
+impl Places {
+    pub(super) fn new(limits: &Limits, refusals: Arc<RefusalCounters>) -> Self {
+        let inner = Inner {
+            taken: 0,
+            next: 0,
+            owners: BTreeMap::new(),
+            shaking: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            logged: Lately::new(MOST_LINES, QUIET),
+        };
+        Self(Arc::new(All { most: limits.places, share: limits.share, refusals, inner: Mutex::new(inner) }))
+    }
+
+    /// A place for a connection that has just come, if need be that of one which has proven nothing. Without a source no share is kept:
+    /// all come from this machine then.
+    pub(super) fn arrive(&self, source: Option<IpAddr>) -> Result<ListenerPlace, PlaceDenied> {
+        let owner = source.map(|address| PlaceOwner::Source(address.into()));
+        let mut inner = locked(&self.0.inner);
+        if let Some(owner) = &owner
+            && self.0.is_short(inner.taken)
+            && self.0.has_share(&inner, owner)
+        {
+            self.0.tell(&mut inner, PlaceDenied::Share, Some(owner));
+            return Err(PlaceDenied::Share);
+        }
+        if inner.taken >= self.0.most {
+            if !inner.evict() {
+                self.0.tell(&mut inner, PlaceDenied::Places, owner.as_ref());
+                return Err(PlaceDenied::Places);
+            }
+            self.0.refusals.count(RefusalReason::Silent);
+            if inner.logged.is_news("silent") {
+                tracing::warn!(
+                    places = self.0.most,
+                    "all places of the xDS listener are taken; the oldest silent connections are ended"
+                );
+            }
+        }
+        inner.taken += 1;
+        inner.next += 1;
+        let number = inner.next;
+        inner.shaking.insert(number, None);
+        owner.iter().for_each(|owner| inner.add(owner));
+        drop(inner);
+        Ok(ListenerPlace { all: Arc::clone(&self.0), number, owner, shares: source.is_some() })
+    }
+
+    /// The task of a connection, which may be ended while it has proven nothing.
+    pub(super) fn begin(&self, number: u64, task: AbortHandle) {
+        let mut inner = locked(&self.0.inner);
+        let Inner { shaking, idle, .. } = &mut *inner;
+        if let Some(place) = shaking.get_mut(&number).or_else(|| idle.get_mut(&number)) {
+            *place = Some(task);
+        }
+    }
+
+    /// Returns how many are taken.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        locked(&self.0.inner).taken
+    }
+}
+
+impl All {
+    /// Only the last quarter of the places is left when so many are taken.
+    fn is_short(&self, taken: usize) -> bool {
+        taken >= self.most - self.most / 4
+    }
+
+    fn has_share(&self, inner: &Inner, owner: &PlaceOwner) -> bool {
+        inner.owners.get(owner).is_some_and(|count| *count >= self.share)
+    }
+
+    /// Counts a refusal, and logs it now and then.
+    fn tell(&self, inner: &mut Inner, full: PlaceDenied, owner: Option<&PlaceOwner>) {
+        let (reason, words) = match full {
+            PlaceDenied::Places => {
+                (RefusalReason::Places, "all places of the xDS listener are taken; a connection is refused".to_owned())
+            }
+            PlaceDenied::Share => {
+                let owner = owner.map(PlaceOwner::to_string).unwrap_or_default();
+                let words = format!(
+                    "few places of the xDS listener are left and {owner} has its share; a connection is refused"
+                );
+                (RefusalReason::Share, words)
+            }
+        };
+        self.refusals.count(reason);
+        if inner.logged.is_news(&words) {
+            tracing::warn!(places = self.most, share = self.share, "{words}");
+        }
+    }
+}
+
+/// The place of one connection, until this is dropped.
+pub(super) struct ListenerPlace {
+    all: Arc<All>,
+    number: u64,
+    owner: Option<PlaceOwner>,
+    shares: bool,
+}
+
+impl ListenerPlace {
+    /// For [`Places::begin`].
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The connection is this identity's from now on.
+    ///
+    /// # Errors
+    /// Places are short, and the identity has its share already: the connection is to be refused.
+    pub(super) fn identify(&mut self, identity: &Arc<str>) -> Result<(), PlaceDenied> {
+        let mut inner = locked(&self.all.inner);
+        if let Some(task) = inner.shaking.remove(&self.number) {
+            inner.idle.insert(self.number, task);
+        }
+        if !self.shares {
+            return Ok(());
+        }
+        let owner = PlaceOwner::Identity(Arc::clone(identity));
+        // its own place is among those that are taken
+        let refused = self.all.is_short(inner.taken.saturating_sub(1)) && self.all.has_share(&inner, &owner);
+        if refused {
+            self.all.tell(&mut inner, PlaceDenied::Share, Some(&owner));
+        }
+        self.owner.iter().for_each(|before| inner.remove(before));
+        inner.add(&owner);
+        drop(inner);
+        self.owner = Some(owner);
+        if refused { Err(PlaceDenied::Share) } else { Ok(()) }
+    }
+
+    /// A call was let in: the connection makes room for no other.
+    pub(super) fn prove(&self) {
+        let mut inner = locked(&self.all.inner);
+        inner.shaking.remove(&self.number);
+        inner.idle.remove(&self.number);
+    }
+}
+
+impl Drop for ListenerPlace {
+    fn drop(&mut self) {
+        let mut inner = locked(&self.all.inner);
+        inner.taken -= 1;
+        inner.shaking.remove(&self.number);
+        inner.idle.remove(&self.number);
+        self.owner.iter().for_each(|owner| inner.remove(owner));
+    }
+}
