@@ -19,6 +19,7 @@ mod port;
 mod proxies;
 mod refusals;
 mod reports;
+mod xds_refusals;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
@@ -233,6 +234,7 @@ async fn metrics(State(admin): State<Admin>) -> Response {
     match admin.asking.metrics(admin.log.dropped_lines()).await {
         Some(mut text) => {
             admin.refusals.add_to(&mut text);
+            xds_refusals::add_to(&mut text, &admin.server.refusals());
             ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
                 .into_response()
         }

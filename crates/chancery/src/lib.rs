@@ -11,6 +11,7 @@ mod diagnostics;
 mod explain;
 pub mod host_header;
 mod last_good;
+mod memory;
 mod offline;
 pub mod publish;
 mod report;

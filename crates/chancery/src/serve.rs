@@ -105,7 +105,11 @@ pub(crate) async fn serve(
     let proxies = match cluster {
         Some(cluster) => {
             tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
-            ended.push(cluster.start(&mut tasks, &parts, (args.xds_listen, Arc::clone(&listening)))?);
+            ended.push(cluster.start(
+                &mut tasks,
+                &parts,
+                (args.xds_listen, args.xds_bounds.limits(), Arc::clone(&listening)),
+            )?);
             None
         }
         None => {
@@ -203,7 +207,8 @@ fn listen(
     let Around { server, infra, workloads, last_good, stop, .. } = parts;
     let tokens = KnownTokens::default();
     if let Some(address) = args.xds_listen {
-        let (bound, files) = sockets::listen_at(server, &tokens, address, (&args.xds_tls, &args.insecure_xds))?;
+        let terms = (&args.xds_tls, &args.insecure_xds, args.xds_bounds.limits());
+        let (bound, files) = sockets::listen_at(server, &tokens, address, terms)?;
         places.listeners.insert(bound);
         if let Some(files) = files {
             tasks.spawn("certificates of xDS", files.follow(stop.clone()));

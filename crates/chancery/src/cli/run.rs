@@ -14,6 +14,7 @@ use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
 use super::{LinkArgs, Outcome, StateDir, WrongUsage};
 use crate::host_header::Host;
+use crate::memory;
 use crate::serve::Sources;
 use crate::telemetry::{self, LogFormat};
 
@@ -65,6 +66,8 @@ pub(crate) struct RunArgs {
     pub(crate) xds_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) xds_tls: XdsTls,
+    #[command(flatten)]
+    pub(crate) xds_bounds: XdsBounds,
     #[command(flatten)]
     pub(crate) insecure_xds: InsecureXds,
     /// Where the labels of workloads come from without a Kubernetes cluster, for resources of Envoy's with a `workloadSelector`
@@ -143,6 +146,39 @@ pub(crate) enum WorkloadLabels {
     Objects,
     /// Those, and of workloads without one its proxy: `node.metadata.labels` of its bootstrap. What a proxy says is believed
     Bootstrap,
+}
+
+/// Bounds of what the clients of `--xds-listen` take together.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct XdsBounds {
+    /// Connections to `--xds-listen` at a time [default: 16384, or fewer where memory is short: one for each 256 KiB]. When all are taken,
+    /// the oldest ones that have proven nothing are closed
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
+    pub(crate) xds_max_connections: Option<u32>,
+    /// Connections that one identity, or one source address before its handshake, may have while three quarters of
+    /// `--xds-max-connections` are taken [default: an eighth of them]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) xds_max_share: Option<u32>,
+    /// Memory that Chancery may use, such as `1Gi` [default: the limit of its control group, else the memory of the machine]: what xDS
+    /// clients may take follows from it
+    #[arg(long, value_name = "SIZE", value_parser = memory::size)]
+    pub(crate) memory_limit: Option<u64>,
+}
+
+impl XdsBounds {
+    /// Computes the limits of clients.
+    pub(crate) fn limits(&self) -> xds::Limits {
+        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let memory = self.memory_limit.unwrap_or_else(memory::available);
+        let mut limits = xds::Limits::default().within(memory);
+        if let Some(places) = self.xds_max_connections {
+            limits = limits.with_places(count(places));
+        }
+        if let Some(share) = self.xds_max_share {
+            limits.share = count(share);
+        }
+        limits
+    }
 }
 
 /// The TLS of `--xds-listen`.

@@ -147,8 +147,8 @@ fn told(certificate: &Path, key: &Path, client_ca: &Path, error: &TlsError) -> a
 }
 
 /// Clients are the proxies of the Gateway that their certificate names, in this trust domain or in any.
-pub(super) fn gate(domain: Option<String>) -> Gate {
-    Gate::new(Arc::new(fleets_of(domain)), Limits::default())
+pub(super) fn gate(domain: Option<String>, limits: Limits) -> Gate {
+    Gate::new(Arc::new(fleets_of(domain)), limits)
 }
 
 /// The Gateway that a certificate names.

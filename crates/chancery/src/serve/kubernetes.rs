@@ -112,7 +112,7 @@ impl Cluster {
         self,
         tasks: &mut Tasks,
         around: &Around,
-        (address, listening): (Option<SocketAddr>, Arc<AtomicBool>),
+        (address, limits, listening): (Option<SocketAddr>, xds::Limits, Arc<AtomicBool>),
     ) -> anyhow::Result<oneshot::Receiver<Infallible>> {
         let threads = self.threads.clone();
         let (leads, leading) = watch::channel(false);
@@ -148,7 +148,8 @@ impl Cluster {
 
         let (announce, authorities) = watch::channel(Arc::from(""));
         let accounts = Accounts::new(&around.last_good, &self.namespace);
-        let gate = identity::gate(self.client.clone(), AUDIENCE, accounts.clone(), self.trust_domain.clone());
+        let trusted = (accounts.clone(), self.trust_domain.clone());
+        let gate = identity::gate(self.client.clone(), AUDIENCE, trusted, limits);
         tasks.spawn_on(&threads, "accounts of proxies", accounts.follow(around.infra.clone()));
         let certificates = Certificates {
             store: SecretStore::new(self.client.clone(), &self.namespace, &self.args.ca_secret.as_str().into()),

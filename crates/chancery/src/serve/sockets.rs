@@ -78,12 +78,13 @@ pub(super) fn listen_at(
     server: &xds::Server,
     tokens: &KnownTokens,
     address: SocketAddr,
-    (tls, insecure): (&XdsTls, &InsecureXds),
+    (tls, insecure, limits): (&XdsTls, &InsecureXds, xds::Limits),
 ) -> anyhow::Result<(SocketAddr, Option<CertificateFiles>)> {
     let files = CertificateFiles::read(tls)?;
     let (bound, how) = match &files {
         Some(files) => {
-            (server.listen_tls(address, files.tls(), certificates::gate(tls.xds_trust_domain.clone())), "xDS with TLS")
+            let gate = certificates::gate(tls.xds_trust_domain.clone(), limits);
+            (server.listen_tls(address, files.tls(), gate), "xDS with TLS")
         }
         None => (
             server.listen_tcp(address, Gate::cleartext(tokens.clone(), insecure.cleartext())),

@@ -135,12 +135,17 @@ impl TrustDomain {
 const NO_DOMAIN: &str = "the authority is not Chancery's own: --xds-trust-domain has to say in which trust domain its certificates name Gateways";
 
 /// Lets in who has a token for this audience, or a certificate of the authority that names a Gateway.
-pub(super) fn gate(client: Client, audience: &str, accounts: Accounts, trust_domain: TrustDomain) -> Gate {
+pub(super) fn gate(
+    client: Client,
+    audience: &str,
+    (accounts, trust_domain): (Accounts, TrustDomain),
+    limits: Limits,
+) -> Gate {
     let fleets_of = move |identity: &Identity| {
         if identity.name.starts_with(ACCOUNT) { accounts.fleets(&identity.name) } else { trust_domain.fleets(identity) }
     };
     let reviews = Reviews(TokenReviewer::new(client, audience.into()));
-    Gate::with_tokens(Arc::new(fleets_of), Limits::default(), Arc::new(reviews))
+    Gate::with_tokens(Arc::new(fleets_of), limits, Arc::new(reviews))
 }
 
 /// Asks the API server.
