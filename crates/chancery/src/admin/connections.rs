@@ -33,7 +33,7 @@ struct Source(u128);
 impl From<IpAddr> for Source {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => Self(u128::from(address.to_ipv6_mapped().to_bits())),
+            IpAddr::V4(address) => Self(address.to_ipv6_mapped().to_bits()),
             IpAddr::V6(address) => Self(address.to_bits() >> 64 << 64),
         }
     }
