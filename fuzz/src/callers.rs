@@ -22,7 +22,7 @@ impl VerifyToken for Verifier {
         assert!(!token.is_empty() && token.len() <= LONGEST_TOKEN);
         let name = Arc::<str>::from(token);
         let refused = token.starts_with(BAD).then_some(TokenError::Refused);
-        Box::pin(async move { refused.map_or(Ok(Identity { name, expires: None }), Err) })
+        Box::pin(async move { refused.map_or(Ok(Identity { name, expires: None, revoked: None }), Err) })
     }
 }
 

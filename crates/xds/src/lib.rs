@@ -41,6 +41,6 @@ pub use event::{Event, Features, MOST_OBJECTIONS, Node, Objection};
 pub use resource::{Change, FleetUpdate, Need, Resource, TypeUrl, Version, route_configuration_of};
 pub use server::{
     Cleartext, ClientState, Fleets, FleetsOf, Gate, Identity, KnownTokens, Limits, ListenError, MOST_REFUSALS, Pem,
-    Rate, Refusal, RefusalReason, Server, Tls, TlsError, TokenError, VerifyToken, Verifying,
+    Rate, Refusal, RefusalReason, Revoked, Server, Tls, TlsError, TokenError, VerifyToken, Verifying,
 };
 pub use session::STALLED;

@@ -57,7 +57,7 @@ mod untaken;
 mod tests;
 
 pub use clients::{ClientState, MOST_REFUSALS, Refusal};
-pub use gate::{Cleartext, Fleets, FleetsOf, Gate, Identity, KnownTokens, TokenError, VerifyToken, Verifying};
+pub use gate::{Cleartext, Fleets, FleetsOf, Gate, Identity, KnownTokens, Revoked, TokenError, VerifyToken, Verifying};
 pub use limits::{Limits, Rate};
 use outbox::Outbox;
 use reflection::Descriptors;

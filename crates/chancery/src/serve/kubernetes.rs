@@ -24,6 +24,7 @@ use api::envoy_gateway::{DeployType, EnvoyGatewaySpec, KubernetesProvider, Leade
 use infra::kubernetes as pods_of;
 use provider::kubernetes::classes::ClassesOptions;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
+use provider::kubernetes::presence::{self, Presence, PresenceTiming};
 use provider::kubernetes::replicas::{self, Exchange, Said, Tempo};
 use provider::kubernetes::status::{self, Board, Gather, WriterOptions};
 use provider::kubernetes::{self as source, Client, Connection, Observed, Pace, Scope, SecretStore};
@@ -148,8 +149,15 @@ impl Cluster {
 
         let (announce, authorities) = watch::channel(Arc::from(""));
         let accounts = Accounts::new(&around.last_good, &self.namespace);
+        let presence = Presence::default();
+        let asked = (self.client.clone(), presence.clone());
         let trusted = (accounts.clone(), self.trust_domain.clone());
-        let gate = identity::gate(self.client.clone(), AUDIENCE, trusted, limits);
+        let gate = identity::gate(asked, AUDIENCE, trusted, limits);
+        let following = presence::follow(presence, self.client.clone(), PresenceTiming::default(), around.stop.clone());
+        tasks.spawn_on(&threads, "Pods of proxies", async move {
+            following.await;
+            Ok(())
+        });
         tasks.spawn_on(&threads, "accounts of proxies", accounts.follow(around.infra.clone()));
         let certificates = Certificates {
             store: SecretStore::new(self.client.clone(), &self.namespace, &self.args.ca_secret.as_str().into()),

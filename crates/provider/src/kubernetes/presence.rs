@@ -1,7 +1,7 @@
 //! [`Presence`]: which Pods are there. A token that is bound to a Pod ends with it; who asked about the token once has to hear of that.
 //!
 //! Only Pods that somebody tracks matter. Each namespace that has some is watched, metadata only; what that watch has shown and shows no more is gone at once.
-//! Of a Pod that it has not shown the API server is asked, within [`Tempo::look`].
+//! Of a Pod that it has not shown the API server is asked, within [`PresenceTiming::look`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,7 +42,7 @@ const SILENCE: Duration = Duration::from_secs(270);
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tempo {
+pub struct PresenceTiming {
     /// Until the API server is asked of a Pod that no watch has shown.
     pub look: Duration,
     /// After a failure; twice as long after each further one.
@@ -51,7 +51,7 @@ pub struct Tempo {
     pub retry_last: Duration,
 }
 
-impl Default for Tempo {
+impl Default for PresenceTiming {
     fn default() -> Self {
         Self { look: Duration::from_secs(8), retry: Duration::from_secs(1), retry_last: Duration::from_secs(60) }
     }
@@ -174,7 +174,7 @@ impl Presence {
 }
 
 /// Follows the Pods that are tracked until `stop`.
-pub async fn follow(presence: Presence, client: Client, tempo: Tempo, stop: CancellationToken) {
+pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, stop: CancellationToken) {
     let mut watches: BTreeMap<Arc<str>, tokio::task::AbortHandle> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     loop {
@@ -188,10 +188,9 @@ pub async fn follow(presence: Presence, client: Client, tempo: Tempo, stop: Canc
             stays
         });
         for namespace in wanted {
-            if !watches.contains_key(&namespace) {
-                let watching = watch_pods(presence.clone(), client.clone(), Arc::clone(&namespace), tempo);
-                watches.insert(namespace, tasks.spawn(watching));
-            }
+            watches.entry(namespace).or_insert_with_key(|namespace| {
+                tasks.spawn(watch_pods(presence.clone(), client.clone(), Arc::clone(namespace), tempo))
+            });
         }
         let unseen = Instant::now().checked_sub(tempo.look).map(|before| presence.unseen(before)).unwrap_or_default();
         let looking = futures::stream::iter(unseen).for_each_concurrent(AT_ONCE, async |pod| {
@@ -228,7 +227,7 @@ async fn is_gone(client: &Client, pod: &PodId) -> bool {
 }
 
 /// Lists and watches the Pods of a namespace, or of all, for ever.
-async fn watch_pods(presence: Presence, client: Client, namespace: Arc<str>, tempo: Tempo) {
+async fn watch_pods(presence: Presence, client: Client, namespace: Arc<str>, tempo: PresenceTiming) {
     let pods: Api<Pod> = match &*namespace {
         "" => Api::all(client),
         name => Api::namespaced(client, name),

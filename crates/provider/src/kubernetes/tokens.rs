@@ -28,9 +28,18 @@ pub struct Bearer {
     /// The user, as Kubernetes calls it: `system:serviceaccount:<namespace>:<name>`.
     pub user: Arc<str>,
     /// The Pod that it is bound to, if it is: it holds as long as that is there.
-    pub pod: Option<Arc<str>>,
+    pub pod: Option<BoundPod>,
     /// Until when the token holds, if it says so.
     pub expires: Option<Timestamp>,
+}
+
+/// The Pod that a token is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundPod {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `metadata.uid`, which another Pod of the name does not have. API servers say it since there are bound tokens.
+    pub uid: Option<Arc<str>>,
 }
 
 /// Why it is not known whose a token is. The token is in none of the words.
@@ -67,9 +76,10 @@ impl TokenReviewer {
 
 /// Where a `TokenReview` says which Pod a token is bound to (Kubernetes, "Service account token attributes").
 const POD: &str = "authentication.kubernetes.io/pod-name";
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
 /// The user of a token that is good and for us, and the Pod that it is bound to. A server that does not know of audiences says none.
-fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<(Arc<str>, Option<Arc<str>>), ReviewError> {
+fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<(Arc<str>, Option<BoundPod>), ReviewError> {
     let refused = |words: &str| Err(ReviewError::Refused(words.to_owned()));
     if status.authenticated != Some(true) {
         return refused(status.error.as_deref().unwrap_or("the API server does not know it"));
@@ -78,11 +88,11 @@ fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<(Arc<str>,
         return refused("it is for another audience");
     }
     let user = status.user.unwrap_or_default();
-    let pods = user.extra.as_ref().and_then(|extra| extra.get(POD)).map(Vec::as_slice);
-    let pod = match pods {
-        Some([pod]) => Some(Arc::from(pod.as_str())),
+    let said = |name: &str| match user.extra.as_ref()?.get(name)?.as_slice() {
+        [one] => Some(Arc::from(one.as_str())),
         _ => None,
     };
+    let pod = said(POD).map(|name| BoundPod { name, uid: said(POD_UID) });
     match user.username.filter(|name| !name.is_empty()) {
         Some(name) => Ok((name.into(), pod)),
         None => refused("it names nobody"),

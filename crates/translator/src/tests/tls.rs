@@ -338,10 +338,10 @@ fn a_refused_secret_without_a_predecessor_costs_its_listener_only() {
     refuse(&mut world, Some(false));
     assert_eq!(server_names(&world), ["bank.test"]);
     let conditions = short(&world.listener("web", "x").conditions).join(", ");
-    assert!(conditions.contains("ResolvedRefs False InvalidCertificateRef"), "{conditions}");
+    assert!(conditions.contains("ResolvedRefs=False/InvalidCertificateRef"), "{conditions}");
     assert!(!format!("{:?}", world.listener("web", "x")).contains("hidden"));
     let conditions = short(&world.listener("web", "bank").conditions).join(", ");
-    assert!(conditions.contains("ResolvedRefs True"), "{conditions}");
+    assert!(conditions.contains("ResolvedRefs=True"), "{conditions}");
     let published = world.translator.graph().iter(world.translator.outputs().secrets).count();
     assert_eq!(published, 2, "its next content is to be noticed");
     refuse(&mut world, None);

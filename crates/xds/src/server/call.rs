@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use tokio::sync::watch;
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::sleep_until;
 
 use super::exchange::Exchange;
-use super::gate::Caller;
+use super::gate::{Caller, Revoked};
 use super::grpc::{Broken, Code, Frames};
 use super::load::LoadStream;
 use super::stream::Stream;
@@ -66,6 +66,8 @@ pub(super) struct Answer {
     reply: Reply,
     /// When the caller's identity expires; none where that does not matter, or was said.
     expires: Option<Instant>,
+    /// What says that it was withdrawn before then; none where that does not matter, or was said.
+    revoked: Option<Revoked>,
     /// Since when the client has not taken all that was said; none if it has.
     untaken: Option<Duration>,
     /// When the client has taken a part of it last.
@@ -77,8 +79,13 @@ pub(super) struct Answer {
 const NOT_TAKEN: &str = "the client takes nothing of what it is sent";
 
 impl Answer {
-    fn new(reply: Reply, expires: Option<Instant>) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { reply, expires, untaken: None, moved: Duration::ZERO, watched: false }))
+    fn new(reply: Reply, (expires, revoked): Until) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { reply, expires, revoked, untaken: None, moved: Duration::ZERO, watched: false }))
+    }
+
+    fn is_over(&self) -> bool {
+        let is_late = self.expires.is_some_and(|at| at <= Instant::now());
+        is_late || self.revoked.as_ref().is_some_and(Revoked::is_so)
     }
 
     /// It is not being asked for more, or may not: what is due by now. Gives the time to look again.
@@ -91,7 +98,7 @@ impl Answer {
     fn next_look(&mut self, shared: &Shared, now: Duration, taken: Duration) -> Option<Duration> {
         let since = self.untaken?;
         let expires = self.expires.map(|at| at.saturating_duration_since(shared.epoch));
-        if expires.is_some_and(|at| at <= now) {
+        if expires.is_some_and(|at| at <= now) || self.revoked.as_ref().is_some_and(Revoked::is_so) {
             // the service ends with its value; the words are said when the client reads
             self.reply = Reply::Nothing;
             return None;
@@ -121,7 +128,8 @@ impl Answer {
 /// expired, and a timer ends the answer of one that says nothing.
 pub(super) struct Guarded {
     answer: Arc<Mutex<Answer>>,
-    timer: Option<Pin<Box<Sleep>>>,
+    /// Ends when the caller's identity does.
+    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Over what is said; none where there is nothing but headers.
     watch: Option<(Arc<Watch>, Share)>,
 }
@@ -129,18 +137,35 @@ pub(super) struct Guarded {
 impl Guarded {
     /// No answer but headers.
     pub(super) fn nothing() -> Self {
-        Self { answer: Answer::new(Reply::Nothing, None), timer: None, watch: None }
+        Self { answer: Answer::new(Reply::Nothing, (None, None)), timer: None, watch: None }
     }
 
-    pub(super) fn new(reply: Reply, expires: Option<Instant>, watch: &Arc<Watch>, share: Share) -> Self {
-        let timer = expires.map(|at| Box::pin(sleep_until(at.into())));
-        Self { answer: Answer::new(reply, expires), timer, watch: Some((Arc::clone(watch), share)) }
+    pub(super) fn new(reply: Reply, until: Until, watch: &Arc<Watch>, share: Share) -> Self {
+        let timer = timer(until.clone());
+        Self { answer: Answer::new(reply, until), timer, watch: Some((Arc::clone(watch), share)) }
     }
 
-    /// Whether the caller's identity has expired; asks to be polled when it does.
-    fn is_over(&mut self, expires: Option<Instant>, cx: &mut Context<'_>) -> bool {
-        let due = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
-        expires.is_some_and(|at| due || at <= Instant::now())
+    /// Whether the caller's identity has ended; asks to be polled when it does.
+    fn is_over(&mut self, answer: &Answer, cx: &mut Context<'_>) -> bool {
+        self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready()) || answer.is_over()
+    }
+}
+
+/// When the caller's identity ends: at a time, or when it is withdrawn.
+pub(super) type Until = (Option<Instant>, Option<Revoked>);
+
+/// What ends then; none where it does not end.
+fn timer(until: Until) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    match until {
+        (None, None) => None,
+        (Some(at), None) => Some(Box::pin(sleep_until(at.into()))),
+        (None, Some(revoked)) => Some(Box::pin(revoked.until())),
+        (Some(at), Some(revoked)) => Some(Box::pin(async move {
+            tokio::select! {
+                () = sleep_until(at.into()) => {}
+                () = revoked.until() => {}
+            }
+        })),
     }
 }
 
@@ -152,9 +177,9 @@ impl Body for Guarded {
         let this = self.get_mut();
         let shared = Arc::clone(&this.answer);
         let mut answer = locked(&shared);
-        if this.is_over(answer.expires, cx) {
+        if this.is_over(&answer, cx) {
             // the service ends with its value
-            (answer.reply, answer.expires, this.timer) = (Reply::Nothing, None, None);
+            (answer.reply, answer.expires, answer.revoked, this.timer) = (Reply::Nothing, None, None, None);
             let trailers = Code::Unauthenticated.headers("the identity of the client has expired");
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
@@ -182,6 +207,6 @@ impl Body for Guarded {
 
     fn is_end_stream(&self) -> bool {
         let answer = locked(&self.answer);
-        matches!(answer.reply, Reply::Nothing) && answer.expires.is_none()
+        matches!(answer.reply, Reply::Nothing) && answer.expires.is_none() && answer.revoked.is_none()
     }
 }

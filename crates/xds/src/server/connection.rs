@@ -296,9 +296,9 @@ impl Origin {
             self.place.prove();
             caller
         };
-        let (expires, pace) = (caller.expires(), caller.pace());
+        let (until, pace) = ((caller.expires(), caller.revoked()), caller.pace());
         let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());
         let reply = service.answer(Call { shared, siblings, caller, requests: Frames::paced(body, pace), stop });
-        Ok(Guarded::new(reply, expires, &self.watch, self.unread.share()))
+        Ok(Guarded::new(reply, until, &self.watch, self.unread.share()))
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use tokio::sync::watch;
 
 use super::grpc::{Broken, Code};
 use super::limits::{Account, Accounts, Limits, Names, Pace, Place};
@@ -39,11 +40,11 @@ pub(super) enum Peer {
 impl Peer {
     /// Who the connection proves its caller to be.
     fn identity(&self) -> Option<Identity> {
-        let process = |name: &str| Some(Identity { name: name.into(), expires: None });
+        let process = |name: &str| Some(Identity { name: name.into(), expires: None, revoked: None });
         match self {
             Self::Unix => process("unix"),
             Self::Loopback => process(LOOPBACK),
-            Self::Tls(name, expires) => name.clone().map(|name| Identity { name, expires: *expires }),
+            Self::Tls(name, expires) => name.clone().map(|name| Identity { name, expires: *expires, revoked: None }),
             Self::Anonymous(_) => None,
         }
     }
@@ -77,6 +78,39 @@ pub struct Identity {
     pub name: Arc<str>,
     /// Until when that holds; none: as long as the connection.
     pub expires: Option<Instant>,
+    /// What says that it holds no more before then, if anything does.
+    pub revoked: Option<Revoked>,
+}
+
+impl Identity {
+    /// It was withdrawn.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.revoked.as_ref().is_some_and(Revoked::is_so)
+    }
+}
+
+/// Says when an identity is withdrawn: the channel's value becomes true and stays so. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Revoked(pub Arc<watch::Sender<bool>>);
+
+impl PartialEq for Revoked {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Revoked {}
+
+impl Revoked {
+    pub(super) fn is_so(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until it is so.
+    pub(super) async fn until(self) {
+        let mut seen = self.0.subscribe();
+        let _its_sender_is_here = seen.wait_for(|revoked| *revoked).await;
+    }
 }
 
 /// The fleets that an identity may have. A client's node chooses among them, nothing else: it can narrow, never widen.
@@ -235,12 +269,12 @@ impl Gate {
                 self.logged(peer, peer.identity().ok_or(NOBODY))?
             }
             (Proof::Known { tokens, .. }, _) => {
-                Identity { name: self.logged(peer, tokens.fleet(headers))?, expires: peer.expires() }
+                Identity { name: self.logged(peer, tokens.fleet(headers))?, expires: peer.expires(), revoked: None }
             }
             (Proof::Verified(tokens), None) => {
                 let found = tokens.identity(headers, &self.account(peer)).await;
-                let Identity { name, expires } = self.logged(peer, found)?;
-                Identity { name, expires: [expires, peer.expires()].into_iter().flatten().min() }
+                let Identity { name, expires, revoked } = self.logged(peer, found)?;
+                Identity { name, expires: [expires, peer.expires()].into_iter().flatten().min(), revoked }
             }
             (Proof::Connection, _) => self.logged(peer, peer.identity().ok_or(NOBODY))?,
         };
@@ -249,7 +283,7 @@ impl Gate {
 
     /// Who makes a call that everybody may make whose connection was taken.
     pub(super) async fn admit_anyone(&self, peer: &Peer) -> Result<Caller, Broken> {
-        self.caller(Identity { name: peer.name(), expires: peer.expires() }).await
+        self.caller(Identity { name: peer.name(), expires: peer.expires(), revoked: None }).await
     }
 
     /// Logs a refusal.
@@ -259,7 +293,7 @@ impl Gate {
 
     async fn caller(&self, identity: Identity) -> Result<Caller, Broken> {
         let expired = |at: &Instant| *at <= Instant::now();
-        if identity.expires.as_ref().is_some_and(expired) {
+        if identity.is_revoked() || identity.expires.as_ref().is_some_and(expired) {
             return Err(Broken(Code::Unauthenticated, "the identity of the client has expired"));
         }
         let account = self.0.accounts.of(&identity.name);
@@ -286,6 +320,11 @@ impl Caller {
     /// Until when the call may go on.
     pub(super) fn expires(&self) -> Option<Instant> {
         self.identity.expires
+    }
+
+    /// What says that it may not go on before then.
+    pub(super) fn revoked(&self) -> Option<Revoked> {
+        self.identity.revoked.clone()
     }
 
     /// Who it is.

@@ -10,10 +10,11 @@ use api::Timestamp;
 use infra::kubernetes::{service_account, usual_service_accounts};
 use ir::FleetName;
 use ir::infra::ObjectName;
-use provider::kubernetes::{Bearer, Client, ReviewError, TokenReviewer};
+use provider::kubernetes::presence::{PodId, Presence};
+use provider::kubernetes::{Bearer, BoundPod, Client, ReviewError, TokenReviewer};
 use tokio::sync::watch;
 use tracing::{debug, warn};
-use xds::{Fleets, Gate, Identity, Limits, TokenError, VerifyToken, Verifying};
+use xds::{Fleets, Gate, Identity, Limits, Revoked, TokenError, VerifyToken, Verifying};
 
 use super::super::{Wanted, certificates, now};
 use super::authority::TRUST_DOMAIN;
@@ -136,7 +137,7 @@ const NO_DOMAIN: &str = "the authority is not Chancery's own: --xds-trust-domain
 
 /// Lets in who has a token for this audience, or a certificate of the authority that names a Gateway.
 pub(super) fn gate(
-    client: Client,
+    (client, presence): (Client, Presence),
     audience: &str,
     (accounts, trust_domain): (Accounts, TrustDomain),
     limits: Limits,
@@ -144,12 +145,21 @@ pub(super) fn gate(
     let fleets_of = move |identity: &Identity| {
         if identity.name.starts_with(ACCOUNT) { accounts.fleets(&identity.name) } else { trust_domain.fleets(identity) }
     };
-    let reviews = Reviews(TokenReviewer::new(client, audience.into()));
+    let reviews = Reviews(TokenReviewer::new(client, audience.into()), presence);
     Gate::with_tokens(Arc::new(fleets_of), limits, Arc::new(reviews))
 }
 
-/// Asks the API server.
-struct Reviews(TokenReviewer);
+/// Asks the API server, and hears of Pods that go.
+struct Reviews(TokenReviewer, Presence);
+
+impl Reviews {
+    /// What says that the Pod of a user's token is gone.
+    fn revoked(&self, user: &str, pod: &BoundPod) -> Option<Revoked> {
+        let (namespace, _) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
+        let pod = PodId { namespace: namespace.into(), name: Arc::clone(&pod.name), uid: pod.uid.clone()? };
+        Some(Revoked(self.1.track(&pod)))
+    }
+}
 
 impl VerifyToken for Reviews {
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
@@ -161,8 +171,9 @@ impl VerifyToken for Reviews {
                     Err(TokenError::Refused)
                 }
                 Ok(Bearer { user, pod, expires }) => {
-                    let name = pod.map_or_else(|| Arc::clone(&user), |pod| format!("{user}/{pod}").into());
-                    Ok(Identity { name, expires: expires.map(|at| moment(at, now())) })
+                    let revoked = pod.as_ref().and_then(|pod| self.revoked(&user, pod));
+                    let name = pod.map_or_else(|| Arc::clone(&user), |pod| format!("{user}/{}", pod.name).into());
+                    Ok(Identity { name, expires: expires.map(|at| moment(at, now())), revoked })
                 }
                 // Refusals are logged by whoever asks, once in a while.
                 Err(error @ ReviewError::Refused(_)) => {

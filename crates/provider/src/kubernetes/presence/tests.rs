@@ -14,8 +14,11 @@ use tokio::sync::broadcast;
 use super::*;
 use crate::kubernetes::connect;
 
-const TEMPO: Tempo =
-    Tempo { look: Duration::from_millis(200), retry: Duration::from_millis(20), retry_last: Duration::from_millis(50) };
+const TEMPO: PresenceTiming = PresenceTiming {
+    look: Duration::from_millis(200),
+    retry: Duration::from_millis(20),
+    retry_last: Duration::from_millis(50),
+};
 
 /// How long a fact may take to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -25,7 +25,7 @@ async fn answer(body: Bytes) -> axum::response::Response {
     assert_eq!(review["spec"]["audiences"], json!(["us"]), "a token is asked for with its audience");
     let token = review["spec"]["token"].as_str().unwrap().to_owned();
     let user = json!({ "username": "system:serviceaccount:shop:web" });
-    let extra = json!({ POD: ["web-1"], "authentication.kubernetes.io/pod-uid": ["1234"] });
+    let extra = json!({ POD: ["web-1"], POD_UID: ["1234"] });
     let bound = json!({ "username": "system:serviceaccount:shop:web", "extra": extra });
     review["status"] = match &*token {
         "down" => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -51,7 +51,11 @@ async fn a_good_token_says_who_and_until_when() {
     let user: Arc<str> = "system:serviceaccount:shop:web".into();
     let found = reviewer.review(&token(1_800_000_000)).await;
     assert_eq!(found, Ok(Bearer { user: Arc::clone(&user), pod: None, expires: Some(Timestamp(1_800_000_000)) }));
-    let bound = Bearer { user: Arc::clone(&user), pod: Some("web-1".into()), expires: None };
+    let bound = Bearer {
+        user: Arc::clone(&user),
+        pod: Some(BoundPod { name: "web-1".into(), uid: Some("1234".into()) }),
+        expires: None,
+    };
     assert_eq!(reviewer.review("bound").await, Ok(bound));
     assert_eq!(reviewer.review("opaque").await, Ok(Bearer { user, pod: None, expires: None }));
 }

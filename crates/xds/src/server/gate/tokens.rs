@@ -89,8 +89,12 @@ impl Tokens {
         let hash = hash(token);
         let known = locked(&self.known).get(&hash).cloned();
         let known = match known {
-            Some((identity, until)) if Instant::now() < until => return identity.ok_or_else(|| refused(peer)),
-            known => known.and_then(|(identity, _)| identity),
+            Some((identity, until))
+                if Instant::now() < until && !identity.as_ref().is_some_and(Identity::is_revoked) =>
+            {
+                return identity.ok_or_else(|| refused(peer));
+            }
+            known => known.and_then(|(identity, _)| identity).filter(|identity| !identity.is_revoked()),
         };
         // whose the call is, is not known yet: until it is, it is the peer's
         let _place = peer.call().await?;

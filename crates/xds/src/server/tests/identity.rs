@@ -9,13 +9,13 @@ use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::authority::{Authority, Pair};
 use super::client::{CDS, Client, DEADLINE, DELTA, EDS, SDS};
 use crate::{
-    Change, Event, FleetUpdate, Fleets, Gate, Identity, Limits, Pem, Rate, Resource, Server, Tls, TokenError, TypeUrl,
-    VerifyToken, Verifying, Version,
+    Change, Event, FleetUpdate, Fleets, Gate, Identity, Limits, Pem, Rate, Resource, Revoked, Server, Tls, TokenError,
+    TypeUrl, VerifyToken, Verifying, Version,
 };
 
 fn put(type_url: TypeUrl, name: &str, body: &'static str) -> Change {
@@ -356,7 +356,11 @@ impl VerifyToken for Double {
                 None => (token, 3600),
             };
             let expires = Some(Instant::now() + Duration::from_secs(left));
-            if name.starts_with("ns/") { Ok(Identity { name: name.into(), expires }) } else { Err(TokenError::Refused) }
+            if name.starts_with("ns/") {
+                Ok(Identity { name: name.into(), expires, revoked: None })
+            } else {
+                Err(TokenError::Refused)
+            }
         })
     }
 }
@@ -378,6 +382,41 @@ async fn a_bearer_token_says_which_fleet_until_it_expires() {
     brief.subscribe(Some("ns/a"), CDS, &[]).await;
     assert_eq!(brief.names().await, ["a"]);
     assert_eq!(brief.next().await, Err("16".into()));
+    server.stop(DEADLINE).await;
+}
+
+/// A token that is good until it is withdrawn.
+struct Withdrawn(Arc<watch::Sender<bool>>);
+
+impl VerifyToken for Withdrawn {
+    fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
+        let is_good = !*self.0.borrow();
+        let expires = Some(Instant::now() + Duration::from_secs(3600));
+        let identity = Identity { name: token.into(), expires, revoked: Some(Revoked(Arc::clone(&self.0))) };
+        Box::pin(std::future::ready(if is_good { Ok(identity) } else { Err(TokenError::Refused) }))
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_withdrawn_ends_its_streams_and_opens_no_more() {
+    let (sender, _events) = mpsc::channel(64);
+    let server = Server::start(&Handle::current(), sender);
+    publish(&server, "ns/a", vec![put(TypeUrl::Cluster, "a", "")]);
+    let withdrawn = Arc::new(watch::Sender::new(false));
+    let verifier = Arc::new(Withdrawn(Arc::clone(&withdrawn)));
+    let gate = Gate::with_tokens(Arc::new(fleets_of), Limits::default(), verifier);
+    let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
+    let open = async || Client::call(Box::new(TcpStream::connect(at).await.unwrap()), DELTA, Some("ns/a")).await;
+    let mut streams = [open().await, open().await];
+    for stream in &mut streams {
+        stream.subscribe(Some("ns/a"), CDS, &[]).await;
+        assert_eq!(stream.names().await, ["a"]);
+    }
+    withdrawn.send_replace(true);
+    for stream in &mut streams {
+        assert_eq!(stream.next().await, Err("16".into()));
+    }
+    assert_eq!(open().await.headers["grpc-status"], "16", "it was remembered as good for ten minutes");
     server.stop(DEADLINE).await;
 }
 

@@ -316,7 +316,7 @@ struct AnHour;
 impl VerifyToken for AnHour {
     fn verify(&self, _: &str) -> Verifying<'_> {
         let expires = Some(Instant::now() + Duration::from_secs(3_600));
-        Box::pin(std::future::ready(Ok(Identity { name: "anybody".into(), expires })))
+        Box::pin(std::future::ready(Ok(Identity { name: "anybody".into(), expires, revoked: None })))
     }
 }
 

@@ -105,7 +105,11 @@ async fn a_pod_of_no_gateway_is_a_workload_once_it_is_known_which_gateways_there
 
 #[test]
 fn a_certificate_of_an_authority_from_elsewhere_names_a_gateway_in_its_trust_domain_only() {
-    let named = |domain: &TrustDomain, name: &str| match domain.fleets(&Identity { name: name.into(), expires: None }) {
+    let named = |domain: &TrustDomain, name: &str| match domain.fleets(&Identity {
+        name: name.into(),
+        expires: None,
+        revoked: None,
+    }) {
         Fleets::These(fleets) => fleets.first().map(ToString::to_string),
         Fleets::Only(fleet) => Some(fleet.to_string()),
         _ => None,

@@ -24,7 +24,7 @@ impl VerifyToken for Double {
             if token == "stuck" {
                 std::future::pending::<()>().await;
             }
-            until.map(|until| Identity { name: "someone".into(), expires: Some(until) })
+            until.map(|until| Identity { name: "someone".into(), expires: Some(until), revoked: None })
         })
     }
 }
@@ -73,7 +73,7 @@ async fn each_token_is_verified_once_until_it_expires() {
 async fn while_nobody_can_be_asked_what_was_verified_holds_as_long_as_its_token() {
     let (tokens, peer) = (Tokens::new(Arc::new(Double::default())), account("peer"));
     let now = Instant::now();
-    let someone = |expires| Identity { name: "someone".into(), expires };
+    let someone = |expires| Identity { name: "someone".into(), expires, revoked: None };
     for (expires, expected) in [
         (Some(now + Duration::from_secs(60)), Ok("someone")),
         (Some(now), Err(Code::Unavailable)),
@@ -111,7 +111,7 @@ async fn no_peer_takes_every_place_with_the_verifier() {
 fn what_is_remembered_is_bounded_and_the_expired_make_room() {
     let tokens = Tokens::new(Arc::new(Double::default()));
     let (now, hour) = (Instant::now(), Duration::from_secs(3600));
-    let identity = |expires| Identity { name: "someone".into(), expires: Some(expires) };
+    let identity = |expires| Identity { name: "someone".into(), expires: Some(expires), revoked: None };
     for n in 0..REMEMBERED + 10 {
         tokens.remember(hash(&n.to_string()), Some(&identity(now + Duration::from_secs(1))), now);
     }
