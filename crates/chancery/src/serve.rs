@@ -55,11 +55,7 @@ pub(crate) async fn serve(
     log: Log,
     (streams, cluster): (&Handle, Option<&Handle>),
 ) -> anyhow::Result<()> {
-    let state = args.state.path()?;
-    // A cluster's Chancery has a volume of its Pod, and no proxies there.
-    host::own_state_folder(&state, sources.settings.is_none())?;
-    let mut lock = StateLock::acquire(&state)?;
-    let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
+    let (state, mut lock, layout) = state_folder(&args, &sources)?;
     // An earlier process may have said it; whoever waits means this one.
     let _until_the_end = args.ready_file.clone().map(Removed::now_and_at_the_end);
     let (stop, mut tasks) = (CancellationToken::new(), Tasks::new());
@@ -102,22 +98,21 @@ pub(crate) async fn serve(
     let (end, ending) = watch::channel(Ending::No);
     let files = layout.clone();
     let listening = Arc::new(AtomicBool::new(cluster.is_none()));
-    let proxies = match cluster {
+    let (places, proxies) = match cluster {
         Some(cluster) => {
-            tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
             ended.push(cluster.start(
                 &mut tasks,
                 &parts,
                 (args.xds_listen, args.xds_bounds.limits(), Arc::clone(&listening)),
             )?);
-            None
+            (places, None)
         }
         None => {
             let places = listen(&mut tasks, &args, &parts, (&layout, places))?;
-            tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
-            (!args.no_envoy).then(|| start_here(&mut tasks, &args, &parts, layout, ending))
+            (places, (!args.no_envoy).then(|| start_here(&mut tasks, &args, &parts, layout, ending)))
         }
     };
+    tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
 
     // People.
     people(&mut tasks, &args, &parts, (log, listening), (state, roots));
@@ -127,16 +122,36 @@ pub(crate) async fn serve(
 
     let outcome = until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
     stop.cancel();
+    end_all(server, ended, tasks, last).await;
+    let outcome = outcome.and(core.end().await);
+    files.close();
+    outcome.inspect(|()| info!("ended"))
+}
+
+/// The state folder, checked and locked, and the files in it.
+fn state_folder(args: &RunArgs, sources: &Sources) -> anyhow::Result<(PathBuf, StateLock, Layout)> {
+    let state = args.state.path()?;
+    // A cluster's Chancery has a volume of its Pod, and no proxies there.
+    host::own_state_folder(&state, sources.settings.is_none())?;
+    let lock = StateLock::acquire(&state)?;
+    let layout = Layout::open(&state, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).as_deref())?;
+    Ok((state, lock, layout))
+}
+
+/// Ends all parts but the core, which is told that nothing more comes.
+async fn end_all(
+    server: xds::Server,
+    ended: Vec<oneshot::Receiver<Infallible>>,
+    mut tasks: Tasks,
+    inputs: mpsc::WeakSender<Input>,
+) {
     server.stop(STREAMS_GRACE).await;
     in_time(ended).await;
     tasks.shutdown().await;
     drop(server);
-    if let Some(inputs) = last.upgrade() {
+    if let Some(inputs) = inputs.upgrade() {
         let _ended_already = inputs.send(Input::End).await;
     }
-    let outcome = outcome.and(core.end().await);
-    files.close();
-    outcome.inspect(|()| info!("ended"))
 }
 
 /// What the parts that are started have in common.

@@ -1,6 +1,6 @@
 //! The fuzz targets of what files become as ordinary tests, on the stable toolchain, from the same bodies (`fuzz/src`).
 #![expect(unreachable_pub, reason = "the bodies are public to the fuzz targets, which are a workspace of their own")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
