@@ -78,7 +78,7 @@ fn at_the_gateway(targets: &Targets, round: u64) {
 
 /// Probes and pages from elsewhere that hold their connections, and heads without end.
 fn at_monitors(targets: &Targets, round: u64) {
-    let port = if round % 2 == 0 { targets.health } else { targets.admin };
+    let port = if round.is_multiple_of(2) { targets.health } else { targets.admin };
     match round % 5 {
         0 => send(port, b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
         1 => send(port, b"GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\n\r\n"),

@@ -56,14 +56,8 @@ dynamicResources:
     setNodeOnFirstMessageOnly: true
 admin:
   address: {pipe: {path: /run/admin.sock, mode: 384}}
-  allowPaths:
-  - {exact: /ready}
-  - {exact: /healthcheck/fail}
-  - {exact: /drain_listeners}
-  - {prefix: /stats?}
-  - {prefix: /stats/prometheus}
-  - {prefix: /config_dump}
-  - {prefix: '/logging?'}
+  allowPaths: [{exact: /ready}, {exact: /healthcheck/fail}, {exact: /drain_listeners}, {prefix: /stats?},
+    {prefix: /stats/prometheus}, {prefix: /config_dump}, {prefix: '/logging?'}]
 overloadManager:
   resourceMonitors:
   - name: envoy.resource_monitors.global_downstream_max_connections

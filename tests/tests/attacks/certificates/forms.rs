@@ -213,7 +213,7 @@ fn element(der: &[u8]) -> anyhow::Result<(u8, &[u8], &[u8])> {
         [tag, first, rest @ ..] => (*tag, usize::from(*first), rest),
         _ => anyhow::bail!("no element"),
     };
-    let count = if first < 0x80 { 0 } else { first - 0x80 };
+    let count = first.saturating_sub(0x80);
     let (length, rest) = rest.split_at_checked(count).context("a length")?;
     let length = if count == 0 { first } else { length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)) };
     let (content, rest) = rest.split_at_checked(length).context("an element")?;

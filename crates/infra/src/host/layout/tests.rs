@@ -38,7 +38,7 @@ fn folder_of_an_earlier_version_is_not_used_again() {
     assert_eq!(Layout::admin_socket(dir.path(), &fleet), earlier.join("admin.sock"), "it may run still");
     assert_ne!(layout.prepare(&fleet).unwrap().dir, earlier);
     assert_eq!(layout.earlier_paths(&fleet).unwrap().dir, earlier);
-    assert_eq!(layout.known(), [fleet.clone()]);
+    assert_eq!(layout.known(), std::slice::from_ref(&fleet));
     assert_eq!(Layout::admin_socket(dir.path(), &fleet), layout.paths(&fleet).admin_socket);
     layout.earlier_paths(&fleet).unwrap().remove();
     assert!(!earlier.exists() && layout.earlier_paths(&fleet).is_none());

@@ -1,7 +1,5 @@
 //! Folders that others can write.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::{Permissions, create_dir, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 

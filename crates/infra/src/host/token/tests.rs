@@ -1,7 +1,5 @@
 //! Tokens and the files that hold them.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use super::StreamToken;
 
 #[test]

@@ -1,7 +1,5 @@
 //! Links on the way to a socket.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::os::unix::fs::symlink;
 
 use api::Kind;

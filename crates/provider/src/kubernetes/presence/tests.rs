@@ -1,6 +1,6 @@
 //! Pods that go while somebody tracks them, and servers that cannot be watched.
 
-use std::collections::HashMap as Parameters;
+use std::collections::BTreeMap as Parameters;
 use std::convert::Infallible;
 
 use axum::extract::{Path, Query, State as Shared};

@@ -23,7 +23,7 @@ fn object(kind: usize, namespace: usize, choice: usize) -> Object {
     let from = ["None", "Same", "All"][choice % 3];
     let (kind, metadata, spec) = match kind {
         0 => {
-            let controller = if choice % 2 == 0 { CONTROLLER } else { "example.org/theirs" };
+            let controller = if choice.is_multiple_of(2) { CONTROLLER } else { "example.org/theirs" };
             (Kind::GatewayClass, json!({ "name": "x" }), json!({ "controllerName": controller }))
         }
         1 => {
@@ -35,7 +35,7 @@ fn object(kind: usize, namespace: usize, choice: usize) -> Object {
         2 => (Kind::ListenerSet, metadata, json!({ "parentRef": parent, "listeners": listeners })),
         3 => {
             let of_set = json!({ "group": "gateway.networking.k8s.io", "kind": "ListenerSet", "name": "x" });
-            let parent = if choice % 2 == 0 { parent } else { of_set };
+            let parent = if choice.is_multiple_of(2) { parent } else { of_set };
             (Kind::HttpRoute, metadata, json!({ "parentRefs": [parent] }))
         }
         4 => {
@@ -46,7 +46,7 @@ fn object(kind: usize, namespace: usize, choice: usize) -> Object {
         _ => {
             let from = ["Gateway", "ListenerSet", "HTTPRoute"][choice % 3];
             let from = json!([{ "group": "gateway.networking.k8s.io", "kind": from, "namespace": NAMESPACES[choice / 3 % 3] }]);
-            let to = if choice % 2 == 0 {
+            let to = if choice.is_multiple_of(2) {
                 json!({ "group": "", "kind": "Secret" })
             } else {
                 json!({ "group": "", "kind": "Service" })
