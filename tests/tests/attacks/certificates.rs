@@ -144,6 +144,8 @@ fn a_refused_secret_costs_its_own_host_from_the_first_start_on() {
     world.tenant("bad", refused.as_bytes(), good.key.as_bytes());
     world.until_said("bad", "serve with the one before");
     assert!(world.answers("bad.x.example", &[&good.certificate]));
+    world.restart_envoy();
+    world.until_answers("bad.x.example", &[&good.certificate]);
     world.until_bank_answers();
     let log = world.running.log();
     assert!(good.key.lines().filter(|line| line.len() > 40).all(|line| !log.contains(line)));

@@ -188,9 +188,8 @@ pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, s
             stays
         });
         for namespace in wanted {
-            watches.entry(namespace).or_insert_with_key(|namespace| {
-                tasks.spawn(watch_pods(presence.clone(), client.clone(), Arc::clone(namespace), tempo))
-            });
+            let watching = |namespace| watch_pods(presence.clone(), client.clone(), namespace, tempo);
+            watches.entry(Arc::clone(&namespace)).or_insert_with(|| tasks.spawn(watching(namespace)));
         }
         let unseen = Instant::now().checked_sub(tempo.look).map(|before| presence.unseen(before)).unwrap_or_default();
         let looking = futures::stream::iter(unseen).for_each_concurrent(AT_ONCE, async |pod| {

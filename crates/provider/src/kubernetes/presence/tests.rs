@@ -1,6 +1,5 @@
 //! Pods that go while somebody tracks them, and servers that cannot be watched.
 
-use std::collections::BTreeMap as Parameters;
 use std::convert::Infallible;
 
 use axum::extract::{Path, Query, State as Shared};
@@ -66,7 +65,7 @@ impl Server {
 async fn answer(
     Shared(server): Shared<Arc<Server>>,
     Path(namespace): Path<String>,
-    Query(query): Query<Parameters<String, String>>,
+    Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
     assert_eq!(namespace, "shop");
     let name = query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
