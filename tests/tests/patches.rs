@@ -9,8 +9,7 @@ use tests::ports::free_ports;
 use tests::running::Running;
 use tests::wait;
 
-const SETTINGS: &str =
-    "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nextensionApis: {enableEnvoyPatchPolicy: true}\n";
+const SETTINGS: &str = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nextensionApis: {enableEnvoyPatchPolicy: true, rawResources: [lua]}\n";
 
 /// A policy with one operation on a resource of this kind and name.
 fn policy(name: &str, kind: &str, resource: &str, operation: &str) -> String {

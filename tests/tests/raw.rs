@@ -99,7 +99,7 @@ fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed(
     let (one, two) = (Backend::start("one").unwrap(), Backend::start("two").unwrap());
     let [port, other] = free_ports().unwrap();
     let place = TempDir::new().unwrap();
-    let mut running = Running::prepare().unwrap().with(&["--no-envoy"]);
+    let mut running = Running::prepare().unwrap().with(&["--no-envoy", "--raw-resources", "lua"]);
     running.write("pod.yaml", &pod("web")).unwrap();
     running.write("listener.yaml", &LISTENER.replace("PORT", &port.to_string())).unwrap();
     running.write("route.yaml", &ROUTE.replace("CLUSTER", "one")).unwrap();

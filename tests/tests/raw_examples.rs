@@ -226,7 +226,7 @@ fn a_claim_of_a_token_leads_to_the_preview_of_its_pull_request() {
     let ports = [(8081, port), (9007, seven.port), (9012, twelve.port)];
     let mut running = Running::prepare().unwrap().with(&["--no-envoy"]);
     running.write("workloads.yaml", &text("workloads.yaml")).unwrap();
-    for name in ["envoy.yaml", "pr-7.yaml", "pr-12.yaml"] {
+    for name in ["settings.yaml", "envoy.yaml", "pr-7.yaml", "pr-12.yaml"] {
         running.write(name, &moved(&text(&format!("preview/{name}")), &ports)).unwrap();
     }
     let conf = running.conf();
@@ -273,7 +273,8 @@ fn the_guides_show_what_is_printed() {
         assert!(readme.contains(&told) && readme.contains(words), "{told}");
     }
     // Somebody may have made keys while trying it.
-    let preview = ["envoy", "pr-7", "pr-12"].map(|name| format!(" examples/raw/preview/{name}.yaml")).concat();
+    let preview =
+        ["settings", "envoy", "pr-7", "pr-12"].map(|name| format!(" examples/raw/preview/{name}.yaml")).concat();
     let told = printed(&format!("explain preview-1 examples/raw/base{preview}"));
     let guide = std::fs::read_to_string(binary::root().join("docs/raw-envoy.md")).unwrap();
     assert!(guide.contains(&told), "{told}");

@@ -147,6 +147,10 @@ pub struct Deploy {
     /// In which namespace.
     #[serde(rename = "type")]
     pub deploy_type: DeployType,
+    /// Fields of `EnvoyProxy.spec.provider.kubernetes` that have an effect, each with what is in it; none: all of them.
+    pub allowed_fields: Option<Box<[Box<str>]>>,
+    /// Names of ServiceAccounts that an `EnvoyProxy` may give Pods of proxies; none: all of them.
+    pub allowed_service_accounts: Option<Box<[Box<str>]>>,
 }
 
 open_enum! {
@@ -240,11 +244,27 @@ open_enum! {
 }
 
 /// `extensionApis`. Absent is none: the binary decides by mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionApis {
     /// Whether routes may name a `Backend`.
     pub enable_backend: Option<bool>,
     /// Whether an `EnvoyPatchPolicy` has any effect.
     pub enable_envoy_patch_policy: bool,
+    /// True if an `EnvoyProxy` may give Envoy the options of `extra_args`.
+    pub enable_extra_args: bool,
+    /// Options of Envoy by name, with their dashes or without.
+    pub extra_args: Box<[Box<str>]>,
+    /// Words for the powers of raw resources and patches over the proxy's machine.
+    pub raw_resources: Box<[Box<str>]>,
+    /// True if backends may lead to link-local addresses and metadata services of clouds.
+    pub enable_link_local_backends: bool,
+}
+
+impl ExtensionApis {
+    /// The options of Envoy that an `EnvoyProxy` may give.
+    #[must_use]
+    pub fn arguments(&self) -> &[Box<str>] {
+        if self.enable_extra_args { &self.extra_args } else { &[] }
+    }
 }

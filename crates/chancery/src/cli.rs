@@ -5,6 +5,7 @@ mod columns;
 mod descriptors;
 mod explain;
 mod policies;
+mod powers;
 mod proxy;
 mod run;
 mod running;
@@ -13,6 +14,7 @@ mod status;
 mod translate;
 mod validate;
 
+pub(crate) use powers::PowerArgs;
 pub(crate) use run::{InsecureXds, KubernetesArgs, RunArgs, WorkloadLabels, XdsTls};
 
 use std::io::{IsTerminal as _, Write as _};

@@ -13,9 +13,10 @@ use envoy::{StaticOptions, StaticParts};
 use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::{Input, Links, Texts};
 use serde_json::{Map, Value, json};
-use translator::{InFleet, Options, Outputs, Translator, UnsupportedPolicies};
+use translator::{InFleet, Options, Outputs, OwnPlaces, Translator, UnsupportedPolicies};
 use xds::{Change, FleetUpdate};
 
+use crate::cli::PowerArgs;
 use crate::explain::{self, Answer};
 use crate::publish::{self, Mark, Publisher};
 use crate::report::{self, Findings, Transitions};
@@ -40,6 +41,7 @@ impl Offline {
     pub(crate) fn load(
         paths: &[PathBuf],
         (links, policies): (Links, Option<UnsupportedPolicies>),
+        allowed: Option<&PowerArgs>,
     ) -> anyhow::Result<Self> {
         let inputs = inputs(paths)?;
         let loaded = provider::file::load_inputs_following(&inputs, links);
@@ -47,9 +49,16 @@ impl Offline {
             Input::Text { bytes, .. } => String::from_utf8(bytes).ok(),
             Input::Path(_) => None,
         });
-        let options =
-            Options { file_mode: true, offline: true, unsupported_policies: policies, read_raw: envoy::read_raw };
+        let options = Options {
+            file_mode: true,
+            offline: true,
+            unsupported_policies: policies,
+            powers: allowed.map(PowerArgs::powers).unwrap_or_default(),
+            read_raw: envoy::read_raw,
+        };
         let mut translator = Translator::new(options);
+        let link_local = allowed.is_some_and(|allowed| allowed.allow_link_local);
+        translator.set_own_places(Arc::new(OwnPlaces { link_local, ..OwnPlaces::default() }));
         let (store, graph) = translator.store();
         store.apply(graph, loaded.into_batch());
         translator.set_time(crate::serve::now());

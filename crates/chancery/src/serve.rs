@@ -28,7 +28,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use translator::{OwnPlaces, Translator, UnsupportedPolicies};
+use translator::{OwnPlaces, Translator};
 use xds::KnownTokens;
 use xds::load::LoadReports;
 
@@ -66,7 +66,7 @@ pub(crate) async fn serve(
     let server = xds_server(&args, streams, outbox);
     let cluster = sources.cluster(&args, cluster).await?;
     let places = own::places(&args, &layout, &state, cluster.is_some());
-    let mut translator = translator(&places, &sources, args.policies.said());
+    let mut translator = translator(&places, &sources, &args);
     let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (known, workloads) = watch::channel(Arc::default());
@@ -341,12 +341,13 @@ fn save(
     saved
 }
 
-fn translator(places: &OwnPlaces, sources: &Sources, policies: Option<UnsupportedPolicies>) -> Translator {
+fn translator(places: &OwnPlaces, sources: &Sources, args: &RunArgs) -> Translator {
     let of_cluster = sources.settings.is_some();
     let mut translator = Translator::new(translator::Options {
         file_mode: !of_cluster,
         offline: false,
-        unsupported_policies: policies,
+        unsupported_policies: args.policies.said(),
+        powers: args.powers.powers(),
         read_raw: envoy::read_raw,
     });
     if of_cluster {

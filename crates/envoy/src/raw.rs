@@ -15,6 +15,7 @@ use crate::resource::{Encoded, EncodedSet, Need, Versions, sorted_needs, type_ur
 
 mod fields;
 pub(crate) mod inline;
+mod powers;
 mod references;
 #[cfg(test)]
 mod tests;
@@ -109,6 +110,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
         says_more,
         tail,
         slow,
+        uses: powers::of(message),
         endpoints: None,
         id,
     }

@@ -7,6 +7,10 @@ use serde::{Serialize, Serializer};
 
 use crate::name::EndpointSetName;
 
+pub use power::{Power, PowerUse, Powers};
+
+mod power;
+
 /// One of Envoy's resources by the full name of its message and its own name: `envoy.config.cluster.v3.Cluster`, `shop`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RawName {
@@ -51,6 +55,9 @@ pub struct RawResource {
     /// A cluster that becomes ready when somebody else has answered.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slow: bool,
+    /// Its uses of powers that only the operator may allow: sorted, each once.
+    #[serde(skip)]
+    pub uses: Vec<PowerUse>,
 }
 
 /// An item of a resource that can be put together from several objects: a virtual host of a route configuration.

@@ -41,7 +41,7 @@ struct Checker<'p> {
 }
 
 /// A [`Step`] that costs little: most are never shown.
-enum Here<'p> {
+pub(crate) enum Here<'p> {
     Ruled(&'p FieldDescriptor),
     Field(FieldDescriptor),
     Key(MapKey),
@@ -51,7 +51,7 @@ enum Here<'p> {
 }
 
 impl Here<'_> {
-    fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> Step {
         match self {
             Self::Ruled(field) => Step::Key(field.json_name().to_owned()),
             Self::Field(field) => Step::Key(field.json_name().to_owned()),

@@ -41,7 +41,15 @@ impl Pool {
     }
 }
 
-impl Message<'_> {
+impl<'p> Message<'p> {
+    pub(crate) fn pool(&self) -> &'p Pool {
+        self.pool
+    }
+
+    pub(crate) fn dynamic(&self) -> &DynamicMessage {
+        &self.inner
+    }
+
     /// Its canonical bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
@@ -73,7 +81,7 @@ pub struct View<'m> {
 }
 
 impl<'m> View<'m> {
-    fn of(message: Cow<'m, DynamicMessage>) -> Self {
+    pub(crate) fn of(message: Cow<'m, DynamicMessage>) -> Self {
         View { descriptor: message.descriptor(), message }
     }
 

@@ -1,14 +1,17 @@
 //! `EnvoyProxy` of `gateway.envoyproxy.io`: how the proxies of a fleet run.
 
+mod arguments;
 pub(crate) mod kubernetes;
+mod narrowed;
 
 use std::sync::Arc;
 
 use api::envoy_proxy::{EnvoyProxySpec, ProxyProviderType};
 use api::{Fault, ObjectKey};
-use ir::infra::{OWN_OPTIONS, ProxyOptions};
+use ir::infra::ProxyOptions;
 
 use kubernetes::ObjectSettings;
+pub(crate) use narrowed::ProxyRules;
 
 /// What an `EnvoyProxy` asks for, and what of it cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -23,8 +26,8 @@ pub(crate) struct ProxyView {
     pub(crate) fault: Option<Arc<str>>,
 }
 
-/// Reads the settings. In `file_mode` proxies run on this machine.
-pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool) -> ProxyView {
+/// Reads the settings. In `file_mode` proxies run on this machine; `rules`: what the operator allows.
+pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool, rules: &ProxyRules) -> ProxyView {
     let mut warnings = without_effect(spec, file_mode);
     let (log_level, component_log_levels) = levels(spec, &mut warnings);
     let shutdown = spec.shutdown.as_deref();
@@ -36,11 +39,12 @@ pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool) -> ProxyView {
         component_log_levels,
         drain_timeout: drain.and_then(api::DurationText::get),
         min_drain: min_drain.and_then(api::DurationText::get).filter(|_| !file_mode),
-        extra_args: extra_args(spec, &mut warnings),
+        extra_args: extra_args(spec, &rules.arguments, &mut warnings),
     };
     let ignored = spec.ignored.iter().map(|field| (field.path.to_string(), field.text.to_string())).collect();
     let provider = spec.provider.as_deref().and_then(|provider| provider.kubernetes.as_deref());
-    let objects = provider.map(kubernetes::read).unwrap_or_default();
+    let (objects, refused) = narrowed::narrowed(provider.map(kubernetes::read).unwrap_or_default(), rules);
+    warnings.extend(refused);
     ProxyView { options, objects, warnings, ignored, fault: spec.fault.as_ref().map(|fault| fault.to_string().into()) }
 }
 
@@ -114,23 +118,11 @@ fn without_effect(spec: &EnvoyProxySpec, file_mode: bool) -> Vec<(String, String
     there.map(|(_, path, text)| (path.to_owned(), text.to_owned())).collect()
 }
 
-/// Envoy ends at its start when an option is given twice.
-fn extra_args(spec: &EnvoyProxySpec, warnings: &mut Vec<(String, String)>) -> Vec<Arc<str>> {
-    let mut kept = Vec::new();
-    let mut arguments = spec.extra_args.iter().enumerate();
-    while let Some((index, argument)) = arguments.next() {
-        match OWN_OPTIONS.iter().find(|(name, _)| *name == &**argument) {
-            Some((_, has_value)) => {
-                let text = format!("{argument} is set by Chancery already, ignored");
-                warnings.push((format!("spec.extraArgs[{index}]"), text));
-                if *has_value {
-                    arguments.next();
-                }
-            }
-            None => kept.push(Arc::from(&**argument)),
-        }
-    }
-    kept
+/// Envoy ends at its start when an option is given twice, and many options read or write files.
+fn extra_args(spec: &EnvoyProxySpec, allowed: &[Box<str>], warnings: &mut Vec<(String, String)>) -> Vec<Arc<str>> {
+    let (passed, refused) = arguments::passed(&spec.extra_args, allowed);
+    warnings.extend(refused.into_iter().map(|(index, text)| (format!("spec.extraArgs[{index}]"), text)));
+    passed
 }
 
 /// A log level, and those of components.

@@ -22,6 +22,7 @@ use api::{Kind, Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
 use ir::RawName;
 use ir::infra::kubernetes::Place;
+use ir::raw::{Power, Powers};
 use store::{GatewayApi, Tables};
 
 pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
@@ -33,7 +34,7 @@ pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
 pub(crate) use self::telemetry::Telemetry;
-use crate::envoy_proxy::{self, Named, ProxyView};
+use crate::envoy_proxy::{self, Named, ProxyRules, ProxyView};
 use crate::gateway_class::{self, ClassView};
 use crate::key::InFleet;
 use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
@@ -85,6 +86,12 @@ pub(crate) struct Settings {
     controller: Table<(), Arc<str>>,
     backends: Table<(), Option<bool>>,
     patches: Table<(), bool>,
+    /// Joined with `allowed`, the powers of the command line.
+    powers: Table<(), Powers>,
+    allowed: Powers,
+    /// Backends may lead to link-local addresses.
+    pub(crate) link_local: Table<(), bool>,
+    rules: Table<(), Arc<ProxyRules>>,
     proxy: Table<(), Arc<EnvoyProxySpec>>,
     /// The command line's word on policies that are not built counts before that.
     allows_unsupported: Table<(), bool>,
@@ -94,6 +101,39 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    fn declare(g: &mut Graph, inputs: Tables, options: Options) -> Self {
+        Self {
+            controller: g.map("controller_name", inputs.settings, |_, (), settings| {
+                Arc::from(&*settings.spec.gateway.controller_name)
+            }),
+            backends: g
+                .map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
+            patches: g.map("enable_envoy_patch_policy", inputs.settings, |_, (), settings| {
+                settings.spec.extension_apis.enable_envoy_patch_policy
+            }),
+            powers: g.map("raw_powers", inputs.settings, |_, (), settings| {
+                let words = settings.spec.extension_apis.raw_resources.iter();
+                words.filter_map(|word| Power::of_word(word)).collect::<Powers>()
+            }),
+            allowed: options.powers,
+            link_local: g.map("link_local_backends", inputs.settings, |_, (), settings| {
+                settings.spec.extension_apis.enable_link_local_backends
+            }),
+            rules: g.map("proxy_rules", inputs.settings, |_, (), settings| Arc::new(ProxyRules::of(settings))),
+            proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
+                settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
+            }),
+            allows_unsupported: g.map("allow_unsupported_policies", inputs.settings, |_, (), settings| {
+                settings.spec.unsupported_policies == Some(api::envoy_gateway::UnsupportedPolicies::Allow)
+            }),
+            unsupported: options.unsupported_policies,
+            deploys_here: g.map("deploy_type", inputs.settings, |_, (), settings| {
+                let kubernetes = settings.spec.kubernetes();
+                kubernetes.is_some_and(|kubernetes| kubernetes.deploy.deploy_type == DeployType::ControllerNamespace)
+            }),
+        }
+    }
+
     /// Who we are.
     pub(crate) fn controller(&self, cx: &mut Cx<'_>) -> Arc<str> {
         cx.get(self.controller, &()).cloned().unwrap_or_else(|| api::envoy_gateway::DEFAULT_CONTROLLER_NAME.into())
@@ -107,6 +147,16 @@ impl Settings {
     /// Whether an `EnvoyPatchPolicy` has any effect.
     pub(crate) fn patches(&self, cx: &mut Cx<'_>) -> bool {
         cx.get(self.patches, &()).copied().unwrap_or_default()
+    }
+
+    /// Returns the powers of raw resources and patches over the proxy's machine.
+    pub(crate) fn powers(&self, cx: &mut Cx<'_>) -> Powers {
+        self.allowed.or(cx.get(self.powers, &()).copied().unwrap_or_default())
+    }
+
+    /// Returns the rights of an `EnvoyProxy`.
+    pub(crate) fn rules(&self, cx: &mut Cx<'_>) -> Arc<ProxyRules> {
+        cx.get(self.rules, &()).cloned().unwrap_or_default()
     }
 
     /// True if targets of policies are closed that guard with fields which are not built.
@@ -264,34 +314,14 @@ fn own(g: &mut Graph) -> Own {
 
 fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
     let installed = Installed::declare(g, inputs);
-    let settings = Settings {
-        controller: g.map("controller_name", inputs.settings, |_, (), settings| {
-            Arc::from(&*settings.spec.gateway.controller_name)
-        }),
-        backends: g
-            .map("enable_backend", inputs.settings, |_, (), settings| settings.spec.extension_apis.enable_backend),
-        patches: g.map("enable_envoy_patch_policy", inputs.settings, |_, (), settings| {
-            settings.spec.extension_apis.enable_envoy_patch_policy
-        }),
-        proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
-            settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
-        }),
-        allows_unsupported: g.map("allow_unsupported_policies", inputs.settings, |_, (), settings| {
-            settings.spec.unsupported_policies == Some(api::envoy_gateway::UnsupportedPolicies::Allow)
-        }),
-        unsupported: options.unsupported_policies,
-        deploys_here: g.map("deploy_type", inputs.settings, |_, (), settings| {
-            let kubernetes = settings.spec.kubernetes();
-            kubernetes.is_some_and(|kubernetes| kubernetes.deploy.deploy_type == DeployType::ControllerNamespace)
-        }),
-    };
+    let settings = Settings::declare(g, inputs, options);
     let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));
     let namespaces = g.map("namespace_labels", inputs.namespaces, |_, _, namespace| {
         let own = namespace.meta.labels.iter();
         Arc::new(own.chain([(NAMESPACE_LABEL, namespace.meta.name())]).collect::<Labels>())
     });
-    let proxies = g.map("envoy_proxy_view", inputs.envoy_proxies, move |_, _, proxy| {
-        Arc::new(envoy_proxy::read(&proxy.spec, options.file_mode))
+    let proxies = g.map("envoy_proxy_view", inputs.envoy_proxies, move |cx, _, proxy| {
+        Arc::new(envoy_proxy::read(&proxy.spec, options.file_mode, &settings.rules(cx)))
     });
     let merge_types = g.map("envoy_proxy_merge", inputs.envoy_proxies, |_, _, proxy| proxy.spec.merge_type.clone());
     let proxy_verdicts = g.map("envoy_proxy_verdict", proxies, |_, _, view| view.fault.clone().map_or(Ok(()), Err));

@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use api::{ObjectKey, Timestamp};
 use engine::{Chunk, Graph, TickStats};
-use ir::raw::{RawReading, ReadRaw};
+use ir::raw::{Powers, RawReading, ReadRaw};
 use ir::{FleetName, RawName};
 use store::{FactKey, Store};
 
@@ -92,6 +92,8 @@ pub struct Options {
     /// Treatment of policies that guard with fields which are not built; none: as the static configuration says, and
     /// else they are closed.
     pub unsupported_policies: Option<UnsupportedPolicies>,
+    /// Powers of raw resources and patches over the proxy's machine, in addition to those of the static configuration.
+    pub powers: Powers,
     /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here reads a message of Envoy's.
     pub read_raw: ReadRaw,
 }
@@ -108,7 +110,13 @@ pub enum UnsupportedPolicies {
 impl Default for Options {
     /// A cluster with proxies, and nobody who reads resources of Envoy's: objects that hold one are empty.
     fn default() -> Self {
-        Self { file_mode: false, offline: false, unsupported_policies: None, read_raw: |_, _, _| RawReading::default() }
+        Self {
+            file_mode: false,
+            offline: false,
+            unsupported_policies: None,
+            powers: Powers::default(),
+            read_raw: |_, _, _| RawReading::default(),
+        }
     }
 }
 

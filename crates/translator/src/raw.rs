@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::raw::{LabelCondition, RawSecretRef, STRICT, WorkloadSelector, is_strict};
 use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, Secret};
-use ir::raw::{RawFault, RawOutput, RawPart, RawReading, ReadRaw};
+use ir::raw::{Powers, RawFault, RawOutput, RawPart, RawReading, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
 use serde_json::Value as Json;
 
@@ -130,6 +130,16 @@ pub(crate) struct Read {
 }
 
 impl Read {
+    /// Without a resource if that does what the operator does not allow, which is wrong with it then.
+    pub(crate) fn within(mut self, powers: Powers) -> Self {
+        let refused = self.reading.resource.as_ref().map(|resource| powers.refuse(resource.uses.iter()));
+        if let Some(refused) = refused.filter(|refused| !refused.is_empty()) {
+            self.reading.resource = None;
+            self.reading.errors.extend(refused);
+        }
+        self
+    }
+
     /// Of an object that was edited by mistake what it was before, as that reads now: with the Secret of today, if it may still be used.
     pub(crate) fn or(self, earlier: Self) -> Self {
         let Self { aim, rank, reading, fault, .. } = earlier;

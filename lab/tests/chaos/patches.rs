@@ -6,7 +6,7 @@ use tests::wait;
 use crate::shop::Shop;
 
 /// What the static configuration says besides.
-const ENABLED: &str = "extensionApis: {enableEnvoyPatchPolicy: true}\n";
+const ENABLED: &str = "extensionApis: {enableEnvoyPatchPolicy: true, rawResources: [lua]}\n";
 
 /// A policy with one operation on a resource of the Gateway's.
 fn policy(name: &str, kind: &str, operation: &str) -> String {

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let answer = if paths.is_empty() {
         asked(&args.running, &workload)?
     } else {
-        Offline::load(&paths, (args.links.links(), None))?.explain(&workload)
+        Offline::load(&paths, (args.links.links(), None), None)?.explain(&workload)
     };
     let explained = match answer {
         Answer::Workload(explained) => explained,

@@ -12,6 +12,7 @@ use xds::load::LoadReports;
 
 use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
+use super::powers::PowerArgs;
 use super::{LinkArgs, Outcome, StateDir, WrongUsage};
 use crate::host_header::Host;
 use crate::memory;
@@ -43,6 +44,8 @@ pub(crate) struct RunArgs {
     pub(crate) descriptors: DescriptorArgs,
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) powers: PowerArgs,
     /// Write this file once everything has been served for the first time
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
+use super::powers::PowerArgs;
 use super::{DataFormat, LinkArgs, Outcome};
 use crate::offline::Offline;
 
@@ -27,6 +28,8 @@ pub(crate) struct TranslateArgs {
     descriptors: DescriptorArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    #[command(flatten)]
+    powers: PowerArgs,
     /// What to print; several give one object with a key each
     #[arg(long = "to", value_enum, value_delimiter = ',', default_values_t = [Stage::Status])]
     stages: Vec<Stage>,
@@ -59,7 +62,8 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
     }
     // Neither is freed: the process ends right after, and that frees both at once.
     let how = (args.links.links(), args.policies.said());
-    let offline = ManuallyDrop::new(Offline::load(&[&args.files[..], &args.paths].concat(), how)?);
+    let paths = [&args.files[..], &args.paths].concat();
+    let offline = ManuallyDrop::new(Offline::load(&paths, how, Some(&args.powers))?);
     let stage = |stage: Stage| -> anyhow::Result<(String, Value)> {
         Ok(match stage {
             Stage::Status => ("status".to_owned(), offline.status()),

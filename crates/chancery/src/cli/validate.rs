@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::descriptors::DescriptorArgs;
 use super::policies::PolicyArgs;
+use super::powers::PowerArgs;
 use super::{LinkArgs, Outcome, colours};
 use crate::offline::Offline;
 
@@ -26,6 +27,8 @@ pub(crate) struct ValidateArgs {
     descriptors: DescriptorArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    #[command(flatten)]
+    powers: PowerArgs,
     /// Also print notes
     #[arg(long)]
     notes: bool,
@@ -35,7 +38,7 @@ pub(crate) struct ValidateArgs {
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     args.descriptors.install()?;
     let paths = [&args.files[..], &args.paths].concat();
-    let offline = Offline::load(&paths, (args.links.links(), args.policies.said()))?;
+    let offline = Offline::load(&paths, (args.links.links(), args.policies.said()), Some(&args.powers))?;
     let problems = offline.problems();
     let mut out = std::io::stdout().lock();
     for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {

@@ -28,6 +28,7 @@ pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: 
         socket_roots: by_each_name(args.backend_sockets.iter().map(PathBuf::as_path)),
         listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
         machine: machine_addresses(),
+        link_local: args.powers.allow_link_local,
     }
 }
 

@@ -10,7 +10,7 @@ use api::{FieldPath, ObjectKey, Problem, Severity};
 use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::own::OwnPlaces;
+use super::own::{ALLOW_LINK_LOCAL, OwnPlaces};
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
@@ -163,7 +163,10 @@ fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed:
             Ok(address) if allowed.own.is_own(address, ip.port) => {
                 Err(format!("Chancery listens at {address} port {}", ip.port))
             }
-            Ok(_) => Ok(()),
+            Ok(address) => match allowed.own.refuses_address(address) {
+                Some(words) => Err(format!("{address} {words}; {ALLOW_LINK_LOCAL}")),
+                None => Ok(()),
+            },
             Err(_) => Err(format!("{:?} is not an IP address", ip.address)),
         },
         (None, None, Some(unix)) => {

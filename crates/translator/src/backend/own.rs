@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ir::infra::kubernetes::CONFIG_PORT;
 
+use super::address;
 use crate::hostname::Hostname;
 
 #[cfg(test)]
@@ -23,7 +24,12 @@ pub struct OwnPlaces {
     pub listeners: BTreeSet<SocketAddr>,
     /// Addresses of this machine: a listener on all addresses is reached by each.
     pub machine: BTreeSet<IpAddr>,
+    /// Backends may lead to link-local addresses and to the metadata services of clouds.
+    pub link_local: bool,
 }
+
+/// The setting that lets backends lead to such addresses.
+pub(crate) const ALLOW_LINK_LOCAL: &str = "the operator allows it with extensionApis.enableLinkLocalBackends of the static configuration, or --allow-link-local";
 
 /// Folders through which everything has another name: processes' roots and descriptors, devices.
 const ALIASES: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -44,6 +50,16 @@ impl OwnPlaces {
         self.listeners.iter().any(|listener| listener.port() == port && leads_there(listener))
     }
 
+    /// Says why no backend leads to an address, in words that follow it, but for those of Chancery.
+    pub(crate) fn refuses_address(&self, address: IpAddr) -> Option<&'static str> {
+        address::refusal(address).filter(|_| !self.link_local)
+    }
+
+    /// Returns true if no backend leads there.
+    pub(crate) fn is_closed(&self, address: IpAddr, port: u16) -> bool {
+        self.is_own(address, port) || self.refuses_address(address).is_some()
+    }
+
     /// Says why a name and port may not be resolved and sent to. In a cluster `loopback` is false: there a proxy's own loopback shows
     /// its configuration.
     pub(crate) fn refuses_host(&self, host: &str, port: u16, loopback: bool) -> Option<String> {
@@ -54,6 +70,9 @@ impl OwnPlaces {
         // 127.1, 2130706433 and 0x7f.1 are addresses to some resolvers; no name ends so (RFC 1123, 2.1).
         if host.rsplit('.').next().is_some_and(is_number) {
             return Some(format!("{host:?} ends in a number, so that it is no name; write an address under ip"));
+        }
+        if let Some(words) = address::refusal_of_name(host).filter(|_| !self.link_local) {
+            return Some(format!("{host:?} {words}; {ALLOW_LINK_LOCAL}"));
         }
         let is_local = host.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"));
         if is_local && !loopback {

@@ -31,7 +31,7 @@ pub(crate) enum Lack {
     Ready,
     /// No Pod that an `XBackend` selects is ready.
     Pod,
-    /// They are addresses at which Chancery listens.
+    /// They are addresses to which no backend leads.
     Own,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn lack<'a>(
     slices: impl Iterator<Item = &'a Arc<EndpointSlice>>,
 ) -> Lack {
     let found = slices.map(|slice| match port(wanted, slice) {
-        Some(port) if slice.spec.endpoints().any(|endpoint| own.is_own(endpoint.address, port)) => Lack::Own,
+        Some(port) if slice.spec.endpoints().any(|endpoint| own.is_closed(endpoint.address, port)) => Lack::Own,
         Some(_) => Lack::Ready,
         None => Lack::Port,
     });
@@ -69,7 +69,7 @@ fn port(wanted: PortName<'_>, slice: &EndpointSlice) -> Option<u16> {
 pub(crate) type Found<'a> = (Option<&'a str>, IpAddr, u16, Health);
 
 /// The endpoints of a port in slices, by zone, each address once, sorted. Ports go by name, as in Kubernetes: a slice's port of the
-/// Service port's name. Addresses at which Chancery listens are left out.
+/// Service port's name. Addresses to which no backend leads are left out.
 pub(crate) fn find<'a>(
     wanted: PortName<'_>,
     own: &OwnPlaces,
@@ -81,7 +81,7 @@ pub(crate) fn find<'a>(
         let endpoints = slice.spec.endpoints();
         found.reserve_exact(endpoints.len());
         found.extend(endpoints.filter_map(|endpoint| {
-            let health = health(endpoint.conditions).filter(|_| !own.is_own(endpoint.address, number))?;
+            let health = health(endpoint.conditions).filter(|_| !own.is_closed(endpoint.address, number))?;
             Some((endpoint.zone, endpoint.address, number, health))
         }));
     }

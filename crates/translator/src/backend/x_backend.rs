@@ -205,7 +205,7 @@ pub(crate) fn localities<'a>(
     let wanted = |pod: &&Arc<PodEndpoint>| {
         let port = backend.spec.port.number;
         selector.match_labels.iter().all(|(label, value)| pod.labels.get(label) == Some(value))
-            && !own.is_own(pod.address, port)
+            && !own.is_closed(pod.address, port)
     };
     let port = backend.spec.port.number;
     let endpoint =

@@ -5,7 +5,11 @@ use serde_json::json;
 use super::*;
 
 fn view(spec: serde_json::Value) -> ProxyView {
-    read(&serde_json::from_value(spec).unwrap(), true)
+    read(
+        &serde_json::from_value(spec).unwrap(),
+        true,
+        &ProxyRules { arguments: ["stats-tag".into()].into(), ..ProxyRules::default() },
+    )
 }
 
 #[test]
@@ -35,7 +39,9 @@ fn options_that_are_set_anyway_are_left_out_with_their_values_and_named() {
 fn settings_of_objects_are_named_where_there_are_no_objects() {
     let spec = json!({"provider": {"type": "Kubernetes", "kubernetes": {"envoyDeployment": {"replicas": 2}}}});
     let spec: EnvoyProxySpec = serde_json::from_value(spec).unwrap();
-    let paths = |file_mode| read(&spec, file_mode).warnings.into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    let paths = |file_mode| {
+        read(&spec, file_mode, &ProxyRules::default()).warnings.into_iter().map(|(path, _)| path).collect::<Vec<_>>()
+    };
     assert_eq!(paths(true), ["spec.provider.type", "spec.provider.kubernetes"]);
     assert_eq!(paths(false), Vec::<String>::new());
 }

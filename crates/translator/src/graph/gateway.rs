@@ -77,7 +77,7 @@ pub(super) fn gateways(
     let views = g.map("proxy_settings", plans, move |cx, _, plan| {
         // A Gateway whose settings cannot be combined is refused.
         let spec = lookup::combined(cx, inputs, settings, &plan.parameters).ok().flatten();
-        Arc::new(spec.map(|spec| envoy_proxy::read(&spec, file_mode)).unwrap_or_default())
+        Arc::new(spec.map(|spec| envoy_proxy::read(&spec, file_mode, &settings.rules(cx))).unwrap_or_default())
     });
     let mapped = g.map("mapped_ports", views, move |cx, key, view| {
         let of = |plan: &Arc<GatewayPlan>| {

@@ -10,7 +10,7 @@ use api::status::ConditionStatus;
 use api::{EnvoyGateway, FieldPath, Kind, ListenerSet, ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
-use ir::raw::RawFault;
+use ir::raw::{Power, RawFault};
 use store::{FactKey, ProxyFacts};
 
 use super::backend::EndpointSet;
@@ -303,11 +303,20 @@ fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, A
 
 fn settings_problems(settings: &EnvoyGateway, file_mode: bool) -> Vec<(ProblemKey, Arc<Problem>)> {
     let object = &settings.meta.key;
-    let view = settings.spec.envoy_proxy.as_deref().map(|own| envoy_proxy::read(own, file_mode)).unwrap_or_default();
+    let apis = &settings.spec.extension_apis;
+    let view = settings.spec.envoy_proxy.as_deref();
+    let view =
+        view.map(|own| envoy_proxy::read(own, file_mode, &envoy_proxy::ProxyRules::of(settings))).unwrap_or_default();
+    let unknown = apis.raw_resources.iter().enumerate().filter(|(_, word)| Power::of_word(word).is_none());
+    let unknown = unknown.map(|(index, word)| {
+        let words = Power::ALL.map(Power::word).join(", ");
+        let text = format!("{word:?} is nothing that resources may do, ignored; there are {words}");
+        warning(object, &format!("extensionApis.rawResources[{index}]"), &text)
+    });
     let inside = |path: &str| format!("envoyProxy{}", path.trim_start_matches("spec"));
     let found = view.warnings.iter().map(|(path, text)| warning(object, &inside(path), text));
     let provider = settings.spec.provider.as_deref().filter(|_| file_mode).and_then(elsewhere);
-    numbered(object, 0, found.chain(provider.map(|(path, text)| warning(object, path, text))))
+    numbered(object, 0, found.chain(unknown).chain(provider.map(|(path, text)| warning(object, path, text))))
 }
 
 /// What the static configuration asks for that this process, which reads files and runs proxies itself, does not do.
@@ -463,7 +472,7 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
             )
         }
         Lack::Own => {
-            let text = "its EndpointSlices have addresses at which Chancery listens, which no backend leads to; requests to it are";
+            let text = "its EndpointSlices have addresses to which no backend leads: where Chancery listens, link-local ones, or those of a cloud's metadata service (see --allow-link-local); requests to it are";
             severity = Severity::Error;
             ("", format!("{text} {lost}"))
         }

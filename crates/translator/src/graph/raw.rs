@@ -64,10 +64,11 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         is_meant.then(|| (raw::fleet(key), key.clone()))
     });
     let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
-    let (grants, namespaces, own) = (base.grants, base.namespaces, base.own);
+    let (grants, namespaces, own, settings) = (base.grants, base.namespaces, base.own, base.settings);
     let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
         let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
-        let found = raw::read(read, object, &mut reader);
+        let powers = settings.powers(reader.cx);
+        let found = raw::read(read, object, &mut reader).within(powers);
         if found.reading.errors.is_empty() {
             return Arc::new(found);
         }
@@ -75,7 +76,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         // Another object of the name has no earlier form.
         let earlier = earlier.filter(|earlier| earlier.meta.uid() == object.meta.uid());
         Arc::new(match earlier {
-            Some(earlier) => found.or(raw::read(read, &earlier, &mut reader)),
+            Some(earlier) => found.or(raw::read(read, &earlier, &mut reader).within(powers)),
             None => found,
         })
     });

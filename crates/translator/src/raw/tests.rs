@@ -36,6 +36,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         says_more: false,
         tail: None,
         slow: false,
+        uses: Vec::new(),
         endpoints: None,
     };
     RawReading {
@@ -51,6 +52,7 @@ fn world() -> World {
             file_mode: true,
             offline: false,
             unsupported_policies: None,
+            powers: ir::raw::Powers::default(),
             read_raw: read,
         }),
     }
@@ -291,6 +293,7 @@ fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
         says_more: false,
         tail: None,
         slow: false,
+        uses: Vec::new(),
         endpoints: None,
     };
     RawReading { resource: Some(Arc::new(resource)), ..RawReading::default() }
@@ -303,6 +306,7 @@ fn what_is_secret_comes_from_a_secret_and_follows_it() {
             file_mode: true,
             offline: false,
             unsupported_policies: None,
+            powers: ir::raw::Powers::default(),
             read_raw: verbatim,
         }),
     };
@@ -376,6 +380,7 @@ fn what_is_wrong_with_a_secret_does_not_quote_it() {
             file_mode: true,
             offline: false,
             unsupported_policies: None,
+            powers: ir::raw::Powers::default(),
             read_raw: quoting,
         }),
     };
@@ -484,6 +489,7 @@ fn the_form_before_of_a_secret_is_not_used_once_its_secret_may_not_be() {
             file_mode: true,
             offline: false,
             unsupported_policies: None,
+            powers: ir::raw::Powers::default(),
             read_raw: verbatim,
         }),
     };

@@ -15,7 +15,11 @@ fn objects_of_proxies_are_looked_for_where_the_chart_gives_rights_for_them() {
             namespaces: names.iter().map(|name| (*name).into()).collect(),
             namespace_selector: None,
         });
-        let provider = KubernetesProvider { watch, deploy: Deploy { deploy_type }, ..KubernetesProvider::default() };
+        let provider = KubernetesProvider {
+            watch,
+            deploy: Deploy { deploy_type, ..Deploy::default() },
+            ..KubernetesProvider::default()
+        };
         match pods_scope(&provider, &Arc::from("own")) {
             Scope::All => vec!["everywhere".to_owned()],
             Scope::Namespaces(names) => names.iter().map(ToString::to_string).collect(),

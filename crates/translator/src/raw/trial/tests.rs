@@ -22,6 +22,7 @@ fn offer((number, form): Form) -> (ObjectKey, Arc<RawResource>) {
         tail: None,
         endpoints: None,
         slow: false,
+        uses: Vec::new(),
     };
     (ObjectKey::of(Kind::BootesRoute, "shop", &format!("{number:03}")), Arc::new(resource))
 }

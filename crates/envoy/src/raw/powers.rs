@@ -1,0 +1,255 @@
+//! Powers that a resource uses, found by the types of the messages in it: wherever a type stands, in an `Any` or a `TypedStruct` too.
+
+use std::net::IpAddr;
+
+use ir::raw::{Power, PowerUse};
+use protojson::{Message, Part, View};
+
+use super::SECRET;
+
+const FILE: &str = "reads or writes the file";
+const VARIABLE: &str = "reads the environment variable";
+const SOCKET: &str = "uses the socket";
+const BY_HEADER: &str = "lets requests name any cluster, those of the proxy's bootstrap included, by the header";
+
+const ANYWHERE: &str = "lets requests name any address, those of the proxy's admin interface included";
+
+/// In messages of a type, a field that uses a power when it is set, and what it does then in words before its value.
+const FIELDS: &[(&str, &str, Power, &str)] = &[
+    ("envoy.config.cluster.v3.Cluster.OriginalDstLbConfig", "use_http_header", Power::Admin, ANYWHERE),
+    ("envoy.config.core.v3.ConfigSource", "path", Power::Files, FILE),
+    ("envoy.config.core.v3.DataSource", "environment_variable", Power::Environment, VARIABLE),
+    ("envoy.config.core.v3.DataSource", "filename", Power::Files, FILE),
+    (
+        GOOGLE_CALLS,
+        "google_compute_engine",
+        Power::Environment,
+        "uses the identity of the machine with google_compute_engine",
+    ),
+    (
+        GOOGLE_CHANNEL,
+        "google_default",
+        Power::Environment,
+        "uses the credentials of the proxy's environment with google_default",
+    ),
+    ("envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials.StsService", "actor_token_path", Power::Files, FILE),
+    (
+        "envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials.StsService",
+        "subject_token_path",
+        Power::Files,
+        FILE,
+    ),
+    ("envoy.config.core.v3.HealthCheck", "event_log_path", Power::Files, FILE),
+    ("envoy.config.core.v3.PathConfigSource", "path", Power::Files, FILE),
+    ("envoy.config.core.v3.Pipe", "path", Power::Sockets, SOCKET),
+    ("envoy.config.core.v3.SocketAddress", "network_namespace_filepath", Power::Files, FILE),
+    ("envoy.config.core.v3.WatchedDirectory", "path", Power::Files, FILE),
+    ("envoy.config.core.v3.EnvoyInternalAddress", "server_listener_name", Power::Sockets, "uses the internal listener"),
+    ("envoy.config.route.v3.RouteAction", "cluster_header", Power::Admin, BY_HEADER),
+    ("envoy.config.route.v3.RouteAction.RequestMirrorPolicy", "cluster_header", Power::Admin, BY_HEADER),
+    ("envoy.config.route.v3.WeightedCluster.ClusterWeight", "cluster_header", Power::Admin, BY_HEADER),
+    ("envoy.config.tap.v3.FilePerTapSink", "path_prefix", Power::Files, FILE),
+    ("envoy.config.trace.v3.DynamicOtConfig", "library", Power::Lua, "runs the code of the library"),
+    ("envoy.config.trace.v3.LightstepConfig", "access_token_file", Power::Files, FILE),
+    (FILE_LOG, "path", Power::Files, FILE),
+    ("envoy.extensions.filters.http.aws_lambda.v3.Config", "credentials_profile", Power::Files, "reads the profile"),
+    (
+        "envoy.extensions.filters.http.file_server.v3.FileServerConfig.PathMapping",
+        "file_path_prefix",
+        Power::Files,
+        FILE,
+    ),
+    (
+        "envoy.extensions.filters.http.grpc_json_reverse_transcoder.v3.GrpcJsonReverseTranscoder",
+        "descriptor_path",
+        Power::Files,
+        FILE,
+    ),
+    (
+        "envoy.extensions.filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder",
+        "proto_descriptor",
+        Power::Files,
+        FILE,
+    ),
+    ("envoy.extensions.filters.network.thrift_proxy.v3.RouteAction", "cluster_header", Power::Admin, BY_HEADER),
+    ("envoy.extensions.geoip_providers.maxmind.v3.MaxMindConfig", "anon_db_path", Power::Files, FILE),
+    ("envoy.extensions.geoip_providers.maxmind.v3.MaxMindConfig", "asn_db_path", Power::Files, FILE),
+    ("envoy.extensions.geoip_providers.maxmind.v3.MaxMindConfig", "city_db_path", Power::Files, FILE),
+    ("envoy.extensions.geoip_providers.maxmind.v3.MaxMindConfig", "country_db_path", Power::Files, FILE),
+    ("envoy.extensions.geoip_providers.maxmind.v3.MaxMindConfig", "isp_db_path", Power::Files, FILE),
+    (
+        "envoy.extensions.health_check.event_sinks.file.v3.HealthCheckEventFileSink",
+        "event_log_path",
+        Power::Files,
+        FILE,
+    ),
+    (
+        "envoy.extensions.http.cache.file_system_http_cache.v3.FileSystemHttpCacheConfig",
+        "cache_path",
+        Power::Files,
+        FILE,
+    ),
+    (
+        "envoy.extensions.http.cache_v2.file_system_http_cache.v3.FileSystemHttpCacheV2Config",
+        "cache_path",
+        Power::Files,
+        FILE,
+    ),
+    ("envoy.extensions.key_value.file_based.v3.FileBasedKeyValueStoreConfig", "filename", Power::Files, FILE),
+    ("envoy.extensions.resource_monitors.injected_resource.v3.InjectedResourceConfig", "filename", Power::Files, FILE),
+    ("envoy.extensions.transport_sockets.tls.v3.TlsKeyLog", "path", Power::Files, FILE),
+    ("envoy.extensions.wasm.v3.EnvironmentVariables", "host_env_keys", Power::Environment, VARIABLE),
+    ("envoy.extensions.watchdog.profile_action.v3.ProfileActionConfig", "profile_path", Power::Files, FILE),
+];
+
+const FILE_LOG: &str = "envoy.extensions.access_loggers.file.v3.FileAccessLog";
+const GOOGLE_CALLS: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials";
+const GOOGLE_CHANNEL: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc.ChannelCredentials";
+const GOOGLE_GRPC: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc";
+
+/// Messages that use a power whatever they hold.
+const MESSAGES: &[(&str, Power, &str)] = &[
+    ("envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig", Power::Admin, ANYWHERE),
+    ("envoy.config.tap.v3.BufferedAdminSink", Power::Admin, "shows requests on the admin interface"),
+    ("envoy.config.tap.v3.StreamingAdminSink", Power::Admin, "shows requests on the admin interface"),
+    (
+        "envoy.extensions.common.aws.v3.CredentialsFileCredentialProvider",
+        Power::Files,
+        "reads the proxy's file of credentials",
+    ),
+    (
+        "envoy.extensions.common.aws.v3.EnvironmentCredentialProvider",
+        Power::Environment,
+        "reads the credentials of the proxy's environment",
+    ),
+    ("envoy.extensions.common.tap.v3.AdminConfig", Power::Admin, "shows requests on the admin interface"),
+    (
+        "envoy.extensions.filters.http.aws_lambda.v3.Config",
+        Power::Environment,
+        "uses the credentials of the proxy's environment",
+    ),
+    (
+        "envoy.extensions.filters.http.aws_request_signing.v3.AwsRequestSigning",
+        Power::Environment,
+        "uses the credentials of the proxy's environment",
+    ),
+    ("envoy.extensions.filters.http.file_server.v3.FileServerConfig", Power::Files, "serves files of the proxy"),
+    (
+        "envoy.extensions.filters.http.file_system_buffer.v3.FileSystemBufferFilterConfig",
+        Power::Files,
+        "writes requests to files of the proxy",
+    ),
+    (
+        "envoy.extensions.filters.network.sni_cluster.v3.SniCluster",
+        Power::Admin,
+        "lets connections name any cluster, those of the proxy's bootstrap included",
+    ),
+    ("envoy.extensions.formatter.file_content.v3.FileContent", Power::Files, "reads files of the proxy"),
+    ("envoy.extensions.network.socket_interface.sockmap.v3.Sockmap", Power::Files, "loads a program from a file"),
+];
+
+/// Parts of the full names of messages whose settings are code, or name code.
+const CODE: [&str; 4] = [".dynamic_modules.", ".golang.", ".lua.", ".wasm."];
+
+/// Commands in formats of logs, headers and bodies that read from the machine.
+const FORMATS: [(&str, Power, &str); 2] = [
+    ("%ENVIRONMENT(", Power::Environment, "reads an environment variable with the format"),
+    ("%FILE_CONTENT(", Power::Files, "reads a file with the format"),
+];
+
+const SOCKET_ADDRESS: &str = "envoy.config.core.v3.SocketAddress";
+
+/// The admin interface's port in the bootstrap of workloads in a cluster, on loopback.
+const ADMIN_PORT: i64 = 19_000;
+
+/// The beginning of the names of clusters in the bootstrap of Chancery's proxies.
+const OWN: &str = "chancery.";
+/// The one of these that never exists.
+const INVALID: &str = "chancery.invalid";
+/// Under this name a filter says to which cluster a connection goes.
+const CLUSTER_STATE: &str = "envoy.tcp_proxy.cluster";
+
+/// Returns the uses of powers, sorted, each once.
+pub(super) fn of(message: &Message<'_>) -> Vec<PowerUse> {
+    let is_secret = message.view().is(SECRET);
+    let mut found = Vec::new();
+    message.walk(&mut |part, path| {
+        let mut add = |power, what: String| {
+            found.push(PowerUse { power, what: what.into(), path: path().to_string().into() });
+        };
+        match part {
+            Part::Message(view) => in_message(&view, &mut add),
+            // Envoy reads no text of a secret as a format.
+            Part::Text(_) if is_secret => {}
+            Part::Text(text) => in_text(&text, &mut add),
+            Part::Opaque(name) => {
+                Power::ALL
+                    .into_iter()
+                    .for_each(|power| add(power, format!("has settings that cannot be read: {name}")));
+            }
+        }
+    });
+    found.sort_unstable();
+    found.dedup_by(|one, kept| (one.power, &one.what) == (kept.power, &kept.what));
+    found
+}
+
+fn in_message(view: &View<'_>, add: &mut dyn FnMut(Power, String)) {
+    let name = view.name();
+    for (_, field, power, what) in FIELDS.iter().filter(|(of, ..)| *of == name) {
+        if view.has(field) && !is_harmless(view) {
+            let text = view.text(field);
+            let texts = if text.is_empty() { view.texts(field).join(", ") } else { text };
+            add(*power, format!("{what} {texts}").trim_end().to_owned());
+        }
+    }
+    for (_, power, what) in MESSAGES.iter().filter(|(of, ..)| *of == name) {
+        add(*power, (*what).to_owned());
+    }
+    if CODE.iter().any(|part| name.contains(part)) {
+        add(Power::Lua, format!("runs code in the proxy with {name}"));
+    }
+    if view.is(SOCKET_ADDRESS) && is_admin(view) {
+        add(
+            Power::Admin,
+            format!("may reach the proxy's admin interface at port {ADMIN_PORT} of {}", view.text("address")),
+        );
+    }
+    if view.is(GOOGLE_GRPC) && view.text("target_uri").trim_start().starts_with("unix") {
+        add(Power::Sockets, format!("{SOCKET} {}", view.text("target_uri")));
+    }
+}
+
+/// Returns true if an address may be that of the admin interface of a workload's proxy. A name may lead anywhere.
+fn is_admin(address: &View<'_>) -> bool {
+    let is_here = || match address.text("address").parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => true,
+    };
+    (address.number("port_value") == ADMIN_PORT || !address.text("named_port").is_empty()) && is_here()
+}
+
+/// Logs that go to the proxy's own output are no files.
+fn is_harmless(view: &View<'_>) -> bool {
+    view.is(FILE_LOG) && ["/dev/stdout", "/dev/stderr", "/dev/null"].contains(&&*view.text("path"))
+}
+
+fn in_text(text: &str, add: &mut dyn FnMut(Power, String)) {
+    if text.starts_with(OWN) && text != INVALID {
+        add(Power::Admin, format!("names {text}, which is Chancery's own"));
+    }
+    if text == CLUSTER_STATE {
+        add(
+            Power::Admin,
+            format!("sets {text}, by which connections go to any cluster, those of the proxy's bootstrap included"),
+        );
+    }
+    for (format, power, what) in FORMATS {
+        if text.contains(format) {
+            add(power, format!("{what} {text}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

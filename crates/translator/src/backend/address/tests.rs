@@ -1,0 +1,88 @@
+//! Spellings of addresses.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn every_spelling_of_a_metadata_address_is_refused() {
+    for text in [
+        "169.254.169.254",
+        "169.254.0.1",
+        "169.254.170.2",
+        "100.100.100.200",
+        "168.63.129.16",
+        "fe80::1",
+        "febf:ffff::1",
+        "fd00:ec2::254",
+        "fd00:0ec2:0::0254",
+        "::ffff:169.254.169.254",
+        "::ffff:a9fe:a9fe",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b:1::169.254.169.254",
+        "2002:a9fe:a9fe::1",
+        "2001:0:a9fe:a9fe::1",
+        "2001:0:808:808::5601:5601",
+        "2001:db8::5efe:169.254.169.254",
+        "2001:db8::200:5efe:6464:64c8",
+    ] {
+        assert!(refusal(text.parse().unwrap()).is_some(), "{text}");
+    }
+}
+
+#[test]
+fn other_addresses_are_not() {
+    for text in [
+        "169.253.255.255",
+        "169.255.0.1",
+        "10.0.0.1",
+        "100.100.100.201",
+        "127.0.0.1",
+        "::1",
+        "::",
+        "fd00::254",
+        "2001:db8::1",
+        "64:ff9b::a00:1",
+        "fec0::1",
+    ] {
+        assert_eq!(refusal(text.parse().unwrap()), None, "{text}");
+    }
+}
+
+#[test]
+fn names_of_metadata_services_are_refused_in_any_case() {
+    for name in ["metadata.google.internal", "Metadata.Google.INTERNAL.", "metadata", "instance-data"] {
+        assert!(refusal_of_name(name).is_some(), "{name}");
+    }
+    for name in ["metadata.example", "x.metadata.google.internal", "google.internal"] {
+        assert_eq!(refusal_of_name(name), None, "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_address_of_ipv6_is_refused_for_each_of_ipv4_that_it_holds(c in any::<u8>(), d in any::<u8>(), rest in any::<u16>()) {
+        let v4 = Ipv4Addr::new(169, 254, c, d);
+        let [high, low] = [u16::from_be_bytes([169, 254]), u16::from_be_bytes([c, d])];
+        for address in [
+            v4.to_ipv6_mapped(),
+            v4.to_ipv6_compatible(),
+            Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+            Ipv6Addr::new(0x64, 0xff9b, 1, rest, 0, 0, high, low),
+            Ipv6Addr::new(0x2002, high, low, rest, 0, 0, 0, 1),
+            Ipv6Addr::new(0x2001, 0, 0x808, 0x808, rest, rest, !high, !low),
+            Ipv6Addr::new(0x2001, 0xdb8, rest, rest, 0, 0x5efe, high, low),
+        ] {
+            prop_assert!(refusal(IpAddr::V6(address)).is_some(), "{}", address);
+        }
+    }
+
+    #[test]
+    fn whatever_is_written_as_a_name_is_looked_at(name in "[a-zA-Z.\\-]{0,40}") {
+        let is_known = METADATA_NAMES.contains(&&*name.trim_end_matches('.').to_ascii_lowercase());
+        prop_assert_eq!(refusal_of_name(&name).is_some(), is_known);
+    }
+}
