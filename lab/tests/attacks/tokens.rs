@@ -9,7 +9,7 @@ use tests::wait;
 use crate::cluster::{SYSTEM, served};
 use crate::harness::{Lab, Namespace};
 
-/// A client with somebody's token: curl, with one request of gRPC and then silence.
+/// A client with somebody's token: curl, with a request of gRPC again and again, as it looks for an answer between two of them.
 struct Thief {
     child: Child,
     headers: PathBuf,
@@ -20,9 +20,9 @@ impl Thief {
         let (frame, headers) = (lab.state().join("frame"), lab.state().join(name));
         std::fs::write(&frame, request()).unwrap();
         let script = format!(
-            "exec curl --silent --insecure --http2 --max-time 100 --request POST --upload-file . --dump-header {headers} --output /dev/null \
+            "exec curl --silent --insecure --http2 --max-time 100 --request POST --upload-file - --dump-header {headers} --output /dev/null \
              --header 'Expect:' --header 'te: trailers' --header 'content-type: application/grpc' --header 'authorization: Bearer {token}' \
-             https://{address}/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources < <(cat {frame}; exec sleep 100)",
+             https://{address}/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources < <(while cat {frame}; do sleep 0.3; done)",
             headers = headers.display(),
             frame = frame.display(),
         );
@@ -63,7 +63,8 @@ fn a_token_of_a_deleted_pod_opens_nothing_and_its_streams_end() {
     let lab = served();
     let namespace = Namespace::make_in(Arc::clone(&lab), "tokens");
     let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
-    let address = system.run(&["get", "service", "chancery", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}"]);
+    let address =
+        system.run(&["get", "service", "chancery", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}"]);
     for pod in ["robbed", "kept"] {
         namespace.shell(pod, "sleep 600", "terminationGracePeriodSeconds: 0", "");
         namespace.until_ready(pod);
