@@ -29,7 +29,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "tidy",
-        about: "check the walls of the design: edges between rooms, file sizes, headers, orphan files",
+        about: "check the walls of the design: edges between rooms, file sizes, headers, orphan files, tests that SECURITY.md names",
         run: tidy::run,
     },
 ];

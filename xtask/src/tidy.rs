@@ -1,4 +1,5 @@
-//! `cargo xtask tidy`: the walls of the design as a program. Allowed edges between rooms, file sizes, `//!` headers, orphan files.
+//! `cargo xtask tidy`: the walls of the design as a program. Allowed edges between rooms, file sizes, `//!` headers, orphan files,
+//! and the tests that SECURITY.md names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::{Chore, Outcome, say};
+
+mod security;
 
 /// The arrows that exist: a room and the rooms that it may name. Every other arrow between rooms is refused.
 const EDGES: &[(&str, &[&str])] = &[
@@ -71,10 +74,12 @@ const MAX_LINES: usize = 800;
 /// Checks everything and prints each breach with its place.
 pub(crate) fn run(chore: &Chore<'_>) -> anyhow::Result<Outcome> {
     let mut breaches = edges(chore.root)?;
-    for file in sources(chore.root)? {
-        breaches.extend(file_breaches(chore.root, &file)?);
+    let files = sources(chore.root)?;
+    for file in &files {
+        breaches.extend(file_breaches(chore.root, file)?);
     }
     breaches.extend(orphans(chore.root)?);
+    breaches.extend(security::breaches(chore.root, &files)?);
     for breach in &breaches {
         say(breach);
     }
