@@ -357,8 +357,8 @@ impl Origin<'_> {
     }
 }
 
-/// Whether a text that does not parse might be, or contain, a Secret: some field `kind`, however it is written, has a value with that word, on its line or
-/// the next one. A reference to a Secret hides the line as well.
+/// Returns true if a text that does not parse may be, or contain, a Secret: some field `kind`, however it is written, has a value with that word, on its
+/// line or the next one. A reference to a Secret hides the line as well.
 fn may_hold_secret(text: &str) -> bool {
     memchr::memmem::find_iter(text.as_bytes(), "kind").any(|at| {
         let rest = text.get(at + "kind".len()..).unwrap_or_default();

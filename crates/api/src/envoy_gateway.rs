@@ -71,9 +71,9 @@ impl Spec for EnvoyGatewaySpec {
 open_enum! {
     /// `unsupportedPolicies`.
     UnsupportedPolicies {
-        /// They are closed.
+        /// Their targets are closed.
         Deny = "Deny",
-        /// They are served as if the policy was not there.
+        /// Their targets are served as if the policy was not there.
         Allow = "Allow",
     }
 }

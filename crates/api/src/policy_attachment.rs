@@ -1,6 +1,6 @@
-//! `PolicyAttachment`: what a policy of Envoy Gateway is attached to, and which of its fields guard without being built.
+//! `PolicyAttachment`: the targets of a policy of Envoy Gateway, and its fields that guard and are not built.
 //!
-//! `SecurityPolicy`, `EnvoyExtensionPolicy` and `ClientTrafficPolicy` are nothing else yet: of what they set only the names are kept.
+//! `SecurityPolicy`, `EnvoyExtensionPolicy` and `ClientTrafficPolicy` have nothing else yet: of their settings only the names are kept.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::resource::{Resource, Spec};
 use crate::selector::LabelSelector;
 use crate::tree::Verbatim;
 
-/// The targets of a policy, and why it may have to close them.
+/// The targets of a policy, and the reasons to close them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyAttachment {
@@ -26,7 +26,7 @@ pub struct PolicyAttachment {
     /// Fields that are written, guard, and are not built.
     #[serde(skip)]
     pub guards: Box<[FieldPath]>,
-    /// Why the policy cannot be used at all, where that may concern what guards.
+    /// The reason why the policy cannot be used at all, where that may concern what guards.
     #[serde(skip)]
     pub fault: Option<Box<Fault>>,
     /// Items of `target_refs` (from 0) that are not as they have to be, with what is wrong.
@@ -48,7 +48,7 @@ pub struct PolicyTargetSelector {
     /// Conditions on the labels of the targets.
     #[serde(flatten)]
     pub labels: LabelSelector,
-    /// In which namespaces; none: that of the policy.
+    /// The namespaces of the targets; none: that of the policy.
     pub namespaces: Option<Box<PolicyTargetNamespaces>>,
 }
 

@@ -183,9 +183,9 @@ impl<'a, 't> Iterator for Entries<'a, 't> {
 #[derive(Debug)]
 pub(crate) struct Builder<'t> {
     pub(crate) nodes: Vec<Node<'t>>,
-    /// So many nodes may be added one by one.
+    /// Largest number of nodes that may be added one by one.
     limit: usize,
-    /// One more was to be added.
+    /// True once a node was left out because of the limit.
     full: bool,
 }
 
@@ -199,8 +199,8 @@ impl Default for Builder<'_> {
 /// Values that any document may have: 8 MiB of them, at 32 bytes each.
 pub(crate) const FREE_NODES: usize = 1 << 18;
 
-/// A document may have one value more for so many of its bytes. Objects as an API server writes them, without blanks, have six bytes a value. So a tree
-/// has 6.4 times the bytes of its text at most, and 8 MiB.
+/// Bytes of a document for which it may have one value more. Objects as an API server writes them, without blanks, have six bytes a value. So a tree has 6.4
+/// times the bytes of its text at most, and 8 MiB.
 pub(crate) const BYTES_A_NODE: usize = 5;
 
 /// For texts of this size all the room is reserved that they may need: what is not used costs no memory, and a growing list would be there twice.
@@ -219,7 +219,7 @@ impl<'t> Builder<'t> {
         Self { nodes, limit, full: false }
     }
 
-    /// Whether the text has more values than a text of its size may have.
+    /// Returns true if the text has more values than one of its size may have.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
@@ -282,7 +282,7 @@ impl<'t> Builder<'t> {
         self.nodes.get(second as usize)
     }
 
-    /// Of names with one hash the first that repeats another one.
+    /// Returns the first name that repeats another one, among names with one hash.
     fn second(&self, group: &mut [(u32, u32)]) -> Option<u32> {
         let name = |index: u32| self.nodes.get(index as usize).map(|node| &node.value);
         let text = |index: u32| if let Some(Value::String(text)) = name(index) { &**text } else { "" };

@@ -70,7 +70,7 @@ pub enum Change {
     Delete(ObjectKey),
     /// The source has one that cannot be used at all, and no usable form from before; none: not any more.
     Reject(ObjectKey, Option<Arc<Rejected>>),
-    /// Where the path of a Unix socket that a `Backend` names leads after links; none: no `Backend` names it (any more).
+    /// The path of a Unix socket that a `Backend` names, and its target after links; none: no `Backend` names it (any more).
     SocketPath(Arc<str>, Option<Arc<str>>),
     /// Which kinds of objects the source can have.
     Definitions(Arc<Definitions>),

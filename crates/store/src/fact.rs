@@ -56,7 +56,7 @@ pub enum ListenerState {
 pub struct SecretRefusal {
     /// The proxy's words, without anything that could be a secret.
     pub words: Arc<str>,
-    /// They stay on an accepted content before it. Without one nothing that needs the secret can be served.
+    /// The proxies stay on an accepted content before it. Without one nothing that needs the secret can be served.
     pub has_previous: bool,
 }
 

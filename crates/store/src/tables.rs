@@ -56,7 +56,7 @@ macro_rules! object_tables {
             pub proxies: Table<Arc<str>, Arc<ProxyFacts>>,
             /// Which kinds of objects there can be: at most one row.
             pub definitions: Table<(), Arc<Definitions>>,
-            /// Paths of Unix sockets that `Backend`s name: where each leads after links.
+            /// The targets, after links, of the paths of Unix sockets that `Backend`s name.
             pub socket_paths: Table<Arc<str>, Arc<str>>,
             /// Objects that cannot be used at all.
             pub rejected: Table<ObjectKey, Arc<Rejected>>,

@@ -11,7 +11,7 @@ fn decoded(text: &str) -> Decoded {
 }
 
 #[test]
-fn of_a_list_that_is_too_long_the_rest_is_not_looked_at() {
+fn the_rest_of_a_list_that_is_too_long_is_not_checked() {
     let refs = "  - name: 1\n".repeat(100_000);
     let route = format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: a\nspec:\n  parentRefs:\n{refs}"
@@ -26,7 +26,7 @@ fn of_a_list_that_is_too_long_the_rest_is_not_looked_at() {
 }
 
 #[test]
-fn the_first_error_of_an_object_is_told_however_many_warnings_come_first() {
+fn the_first_error_is_kept_behind_any_number_of_warnings() {
     let fields: String = (0..500).map(|number| format!("k{number}: 1\n")).collect();
     let text = format!("apiVersion: v1\nkind: Namespace\n{fields}metadata:\n  name: [a]\n");
     let found = decoded(&text);
@@ -35,7 +35,7 @@ fn the_first_error_of_an_object_is_told_however_many_warnings_come_first() {
 }
 
 #[test]
-fn a_misspelt_guard_behind_all_that_is_looked_at_closes_the_object() {
+fn a_misspelt_guard_behind_the_last_checked_field_closes_the_object() {
     let fields: String = (0..1_000).map(|number| format!("  k{number}: 1\n")).collect();
     let text = format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: a\nspec:\n{fields}  hostname: [a.example]\n  rules:\n  - \

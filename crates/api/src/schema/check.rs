@@ -35,7 +35,7 @@ pub(crate) struct Checked {
     pub(crate) pruned: Vec<u32>,
     /// Items that stay, so that those behind them keep their numbers, and have nothing in them that can be read.
     pub(crate) hollow: Vec<u32>,
-    /// Fields that guard and are not built. At most one for each of the schema's, and those beside them.
+    /// Fields that guard and are not built: [`MAX_VIOLATIONS`] at most.
     pub(crate) guards: Vec<FieldPath>,
     /// Whether something is wrong with the object as a whole.
     pub(crate) fatal: bool,
@@ -61,7 +61,7 @@ pub(crate) fn check<'a>(root: Cursor<'a, 'a>, schema: &'a Schema, quiet: bool) -
         unit: None,
         dropped: None,
         failed_units: BTreeSet::new(),
-        fatal_told: false,
+        fatal_noted: false,
         unknown_fields: 0,
         nearest_left: MAX_NEAREST,
         quiet,
@@ -84,7 +84,7 @@ struct Checker<'a> {
     /// Units of which a fault is kept.
     failed_units: BTreeSet<Unit>,
     /// The first error of the object as a whole is kept.
-    fatal_told: bool,
+    fatal_noted: bool,
     unknown_fields: u32,
     nearest_left: u32,
     quiet: bool,
@@ -544,13 +544,13 @@ impl<'a> Checker<'a> {
         self.add(name, Severity::Warning, format!("{word} {what}"));
     }
 
-    /// One field more than is looked at is not in the API. It may be a misspelt guard: the object is not read.
+    /// Reports a further field that is not in the API. It may be a misspelt guard: the object is not read.
     fn too_many_unknown(&mut self, name: Cursor<'a, 'a>) {
         if self.silent {
             self.failed = true;
             return;
         }
-        if !self.out.fatal || !self.fatal_told {
+        if !self.out.fatal || !self.fatal_noted {
             let around = (self.unit.take(), self.dropped.take());
             self.error(
                 name,
@@ -602,7 +602,7 @@ impl<'a> Checker<'a> {
         let kept = match unit {
             Some(unit) => self.failed_units.insert(unit),
             None if severity == Severity::Error && self.dropped.is_none() => {
-                !std::mem::replace(&mut self.fatal_told, true)
+                !std::mem::replace(&mut self.fatal_noted, true)
             }
             None => false,
         };
