@@ -23,7 +23,7 @@ const QUIET_COMPONENTS: [(&str, &str); 1] = [("config", "error")];
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
-    /// The first so many arguments are those that a running Envoy cannot change.
+    /// Number of the first arguments, which a running Envoy cannot change.
     pub(crate) fixed: usize,
     /// What is written to `bootstrap.json`.
     pub(crate) bootstrap: String,
@@ -66,7 +66,8 @@ impl Launch {
         let identity = digest(envoy, &fixed, &bootstrap);
         let log_level = asked.log_level.as_deref().unwrap_or(&options.log_level).to_owned();
         let component_log_levels = component_log_levels(infra);
-        let (mut args, fixed) = (fixed.clone(), fixed.len());
+        let mut args = fixed;
+        let fixed = args.len();
         args.extend(["--log-level".to_owned(), log_level.clone(), "--component-log-level".to_owned()]);
         args.push(join_levels(&component_log_levels));
         Self { program: envoy.path.clone(), args, fixed, bootstrap, identity, log_level, component_log_levels }
