@@ -1,4 +1,4 @@
-//! hostile: one route changes while somebody else writes files that are costly to read, again and again; and the memory that these take.
+//! hostile: the latency of a changed route while another author writes files that are costly to read, and the memory that these take.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,13 +19,13 @@ const ROUTES: usize = 1_000;
 /// Changes that are measured next to each kind of file.
 const ROUNDS: usize = 200;
 
-/// What follows a change is over after this time.
+/// Time after which everything that follows a change is over.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long an edit of others may take, in milliseconds.
+/// Longest time for an edit of others, in milliseconds.
 const LIMIT: f64 = 50.0;
 
-/// Memory that reading a file may take: so much, and so many times the bytes of the file.
+/// Memory that reading a file may take: megabytes, and in addition a multiple of the file's size.
 const FREE: f64 = 32.0;
 const TIMES: f64 = 8.0;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     for (kind, text) in KINDS {
         let bytes = text(0).len();
         say(&format!("hostile {kind}: {:.1} MB", count(bytes) / MEGABYTE));
-        let Measured { mut latency, memory, versions } = runtime.block_on(beside(text))?;
+        let Measured { mut latency, memory, versions } = runtime.block_on(measure(text))?;
         say(&format!("hostile {kind}: {versions} versions were written meanwhile"));
         let mut add = |figure: &str, value: f64, unit: &str, limit: Option<f64>| {
             report.figure("hostile", &format!("{kind}_{figure}"), bytes, (value, unit), limit);
@@ -62,14 +62,14 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
 
 struct Measured {
     latency: Samples,
-    /// What the peak is above the peak before the first such file, in megabytes.
+    /// The peak beyond the one before the first such file, in megabytes.
     memory: f64,
-    /// Of the hostile file.
+    /// Versions of the hostile file that were written.
     versions: u32,
 }
 
-/// Changes routes while another one writes a file.
-async fn beside(text: fn(u32) -> String) -> anyhow::Result<Measured> {
+/// Changes routes while another author writes a file.
+async fn measure(text: fn(u32) -> String) -> anyhow::Result<Measured> {
     let (place, conf) = Chancery::place()?;
     dataset::write(&conf, ROUTES, 18_080, Endpoints::Elsewhere(8080))?;
     let mut chancery = Chancery::start(place, None)?;
@@ -120,7 +120,7 @@ async fn changes(conf: &Path, client: &mut Client) -> anyhow::Result<Samples> {
     Ok(latency)
 }
 
-/// One object with a million fields that the API does not have: 12.9 MB.
+/// An object with a million fields that the API does not have: 12.9 MB.
 fn unknown_fields(version: u32) -> String {
     let mut text = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: v{version}\n");
     for number in 0..1_000_000 {

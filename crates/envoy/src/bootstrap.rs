@@ -142,7 +142,7 @@ fn static_resources(options: &BootstrapOptions) -> Value {
     json!({ "listeners": listeners, "clusters": [control_plane, local::admin_cluster(&options.admin)] })
 }
 
-/// How to call the control plane.
+/// Returns the gRPC service of the control plane.
 fn control_plane(options: &BootstrapOptions) -> Value {
     let retry_policy = json!({ "retryBackOff": { "baseInterval": "0.100s", "maxInterval": "1s" } });
     let mut service = json!({ "envoyGrpc": { "clusterName": XDS_CLUSTER, "retryPolicy": retry_policy } });

@@ -21,11 +21,11 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// Longest wait for anything here.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Connections of an attacker, each with so many streams.
+/// Connections of an attacker, and the streams of each.
 const CONNECTIONS: usize = 20;
 const STREAMS: u32 = 500;
 
-/// What may be retained after all of them, in bytes: a stream that is retained costs some 3 KB, so that one connection would be 1.5 MB.
+/// Bytes that may be retained after all of them: a stream that is retained costs some 3 KB, so that one connection would be 1.5 MB.
 const MOST: usize = 256 << 10;
 
 /// A frame of HTTP/2.
@@ -57,7 +57,7 @@ fn endings() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Ends so many connections with this, and waits until the server has closed each.
+/// Ends [`CONNECTIONS`] with these bytes, and waits until the server has closed each.
 async fn attack(at: SocketAddr, last: &[u8]) {
     for _ in 0..CONNECTIONS {
         let mut client = TcpStream::connect(at).await.unwrap();

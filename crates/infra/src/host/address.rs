@@ -30,7 +30,7 @@ pub(crate) fn missing_addresses(asked: &[IpAddr]) -> Vec<IpAddr> {
     asked.iter().copied().filter(|address| !is_here(*address)).collect()
 }
 
-/// The addresses of this machine's interfaces. Empty if the system does not tell.
+/// Returns the addresses of this machine's interfaces; none if the system does not list them.
 pub fn machine_addresses() -> BTreeSet<IpAddr> {
     let found = getifaddrs().into_iter().flatten().filter_map(|interface| {
         let address = interface.address?;

@@ -108,7 +108,7 @@ fn places(search: &EnvoySearch) -> Vec<PathBuf> {
         return vec![named.clone()];
     }
     let path = search.path.as_deref().unwrap_or(OsStr::new(""));
-    // A relative folder is one of the current folder, which may be anybody's.
+    // A relative folder is one of the current folder, which may be another user's.
     let on_path = std::env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("envoy"));
     search.candidates.iter().cloned().chain(on_path).filter(|place| place.is_file()).collect()
 }

@@ -39,7 +39,7 @@ pub enum Error {
         state: PathBuf,
         /// The folder or link that another user could change: it, or one on the way to it.
         path: PathBuf,
-        /// Why.
+        /// The reason, in words that follow the path.
         words: String,
     },
     /// The state folder holds another Gateway under the same short name.

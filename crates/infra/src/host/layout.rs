@@ -36,7 +36,7 @@ pub struct Layout {
     homes: Arc<Mutex<BTreeMap<FleetName, Home>>>,
 }
 
-/// The parts of a proxy's files that nobody can compute.
+/// The parts of a proxy's files that cannot be computed.
 #[derive(Clone, Debug)]
 struct Home {
     folder: String,
@@ -199,7 +199,7 @@ impl Layout {
         Ok(paths)
     }
 
-    /// What a fleet's proxy was when it was last wanted; none if that is not known.
+    /// Returns a fleet's proxy as it was when it was last wanted; none if that is not known.
     pub(crate) fn last_wanted(&self, fleet: &FleetName) -> Option<Infra> {
         let earlier = || self.earlier_paths(fleet)?.last_wanted();
         self.paths(fleet).last_wanted().or_else(earlier)

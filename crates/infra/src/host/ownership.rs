@@ -1,4 +1,4 @@
-//! Ownership of the state folder: who can write there, or to a folder above it, can take over the sockets of every proxy.
+//! Ownership of the state folder: a user who can write there, or to a folder above it, can take over the sockets of every proxy.
 
 use std::fs::{DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -12,8 +12,8 @@ use super::Error;
 mod tests;
 
 /// Makes the state folder (mode 0700) if it is not there, and checks that it belongs to this user, is writable by no other, and, if `and_above`, that
-/// neither is any folder above it. Links on the way count as well. Not `and_above` is for a volume that no other process of the machine has: the
-/// root of a Kubernetes `emptyDir` has mode 0777.
+/// neither is any folder above it. Links on the way count as well. `and_above` is false for a volume that no other process of the machine has:
+/// the root of a Kubernetes `emptyDir` has mode 0777.
 ///
 /// # Errors
 /// [`Error::File`] if a folder cannot be made or looked at; [`Error::Untrusted`] if another user could change it.
@@ -36,7 +36,7 @@ pub fn own_state_folder(state: &Path, and_above: bool) -> Result<(), Error> {
     for folder in above {
         check_above(&state, folder, own)?;
     }
-    // A link in a folder of somebody else was caught above; one that somebody else owns can be turned where the folder is sticky.
+    // A link in another user's folder was refused above; one that another user owns can be turned in a sticky folder.
     for link in state.ancestors() {
         let found = std::fs::symlink_metadata(link).map_err(Error::file("look at", link))?;
         if found.is_symlink() && ![0, own].contains(&found.uid()) {
@@ -51,7 +51,7 @@ fn check_above(state: &Path, folder: &Path, own: u32) -> Result<(), Error> {
     if ![0, own].contains(&found.uid()) {
         return Err(untrusted(state, folder, format!("belongs to user {}", found.uid())));
     }
-    // In a sticky folder (/tmp) nobody renames or removes what belongs to others.
+    // In a sticky folder (/tmp) only its owner renames or removes a file.
     let is_sticky = found.mode() & 0o1000 != 0;
     match shared(&found).filter(|_| !is_sticky && !is_private_group(&found)) {
         Some(words) => Err(untrusted(state, folder, words.to_owned())),
@@ -59,7 +59,7 @@ fn check_above(state: &Path, folder: &Path, own: u32) -> Result<(), Error> {
     }
 }
 
-/// Says who else may write there.
+/// Returns the other users who may write there, in words; none if there are none.
 fn shared(found: &Metadata) -> Option<&'static str> {
     match found.mode() {
         mode if mode & 0o002 != 0 => Some("is writable by every user"),
@@ -68,7 +68,7 @@ fn shared(found: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Whether only the group may write, and that group is the user's own: many systems give each user one of the same number, and a umask of 0002.
+/// Returns true if only the group may write, and that group is the user's own: many systems give each user one of the same number, and a umask of 0002.
 fn is_private_group(found: &Metadata) -> bool {
     found.mode() & 0o002 == 0 && found.gid() == found.uid()
 }

@@ -71,7 +71,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
 struct Supervisor {
     fleet: FleetName,
     paths: ProxyPaths,
-    /// Those of an Envoy that an earlier version of Chancery started, until it is known that there is none (any more).
+    /// The files of an Envoy that an earlier version of Chancery started, until it is known that there is none (any more).
     earlier: Option<ProxyPaths>,
     shared: Arc<Shared>,
     orders: watch::Receiver<Order>,
@@ -168,7 +168,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns whether an Envoy that runs can be kept: it is the one that would be started.
+    /// Returns true if an Envoy that runs can be kept: it is the one that would be started.
     fn is_same(&self, found: &Process, launch: &Launch) -> bool {
         match &found.identity {
             Some(identity) => *identity == launch.identity,
@@ -350,7 +350,7 @@ impl Supervisor {
         tracing::info!(gateway = self.fleet.as_str(), pid, other, "replaces envoy: it would be started otherwise now");
     }
 
-    /// Drains and ends a process that has these files beside everything else.
+    /// Drains and ends a process that has these files, in the background.
     fn let_end(&mut self, (mut retired, home): (Retired, ProxyPaths), infra: Option<&Infra>) {
         let is_own = home == self.paths;
         let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);

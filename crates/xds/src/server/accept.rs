@@ -66,7 +66,7 @@ struct Shaking {
     turns: Handshakes,
     /// Time that a client may be silent, and then that a handshake may take.
     longest: Duration,
-    /// RefusalCounters.
+    /// Words of refusals that were logged.
     logged: Arc<Mutex<Lately>>,
     refusals: Arc<RefusalCounters>,
 }

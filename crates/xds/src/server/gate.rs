@@ -245,7 +245,7 @@ impl Gate {
         self.limits().age.map(|age| age.mul_f64(0.9 + 0.2 * fastrand::f64()))
     }
 
-    /// RefusalCounters are counted here from now on.
+    /// Counts refusals here from now on.
     pub(super) fn count_in(&self, refusals: &Arc<RefusalCounters>) {
         self.0.accounts.count_in(refusals);
     }

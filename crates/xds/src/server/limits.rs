@@ -90,7 +90,7 @@ impl Accounts {
         Self { limits, all: Mutex::default(), together: Arc::default() }
     }
 
-    /// RefusalCounters are counted here from now on.
+    /// Counts refusals here from now on.
     pub(super) fn count_in(&self, refusals: &Arc<RefusalCounters>) {
         self.together.refusals.get_or_init(|| Arc::clone(refusals));
     }

@@ -41,7 +41,7 @@ impl Spawned {
 pub(super) struct TaskOwner(Spawned);
 
 impl TaskOwner {
-    /// Of a connection that begins.
+    /// Returns the owner of the tasks of a connection that begins.
     pub(super) fn new() -> Self {
         Self(Spawned(Arc::new(Mutex::new(Some(Vec::new())))))
     }

@@ -110,7 +110,7 @@ impl Entry {
         self.accepted.as_ref()
     }
 
-    /// Whether a version that a client may be sent needs a secret.
+    /// Returns true if a version that a client may be sent needs a secret.
     pub(super) fn needs_secret(&self) -> bool {
         let versions = [Some(&self.current), self.accepted.as_ref()].into_iter().flatten();
         versions.flat_map(|item| item.resource.needs()).any(|need| need.type_url == TypeUrl::Secret)

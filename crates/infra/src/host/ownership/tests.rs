@@ -21,8 +21,8 @@ fn folder_that_others_can_write_is_refused_wherever_it_is_on_the_way() {
     assert_eq!(std::fs::metadata(&state).unwrap().mode() & 0o777, 0o700);
     for folder in [&above, &state] {
         mode(folder, 0o777);
-        let told = words(&state);
-        assert!(told.contains("is writable by every user") && told.contains("--state-dir"), "{told}");
+        let refusal = words(&state);
+        assert!(refusal.contains("is writable by every user") && refusal.contains("--state-dir"), "{refusal}");
         mode(folder, 0o755);
         assert_eq!(words(&state), "");
     }
